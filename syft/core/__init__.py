@@ -1,0 +1,1 @@
+"""What every syft object has: an id, an owner, tags, a place in a store."""

@@ -1,0 +1,38 @@
+"""Which worker the running code acts for: `me`, unless a `with` block says otherwise."""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from syft.exceptions import SyftError
+
+_acting: contextvars.ContextVar[Any] = contextvars.ContextVar("syft_acting_worker", default=None)
+_default: list[Any] = []
+
+
+def set_default_worker(worker: Any) -> None:
+    """Make `worker` the one that code acts for in every thread (None takes it back)."""
+    _default[:] = [] if worker is None else [worker]
+
+
+def local_worker(required: bool = True) -> Any:
+    """Return the worker the running code acts for."""
+    worker = _acting.get()
+    if worker is None and _default:
+        worker = _default[0]
+    if worker is None and required:
+        raise SyftError("No local worker: hook torch first, with hook = sy.TorchHook(torch).")
+    return worker
+
+
+@contextmanager
+def acting_as(worker: Any) -> Iterator[Any]:
+    """Act for another worker inside a `with` block (of this thread or task only)."""
+    token = _acting.set(worker)
+    try:
+        yield worker
+    finally:
+        _acting.reset(token)

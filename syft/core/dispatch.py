@@ -1,0 +1,191 @@
+"""Run a torch call on links: find the rule, or refuse, or forward it down the chain."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+import torch
+from torch.overrides import resolve_name
+
+from syft.core import tensor as links
+from syft.core.tensor import AbstractTensor, Level, Rule, wrapper_class
+from syft.core.trees import iter_tensors, map_tensors
+from syft.exceptions import UnsupportedOperation
+
+# Operators reach links under the name Python uses; rules are written under the name people use.
+OPERATORS = {
+    "__add__": "add",
+    "__radd__": "add",
+    "__iadd__": "add_",
+    "__sub__": "sub",
+    "__isub__": "sub_",
+    "__mul__": "mul",
+    "__rmul__": "mul",
+    "__imul__": "mul_",
+    "__truediv__": "div",
+    "__itruediv__": "div_",
+    "__matmul__": "matmul",
+    "__pow__": "pow",
+    "__mod__": "remainder",
+    "__neg__": "neg",
+    "__lt__": "lt",
+    "__le__": "le",
+    "__gt__": "gt",
+    "__ge__": "ge",
+    "__eq__": "eq",
+    "__ne__": "ne",
+    "__and__": "bitwise_and",
+    "__or__": "bitwise_or",
+    "__xor__": "bitwise_xor",
+    "__invert__": "bitwise_not",
+}
+_OTHER_OPERATORS = ("__rsub__", "__rtruediv__", "__rpow__", "__rmatmul__", "__getitem__", "__setitem__", "__len__")
+
+
+def function_name(function: Any) -> str:
+    """Return the dotted name of a torch function, for people."""
+    return resolve_name(function) or str(function)
+
+
+def run(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> Any:
+    """Run a torch call whose arguments may be links, plain tensors and anything else.
+
+    Links in, links out: outer shells are the business of `SyftTensor`.
+    """
+    kwargs = kwargs or {}
+    link = deciding_link(args, kwargs)
+    if link is None:
+        return function(*args, **kwargs)
+    if link.level is Level.API:
+        return type(link).handle(function, args, kwargs)
+    return _run_below_autograd(function, args, kwargs)
+
+
+def deciding_link(args: tuple[Any, ...], kwargs: dict[str, Any]) -> AbstractTensor | None:
+    """Return the link that decides what a call does: API level first, then priority, then position."""
+    best: AbstractTensor | None = None
+    best_rank = -1
+    for leaf in iter_tensors((args, kwargs) if kwargs else args):
+        if isinstance(leaf, AbstractTensor):
+            rank = leaf.priority + (1000 if leaf.level is Level.API else 0)
+            if rank > best_rank:
+                best, best_rank = leaf, rank
+    return best
+
+
+def _run_below_autograd(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Run a call on ATen-level links through torch itself, so that autograd takes part."""
+    shell = wrapper_class()
+    wrapped = map_tensors(lambda t: t.wrap() if isinstance(t, AbstractTensor) else t, (args, kwargs))
+    result = function(*wrapped[0], **wrapped[1])
+    return map_tensors(lambda t: t.child if isinstance(t, shell) else t, result)
+
+
+def find_rule(cls: type[AbstractTensor], function: Any) -> Rule | None:
+    """Return the rule of a class for a function: its table first, then its overloaded methods and modules."""
+    key = (cls, function)
+    try:
+        return links.rule_cache[key]
+    except KeyError:
+        rule = links.rule_cache[key] = _search_rule(cls, function)
+        return rule
+
+
+def _search_rule(cls: type[AbstractTensor], function: Any) -> Rule | None:
+    for base in cls.__mro__:
+        rules = base.__dict__.get("_rules")
+        if rules and function in rules:
+            found: Rule = rules[function]
+            return found
+    parts = function_name(function).split(".")
+    if parts[:2] == ["torch", "Tensor"] and len(parts) == 3:
+        method = getattr(cls, OPERATORS.get(parts[2], parts[2]), None)
+        return method if getattr(method, "is_overloaded", False) else None
+    module: Any = cls
+    for part in parts:
+        module = getattr(module, part, None)
+    return module if callable(module) and getattr(module, "is_overloaded", False) else None
+
+
+def handle(cls: type[AbstractTensor], function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Run a call on links of one kind: by its rule, by forwarding if the kind says so, else refuse."""
+    rule = find_rule(cls, function)
+    if rule is not None:
+        return rule(*args, **kwargs)
+    if cls.unregistered == "forward":
+        cls.on_function_call((function_name(function), None, args, kwargs))
+        return forward(cls, function, args, kwargs)
+    raise UnsupportedOperation(function_name(function), cls.__name__, _nearest(cls, function))
+
+
+def forward(cls: type[AbstractTensor], function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Run a call on what is below the links of one kind, and put the link back on every result."""
+    seen: dict[int, AbstractTensor] = {}
+
+    def below(leaf: Any) -> Any:
+        if isinstance(leaf, cls):
+            seen[id(leaf.child)] = leaf
+            return leaf.child
+        return leaf
+
+    inner_args, inner_kwargs = map_tensors(below, (args, kwargs))
+    result = run(function, inner_args, inner_kwargs)
+    model = next(iter(seen.values()))
+
+    def above(leaf: Any) -> Any:
+        known = seen.get(id(leaf))  # an in-place call returns its own argument
+        return known if known is not None else type(model)(**model.get_class_attributes()).on(leaf, wrap=False)
+
+    return map_tensors(above, result)
+
+
+def _nearest(cls: type[AbstractTensor], function: Any) -> str:
+    """Name the supported call that looks most like the one refused."""
+    known = sorted({function_name(key) for base in cls.__mro__ for key in base.__dict__.get("_rules", ())})
+    close = difflib.get_close_matches(function_name(function), known, n=1, cutoff=0.3)
+    return f"The nearest supported call is {close[0]}." if close else "It has no rules yet; add one with implements()."
+
+
+def resolve(name: str, is_method: bool = False) -> Any:
+    """Return the torch function of a dotted name, or the tensor method of a bare one."""
+    if is_method or "." not in name:
+        return getattr(torch.Tensor, name)
+    value: Any = torch
+    for part in name.split(".")[1:]:
+        value = getattr(value, part)
+    return value
+
+
+def _call_method(link: AbstractTensor, name: str) -> Any:
+    """Answer `link.name` for any method or property of torch.Tensor."""
+    attribute = None if name.startswith("_") else getattr(torch.Tensor, name, None)
+    if attribute is None or name in ("child", "data_ptr"):
+        raise AttributeError(f"{type(link).__name__!r} object has no attribute {name!r}")
+    if hasattr(attribute, "__set__") or not callable(attribute):
+        return run(attribute.__get__, (link,))
+    return lambda *args, **kwargs: run(attribute, (link, *args), kwargs)
+
+
+def _operator(name: str) -> Any:
+    attribute = getattr(torch.Tensor, name)
+    function = getattr(torch.Tensor, OPERATORS[name]) if name in OPERATORS and "i" != name[2:3] else attribute
+
+    def operate(self: Any, *args: Any) -> Any:
+        return run(function, (self, *args))
+
+    operate.__name__ = name
+    return operate
+
+
+def _install_operators() -> None:
+    """Give links Python's operators; `==` stays identity so that links can be kept in sets and dicts."""
+    for name in (*OPERATORS, *_OTHER_OPERATORS):
+        if name not in ("__eq__", "__ne__"):
+            setattr(AbstractTensor, name, _operator(name))
+
+
+links._handler[:] = [handle]
+links._resolver[:] = [resolve]
+links._method_caller[:] = [_call_method]
+_install_operators()

@@ -1,0 +1,95 @@
+"""Ids of objects: 128 bits of the operating system's randomness each, so nobody can guess one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import TypeAlias
+
+from syft.exceptions import IdNotUniqueError
+
+ObjectId: TypeAlias = int | str
+
+_BATCH = 256
+
+
+def _draw(count: int) -> list[int]:
+    """Draw `count` ids with one system call."""
+    raw = os.urandom(16 * count)
+    return [int.from_bytes(raw[at : at + 16], "big") for at in range(0, len(raw), 16)]
+
+
+class IdProvider:
+    """A source of fresh ids, optionally preset by the caller.
+
+    It remembers no id it made: 128 random bits do not repeat, and a memory of them would grow for ever.
+
+    Args:
+        given_ids: ids to hand out first, last one first (as `set_next_ids`).
+    """
+
+    def __init__(self, given_ids: Iterable[ObjectId] | None = None) -> None:
+        self._ready: list[int] = []
+        self._preset: list[ObjectId] = []
+        self._preset_ever: set[ObjectId] = set()
+        self._recording: list[ObjectId] | None = None
+        if given_ids is not None:
+            self.set_next_ids(list(given_ids))
+        if hasattr(os, "register_at_fork"):
+            # A forked child must not hand out the ids its parent is about to hand out.
+            os.register_at_fork(after_in_child=self._ready.clear)
+
+    def pop(self, *args: object) -> ObjectId:
+        """Return the next id: a preset one if there is any, else a fresh one."""
+        if self._preset or self._recording is not None:
+            return self._pop_recorded()
+        try:
+            return self._ready.pop()
+        except IndexError:
+            fresh = _draw(_BATCH)
+            first = fresh.pop()
+            self._ready.extend(fresh)
+            return first
+
+    def _pop_recorded(self) -> ObjectId:
+        new_id = self._preset.pop() if self._preset else _draw(1)[0]
+        if self._recording is not None:
+            self._recording.append(new_id)
+        return new_id
+
+    def set_next_ids(self, given_ids: list[ObjectId], check_ids: bool = True) -> None:
+        """Queue ids to be handed out next, the last of the list first.
+
+        Args:
+            given_ids: the ids.
+            check_ids: refuse ids that were already preset once.
+
+        Raises:
+            IdNotUniqueError: if an id was given before.
+        """
+        if check_ids:
+            repeated = {value for value in given_ids if value in self._preset_ever}
+            if len(set(given_ids)) != len(given_ids) or repeated:
+                raise IdNotUniqueError(
+                    f"Provided IDs {repeated or set(given_ids)} are contained in already generated IDs"
+                )
+        self._preset_ever.update(given_ids)
+        self._preset += given_ids
+
+    def start_recording_ids(self) -> None:
+        """Begin to note every id handed out."""
+        self._recording = []
+
+    def get_recorded_ids(self, continue_recording: bool = False) -> list[ObjectId]:
+        """Return the ids handed out since the recording began."""
+        recorded = self._recording or []
+        self._recording = list(recorded) if continue_recording else None
+        return recorded
+
+
+ID_PROVIDER = IdProvider()
+
+
+def create_random_id() -> int:
+    """Return one fresh id."""
+    return _draw(1)[0]

@@ -1,0 +1,72 @@
+"""Tags and descriptions of anything a worker holds, plain tensors included.
+
+A plain tensor keeps them in its `__dict__`, so they travel with it and cost nothing where there are none.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from syft.core.id_provider import ID_PROVIDER, ObjectId
+
+ID, TAGS, DESCRIPTION, OWNER = "_syft_id", "_syft_tags", "_syft_description", "_syft_owner"
+
+
+def id_of(obj: Any) -> ObjectId:
+    """Return the id of an object, drawing one when first asked for."""
+    if not isinstance(obj, torch.Tensor):
+        found: ObjectId = obj.id
+        return found
+    known: ObjectId | None = obj.__dict__.get(ID)
+    if known is None:
+        known = obj.__dict__[ID] = ID_PROVIDER.pop()
+    return known
+
+
+def set_id(obj: Any, obj_id: ObjectId) -> None:
+    """Give an object an id."""
+    if isinstance(obj, torch.Tensor):
+        obj.__dict__[ID] = obj_id
+    else:
+        obj.id = obj_id
+
+
+def tags_of(obj: Any) -> set[str]:
+    """Return the tags of an object (an empty set where there are none)."""
+    if isinstance(obj, torch.Tensor):
+        return obj.__dict__.get(TAGS) or set()
+    return getattr(obj, "tags", None) or set()
+
+
+def description_of(obj: Any) -> str | None:
+    """Return the description of an object."""
+    if isinstance(obj, torch.Tensor):
+        return obj.__dict__.get(DESCRIPTION)
+    return getattr(obj, "description", None)
+
+
+def add_tags(obj: Any, *tags: str) -> None:
+    """Add tags to an object."""
+    words = {str(tag) for tag in tags}
+    if isinstance(obj, torch.Tensor):
+        obj.__dict__[TAGS] = tags_of(obj) | words
+    else:
+        obj.tags = tags_of(obj) | words
+
+
+def set_description(obj: Any, text: str) -> None:
+    """Set the description of an object."""
+    if isinstance(obj, torch.Tensor):
+        obj.__dict__[DESCRIPTION] = text
+    else:
+        obj.description = text
+
+
+def copy_labels(source: Any, target: Any) -> None:
+    """Give one tensor the id, tags and description of another."""
+    for name in (ID, TAGS, DESCRIPTION):
+        if name in source.__dict__:
+            value = source.__dict__[name]
+            target.__dict__[name] = set(value) if name == TAGS else value

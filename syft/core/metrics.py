@@ -1,0 +1,73 @@
+"""Count what workers say to each other.
+
+Example:
+    >>> import torch, syft as sy
+    >>> hook = sy.TorchHook(torch)
+    >>> bob = sy.VirtualWorker(hook, id="metrics-bob")
+    >>> with sy.count_messages() as n:
+    ...     value = torch.ones(2).send(bob).get()
+    >>> n.messages, n.rounds
+    (2, 1)
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_active: list[MessageCount] = []
+_lock = threading.Lock()
+
+
+class MessageCount:
+    """Messages, rounds and bytes since a `count_messages()` block began.
+
+    Attributes:
+        messages: messages sent (a message that carries deletions along is one).
+        rounds: how often somebody waited for an answer.
+        bytes: bytes of messages and answers as they are, or would be, on a wire.
+        by_worker: messages by (sender id, receiver id).
+    """
+
+    def __init__(self) -> None:
+        self.messages = 0
+        self.rounds = 0
+        self.bytes = 0
+        self.by_worker: dict[tuple[object, object], int] = {}
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"<{self.messages} messages, {self.rounds} rounds, {self.bytes} bytes>"
+
+    def _add(self, sender: object, receiver: object, size: int, waited: bool) -> None:
+        with self._lock:
+            self.messages += 1
+            self.rounds += waited
+            self.bytes += size
+            pair = (sender, receiver)
+            self.by_worker[pair] = self.by_worker.get(pair, 0) + 1
+
+
+@contextmanager
+def count_messages() -> Iterator[MessageCount]:
+    """Count messages, rounds and bytes of every worker of this process inside a `with` block."""
+    count = MessageCount()
+    with _lock:
+        _active.append(count)
+    try:
+        yield count
+    finally:
+        with _lock:
+            _active[:] = [other for other in _active if other is not count]
+
+
+def counting() -> bool:
+    """Say whether anybody counts now."""
+    return bool(_active)
+
+
+def record(sender: object, receiver: object, size: int, waited: bool) -> None:
+    """Note one message from a worker to another."""
+    for count in list(_active):
+        count._add(sender, receiver, size, waited)

@@ -1,0 +1,141 @@
+"""AbstractObject: what has an id, an owner, tags and a description, and so can be sent and found."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from syft.core.context import local_worker
+from syft.core.id_provider import ID_PROVIDER, ObjectId
+from syft.core.trees import register_leaf
+from syft.exceptions import InvalidTensorForRemoteGet, UnsupportedOperation
+
+
+class AbstractObject:
+    """Base of every object that workers hold, send and search.
+
+    Args:
+        id: its id; a fresh one is drawn when first needed.
+        owner: the worker it belongs to; the local worker by default.
+        tags: words it can be found by.
+        description: a text it can be found by.
+        child: the next link below it, if it is one of a chain.
+    """
+
+    child: Any
+
+    def __init__(
+        self,
+        id: ObjectId | None = None,
+        owner: Any = None,
+        tags: Any = None,
+        description: str | None = None,
+        child: Any = None,
+    ) -> None:
+        self._id = id
+        self._owner = owner
+        self.tags: set[str] = set(tags) if tags else set()
+        self.description = description
+        if child is not None:
+            self.child = child
+
+    @property
+    def id(self) -> ObjectId:
+        """The id of this object, drawn when first asked for."""
+        if self._id is None:
+            self._id = ID_PROVIDER.pop()
+        return self._id
+
+    @id.setter
+    def id(self, value: ObjectId) -> None:
+        self._id = value
+
+    @property
+    def owner(self) -> Any:
+        """The worker this object belongs to."""
+        return self._owner if self._owner is not None else local_worker(required=False)
+
+    @owner.setter
+    def owner(self, worker: Any) -> None:
+        self._owner = worker
+
+    def describe(self, description: str) -> AbstractObject:
+        """Set the text this object can be found by, and return it."""
+        self.description = description
+        return self
+
+    def tag(self, *tags: str) -> AbstractObject:
+        """Add words this object can be found by, and return it."""
+        self.tags.update(tags)
+        return self
+
+    def has_child(self) -> bool:
+        """Say whether something is below this link."""
+        return hasattr(self, "child")
+
+    def serialize(self, *args: Any, **kwargs: Any) -> bytes:
+        """Return this object as bytes."""
+        return bytes(_serializer[0](self, *args, **kwargs))
+
+    def ser(self, *args: Any, **kwargs: Any) -> bytes:
+        """Return this object as bytes (short form of `serialize`)."""
+        return self.serialize(*args, **kwargs)
+
+    def get(self) -> Any:
+        """Fetch what is below this link and return this link around it."""
+        if not hasattr(self, "child") or not hasattr(self.child, "get"):
+            raise InvalidTensorForRemoteGet(self)
+        self.child = self.child.get()
+        return self
+
+    def mid_get(self) -> Any:
+        """Fetch what is below this link, in place, at the worker that owns it."""
+        return self.get()
+
+    def get_class_attributes(self) -> dict[str, Any]:
+        """Return the constructor arguments that results must inherit."""
+        return {}
+
+    @classmethod
+    def on_function_call(cls, *args: Any) -> None:
+        """Hear of each torch function that reaches this kind of link (to override)."""
+
+    @classmethod
+    def handle_func_command(cls, command: tuple[Any, ...]) -> Any:
+        """Run a command `(name, self, args, kwargs)` on this kind of object (to override)."""
+        raise UnsupportedOperation(str(command[0]), cls.__name__)
+
+    @classmethod
+    def rgetattr(cls, obj: Any, attr: str, *args: Any) -> Any:
+        """Walk a dotted attribute path; names that begin with an underscore are refused."""
+        for name in attr.split("."):
+            if name.startswith("_"):
+                raise AttributeError(f"{name!r} is private")
+            obj = getattr(obj, name, *args)
+        return obj
+
+
+register_leaf(AbstractObject)
+
+_serializer: list[Any] = []
+
+
+def register_serializer(serialize: Any) -> None:
+    """Tell objects how to become bytes (called once by the serde layer)."""
+    _serializer[:] = [serialize]
+
+
+def initialize_object(
+    hook: Any,
+    obj: Any,
+    owner: Any = None,
+    reinitialize: bool = True,
+    id: ObjectId | None = None,
+    init_args: tuple[Any, ...] = (),
+    init_kwargs: dict[str, Any] | None = None,
+) -> Any:
+    """Give an object an owner and an id, running its constructor again when asked to."""
+    if reinitialize:
+        type(obj).__init__(obj, *init_args, **(init_kwargs or {}))
+    obj.owner = owner if owner is not None else getattr(hook, "local_worker", None)
+    obj.id = id if id is not None else ID_PROVIDER.pop()
+    return obj

@@ -1,0 +1,128 @@
+"""ObjectStorage: the objects a worker holds, by id."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from syft.config import current
+from syft.core.id_provider import ID_PROVIDER, ObjectId
+from syft.exceptions import ObjectNotFoundError
+
+
+class ObjectStore:
+    """Objects by id, with a count for those that several pointers own.
+
+    Reads, writes and deletions are single dictionary operations, so threads and finalizers may do them at any
+    time; only the counts of objects with more than one owner need a lock.
+    """
+
+    def __init__(self, worker_id: object) -> None:
+        self.worker_id = worker_id
+        self.objects: dict[ObjectId, Any] = {}
+        self._extra_owners: dict[ObjectId, int] = {}
+        self._departed: dict[ObjectId, str] = {}
+        self._lock = threading.RLock()
+
+    def get(self, obj_id: ObjectId) -> Any:
+        """Return an object."""
+        try:
+            return self.objects[obj_id]
+        except KeyError:
+            raise ObjectNotFoundError(obj_id, self.worker_id, self._departed.get(obj_id, "")) from None
+
+    def retain(self, obj_id: ObjectId) -> None:
+        """Count one more owner of an object."""
+        with self._lock:
+            self.get(obj_id)
+            self._extra_owners[obj_id] = self._extra_owners.get(obj_id, 0) + 1
+
+    def release(self, obj_id: ObjectId) -> None:
+        """Count one owner less; the last one takes the object along. Never raises."""
+        if obj_id in self._extra_owners:
+            with self._lock:
+                left = self._extra_owners.get(obj_id, 0)
+                if left > 1:
+                    self._extra_owners[obj_id] = left - 1
+                    return
+                if left == 1:
+                    del self._extra_owners[obj_id]
+                    return
+        self.objects.pop(obj_id, None)
+
+    def pop(self, obj_id: ObjectId, departure: str) -> Any:
+        """Take an object out, remembering where it went for whoever asks later."""
+        obj = self.get(obj_id)
+        self.remove(obj_id)
+        self.note_departure(obj_id, departure)
+        return obj
+
+    def note_departure(self, obj_id: ObjectId, cause: str) -> None:
+        """Remember for a while why an id is not here."""
+        with self._lock:
+            self._departed[obj_id] = cause
+            while len(self._departed) > current().max_departed:
+                del self._departed[next(iter(self._departed))]
+
+    def remove(self, obj_id: ObjectId) -> None:
+        """Delete an object whoever owns it; silent if it is not there."""
+        self.objects.pop(obj_id, None)
+        self._extra_owners.pop(obj_id, None)
+
+    def clear(self) -> None:
+        """Delete everything."""
+        self.objects.clear()
+        self._extra_owners.clear()
+        self._departed.clear()
+
+
+class ObjectStorage:
+    """The documented face of a store, for classes that hold objects."""
+
+    def __init__(self, store_id: object = None) -> None:
+        self.object_store = ObjectStore(store_id)
+
+    @property
+    def _objects(self) -> dict[ObjectId, Any]:
+        """The objects held, by id."""
+        return self.object_store.objects
+
+    def register_obj(self, obj: Any, obj_id: ObjectId | None = None) -> None:
+        """Store an object, under another id if one is given."""
+        if obj_id is not None:
+            obj.id = obj_id
+        self.set_obj(obj)
+
+    def de_register_obj(self, obj: Any, _recurse_torch_objs: bool = True) -> None:
+        """Remove an object from the store."""
+        self.object_store.remove(obj.id)
+        child = getattr(obj, "child", None)
+        if _recurse_torch_objs and hasattr(child, "id"):
+            self.object_store.remove(child.id)
+
+    def get_obj(self, obj_id: ObjectId) -> Any:
+        """Return the object of this id."""
+        return self.object_store.get(obj_id)
+
+    def set_obj(self, obj: Any) -> None:
+        """Store an object under its own id."""
+        if getattr(obj, "id", None) is None:
+            obj.id = ID_PROVIDER.pop()
+        self.object_store.objects[obj.id] = obj
+
+    def rm_obj(self, remote_key: ObjectId) -> None:
+        """Remove the object of this id; silent if it is not there."""
+        self.object_store.remove(remote_key)
+
+    def force_rm_obj(self, remote_key: ObjectId) -> None:
+        """Remove the object of this id, and what it points to with it."""
+        self.object_store.remove(remote_key)
+
+    def clear_objects(self, return_self: bool = True) -> Any:
+        """Empty the store."""
+        self.object_store.clear()
+        return self if return_self else None
+
+    def current_objects(self) -> dict[ObjectId, Any]:
+        """Return a shallow copy of the objects by id."""
+        return self._objects.copy()

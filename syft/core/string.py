@@ -1,0 +1,119 @@
+"""String: a `str` that can be sent to a worker, with every method of `str`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from syft.core.object import AbstractObject
+
+# What a String forwards to the str inside it. Names, so that a worker can be asked for exactly these.
+METHODS = tuple(
+    name for name in dir(str) if not name.startswith("_") and name not in ("maketrans", "format", "format_map")
+)
+OPERATORS = ("__add__", "__mul__", "__rmul__", "__mod__", "__getitem__", "__contains__")
+COMPARISONS = ("__lt__", "__le__", "__gt__", "__ge__")
+
+
+class String(AbstractObject):
+    """A text that can be sent.
+
+    Args:
+        object: the text, or bytes to decode.
+        encoding: how to decode bytes.
+        errors: what to do with bytes that can't be decoded.
+        id: its id.
+        owner: the worker it belongs to.
+        tags: words it can be found by.
+        description: a text it can be found by.
+    """
+
+    child: str
+
+    def __init__(
+        self,
+        object: object = None,
+        encoding: str | None = None,
+        errors: str | None = None,
+        id: int | str | None = None,
+        owner: Any = None,
+        tags: Any = None,
+        description: str | None = None,
+    ) -> None:
+        if encoding is not None or errors is not None:
+            text = str(object, encoding or "utf-8", errors or "strict")  # type: ignore[arg-type]
+        else:
+            text = "" if object is None else str(object)
+        super().__init__(id=id, owner=owner, tags=tags, description=description, child=text)
+        self.child = text
+
+    def send(self, location: Any, **kwargs: Any) -> Any:
+        """Send the text to a worker and return a pointer to it."""
+        return self.owner.send(self, location, **kwargs)
+
+    def get_class_attributes(self) -> dict[str, Any]:
+        """Return the constructor arguments that results must inherit."""
+        return {"owner": self._owner}
+
+    def on(self, object: str, wrap: bool = False) -> String:
+        """Set the text inside."""
+        self.child = str(object)
+        return self
+
+    def add_string(self, other: String | str) -> String:
+        """Return both texts joined."""
+        return String(self.child + str(other), owner=self._owner)
+
+    def __str__(self) -> str:
+        return self.child
+
+    def __repr__(self) -> str:
+        return f"String({self.child!r})"
+
+    def __len__(self) -> int:
+        return len(self.child)
+
+    def __eq__(self, other: object) -> bool:
+        return self.child == str(other) if isinstance(other, str | String) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.child)
+
+    @staticmethod
+    def simplify(worker: Any, string: String) -> tuple[Any, ...]:
+        """Return text, id, tags and description."""
+        return (string.child, string.id, string.tags, string.description)
+
+    @staticmethod
+    def detail(worker: Any, simple_obj: tuple[Any, ...]) -> String:
+        """Rebuild a String."""
+        text, obj_id, tags, description = simple_obj
+        if not isinstance(text, str):
+            raise TypeError("a String holds a text")
+        return String(text, id=obj_id, owner=worker, tags=tags, description=description)
+
+
+def call_string_method(name: str, string: Any, *args: Any, **kwargs: Any) -> Any:
+    """Run one of the allowed methods of `str`; texts come back as String, other values as they are."""
+    plain = [value.child if isinstance(value, String) else value for value in (string, *args)]
+    result = getattr(str, name)(*plain, **kwargs)
+    owner = string._owner if isinstance(string, String) else None
+    if isinstance(result, str):
+        return String(result, owner=owner)
+    if isinstance(result, list | tuple):
+        return type(result)(String(item, owner=owner) if isinstance(item, str) else item for item in result)
+    return result
+
+
+def _forwarder(name: str) -> Callable[..., Any]:
+    def forward(self: String, *args: Any, **kwargs: Any) -> Any:
+        return call_string_method(name, self, *args, **kwargs)
+
+    forward.__name__ = name
+    forward.__doc__ = f"Run `str.{name}` on the text."
+    return forward
+
+
+for _name in (*METHODS, *OPERATORS, *COMPARISONS):
+    setattr(String, _name, _forwarder(_name))
+String.format = lambda self, *a, **k: String(self.child.format(*a, **k), owner=self._owner)  # type: ignore[attr-defined]

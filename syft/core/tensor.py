@@ -1,0 +1,197 @@
+"""AbstractTensor: one link of a chain, a plain class with a table of what it does with torch calls.
+
+A chain is a `SyftTensor` (the outer torch.Tensor) whose `.child` is a link, whose `.child` is the next link or
+a plain tensor. A link says at which level it is interpreted:
+
+* `Level.API`: it sees the call the user wrote (`torch.nn.functional.linear`), above autograd;
+* `Level.ATEN`: it sees the ATen operations below autograd, so torch differentiates through it.
+
+and what happens to a call it has no rule for: `"refuse"` (the default: never guess) or `"forward"` (run it on
+what is below, and put the link back on the results).
+
+Example:
+    >>> import torch
+    >>> from syft.core.tensor import AbstractTensor
+    >>> class Shouting(AbstractTensor):
+    ...     unregistered = "forward"
+    >>> @Shouting.implements(torch.Tensor.neg)
+    ... def shout(x):
+    ...     return "NO"
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import torch
+
+from syft.core.id_provider import ID_PROVIDER, ObjectId
+from syft.core.object import AbstractObject
+from syft.core.references import TensorMeta
+from syft.exceptions import SyftError
+
+Rule = Callable[..., Any]
+
+
+class Level(enum.Enum):
+    """Where a link sees a call: as the user wrote it, or as ATen operations below autograd."""
+
+    API = "api"
+    ATEN = "aten"
+
+
+_wrapper: list[Any] = []
+
+
+def register_wrapper(wrapper: Any) -> None:
+    """Tell links what the outer shell of a chain is (called once by the hook layer)."""
+    _wrapper[:] = [wrapper]
+
+
+def wrapper_class() -> Any:
+    """Return the outer shell of chains."""
+    return _wrapper[0]
+
+
+class AbstractTensor(AbstractObject):
+    """One link of a chain.
+
+    Args:
+        id: its id; a fresh one is drawn when first needed.
+        owner: the worker it belongs to.
+        tags: words it can be found by.
+        description: a text it can be found by.
+        child: what is below it: the next link, or a plain tensor.
+    """
+
+    level: ClassVar[Level] = Level.API
+    unregistered: ClassVar[str] = "refuse"
+    # Of several links in one call the one with the highest priority decides; pointers come last.
+    priority: ClassVar[int] = 1
+    _rules: ClassVar[dict[Any, Rule]] = {}
+    # Set when a call changed shape, dtype or requires_grad in place, so that the shell must follow.
+    reshaped = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls._rules = {}
+
+    @classmethod
+    def implements(cls, *functions: Any) -> Callable[[Rule], Rule]:
+        """Register a rule for torch functions (API level) or ATen operations on this kind of link."""
+
+        def register(rule: Rule) -> Rule:
+            for function in functions:
+                if function in cls._rules:
+                    raise SyftError(f"{cls.__name__} already has a rule for {function}.")
+                cls._rules[function] = rule
+            rule_cache.clear()
+            return rule
+
+        return register
+
+    @classmethod
+    def handle(cls, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run a torch call whose arguments hold links of this kind (replaced by core.dispatch)."""
+        return _handler[0](cls, function, args, kwargs)
+
+    def tensor_meta(self) -> TensorMeta:
+        """Return shape, dtype, requires_grad and device as the user sees them."""
+        child = self.child
+        return child.tensor_meta() if isinstance(child, AbstractTensor) else TensorMeta.of(child)
+
+    def wrap(self, register: bool = True, type: Any = None, **kwargs: Any) -> Any:
+        """Put this link inside a torch.Tensor that users can work with."""
+        return wrapper_class()(self, **kwargs)
+
+    def on(self, tensor: Any, wrap: bool = True) -> Any:
+        """Put this link on top of a tensor (or of the chain inside it)."""
+        requires_grad = None
+        if isinstance(tensor, wrapper_class()):
+            self.child = tensor.child
+        elif self.level is Level.ATEN and isinstance(tensor, torch.Tensor):
+            requires_grad, self.child = tensor.requires_grad, tensor.detach()
+        else:
+            self.child = tensor
+        if not wrap:
+            return self
+        wrapped = self.wrap()
+        return wrapped.requires_grad_() if requires_grad else wrapped
+
+    def copy(self) -> Any:
+        """Return a copy with an id of its own."""
+        return self.clone()
+
+    def clone(self, *args: Any, **kwargs: Any) -> Any:
+        """Return a copy of this link and of what is below it."""
+        return type(self)(**self.get_class_attributes()).on(self.child.clone(*args, **kwargs), wrap=False)
+
+    @property
+    def shape(self) -> torch.Size:
+        """The shape of the tensor at the bottom."""
+        return self.tensor_meta().shape
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype as the user sees it."""
+        return self.tensor_meta().dtype
+
+    @property
+    def grad(self) -> Any:
+        """The gradient of what is below, under the same link."""
+        grad = self.child.grad
+        return None if grad is None else type(self)(**self.get_class_attributes()).on(grad)
+
+    def refresh(self) -> Any:
+        """Re-randomise the shares below this link, if there are any."""
+        self.child = self.child.refresh()
+        return self
+
+    @classmethod
+    def handle_func_command(cls, command: tuple[Any, ...]) -> Any:
+        """Run a command `(function or dotted name, self or None, args, kwargs)` on links of this kind."""
+        name, self, args, kwargs = command
+        function = _resolver[0](name, self is not None) if isinstance(name, str) else name
+        return cls.handle(function, args if self is None else (self, *args), kwargs or {})
+
+    def __getattr__(self, name: str) -> Any:
+        return _method_caller[0](self, name)
+
+    def __repr__(self) -> str:
+        name = type(self).__name__
+        return f"{name}>{self.child!r}" if "child" in self.__dict__ else name
+
+    @staticmethod
+    def simplify(worker: Any, tensor: AbstractTensor) -> tuple[Any, ...]:
+        """Return id, tags, description, inherited attributes and what is below."""
+        child = tensor.__dict__.get("child")
+        return (tensor.id, tensor.tags, tensor.description, tensor.get_class_attributes(), child)
+
+    @classmethod
+    def detail(cls, worker: Any, payload: tuple[Any, ...]) -> AbstractTensor:
+        """Rebuild a link of this class."""
+        obj_id, tags, description, attributes, child = payload
+        return cls(id=obj_id, owner=worker, tags=tags, description=description, child=child, **attributes)
+
+
+# Filled by core.dispatch, which knows how to run a call on links.
+rule_cache: dict[tuple[type, Any], Rule | None] = {}
+_handler: list[Any] = []
+_resolver: list[Any] = []
+_method_caller: list[Any] = []
+
+
+def initialize_tensor(
+    hook: Any,
+    obj: Any,
+    owner: Any = None,
+    id: ObjectId | None = None,
+    init_args: tuple[Any, ...] = (),
+    init_kwargs: dict[str, Any] | None = None,
+) -> Any:
+    """Give a tensor an owner and an id."""
+    obj.owner = owner if owner is not None else getattr(hook, "local_worker", None)
+    obj.id = id if id is not None else ID_PROVIDER.pop()
+    return obj

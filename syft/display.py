@@ -1,0 +1,60 @@
+"""How things look in a notebook: small tables in Jupyter's own colours, never a value of anybody's data."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable
+from typing import Any
+
+_STYLE = "border-collapse:collapse;font-size:90%;color:var(--jp-ui-font-color1,inherit)"
+
+
+def table_html(title: str, rows: Iterable[tuple[str, object]]) -> str:
+    """Render a title and name-value rows."""
+    cells = "".join(
+        f"<tr><td style='text-align:left;padding:2px 12px 2px 4px;opacity:.7'>{html.escape(name)}</td>"
+        f"<td style='text-align:left;padding:2px 4px'>{html.escape(str(value))}</td></tr>"
+        for name, value in rows
+    )
+    return f"<table style='{_STYLE}'><tr><th colspan=2 style='text-align:left'>{html.escape(title)}</th></tr>{cells}</table>"
+
+
+def pointer_html(pointer: Any) -> str:
+    """Render a pointer: where it points, and what is known of the object."""
+    rows: list[tuple[str, object]] = [
+        ("owner", pointer.owner.id if pointer.owner is not None else None),
+        ("location", pointer.location.id),
+        ("id at location", pointer.id_at_location),
+    ]
+    meta = getattr(pointer, "_meta", None)
+    if meta is not None:
+        rows += [("shape", tuple(meta.shape)), ("dtype", meta.dtype), ("requires_grad", meta.requires_grad)]
+    if pointer.tags:
+        rows.append(("tags", " ".join(sorted(pointer.tags))))
+    if pointer.description:
+        rows.append(("description", pointer.description.split("\n")[0][:80]))
+    if pointer.lease.spent:
+        rows.append(("spent", pointer.lease.spent))
+    return table_html(type(pointer).__name__, rows)
+
+
+def chain_html(tensor: Any) -> str:
+    """Render a chain, link by link."""
+    link = tensor.child
+    if hasattr(link, "lease"):
+        return pointer_html(link)
+    names = []
+    while hasattr(link, "__dict__") and "child" in link.__dict__:
+        names.append(type(link).__name__)
+        link = link.__dict__["child"]
+    names.append(type(link).__name__)
+    return table_html("tensor", [("chain", " > ".join(names)), ("shape", tuple(tensor.shape)), ("dtype", tensor.dtype)])
+
+
+def worker_html(worker: Any) -> str:
+    """Render a worker: what it holds, by shape and tag."""
+    rows: list[tuple[str, object]] = [("objects", len(worker._objects)), ("knows", " ".join(map(str, worker._known_workers)))]
+    for obj in list(worker._objects.values())[:20]:
+        shape = tuple(obj.shape) if hasattr(obj, "shape") else ""
+        rows.append((type(obj).__name__, f"{shape} {' '.join(sorted(getattr(obj, 'tags', ())))}"))
+    return table_html(f"{type(worker).__name__} {worker.id}", rows)

@@ -1,0 +1,234 @@
+"""Every error of the library.
+
+    SyftError
+    ├── DependencyError                        an optional package is missing
+    ├── UnsupportedOperation                   no rule for this call on this kind of tensor
+    │   └── CommandNotAllowed                  a worker refuses to run this call for anyone
+    ├── TensorsNotCollocatedException          operands live in different places
+    │   └── PureFrameworkTensorFoundError      a plain tensor among syft tensors
+    ├── RemoteObjectFoundError                 a pointer where a local tensor was needed
+    ├── InvalidTensorForRemoteGet              remote_get on something that points nowhere
+    ├── CannotRequestObjectAttribute           .get() on an attribute of a remote object
+    ├── ObjectNotFoundError                    a worker does not hold this id
+    │   └── SpentPointerError                  the pointer's object was already fetched or moved
+    ├── WorkerNotFoundException                unknown worker id
+    ├── NotPermittedError
+    │   ├── GetNotPermittedError               the holder does not release this value
+    │   └── SendNotPermittedError              this object may not be sent
+    ├── IdNotUniqueError                       a preset id is already in use
+    ├── ResponseSignatureError                 number of results differs from the ids given
+    ├── PlanCommandUnknownError                unknown plan command
+    ├── RemoteError                            an error of a worker whose own type is not known here
+    ├── SerdeError                             bytes that are not a valid message
+    │   └── CompressionNotFoundException       unknown compression scheme
+    ├── InvalidProtocolFileError
+    ├── UndefinedProtocolTypeError             a type has no wire code
+    └── UndefinedProtocolTypePropertyError     a wire code is not set
+
+Texts say what happened, where, and what to type next. They never contain the values of a tensor.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class SyftError(Exception):
+    """Base of every error raised on purpose by this library."""
+
+
+class DependencyError(SyftError):
+    """An optional package is not installed."""
+
+    def __init__(self, package: str, install: str | None = None) -> None:
+        self.package = package
+        self.install = install or package
+        super().__init__(
+            f"The package {package!r} is needed for this and is not installed. "
+            f"Install it with: pip install '{self.install}'"
+        )
+
+
+class UnsupportedOperation(SyftError, NotImplementedError):
+    """A call has no rule for this kind of tensor, so it is refused instead of guessed."""
+
+    def __init__(self, operation: str, link: str, hint: str = "") -> None:
+        self.operation = operation
+        self.link = link
+        self.hint = hint
+        super().__init__(f"{operation} is not supported on {link}." + (f" {hint}" if hint else ""))
+
+
+class CommandNotAllowed(UnsupportedOperation):
+    """A worker never runs this call for a peer."""
+
+    def __init__(self, operation: str, reason: str = "") -> None:
+        SyftError.__init__(self, f"{operation} can't be run on a worker" + (f": {reason}" if reason else "."))
+        self.operation = operation
+        self.link = "a remote tensor"
+        self.hint = reason
+
+
+class TensorsNotCollocatedException(SyftError):
+    """The operands of one call live in different places."""
+
+    def __init__(self, operation: str, places: list[str] | tuple[str, ...] = (), hint: str = "") -> None:
+        self.operation = operation
+        self.places = tuple(places)
+        where = "; ".join(self.places)
+        super().__init__(
+            f"{operation} needs all its tensors in one place, but {where}. "
+            + (hint or "Bring them together first with .move(worker), .send(worker) or .get().")
+        )
+
+
+class PureFrameworkTensorFoundError(TensorsNotCollocatedException):
+    """A plain tensor was met where a syft tensor was needed."""
+
+    def __init__(self, operation: str = "This call", places: tuple[str, ...] = (), hint: str = "") -> None:
+        super().__init__(operation, places or ("one operand is a plain local tensor",), hint)
+
+
+class RemoteObjectFoundError(SyftError):
+    """A pointer was met where a local tensor was needed."""
+
+    def __init__(self, pointer: object = None) -> None:
+        self.pointer = pointer
+        super().__init__(f"{pointer!r} is remote; call .get() on it first, or send the other operands to it.")
+
+
+class InvalidTensorForRemoteGet(SyftError):
+    """`remote_get` or `mid_get` on something that does not point anywhere."""
+
+    def __init__(self, tensor: object = None) -> None:
+        super().__init__(
+            f"The object {_kind(tensor)} is not a pointer, so there is nothing to fetch. "
+            "remote_get() needs a pointer to a pointer: x.send(bob).send(alice).remote_get()."
+        )
+
+
+class CannotRequestObjectAttribute(SyftError):
+    """`.get()` was called on an attribute of a remote object, such as `ptr.grad`."""
+
+    def __init__(self, attribute: str = "grad") -> None:
+        super().__init__(
+            f".get() would tear {attribute!r} off the remote object it belongs to. "
+            f"Fetch a copy of it instead: ptr.{attribute}.copy().get()"
+        )
+
+
+class ObjectNotFoundError(SyftError):
+    """A worker does not hold the object asked for."""
+
+    def __init__(self, obj_id: object = None, worker: object = None, cause: str = "") -> None:
+        self.obj_id = obj_id
+        self.worker_id = getattr(worker, "id", worker)
+        super().__init__(
+            f"Worker {self.worker_id!r} holds no object with id {obj_id!r}: "
+            + (cause or "it was never there, or it was deleted, fetched with .get() or moved away.")
+        )
+
+
+class SpentPointerError(ObjectNotFoundError):
+    """The object behind this pointer was already fetched, moved or deleted."""
+
+    def __init__(self, obj_id: object, worker: object, cause: str) -> None:
+        super().__init__(
+            obj_id,
+            worker,
+            f"{cause}. Use what that call returned, or next time keep a copy with ptr.copy().get().",
+        )
+
+
+class WorkerNotFoundException(SyftError):
+    """No worker of this id is known."""
+
+    def __init__(self, worker_id: object = None, known: tuple[object, ...] = ()) -> None:
+        names = ", ".join(repr(name) for name in known) or "none"
+        super().__init__(
+            f"No worker {worker_id!r} is known here (known: {names}). "
+            "Create it, or tell this worker about it with add_worker(worker)."
+        )
+
+
+class NotPermittedError(SyftError):
+    """A release was refused by the policy of the worker that holds the data."""
+
+
+class GetNotPermittedError(NotPermittedError):
+    """The worker that holds a value does not release it."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(message or "The worker that holds this value does not release it to you.")
+
+
+class SendNotPermittedError(NotPermittedError):
+    """This object may not be sent."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(message or "This object may not be sent on your behalf.")
+
+
+class IdNotUniqueError(SyftError):
+    """A preset id is already in use."""
+
+
+class ResponseSignatureError(SyftError):
+    """The number of results differs from the number of ids given for them."""
+
+    def __init__(self, ids_generated: object = None) -> None:
+        self.ids_generated = ids_generated
+        super().__init__("The number of results differs from the number of ids given for them.")
+
+
+class PlanCommandUnknownError(SyftError):
+    """An unknown plan command."""
+
+    def __init__(self, command_name: object = None) -> None:
+        super().__init__(f"Command {command_name!r} is not implemented.")
+
+
+class RemoteError(SyftError):
+    """An error raised by a worker, of a type that is not known here."""
+
+
+class SerdeError(SyftError):
+    """Bytes that are not a valid message, or an object that has no wire form."""
+
+
+class CompressionNotFoundException(SerdeError):
+    """Unknown compression scheme."""
+
+    def __init__(self, code: object = None) -> None:
+        super().__init__(f"Compression scheme not found for compression code: {code}")
+
+
+class InvalidProtocolFileError(SyftError):
+    """The table of wire codes could not be read."""
+
+
+class UndefinedProtocolTypeError(SyftError):
+    """A type has no wire code."""
+
+
+class UndefinedProtocolTypePropertyError(SyftError):
+    """A property of a wire code is not set."""
+
+
+def _kind(obj: object) -> str:
+    """Say what an object is without showing what it holds."""
+    return f"of type {type(obj).__name__}"
+
+
+def route_method_exception(exception: BaseException, self: Any, args: Any, kwargs: Any) -> BaseException:
+    """Turn an error into TensorsNotCollocatedException when scattered operands are its cause."""
+    places = []
+    for value in (self, *args, *(kwargs or {}).values()):
+        location = getattr(value, "location", None)
+        if location is not None:
+            places.append(f"one operand is on {location.id!r}")
+        elif hasattr(value, "shape"):
+            places.append("one operand is local")
+    if len(set(places)) > 1:
+        return TensorsNotCollocatedException(type(exception).__name__, sorted(set(places)))
+    return exception

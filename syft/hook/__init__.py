@@ -1,0 +1,17 @@
+"""How a torch call reaches syft: one tensor subclass, tables of rules, and methods added to torch.
+
+`sy.hook` is also the documented name of the TorchHook in force: its attributes are found here too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+# The hook in force, if torch is hooked: at most one.
+_installed: list[Any] = []
+
+
+def __getattr__(name: str) -> Any:
+    if not name.startswith("__") and _installed and hasattr(_installed[0], name):
+        return getattr(_installed[0], name)
+    raise AttributeError(f"module 'syft.hook' has no attribute {name!r}")

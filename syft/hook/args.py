@@ -1,0 +1,299 @@
+"""hook_args: swap links for what is below them in arguments, put them back on responses, register responses.
+
+One recursion does it for every signature; nothing is remembered by the name of a method, which was wrong as soon
+as a method was called in two ways. The documented registries are open: an entry put into one is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from syft.core.labels import set_id
+from syft.core.tensor import AbstractTensor
+from syft.core.trees import rebuild_tuple
+from syft.exceptions import PureFrameworkTensorFoundError, RemoteObjectFoundError
+from syft.hook.folds import (
+    build_get_tensor_type,
+    build_rule_with,
+    eight_fold,
+    five_fold,
+    folded,
+    four_fold,
+    four_layers,
+    get_element_at,
+    many_fold,
+    one_fold,
+    one_layer,
+    seven_fold,
+    six_fold,
+    three_fold,
+    three_layers,
+    two_fold,
+    two_layers,
+    typed_identity,
+    zero_fold,
+)
+
+# Entries by "Class.method" or function name replace the recursion for that call.
+hook_method_args_functions: dict[str, Callable[..., Any]] = {}
+hook_method_response_functions: dict[str, Callable[..., Any]] = {}
+get_tensor_type_functions: dict[str, Callable[..., Any]] = {}
+register_response_functions: dict[str, Callable[..., Any]] = {}
+
+base_types: set[type] = {
+    int, float, str, bool, bytes, bytearray, complex, type(None), type(...), np.ndarray, torch.dtype, torch.device,
+    torch.Size, torch.layout, torch.memory_format, slice,
+}  # fmt: skip
+
+
+def one(_args: Any) -> int:
+    """The rule of every tensor."""
+    return 1
+
+
+def get_child(link: Any) -> Any:
+    """The default way to unwrap a link."""
+    return link.child
+
+
+type_rule: dict[Any, Callable[[Any], Any]] = {torch.Tensor: one, torch.nn.Parameter: one}
+forward_func: dict[Any, Callable[[Any], Any]] = {}
+backward_func: dict[Any, Callable[..., Any]] = {}
+# Kept from earlier releases, which remembered signatures; nothing is remembered now, so nothing is ambiguous.
+ambiguous_methods: set[str] = {"__getitem__", "__setitem__", "_getitem_public", "add_", "backward", "cat", "chunk"}
+ambiguous_functions: set[str] = {"torch.unbind", "unbind", "torch.stack", "stack", "torch.cat", "cat", "torch.mean"}
+
+
+def register_type_rule(new_type_rules: dict[Any, Callable[[Any], Any]]) -> None:
+    """Teach the walk new kinds of tensor."""
+    type_rule.update(new_type_rules)
+
+
+def register_forward_func(new_forward_rules: dict[Any, Callable[[Any], Any]]) -> None:
+    """Say how new kinds of tensor are unwrapped."""
+    forward_func.update(new_forward_rules)
+
+
+def register_backward_func(new_backward_rules: dict[Any, Callable[..., Any]]) -> None:
+    """Say how results are wrapped in new kinds of tensor."""
+    backward_func.update(new_backward_rules)
+
+
+def register_ambiguous_method(*method: str) -> None:
+    """Note methods that are called in several ways."""
+    ambiguous_methods.update(method)
+
+
+def register_ambiguous_function(*function: str) -> None:
+    """Note functions that are called in several ways."""
+    ambiguous_functions.update(function)
+
+
+def default_backward_func(tensorcls: Any) -> Callable[..., Any]:
+    """Return the default way to wrap a result: a new link on top of it."""
+    return lambda result, **kwargs: tensorcls(**kwargs).on(result, wrap=False)
+
+
+def default_register_tensor(*tensorcls: Any) -> None:
+    """Register the rule, the unwrapping and the wrapping of new kinds of tensor at once."""
+    for cls in tensorcls:
+        register_type_rule({cls: one})
+        register_forward_func({cls: get_child})
+        register_backward_func({cls: default_backward_func(cls)})
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, torch.Tensor | AbstractTensor) or type(value) in type_rule
+
+
+def _unwrap(value: Any) -> Any:
+    """Return what is below a link or shell; plain values and plain tensors are returned as they are."""
+    rule = forward_func.get(type(value))
+    if rule is not None:
+        return rule(value)
+    return value.__dict__["child"] if _is_tensor(value) and "child" in value.__dict__ else value
+
+
+def _map(function: Callable[[Any], Any], value: Any) -> Any:
+    kind = type(value)
+    if kind in base_types:
+        return value
+    if kind is tuple:
+        return tuple([_map(function, item) for item in value])
+    if kind is list:
+        return [_map(function, item) for item in value]
+    if kind is dict:
+        return {key: _map(function, item) for key, item in value.items()}
+    if _is_tensor(value):
+        return function(value)
+    return rebuild_tuple(kind, [_map(function, item) for item in value]) if isinstance(value, tuple) else value
+
+
+def _first(value: Any) -> Any:
+    """Return the first tensor of nested arguments, or None."""
+    if _is_tensor(value):
+        return value
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, tuple | list) else ()
+    return next((found for found in map(_first, items) if found is not None), None)
+
+
+def unwrap_args_from_method(attr: str, method_self: Any, args: Any, kwargs: Any) -> tuple[Any, Any, Any]:
+    """Replace the link a method is called on, and every link in its arguments, by what is below.
+
+    Args:
+        attr: the name of the method.
+        method_self: the tensor it is called on.
+        args: its arguments.
+        kwargs: its keyword arguments, unwrapped too.
+
+    Returns:
+        The new self, arguments and keyword arguments.
+    """
+    custom = hook_method_args_functions.get(f"{type(method_self).__name__}.{attr}")
+    new_args = custom(args) if custom is not None else _map(_unwrap, args)
+    return _unwrap(method_self), new_args, _map(_unwrap, kwargs)
+
+
+def unwrap_args_from_function(attr: str, args: Any, kwargs: Any, return_args_type: bool = False) -> tuple[Any, ...]:
+    """Replace every link in the arguments of a function by what is below.
+
+    Args:
+        attr: the name of the function.
+        args: its arguments.
+        kwargs: its keyword arguments, unwrapped too.
+        return_args_type: also return the type of the tensors as given.
+
+    Returns:
+        The new arguments, keyword arguments, the type of what is below, and the type as given if asked for.
+
+    Raises:
+        PureFrameworkTensorFoundError: if there is no link to unwrap.
+    """
+    custom = hook_method_args_functions.get(attr)
+    first = _first((args, kwargs))
+    if first is None or "child" not in getattr(first, "__dict__", ()):
+        linked = _first([leaf for leaf in _leaves((args, kwargs)) if "child" in leaf.__dict__])
+        if linked is None:
+            raise PureFrameworkTensorFoundError(attr, hint="There is no syft tensor among the arguments.")
+        first = linked
+    new_args = custom(args) if custom is not None else _map(_unwrap, args)
+    result = (new_args, _map(_unwrap, kwargs), type(_unwrap(first)))
+    return (*result, type(first)) if return_args_type else result
+
+
+def _leaves(value: Any) -> list[Any]:
+    found: list[Any] = []
+    _map(lambda leaf: found.append(leaf), value)
+    return found
+
+
+def build_unwrap_args_from_function(args: Any, return_tuple: bool = False) -> Callable[..., Any]:
+    """Build the function that unwraps arguments like these."""
+    return build_unwrap_args_with_rules(args, build_rule(args), return_tuple)
+
+
+def hook_response(
+    attr: str, response: Any, wrap_type: Any, wrap_args: dict[str, Any] | None = None, new_self: Any = None
+) -> Any:
+    """Put a link of one kind on top of every tensor of a response.
+
+    Args:
+        attr: the name of the method.
+        response: what the call below returned.
+        wrap_type: the kind of link.
+        wrap_args: arguments of its constructor, such as the precision.
+        new_self: the link the call was made on, returned when the call was in place.
+    """
+    custom = hook_method_response_functions.get(f"{attr}@{getattr(wrap_type, '__name__', wrap_type)}")
+    if custom is not None:
+        return custom(response)
+    if new_self is not None and attr.endswith("_") and not attr.endswith("__") and _is_tensor(response):
+        new_self.child = response
+        return new_self
+    wrap = backward_func.get(wrap_type, default_backward_func(wrap_type))
+    return _map(lambda leaf: wrap(leaf, **(wrap_args or {})), response)
+
+
+def build_wrap_reponse_from_function(response: Any, wrap_type: Any, wrap_args: Any) -> Callable[..., Any]:
+    """Build the function that wraps responses like this one."""
+    return build_wrap_response_with_rules(response, build_rule(response), wrap_type, wrap_args)
+
+
+def build_rule(args: Any) -> Any:
+    """Return the skeleton of arguments: 1 for a tensor, 0 for anything else, containers kept."""
+    return build_rule_with(args, lambda value: type_rule[type(value)](value) if type(value) in type_rule else int(_is_tensor(value)))
+
+
+def build_unwrap_args_with_rules(args: Any, rules: Any, return_tuple: bool = False) -> Callable[..., Any]:
+    """Build a function that unwraps arguments of one skeleton; a pointer raises RemoteObjectFoundError."""
+
+    def unwrap(value: Any) -> Any:
+        if getattr(value, "location", None) is not None and "child" not in value.__dict__:
+            raise RemoteObjectFoundError(value)
+        return _unwrap(value)
+
+    return folded(args, rules, lambda _value: unwrap, return_tuple)
+
+
+def build_wrap_response_with_rules(
+    response: Any, rules: Any, wrap_type: Any, wrap_args: Any, return_tuple: bool = False, return_list: bool = False
+) -> Callable[..., Any]:
+    """Build a function that wraps responses of one skeleton."""
+    wrap = backward_func.get(wrap_type, default_backward_func(wrap_type))
+    build = folded(response, rules, lambda _value: lambda leaf: wrap(leaf, **(wrap_args or {})), return_tuple)
+    return (lambda value, **kwargs: list(build(value, **kwargs))) if return_list else build
+
+
+def register_response(attr: str, response: Any, response_ids: Any, owner: Any) -> Any:
+    """Store every tensor of a response at a worker, under the ids given, and return pointers in their place."""
+    custom = register_response_functions.get(attr)
+    ids = list(response_ids or ())[::-1]
+    if custom is not None:
+        return custom(response, response_ids=ids, owner=owner)
+    return _map(lambda leaf: register_tensor(leaf, owner, ids), response)
+
+
+def build_register_response_function(response: Any) -> Callable[..., Any]:
+    """Build the function that registers responses like this one."""
+    return build_register_response(response, build_rule(response))
+
+
+def register_tensor(tensor: Any, owner: Any = None, response_ids: Any = None) -> Any:
+    """Store a tensor at a worker, under the next of the ids given, and return a pointer to it.
+
+    The order of earlier releases, `register_tensor(tensor, response_ids, owner)`, is understood too.
+    """
+    if isinstance(owner, list | tuple):
+        owner, response_ids = response_ids, owner
+    if response_ids:
+        set_id(tensor, response_ids.pop())
+    owner.register_obj(tensor)
+    return tensor.create_pointer(location=owner, garbage_collect_data=False)
+
+
+def build_register_response(response: Any, rules: Any, return_tuple: bool = False) -> Callable[..., Any]:
+    """Build a function that registers responses of one skeleton."""
+
+    def build(value: Any, response_ids: Any = None, owner: Any = None) -> Any:
+        return folded(response, rules, lambda _v: lambda leaf: register_tensor(leaf, owner, response_ids), return_tuple)(value)
+
+    return build
+
+
+# The names of the page before the 0.2 reshuffle.
+hook_method_args = unwrap_args_from_method
+hook_function_args = unwrap_args_from_function
+build_hook_args_function = build_unwrap_args_from_function
+build_hook_response_function = build_wrap_reponse_from_function
+build_args_hook = build_unwrap_args_with_rules
+build_response_hook = build_wrap_response_with_rules
+
+__all__ = [
+    "build_get_tensor_type", "eight_fold", "five_fold", "four_fold", "four_layers", "get_element_at", "many_fold",
+    "one_fold", "one_layer", "seven_fold", "six_fold", "three_fold", "three_layers", "two_fold", "two_layers",
+    "typed_identity", "zero_fold",
+]  # fmt: skip

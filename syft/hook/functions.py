@@ -1,0 +1,98 @@
+"""The closed table of calls that may travel: wire name <-> function.
+
+Its source is torch's own list of overridable functions, less what `refused.py` names. Nothing outside the table
+is ever looked up from a name that a peer sent.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.overrides import get_testing_overrides, resolve_name
+
+from syft.exceptions import CommandNotAllowed
+from syft.hook.refused import REASONS, REFUSED
+
+Function = Callable[..., Any]
+
+# Overridable calls that torch's list leaves out.
+_EXTRA: dict[str, Function] = {
+    "torch.autograd.backward": torch.autograd.backward,
+    "torch.autograd.grad": torch.autograd.grad,
+    "torch.Tensor.grad.__set__": torch.Tensor.grad.__set__,  # type: ignore[attr-defined]
+    "torch.Tensor.data.__set__": torch.Tensor.data.__set__,  # type: ignore[attr-defined]
+    "torch.Tensor.requires_grad.__set__": torch.Tensor.requires_grad.__set__,  # type: ignore[attr-defined]
+}
+# Makers of new tensors, for worker.remote.torch.<name>(...).
+CONSTRUCTORS = {
+    f"torch.{name}": getattr(torch, name)
+    for name in (
+        "tensor rand zeros randn randint ones eye arange linspace logspace full empty randperm as_tensor normal"
+    ).split()
+}
+_commands: dict[str, Function] = {}
+
+
+def register_command(name: str, function: Function) -> None:
+    """Add a call of this library's own to what a worker may be asked to run."""
+    if name in _commands:
+        raise ValueError(f"the command {name!r} is already registered")
+    _commands[name] = function
+
+
+@functools.cache
+def _tables() -> tuple[dict[str, Function], dict[Function, str]]:
+    """Build both directions of the table, once, when first needed."""
+    by_name: dict[str, Function] = dict(_EXTRA)
+    by_function: dict[Function, str] = {function: name for name, function in _EXTRA.items()}
+    for function in get_testing_overrides():
+        name = resolve_name(function)
+        if name:
+            by_name.setdefault(name, function)
+            by_function[function] = name
+    return by_name, by_function
+
+
+def overridable() -> dict[str, Function]:
+    """Return every call that torch lets us see, by name, refused ones included."""
+    return dict(_tables()[0])
+
+
+def allowed() -> dict[str, Function]:
+    """Return every torch call a worker may be asked to run on tensors it holds."""
+    return {name: function for name, function in _tables()[0].items() if name not in REFUSED}
+
+
+@functools.lru_cache(maxsize=None)
+def name_of(function: Function) -> str:
+    """Return the wire name of a function, or refuse it."""
+    name = _tables()[1].get(function)
+    if name is None:
+        raise CommandNotAllowed(resolve_name(function) or getattr(function, "__name__", str(function)), REASONS["unknown"])
+    if name in REFUSED:
+        raise CommandNotAllowed(name, REASONS.get(REFUSED[name], REFUSED[name]))
+    return name
+
+
+def function_of(name: str) -> Function:
+    """Return the function of a wire name, or refuse it."""
+    function = _resolved.get(name)
+    return function if function is not None else _resolve(name)
+
+
+_resolved: dict[str, Function] = {}
+
+
+def _resolve(name: str) -> Function:
+    if not isinstance(name, str):
+        raise CommandNotAllowed("A call without a name")
+    if name in REFUSED:
+        raise CommandNotAllowed(name, REASONS.get(REFUSED[name], REFUSED[name]))
+    function = _commands.get(name) or CONSTRUCTORS.get(name) or _tables()[0].get(name)
+    if function is None:
+        raise CommandNotAllowed(repr(name[:100]), "it is not one of the calls in the table of allowed functions.")
+    _resolved[name] = function
+    return function

@@ -1,0 +1,136 @@
+"""What the hook adds to nn.Module: a whole model, parameters and buffers, travels in one message each way.
+
+Everything happens in place and keeps the identity of each parameter, so optimizers made before go on working.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from syft.core.context import local_worker
+from syft.exceptions import SyftError
+from syft.hook import base
+from syft.hook.optimizers import note_movement
+from syft.hook.patches import Computed
+from syft.hook.syft_tensor import SyftTensor
+
+
+def tensors_of(module: torch.nn.Module) -> list[torch.Tensor]:
+    """Return every parameter and buffer of a module, shared ones once."""
+    return [*module.parameters(), *module.buffers()]
+
+
+@contextmanager
+def swapping(module: torch.nn.Module) -> Iterator[None]:
+    """Let tensors of a module change in place: recurrent layers keep weak references, which that forbids."""
+    recurrent = [part for part in module.modules() if hasattr(part, "_flat_weight_refs")]
+    for part in recurrent:
+        part._flat_weight_refs = []
+    try:
+        yield
+    finally:
+        for part in recurrent:
+            part._init_flat_weights()
+        note_movement()
+
+
+def location_of(module: torch.nn.Module) -> Any:
+    """Return the worker that holds a module; None if it is here, or has no tensors."""
+    for tensor in tensors_of(module):
+        return tensor.location  # type: ignore[attr-defined]
+    return None
+
+
+class ModuleMethods:
+    """A stand-in for nn.Module: its public names are copied onto the real one."""
+
+    def send(self, *dest: Any, force_send: bool = False, **kwargs: Any) -> Any:
+        """Send every parameter and buffer to a worker, in place, with one message.
+
+        Args:
+            *dest: the worker.
+            force_send: kept from earlier releases.
+            **kwargs: `garbage_collect_data`, as for tensors.
+        """
+        module: Any = self
+        if len(dest) != 1:
+            raise SyftError("A module is sent to one worker: model.send(bob). Use model.copy().send(...) for others.")
+        owner = local_worker()
+        destination = owner.get_worker(dest[0], fail_hard=True)
+        here = location_of(module)
+        if here is not None:
+            if here is destination:
+                return module
+            raise SyftError(
+                f"This module is on {here.id!r} already. Move it with model.move({destination.id}), "
+                "or bring it back first with model.get()."
+            )
+        tensors = tensors_of(module)
+        pointers = owner.send_many(tensors, destination, **kwargs)
+        with swapping(module):
+            for tensor, pointer in zip(tensors, pointers, strict=True):
+                swap_in(tensor, pointer.wrap())
+        return module
+
+    def send_(self, *dest: Any, **kwargs: Any) -> Any:
+        """Same as `send`: modules always move in place."""
+        return ModuleMethods.send(self, *dest, **kwargs)
+
+    def get(self) -> Any:
+        """Fetch every parameter and buffer, in place, with one message."""
+        module: Any = self
+        remote = [tensor for tensor in tensors_of(module) if isinstance(tensor, SyftTensor)]
+        if not remote:
+            raise SyftError("This module is local, so there is nothing to get. Send it first: model.send(bob).")
+        fetched = local_worker().get_many([tensor.child for tensor in remote])
+        with swapping(module):
+            for tensor, value in zip(remote, fetched, strict=True):
+                swap_in(tensor, value)
+        return module
+
+    def get_(self) -> Any:
+        """Same as `get`: modules always move in place."""
+        return ModuleMethods.get(self)
+
+    def move(self, destination: Any) -> Any:
+        """Make the remote module travel to another worker, in place."""
+        module: Any = self
+        if location_of(module) is None:
+            raise SyftError("This module is local, so there is nothing to move. Send it first: model.send(bob).")
+        moved = [tensor.move(destination) for tensor in tensors_of(module)]  # type: ignore[attr-defined]
+        with swapping(module):
+            for tensor, value in zip(tensors_of(module), moved, strict=True):
+                if value is not tensor:
+                    swap_in(tensor, value)
+        return module
+
+    def copy(self) -> Any:
+        """Return a deep copy, where the module is."""
+        return copy.deepcopy(self)
+
+    @Computed
+    def owner(self) -> Any:
+        """The worker the module's tensors (or its pointers) belong to."""
+        for tensor in tensors_of(self):
+            return tensor.owner  # type: ignore[attr-defined]
+        return local_worker(required=False)
+
+    @Computed
+    def location(self) -> Any:
+        """The worker that holds the module; None if it is here."""
+        return location_of(self)
+
+
+def swap_in(target: torch.Tensor, source: torch.Tensor) -> None:
+    """Let a parameter or buffer become another tensor in place."""
+    if isinstance(target, torch.nn.Parameter) and not isinstance(source, torch.nn.Parameter):
+        source._is_param = True  # type: ignore[attr-defined]
+    torch.utils.swap_tensors(target, source)
+
+
+base.module_methods[:] = [ModuleMethods]

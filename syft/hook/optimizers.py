@@ -1,0 +1,52 @@
+"""Keep the state of an optimizer (momentum, Adam's moments) where its parameters are.
+
+Optimizers need no rewriting: their arithmetic runs on pointers like any other. Only when a model has moved does
+its state have to follow, and that is checked before each step, for the price of one comparison until then.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+from syft.hook import base
+
+# Becomes true with the first parameter that moves; plain training never pays for the check below.
+_moved: list[bool] = [False]
+
+
+def note_movement() -> None:
+    """Say that parameters have moved."""
+    _moved[0] = True
+
+
+def _location(tensor: Any) -> Any:
+    return tensor.location if "child" in tensor.__dict__ else None
+
+
+def follow_parameters(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+    """Bring each parameter's state to where the parameter is."""
+    if not _moved[0]:
+        return
+    for parameter, state in optimizer.state.items():
+        if isinstance(parameter, torch.Tensor) and isinstance(state, dict):
+            _bring(parameter, state)
+
+
+def _bring(parameter: Any, state: dict[Any, Any]) -> None:
+    target = _location(parameter)
+    for name, value in state.items():
+        # 0-dim entries are step counters, which every optimizer reads as numbers.
+        if isinstance(value, torch.Tensor) and value.dim() and _location(value) is not target:
+            state[name] = _brought(value, target)
+
+
+def _brought(value: Any, target: Any) -> Any:
+    if _location(value) is None:
+        return value.send(target)
+    return value.get() if target is None else value.move(target)
+
+
+base.optimizer_hooks[:] = [lambda: register_optimizer_step_pre_hook(follow_parameters)]

@@ -1,0 +1,218 @@
+"""SyftTensor: the one torch.Tensor subclass, with two levels of interception.
+
+It has a true shape, dtype and device and no storage, so no native kernel ever works on an empty shell. What it
+means is in `.child`, the head of a chain of links.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from syft.core.dispatch import deciding_link, find_rule, function_name, run
+from syft.core.tensor import AbstractTensor, Level, register_wrapper
+from syft.core.trees import SCALARS, map_tensors
+from syft.exceptions import UnsupportedOperation
+
+_NoDispatch = torch._C.DisableTorchFunctionSubclass
+
+_make_wrapper_subclass = torch.Tensor._make_wrapper_subclass  # type: ignore[attr-defined]
+_Tensor = torch.Tensor
+# Answered by the shell itself: it knows them, whatever the chain is.
+METADATA = frozenset(
+    [getattr(_Tensor, name).__get__ for name in (
+        "shape", "dtype", "device", "layout", "requires_grad", "ndim", "itemsize", "nbytes", "is_cuda", "is_cpu",
+        "is_sparse", "is_sparse_csr", "is_quantized", "is_meta", "is_mkldnn", "is_mps", "is_xpu", "is_nested",
+        "is_vulkan", "is_xla", "is_mtia", "is_maia", "is_ipu", "volatile",
+    ) if hasattr(_Tensor, name)]
+    + [_Tensor.dim, _Tensor.ndimension, _Tensor.size, _Tensor.numel, _Tensor.nelement, _Tensor.element_size,
+       _Tensor.is_floating_point, _Tensor.is_complex, _Tensor.is_signed, _Tensor.__len__,
+       _Tensor.get_device, _Tensor.is_inference, _Tensor.is_distributed,
+       torch.is_floating_point, torch.is_complex, torch.is_signed, torch.numel, torch.get_device,
+       torch.is_inference, torch.is_distributed, _Tensor.__hash__]
+)  # fmt: skip
+
+
+class SyftTensor(torch.Tensor):
+    """A torch tensor whose meaning is the chain below it.
+
+    Args:
+        child: the head of the chain.
+        requires_grad: whether autograd follows it; what the chain says by default.
+    """
+
+    child: AbstractTensor
+
+    @staticmethod
+    def __new__(cls, child: AbstractTensor, requires_grad: bool | None = None) -> SyftTensor:
+        """Make the shell with the metadata of the chain."""
+        return make_shell(child, child.tensor_meta().requires_grad if requires_grad is None else requires_grad)
+
+    def __init__(self, child: AbstractTensor, requires_grad: bool | None = None) -> None:
+        """Nothing is left to do: everything happens in __new__."""
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Send the user's call to the API-level links among its arguments, or on to autograd."""
+        if func in METADATA:
+            with _NoDispatch():
+                return func(*args, **(kwargs or {}))
+        shells: dict[int, SyftTensor] = {}
+        link, inner_args = _unwrap_flat(args, shells)
+        if kwargs or inner_args is None:
+            kwargs = kwargs or {}
+            inner_args, inner_kwargs = _unwrap_nested((args, kwargs), shells)
+            link = deciding_link(inner_args, inner_kwargs)
+        else:
+            kwargs = inner_kwargs = {}
+        if link is None or link.level is not Level.API:
+            with _NoDispatch():
+                return func(*args, **kwargs)
+        result = type(link).handle(func, inner_args, inner_kwargs)
+        if isinstance(result, AbstractTensor):
+            return _shell_of(result, shells)
+        if result is None or type(result) in SCALARS:
+            return result
+        return map_tensors(lambda leaf: _shell_of(leaf, shells), result)
+
+    @classmethod
+    def __torch_dispatch__(
+        cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Run one ATen operation, below autograd, on ATen-level links."""
+        shells: dict[int, SyftTensor] = {}
+        inner_args, inner_kwargs = _unwrap_nested((args, kwargs or {}), shells)
+        link = deciding_link(inner_args, inner_kwargs)
+        if link is None or link.level is not Level.ATEN:
+            raise UnsupportedOperation(str(func), type(link).__name__)
+        result = _run_aten(type(link), func, inner_args, inner_kwargs)
+        return map_tensors(lambda leaf: _shell_of(leaf, shells), result)
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
+        return f"(Wrapper)>{self.child!r}"
+
+    __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        from syft.display import chain_html
+
+        return chain_html(self)
+
+    @staticmethod
+    def simplify(worker: Any, tensor: SyftTensor) -> tuple[Any, ...]:
+        """Return the chain and what the shell adds to it."""
+        own = tensor.__dict__
+        return (
+            tensor.child,
+            tensor.requires_grad,
+            bool(own.get("_is_param", False)),
+            own.get("_syft_id"),
+            own.get("_syft_tags"),
+            own.get("_syft_description"),
+        )
+
+    @staticmethod
+    def detail(worker: Any, payload: tuple[Any, ...]) -> SyftTensor:
+        """Rebuild the shell around its chain."""
+        child, requires_grad, is_param, obj_id, tags, description = payload
+        if not isinstance(child, AbstractTensor):
+            raise TypeError("a chain begins with a link")
+        shell = SyftTensor(child, bool(requires_grad))
+        if is_param:
+            shell._is_param = True  # type: ignore[attr-defined]
+        for name, value in (("_syft_id", obj_id), ("_syft_tags", tags), ("_syft_description", description)):
+            if value is not None:
+                shell.__dict__[name] = value
+        return shell
+
+
+def make_shell(child: AbstractTensor, requires_grad: bool) -> SyftTensor:
+    """Make a shell with the metadata of a chain."""
+    meta = child.tensor_meta()
+    shell: SyftTensor = _make_wrapper_subclass(
+        SyftTensor, meta.shape, dtype=meta.dtype, device=meta.device, requires_grad=requires_grad
+    )
+    shell.child = child
+    return shell
+
+
+def _unwrap_flat(args: tuple[Any, ...], shells: dict[int, SyftTensor]) -> tuple[Any, Any]:
+    """Unwrap arguments without containers, the common case; returns the deciding link and the arguments.
+
+    Arguments are None if there is anything that needs the full walk.
+    """
+    link = None
+    rank = -1
+    inner = []
+    for arg in args:
+        kind = type(arg)
+        if kind is SyftTensor:
+            child = arg.child
+            shells[id(child)] = arg
+            inner.append(child)
+            child_rank = child.priority if child.level is Level.API else child.priority - 1000
+            if link is None or child_rank > rank:
+                link, rank = child, child_rank
+        elif kind in SCALARS or kind is torch.Tensor:
+            inner.append(arg)
+        else:
+            return None, None
+    return link, tuple(inner)
+
+
+def _unwrap_nested(value: Any, shells: dict[int, SyftTensor]) -> Any:
+    """Unwrap nested arguments, noting which shell each link came in."""
+
+    def unwrap(leaf: Any) -> Any:
+        if isinstance(leaf, SyftTensor):
+            shells[id(leaf.child)] = leaf
+            return leaf.child
+        return leaf
+
+    return map_tensors(unwrap, value)
+
+
+def _shell_of(leaf: Any, shells: dict[int, SyftTensor]) -> Any:
+    """Return the shell of a link: its own if it came with the call, else a new one."""
+    if not isinstance(leaf, AbstractTensor):
+        return leaf
+    shell = shells.get(id(leaf))
+    if shell is None:
+        return make_shell(leaf, leaf.tensor_meta().requires_grad)
+    if leaf.reshaped:
+        refresh(shell)
+    return shell
+
+
+def refresh(shell: SyftTensor) -> None:
+    """Bring the metadata of a shell up to date after its chain changed shape, dtype or requires_grad in place."""
+    shell.child.reshaped = False
+    fresh = SyftTensor(shell.child)
+    fresh.__dict__.update(shell.__dict__)
+    torch.utils.swap_tensors(shell, fresh)
+
+
+def _run_aten(cls: type[AbstractTensor], func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Find the rule of an ATen operation: its own, its packet's, or that of its functional form."""
+    rule = find_rule(cls, func) or find_rule(cls, func.overloadpacket)
+    if rule is not None:
+        return rule(*args, **kwargs)
+    if func in _AUTOGRAD_PLUMBING:
+        return cls(**args[0].get_class_attributes()).on(run(func, (args[0].child, *args[1:]), kwargs), wrap=False)
+    name = func.overloadpacket.__name__
+    if func._schema.is_mutable and name.endswith("_") and not name.endswith("__"):
+        functional = getattr(getattr(torch.ops.aten, name[:-1]), func._overloadname)
+        args[0].child = _run_aten(cls, functional, args, kwargs).child
+        return args[0]
+    return type(args[0]).handle(func, args, kwargs) if isinstance(args[0], cls) else cls.handle(func, args, kwargs)
+
+
+# What autograd itself does to a tensor without computing anything.
+_AUTOGRAD_PLUMBING = frozenset({torch.ops.aten.detach.default, torch.ops.aten.alias.default})
+
+register_wrapper(SyftTensor)
+
+__all__ = ["METADATA", "SyftTensor", "function_name"]

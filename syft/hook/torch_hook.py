@@ -1,0 +1,212 @@
+"""TorchHook: adds send, get, move, ... to torch, and takes them off again.
+
+It only adds: tensor methods and properties, methods of Module and a step hook of optimizers, `torch.native_*`
+aliases, and keyword arguments of `torch.tensor`. Plain tensors stay plain, and as fast as before.
+"""
+
+from __future__ import annotations
+
+import functools
+from types import ModuleType
+from typing import Any
+
+import torch as _torch
+
+from syft.core.context import local_worker as current_worker
+from syft.core.context import set_default_worker
+from syft.core.id_provider import ObjectId
+from syft.core.labels import OWNER, set_id
+from syft.exceptions import SyftError
+from syft.hook import _installed, base
+from syft.hook.base import FrameworkHook
+from syft.hook.functions import overridable
+from syft.hook.patches import Patches
+from syft.hook.syft_tensor import SyftTensor
+from syft.hook.torch_attributes import TorchAttributes
+
+
+
+
+class TorchHook(FrameworkHook):
+    """Adds to torch what makes tensors know about workers.
+
+    A second hook is the first one again: torch is hooked once, and there is one local worker.
+
+    Args:
+        torch: the torch module.
+        local_worker: the worker that code acts for; by default a VirtualWorker `me` is made.
+        is_client: whether that worker only sends and never stores.
+        verbose: kept from earlier releases.
+
+    Example:
+        >>> import torch, syft as sy
+        >>> hook = sy.TorchHook(torch)
+        >>> hook.local_worker.id
+        'me'
+    """
+
+    torch: Any
+    local_worker: Any
+    attributes: TorchAttributes
+    _patches: Patches
+
+    def __init__(
+        self, torch: ModuleType = _torch, local_worker: Any = None, is_client: bool = True, verbose: bool = True
+    ) -> None:
+        if torch is not _torch:
+            raise SyftError("TorchHook takes the torch module: sy.TorchHook(torch).")
+        if _installed:
+            self.__dict__ = _installed[0].__dict__
+            return
+        self.torch = torch
+        self._patches = Patches()
+        self._handles: list[Any] = []
+        self.local_worker = None
+        self.local_worker = local_worker or base.worker_factory[0](self, "me", is_client_worker=is_client)
+        self.local_worker.hook = self
+        self.attributes = TorchAttributes(torch, self)
+        self._hook_everything()
+        _installed.append(self)
+        set_default_worker(self.local_worker)
+
+    def _hook_everything(self) -> None:
+        try:
+            for methods in base.tensor_methods:
+                self._hook_native_tensor(_torch.Tensor, methods)
+            self._hook_tensor()
+            self._hook_torch_module()
+            self._hook_module()
+            self._hook_optim()
+            self._patches.add(_torch, "torch_hooked", True)
+        except BaseException:
+            self._patches.take_back()
+            raise
+
+    def unhook(self) -> None:
+        """Take everything back: torch is then as it was. Workers and pointers go on living."""
+        if not _installed or _installed[0].__dict__ is not self.__dict__:
+            return
+        _installed.clear()
+        self._patches.take_back()
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
+        set_default_worker(None)
+
+    remove = unhook
+
+    @classmethod
+    def create_shape(cls, shape_dims: Any) -> _torch.Size:
+        """Make a shape from a list of numbers."""
+        return _torch.Size(shape_dims)
+
+    @classmethod
+    def create_wrapper(cls, wrapper_type: Any = None, *args: Any, **kwargs: Any) -> Any:
+        """Make the outer shell around a link, or an empty tensor when no link is given."""
+        if args:
+            return SyftTensor(*args, **kwargs)
+        return _torch.Tensor()
+
+    @classmethod
+    def create_zeros(cls, *shape: Any, dtype: Any = None, **kwargs: Any) -> _torch.Tensor:
+        """Make a tensor of zeros."""
+        return _torch.zeros(*shape, dtype=dtype, **kwargs)
+
+    def _hook_native_tensor(self, tensor_type: type, syft_type: type) -> None:
+        """Add the methods and properties of `syft_type` to the tensor class."""
+        self._transfer_methods_to_native_tensor(tensor_type, syft_type, self._patches)
+        self.__hook_properties(tensor_type, syft_type)
+
+    def __hook_properties(self, tensor_type: type, syft_type: type | None = None) -> None:
+        """Add the properties of `syft_type` to the tensor class."""
+        for name, value in vars(syft_type or base.tensor_methods[0]).items():
+            if not name.startswith("_") and not callable(value) and not isinstance(value, classmethod | staticmethod):
+                self._patches.add(tensor_type, name, value)
+
+    @classmethod
+    def _transfer_methods_to_native_tensor(
+        cls, tensor_type: type, syft_type: type, patches: Patches | None = None
+    ) -> None:
+        """Add the methods of `syft_type`, a stand-in for the tensor class, to the tensor class."""
+        patches = patches if patches is not None else Patches()
+        for name, value in vars(syft_type).items():
+            if not name.startswith("_") and (callable(value) or isinstance(value, classmethod | staticmethod)):
+                patches.add(tensor_type, name, value)
+
+    def _hook_syft_tensor_methods(self, syft_type: type) -> None:
+        """Register a new kind of link; links take every tensor method without further ado."""
+        from syft.hook.args import default_register_tensor
+
+        default_register_tensor(syft_type)
+
+    _hook_private_tensor_methods = _hook_syft_tensor_methods
+    _hook_additive_shared_tensor_methods = _hook_syft_tensor_methods
+
+    def _hook_worker_methods(self) -> list[str]:
+        """Return the makers of tensors that every worker offers at `worker.remote.torch`."""
+        return list(self.attributes.worker_methods)
+
+    def _get_hooked_base_worker_method(self, attr: str) -> Any:
+        """Return a function `(worker, *args)` that makes a tensor directly at a worker."""
+        return lambda worker, *args, **kwargs: getattr(worker.remote.torch, attr)(*args, **kwargs)
+
+    def _hook_parameters(self) -> type:
+        """Return Parameter: it takes chains as it is, since a shell keeps what makes it one."""
+        return _torch.nn.Parameter
+
+    def _hook_torch_module(self) -> None:
+        """Give every function its `native_` alias; the functions themselves are not touched."""
+        for name in overridable():
+            head, _, short = name.rpartition(".")
+            target = {"torch": _torch, "torch.nn.functional": _torch.nn.functional, "torch.Tensor": _torch.Tensor}.get(head)
+            native = f"native_{short}"
+            if target is not None and not short.startswith("__") and native not in target.__dict__:
+                self._patches.add(target, native, getattr(target, short))
+
+    @classmethod
+    def _get_hooked_func(cls, public_module_name: str, func_api_name: str, attr: Any) -> Any:
+        """Return a torch function that takes links, pointers and plain tensors."""
+        return cls.get_hooked_func(attr)
+
+    def _hook_tensor(self) -> None:
+        """Let `torch.tensor` take `owner`, `id` and `register`."""
+        native = _torch.tensor
+        self._patches.add(_torch, "native_tensor", native)
+
+        @functools.wraps(native)
+        def tensor(
+            *args: Any, owner: Any = None, id: ObjectId | None = None, register: bool = True, **kwargs: Any
+        ) -> _torch.Tensor:
+            made = native(*args, **kwargs)
+            if id is not None:
+                set_id(made, id)
+            if owner is not None:
+                made.__dict__[OWNER] = owner
+                if register:
+                    owner.register_obj(made)
+            return made
+
+        self._patches.add(_torch, "tensor", tensor, replace=True)
+
+    def _hook_module(self) -> None:
+        """Add send, get, move, copy, ... to Module."""
+        for methods in base.module_methods:
+            for name, value in vars(methods).items():
+                if not name.startswith("_"):
+                    self._patches.add(_torch.nn.Module, name, value)
+
+    def _hook_optim(self) -> None:
+        """Keep the state of optimizers where their parameters are."""
+        for register in base.optimizer_hooks:
+            self._handles.append(register())
+
+    def __repr__(self) -> str:
+        return f"<TorchHook of torch {_torch.__version__}, local worker {self.local_worker.id!r}>"
+
+
+def is_hooked() -> bool:
+    """Say whether torch is hooked."""
+    return bool(_installed)
+
+
+__all__ = ["TorchHook", "current_worker", "is_hooked"]

@@ -1,0 +1,202 @@
+"""One frozen dataclass a message; the type of a message alone decides what a worker does with it."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, ClassVar
+
+from syft.core.id_provider import ObjectId
+from syft.core.references import Ref
+
+_ID = (int, str)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Message:
+    """A message with contents and nothing else."""
+
+    contents: Any = None
+    # Field name -> types it may have; checked on everything that comes from a wire.
+    schema: ClassVar[dict[str, Any]] = {}
+
+    @staticmethod
+    def simplify(worker: Any, message: Any) -> tuple[Any, ...]:
+        """Return the fields, in order."""
+        return tuple([getattr(message, field.name) for field in dataclasses.fields(message)])
+
+    @classmethod
+    def detail(cls, worker: Any, payload: tuple[Any, ...]) -> Any:
+        """Rebuild a message of this type, its fields checked."""
+        fields = dataclasses.fields(cls)
+        if len(payload) != len(fields):
+            raise TypeError(f"{cls.__name__} has {len(fields)} fields, got {len(payload)}")
+        for field, value in zip(fields, payload, strict=True):
+            expected = cls.schema.get(field.name)
+            if expected is not None and not isinstance(value, expected):
+                raise TypeError(f"{cls.__name__}.{field.name} can't be a {type(value).__name__}")
+        return cls(*payload)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Operation(Message):
+    """Run one call of the table of allowed functions.
+
+    Attributes:
+        cmd_name: the wire name of the call.
+        cmd_owner: kept from earlier releases; always None on the wire (the first argument is the owner).
+        cmd_args: arguments; what the receiver already holds is named by `Ref`.
+        cmd_kwargs: keyword arguments.
+        return_ids: ids for the results, chosen by the sender; further results follow the last one.
+        grad_enabled: whether autograd records the call.
+    """
+
+    contents: Any = dataclasses.field(init=False, default=None, repr=False, compare=False)
+    cmd_name: str = ""
+    cmd_owner: Any = None
+    cmd_args: tuple[Any, ...] = ()
+    cmd_kwargs: dict[str, Any] = dataclasses.field(default_factory=dict)
+    return_ids: tuple[ObjectId, ...] = ()
+    grad_enabled: bool = True
+    schema: ClassVar[dict[str, Any]] = {
+        "cmd_name": str, "cmd_owner": type(None), "cmd_args": tuple, "cmd_kwargs": dict, "return_ids": tuple,
+        "grad_enabled": bool,
+    }  # fmt: skip
+
+    @property
+    def command(self) -> tuple[Any, ...]:
+        """The documented form: ((name, owner, args, kwargs), return_ids)."""
+        return ((self.cmd_name, self.cmd_owner, self.cmd_args, self.cmd_kwargs), self.return_ids)
+
+    @staticmethod
+    def simplify(worker: Any, message: Any) -> tuple[Any, ...]:
+        """Return the fields, in order."""
+        return (message.cmd_name, message.cmd_args, message.cmd_kwargs, message.return_ids, message.grad_enabled)
+
+    @classmethod
+    def detail(cls, worker: Any, payload: tuple[Any, ...]) -> Operation:
+        """Rebuild an operation, its fields checked."""
+        name, args, kwargs, return_ids, grad_enabled = payload
+        values = {"cmd_name": name, "cmd_args": args, "cmd_kwargs": kwargs, "return_ids": return_ids}
+        for field, value in values.items():
+            if not isinstance(value, cls.schema[field]):
+                raise TypeError(f"Operation.{field} can't be a {type(value).__name__}")
+        if not all(isinstance(key, str) for key in kwargs) or not all(isinstance(i, _ID) for i in return_ids):
+            raise TypeError("Operation needs named keyword arguments and ids for its results")
+        return cls(name, None, args, kwargs, return_ids, bool(grad_enabled))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ObjectMessage(Message):
+    """Keep this object.
+
+    Attributes:
+        contents: the object.
+        obj_id: the id to keep it under, chosen by the sender.
+        published: whether it outlives the sender's pointers and session.
+    """
+
+    obj_id: ObjectId | None = None
+    published: bool = False
+    schema: ClassVar[dict[str, Any]] = {"obj_id": (*_ID, type(None)), "published": bool}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ObjectRequestMessage(Message):
+    """Give me this object, and keep it no longer: contents are (id, user, reason)."""
+
+    schema: ClassVar[dict[str, Any]] = {"contents": tuple}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class IsNoneMessage(Message):
+    """Is this object, or this attribute of it, None?"""
+
+    schema: ClassVar[dict[str, Any]] = {"contents": Ref}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GetShapeMessage(Message):
+    """What are shape, dtype, requires_grad and device of this tensor? None if it is None."""
+
+    schema: ClassVar[dict[str, Any]] = {"contents": Ref}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ForceObjectDeleteMessage(Message):
+    """Delete this object now."""
+
+    schema: ClassVar[dict[str, Any]] = {"contents": _ID}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RetainMessage(Message):
+    """Somebody else owns this object too: one more release before it goes."""
+
+    schema: ClassVar[dict[str, Any]] = {"contents": _ID}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ReleaseMessage(Message):
+    """These objects are no longer needed by their sender: contents are ids."""
+
+    schema: ClassVar[dict[str, Any]] = {"contents": tuple}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HandOverMessage(Message):
+    """Send this object on to another worker.
+
+    Attributes:
+        contents: the id of the object.
+        destination: the id of the worker it goes to.
+        new_id: the id it gets there.
+        keep_pointer: leave a pointer to it in its place.
+    """
+
+    destination: ObjectId = ""
+    new_id: ObjectId = 0
+    keep_pointer: bool = False
+    schema: ClassVar[dict[str, Any]] = {"contents": _ID, "destination": _ID, "new_id": _ID, "keep_pointer": bool}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FetchThereMessage(Message):
+    """Replace this pointer that you hold by what it points at."""
+
+    schema: ClassVar[dict[str, Any]] = {"contents": _ID}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SearchMessage(Message):
+    """Which of your objects match all of these words?"""
+
+    schema: ClassVar[dict[str, Any]] = {"contents": (list, tuple)}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BatchMessage(Message):
+    """Several messages in one; the answer is the tuple of their answers."""
+
+    schema: ClassVar[dict[str, Any]] = {"contents": tuple}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PlanCommandMessage(Message):
+    """Fetch a plan or a protocol: contents are the arguments of the command."""
+
+    command_name: str = ""
+    schema: ClassVar[dict[str, Any]] = {"contents": tuple, "command_name": str}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ErrorMessage(Message):
+    """What went wrong at a worker: contents are (type name, text, traceback text)."""
+
+    schema: ClassVar[dict[str, Any]] = {"contents": tuple}
+
+
+MESSAGE_TYPES: tuple[type[Message], ...] = (
+    Message, Operation, ObjectMessage, ObjectRequestMessage, IsNoneMessage, GetShapeMessage,
+    ForceObjectDeleteMessage, RetainMessage, ReleaseMessage, HandOverMessage, FetchThereMessage, SearchMessage,
+    BatchMessage, PlanCommandMessage, ErrorMessage,
+)  # fmt: skip

@@ -1,0 +1,48 @@
+"""CallablePointer: a reference to a remote object that can be called."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from syft.core.id_provider import ObjectId
+from syft.core.trees import map_tensors
+from syft.pointers.object_pointer import ObjectPointer
+from syft.pointers.remote_call import call_by_name, pointer_kinds
+
+
+class CallablePointer(ObjectPointer):
+    """A pointer to something callable at another worker; see ObjectPointer for the arguments."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the remote object with arguments that live at its worker; returns pointers to its results."""
+        inner_args, inner_kwargs = map_tensors(lambda leaf: getattr(leaf, "child", leaf), (args, kwargs))
+        result = call_by_name("syft.call", (self, *inner_args), inner_kwargs)
+        return map_tensors(lambda leaf: leaf.wrap() if isinstance(leaf, ObjectPointer) else leaf, result)
+
+
+pointer_kinds["callable"] = CallablePointer
+
+
+def create_callable_pointer(
+    location: Any,
+    id: ObjectId,
+    id_at_location: ObjectId,
+    owner: Any,
+    tags: Any,
+    description: str | None,
+    garbage_collect_data: bool = True,
+    register_pointer: bool = True,
+) -> CallablePointer:
+    """Make a pointer to a callable, kept in its owner's store if asked to."""
+    pointer = CallablePointer(
+        location=location,
+        id=id,
+        id_at_location=id_at_location,
+        owner=owner,
+        tags=tags,
+        description=description,
+        garbage_collect_data=garbage_collect_data,
+    )
+    if register_pointer and pointer._owner is not None:
+        pointer._owner.register_obj(pointer)
+    return pointer

@@ -1,0 +1,143 @@
+"""MultiPointerTensor: several pointers used as one; a call runs at every worker."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import torch
+
+from syft.core.dispatch import run
+from syft.core.id_provider import ObjectId
+from syft.core.references import TensorMeta
+from syft.core.tensor import AbstractTensor
+from syft.core.trees import iter_tensors, map_tensors
+from syft.exceptions import SyftError, TensorsNotCollocatedException
+from syft.pointers.object_pointer import ObjectPointer
+
+
+class MultiPointerTensor(AbstractTensor):
+    """Tensors of the same shape at several workers, used as one.
+
+    Args:
+        owner: the worker it belongs to.
+        id: its id.
+        tags: words to find it by.
+        description: a text to find it by.
+        children: pointers at different workers, to tensors of the same shape.
+    """
+
+    priority: ClassVar[int] = 2
+
+    def __init__(
+        self,
+        owner: Any = None,
+        id: ObjectId | None = None,
+        tags: Any = None,
+        description: str | None = None,
+        children: Any = (),
+    ) -> None:
+        super().__init__(id=id, owner=owner, tags=tags, description=description)
+        pointers = [getattr(child, "child", child) for child in children]
+        self.child: dict[object, Any] = {pointer.location.id: pointer for pointer in pointers}
+        if len(self.child) != len(pointers):
+            raise SyftError("A multi-pointer takes one pointer a worker, but two of these point at the same worker.")
+        shapes = {tuple(pointer.shape) for pointer in pointers}
+        if len(shapes) > 1:
+            raise SyftError(f"A multi-pointer needs tensors of one shape, but these have {sorted(shapes)}.")
+
+    def tensor_meta(self) -> TensorMeta:
+        """Return the metadata of the first tensor."""
+        meta: TensorMeta = next(iter(self.child.values())).tensor_meta()
+        return meta
+
+    def dim(self) -> int:
+        """Return the number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def location(self) -> list[Any]:
+        """The workers pointed at."""
+        return [pointer.location for pointer in self.child.values()]
+
+    @property
+    def grad(self) -> Any:
+        """The gradients at every worker, or None where there are none."""
+        return MultiPointerTensor.handle(torch.Tensor.grad.__get__, (self,), {})  # type: ignore[attr-defined]
+
+    def get(self, sum_results: bool = False) -> Any:
+        """Fetch every tensor: a list of them, or their sum."""
+        results = [pointer.get() for pointer in self.child.values()]
+        return sum(results[1:], results[0]) if sum_results else results
+
+    def virtual_get(self, sum_results: bool = False) -> Any:
+        """Look at every tensor where it is, leaving it there (in-process workers only, for debugging)."""
+        results = [pointer.location.get_obj(pointer.id_at_location) for pointer in self.child.values()]
+        return sum(results[1:], results[0]) if sum_results else results
+
+    def clone(self, *args: Any, **kwargs: Any) -> Any:
+        """Copy every tensor at its worker."""
+        return MultiPointerTensor(children=[p.clone(*args, **kwargs) for p in self.child.values()], owner=self._owner)
+
+    @staticmethod
+    def dispatch(args: Any, worker: object) -> Any:
+        """Return arguments with every multi-pointer replaced by its pointer at one worker."""
+        worker_id = getattr(worker, "id", worker)
+        return map_tensors(lambda t: t.child[worker_id] if isinstance(t, MultiPointerTensor) else t, args)
+
+    @classmethod
+    def handle(cls, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run a call at every worker, and group what it returns."""
+        multis = [leaf for leaf in iter_tensors((args, kwargs)) if isinstance(leaf, MultiPointerTensor)]
+        places = list(multis[0].child)
+        for other in multis[1:]:
+            if set(other.child) != set(places):
+                raise TensorsNotCollocatedException(
+                    "A call on multi-pointers", [f"one is on {sorted(map(str, m.child))}" for m in multis]
+                )
+        results = [run(function, *cls.dispatch((args, kwargs), place)) for place in places]
+        for multi in multis:  # an in-place call gives back the very pointers it was given
+            if all(result is pointer for result, pointer in zip(results, multi.child.values(), strict=True)):
+                multi.reshaped = any(pointer.reshaped for pointer in multi.child.values())
+                return multi
+        return _group(results, multis[0]._owner)
+
+    def set_garbage_collect_data(self, value: bool) -> None:
+        """Say whether the tensors go when their pointers go."""
+        for pointer in self.child.values():
+            pointer.garbage_collect_data = value
+
+    @property
+    def garbage_collect_data(self) -> bool:
+        """Whether the tensors go when their pointers go."""
+        return all(pointer.garbage_collect_data for pointer in self.child.values())
+
+    @garbage_collect_data.setter
+    def garbage_collect_data(self, value: bool) -> None:
+        self.set_garbage_collect_data(value)
+
+    def __repr__(self) -> str:
+        return "[MultiPointerTensor]" + "".join(f"\n\t-> {pointer!r}" for pointer in self.child.values())
+
+    @staticmethod
+    def simplify(worker: Any, tensor: AbstractTensor) -> tuple[Any, ...]:
+        """Return id, tags, description and the pointers."""
+        return (tensor.id, tensor.tags, tensor.description, list(tensor.child.values()))
+
+    @classmethod
+    def detail(cls, worker: Any, payload: tuple[Any, ...]) -> MultiPointerTensor:
+        """Rebuild a multi-pointer at a worker."""
+        obj_id, tags, description, pointers = payload
+        if not all(isinstance(pointer, ObjectPointer) for pointer in pointers):
+            raise TypeError("a multi-pointer is made of pointers to other workers")
+        return cls(owner=worker, id=obj_id, tags=tags, description=description, children=pointers)
+
+
+def _group(results: list[Any], owner: Any) -> Any:
+    """Group the results of one call at several workers, walking containers in step."""
+    first = results[0]
+    if isinstance(first, ObjectPointer):
+        return MultiPointerTensor(owner=owner, children=results)
+    if isinstance(first, tuple | list) and not isinstance(first, torch.Size):
+        items = [_group(list(parts), owner) for parts in zip(*results, strict=True)]
+        return items if isinstance(first, list) else tuple(items)
+    return None if all(result is None for result in results) else results

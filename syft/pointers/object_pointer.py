@@ -1,0 +1,246 @@
+"""ObjectPointer: a reference to an object that another worker holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from syft.core.context import local_worker
+from syft.core.id_provider import ID_PROVIDER, ObjectId
+from syft.core.object import AbstractObject
+from syft.core.references import Ref
+from syft.exceptions import CannotRequestObjectAttribute, SyftError, UnsupportedOperation
+from syft.pointers.lease import Lease
+
+
+class ObjectPointer(AbstractObject):
+    """A reference to an object at another worker.
+
+    The object is deleted there when its last pointer is gone, unless `garbage_collect_data` is False.
+
+    Args:
+        location: the worker that holds the object.
+        id_at_location: the object's id there.
+        owner: the worker this pointer belongs to; the local worker by default.
+        id: the id of the pointer itself.
+        garbage_collect_data: whether the object goes when its pointers go.
+        point_to_attr: the name of an attribute of the object, if the pointer is to that.
+        tags: words to find it by.
+        description: a text to find it by.
+    """
+
+    def __init__(
+        self,
+        location: Any = None,
+        id_at_location: ObjectId | None = None,
+        owner: Any = None,
+        id: ObjectId | None = None,
+        garbage_collect_data: bool = True,
+        point_to_attr: str | None = None,
+        tags: Any = None,
+        description: str | None = None,
+    ) -> None:
+        super().__init__(id=id, owner=owner, tags=tags, description=description)
+        self.point_to_attr = point_to_attr
+        self.id_at_location: ObjectId = id_at_location if id_at_location is not None else ID_PROVIDER.pop()
+        if self._owner is None:
+            self._owner = local_worker()
+        self.location = self._owner.get_worker(location, fail_hard=True)
+        stream = self._owner.stream_to(self.location)
+        if garbage_collect_data:
+            stream.retain(self.id_at_location)
+        self.lease = Lease(stream, self.id_at_location, garbage_collect_data)
+
+    @classmethod
+    def _attach(cls, lease: Lease, owner: Any, meta: Any = None, point_to_attr: str | None = None) -> Any:
+        """Make a pointer from a lease, sending nothing."""
+        pointer = cls.__new__(cls)
+        pointer._id = None
+        pointer._owner = owner
+        pointer.tags = set()
+        pointer.description = None
+        pointer.point_to_attr = point_to_attr
+        pointer.lease = lease
+        pointer.location = lease.stream.location
+        pointer.id_at_location = lease.obj_id
+        return pointer
+
+    @property
+    def garbage_collect_data(self) -> bool:
+        """Whether the remote object goes when its last pointer goes."""
+        return self.lease.owned
+
+    @garbage_collect_data.setter
+    def garbage_collect_data(self, value: bool) -> None:
+        self.lease.owned = bool(value) and self.lease.spent is None
+
+    gc = garbage_collect_data
+
+    def set_garbage_collect_data(self, value: bool) -> None:
+        """Say whether the remote object goes when its last pointer goes."""
+        self.garbage_collect_data = value
+
+    def ref(self) -> Ref:
+        """Return what stands for this pointer in a message to the worker it points at."""
+        self.lease.check()
+        return Ref(self.id_at_location, self.point_to_attr)
+
+    @staticmethod
+    def create_pointer(
+        obj: Any,
+        location: Any = None,
+        id_at_location: ObjectId | None = None,
+        register: bool = False,
+        owner: Any = None,
+        ptr_id: ObjectId | None = None,
+        garbage_collect_data: bool | None = None,
+        **kwargs: Any,
+    ) -> ObjectPointer:
+        """Make a pointer to an object that `location` holds (its owner by default)."""
+        return ObjectPointer(
+            location=location if location is not None else obj.owner,
+            id_at_location=id_at_location if id_at_location is not None else obj.id,
+            owner=owner,
+            id=ptr_id,
+            garbage_collect_data=bool(garbage_collect_data),
+            tags=obj.tags,
+            description=obj.description,
+        )
+
+    def wrap(self, register: bool = True, type: Any = None, **kwargs: Any) -> Any:
+        """Return the pointer itself: only tensors need a shell."""
+        return self
+
+    @classmethod
+    def handle_func_command(cls, command: tuple[Any, ...]) -> Any:
+        """Send a command `(name, self, args, kwargs)` to the worker that its pointer points at."""
+        pointer = cls.find_a_pointer(command)
+        name, self, args, kwargs = command
+        all_args = args if self is None else (self, *args)
+        return pointer._owner.send_command(pointer.location, (name, None, all_args, kwargs or {}))
+
+    @classmethod
+    def find_a_pointer(cls, command: tuple[Any, ...]) -> ObjectPointer:
+        """Return the first pointer among the arguments of a command."""
+        from syft.core.trees import iter_tensors
+
+        for leaf in iter_tensors(command[1:]):
+            found = getattr(leaf, "child", leaf)
+            if isinstance(found, ObjectPointer):
+                return found
+        raise SyftError("No pointer among the arguments, so there is no worker to send the command to.")
+
+    def get(self, user: Any = None, reason: str = "", deregister_ptr: bool = True) -> Any:
+        """Fetch the object; it is no longer at its worker afterwards.
+
+        Args:
+            user: kept from earlier releases; who asks is known from the connection.
+            reason: a text for the worker's log.
+            deregister_ptr: kept from earlier releases.
+        """
+        if self.point_to_attr is not None:
+            raise CannotRequestObjectAttribute(self.point_to_attr)
+        self.lease.check()
+        obj = self.lease.stream.fetch(self.id_at_location, reason)
+        self.lease.spend(f"it was fetched by {self._owner.id!r} with .get()")
+        return obj
+
+    def get_(self, *args: Any, **kwargs: Any) -> Any:
+        """Fetch the object (a pointer can't become it in place)."""
+        return self.get(*args, **kwargs)
+
+    def delete(self) -> None:
+        """Delete the remote object now, whoever else points at it."""
+        self.lease.check()
+        self.lease.stream.delete(self.id_at_location)
+        self.lease.spend(f"it was deleted by {self._owner.id!r}")
+
+    force_delete = delete
+
+    def is_none(self) -> bool:
+        """Ask whether the remote object is None."""
+        return bool(self.lease.stream.is_none(self.ref()))
+
+    def tag(self, *tags: str) -> Any:
+        """Add words that this pointer and the remote object can be found by."""
+        super().tag(*tags)
+        self.lease.stream.run("syft.tag", (self.ref(), *tags), {}, None)
+        return self
+
+    def describe(self, description: str) -> Any:
+        """Set the text that this pointer and the remote object can be found by."""
+        super().describe(description)
+        self.lease.stream.run("syft.describe", (self.ref(), description), {}, None)
+        return self
+
+    def attr(self, attr_name: str) -> Any:
+        """Return a pointer to an attribute of the remote object."""
+        name = attr_name if self.point_to_attr is None else f"{self.point_to_attr}.{attr_name}"
+        return type(self)._attach(self.lease, self._owner, None, name)
+
+    def setattr(self, name: str, value: Any) -> None:
+        """Refuse: an object's attributes are set by the calls its type allows."""
+        raise UnsupportedOperation(f"Setting the attribute {name!r}", f"a pointer to {type(self).__name__}")
+
+    def __repr__(self) -> str:
+        me = getattr(self._owner, "id", None)
+        attr = f"::{self.point_to_attr}" if self.point_to_attr else ""
+        text = f"[{type(self).__name__} | {me}:{self.id} -> {self.location.id}:{self.id_at_location}{attr}]"
+        if self.lease.spent:
+            text += f" (spent: {self.lease.spent})"
+        if self.tags:
+            text += "\n\tTags: " + " ".join(sorted(self.tags))
+        if self.description:
+            text += "\n\tDescription: " + self.description.split("\n")[0][:60]
+        return text
+
+    def _repr_html_(self) -> str:
+        from syft.display import pointer_html
+
+        return pointer_html(self)
+
+    @staticmethod
+    def simplify(worker: Any, ptr: ObjectPointer) -> tuple[Any, ...]:
+        """Return the fields another worker needs to use this pointer."""
+        ptr.lease.check()
+        return (
+            ptr.id,
+            ptr.id_at_location,
+            ptr.location.id,
+            ptr.point_to_attr,
+            ptr.tags,
+            ptr.description,
+            ptr.lease.owned,
+        )
+
+    @classmethod
+    def detail(cls, worker: Any, object_tuple: tuple[Any, ...]) -> Any:
+        """Rebuild a pointer at a worker; a pointer to that worker becomes the object itself.
+
+        The new pointer owns nothing until whoever sent it hands over a claim (see `adopt`).
+        """
+        obj_id, id_at_location, location_id, point_to_attr, tags, description, owned, *rest = object_tuple
+        if worker is None:
+            worker = local_worker()
+        if location_id == worker.id:
+            return worker.resolve(Ref(id_at_location, point_to_attr))
+        location = worker.get_worker(location_id, fail_hard=True)
+        lease = Lease(worker.stream_to(location), id_at_location, owned=False)
+        lease.pending = bool(owned)
+        pointer = cls._attach(lease, worker, rest[0] if rest else None, point_to_attr)
+        pointer._id = obj_id
+        pointer.tags = set(tags)
+        pointer.description = description
+        return pointer
+
+
+def retain_for_transfer(pointer: ObjectPointer) -> None:
+    """Claim the object once more, for the worker that a copy of this pointer is about to be sent to."""
+    pointer.lease.check()
+    if pointer.lease.owned:
+        pointer.lease.stream.retain(pointer.id_at_location)
+
+
+def adopt(pointer: ObjectPointer) -> None:
+    """Take over the claim that came with a pointer."""
+    pointer.lease.owned = pointer.lease.pending
+    pointer.lease.pending = False

@@ -1,0 +1,74 @@
+"""ObjectWrapper: gives any object an id, tags and a description, so that it can be sent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from syft.core.id_provider import ObjectId
+from syft.core.object import AbstractObject
+from syft.pointers.callable_pointer import CallablePointer, create_callable_pointer
+
+
+class ObjectWrapper(AbstractObject):
+    """An object that is not a tensor, such as a script module, made sendable.
+
+    Args:
+        obj: the object.
+        id: its id.
+        tags: words it can be found by.
+        description: a text it can be found by.
+    """
+
+    def __init__(
+        self, obj: Any, id: ObjectId | None = None, tags: Any = None, description: str | None = None, owner: Any = None
+    ) -> None:
+        super().__init__(id=id, owner=owner, tags=tags, description=description)
+        self._obj = obj
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the object."""
+        return self._obj(*args, **kwargs)
+
+    @property
+    def obj(self) -> Any:
+        """The object inside."""
+        return self._obj
+
+    def send(self, location: Any, **kwargs: Any) -> Any:
+        """Send the object to a worker and return a pointer that can be called."""
+        return self.owner.send(self, location, **kwargs)
+
+    @staticmethod
+    def create_pointer(
+        object: Any,
+        owner: Any,
+        location: Any,
+        ptr_id: ObjectId,
+        id_at_location: ObjectId | None = None,
+        garbage_collect_data: bool | None = None,
+        **kwargs: Any,
+    ) -> CallablePointer:
+        """Make a pointer to an object that a worker holds."""
+        return create_callable_pointer(
+            location=location,
+            id=ptr_id,
+            id_at_location=id_at_location if id_at_location is not None else object.id,
+            owner=owner,
+            tags=object.tags,
+            description=object.description,
+            garbage_collect_data=bool(garbage_collect_data),
+        )
+
+    def __repr__(self) -> str:
+        return f"<ObjectWrapper of {type(self._obj).__name__} id:{self.id}>"
+
+    @staticmethod
+    def simplify(worker: Any, obj: ObjectWrapper) -> tuple[Any, ...]:
+        """Return id, object, tags and description."""
+        return (obj.id, obj._obj, obj.tags, obj.description)
+
+    @staticmethod
+    def detail(worker: Any, obj_wrapper_tuple: tuple[Any, ...]) -> ObjectWrapper:
+        """Rebuild a wrapper at a worker."""
+        obj_id, obj, tags, description = obj_wrapper_tuple
+        return ObjectWrapper(obj, id=obj_id, tags=tags, description=description, owner=worker)

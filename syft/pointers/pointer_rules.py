@@ -1,0 +1,141 @@
+"""Calls on pointers that are more than one command: gradients, attributes, Python's own protocols."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from syft.core.context import local_worker
+from syft.core.references import TensorMeta
+from syft.exceptions import UnsupportedOperation
+from syft.pointers.object_pointer import ObjectPointer
+from syft.pointers.remote_call import call, update_meta
+
+Rule = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
+RULES: dict[Any, Rule] = {}
+_Tensor = torch.Tensor
+
+
+def rule(*functions: Any) -> Callable[[Rule], Rule]:
+    """Register a rule for some functions."""
+
+    def register(handler: Rule) -> Rule:
+        for function in functions:
+            RULES[function] = handler
+        return handler
+
+    return register
+
+
+@rule(_Tensor.grad.__get__)  # type: ignore[attr-defined]
+def get_grad(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Return a pointer to the remote gradient, or None."""
+    return args[0]._grad()
+
+
+@rule(
+    _Tensor.grad.__set__,  # type: ignore[attr-defined]
+    _Tensor.data.__set__,  # type: ignore[attr-defined]
+    _Tensor.requires_grad.__set__,  # type: ignore[attr-defined]
+    _Tensor.__setitem__,
+)
+def set_remotely(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Set something on the remote tensor, then learn what that did to its shape, dtype and requires_grad."""
+    call(function, args, kwargs)
+    if function is not _Tensor.grad.__set__ and (  # type: ignore[attr-defined]
+        function != _Tensor.__setitem__ or any(_needs_grad(arg) for arg in args[1:])
+    ):
+        pointer = args[0]
+        update_meta(pointer, pointer.lease.stream.describe(pointer.ref()))
+
+
+def _needs_grad(value: Any) -> bool:
+    return isinstance(value, ObjectPointer) and value.tensor_meta().requires_grad  # type: ignore[attr-defined]
+
+
+_SETTERS = {
+    "grad": _Tensor.grad.__set__,  # type: ignore[attr-defined]
+    "data": _Tensor.data.__set__,  # type: ignore[attr-defined]
+    "requires_grad": _Tensor.requires_grad.__set__,  # type: ignore[attr-defined]
+}
+
+
+def set_attribute(pointer: Any, name: str, value: Any) -> None:
+    """Set one of the attributes of a remote tensor that may be set."""
+    if name not in _SETTERS:
+        raise UnsupportedOperation(f"Setting the attribute {name!r}", "a remote tensor", "Only grad, data, requires_grad.")
+    value = getattr(value, "child", value)
+    set_remotely(_SETTERS[name], (pointer, value), {})
+
+
+@rule(_Tensor.__deepcopy__)
+def deepcopy(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Copy the remote tensor at its worker; parameters stay leaves that require a gradient."""
+    pointer = args[0]
+    copied = call(_Tensor.clone, (call(_Tensor.detach, (pointer,), {}),), {})
+    if pointer.tensor_meta().requires_grad:
+        copied = call(_Tensor.requires_grad_, (copied,), {})
+        copied.reshaped = False
+    return copied
+
+
+@rule(_Tensor.__format__)
+def format_pointer(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """Format a released number when a format is asked for, else show the pointer."""
+    pointer, spec = args
+    if spec and not pointer.tensor_meta().shape:
+        return format(pointer.item(), spec)
+    return format(f"(Wrapper)>{pointer!r}", spec)
+
+
+@rule(_Tensor.__repr__)
+def repr_pointer(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """Show where the tensor is, never what it holds."""
+    return repr(args[0])
+
+
+@rule(_Tensor.__array__)
+def to_array(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Ask the worker to release the values as a numpy array."""
+    array = call(_Tensor.numpy, (call(_Tensor.detach, args[:1], {}),), {})
+    dtype = args[1] if len(args) > 1 else kwargs.get("dtype")
+    return array if dtype is None else array.astype(dtype)
+
+
+@rule(_Tensor.type)
+def type_of(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Answer the type's name at once; convert remotely."""
+    if len(args) == 1 and not kwargs:
+        meta = args[0].tensor_meta()
+        return torch.empty(0, dtype=meta.dtype).type()
+    return call(function, args, kwargs)
+
+
+@rule(_Tensor.cpu)
+def to_cpu(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Move to the CPU of the worker that holds the tensor."""
+    return call(function, args, kwargs)
+
+
+@rule(_Tensor.__iter__)
+def iterate(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Iterate over the first dimension, one pointer an entry."""
+    if not args[0].tensor_meta().shape:
+        raise TypeError("iteration over a 0-d tensor")
+    return iter(call(_Tensor.unbind, (args[0], 0), {}))
+
+
+@rule(_Tensor.is_shared, _Tensor.is_pinned)
+def never(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Answer for memory that is not here."""
+    return False
+
+
+def meta_of(value: Any) -> TensorMeta:
+    """Return the metadata of a pointer or tensor."""
+    return value.tensor_meta() if hasattr(value, "tensor_meta") else TensorMeta.of(value)
+
+
+__all__ = ["RULES", "local_worker", "meta_of", "rule", "set_attribute"]

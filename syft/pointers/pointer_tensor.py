@@ -1,0 +1,240 @@
+"""PointerTensor: a remote tensor with the whole API of torch.Tensor; each call is one message."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import torch
+
+from syft.core.id_provider import ID_PROVIDER, ObjectId
+from syft.core.references import TensorMeta
+from syft.core.tensor import AbstractTensor
+from syft.exceptions import InvalidTensorForRemoteGet
+from syft.pointers.lease import Lease
+from syft.pointers.object_pointer import ObjectPointer
+from syft.pointers.pointer_rules import RULES, set_attribute
+from syft.pointers.remote_call import call, pointer_kinds
+
+_CPU = torch.device("cpu")
+
+
+class PointerTensor(ObjectPointer, AbstractTensor):
+    """A reference to a tensor at another worker.
+
+    Shape, dtype and device are known without asking. See ObjectPointer for the arguments.
+
+    Args:
+        shape: the shape of the remote tensor, asked for when it is not given.
+    """
+
+    unregistered: ClassVar[str] = "remote"
+    priority: ClassVar[int] = 0
+
+    def __init__(
+        self,
+        location: Any = None,
+        id_at_location: ObjectId | None = None,
+        owner: Any = None,
+        id: ObjectId | None = None,
+        garbage_collect_data: bool = True,
+        shape: Any = None,
+        point_to_attr: str | None = None,
+        tags: Any = None,
+        description: str | None = None,
+    ) -> None:
+        super().__init__(location, id_at_location, owner, id, garbage_collect_data, point_to_attr, tags, description)
+        self._meta: TensorMeta | None = None
+
+    @classmethod
+    def _attach(cls, lease: Lease, owner: Any, meta: Any = None, point_to_attr: str | None = None) -> PointerTensor:
+        """Make a pointer from a lease and metadata, sending nothing."""
+        pointer: PointerTensor = ObjectPointer._attach.__func__(cls, lease, owner, None, point_to_attr)  # type: ignore[attr-defined]
+        pointer._meta = meta
+        return pointer
+
+    def wrap(self, register: bool = True, type: Any = None, **kwargs: Any) -> Any:
+        """Put this pointer inside a torch.Tensor that users can work with."""
+        return AbstractTensor.wrap(self, register, type, **kwargs)
+
+    def tensor_meta(self) -> TensorMeta:
+        """Return shape, dtype, requires_grad and device; asks the worker only if nobody has told yet."""
+        if self._meta is None:
+            self._meta = self.lease.stream.describe(self.ref())
+        return self._meta
+
+    def get_shape(self) -> torch.Size:
+        """Ask the worker for the shape."""
+        self._meta = self.lease.stream.describe(self.ref())
+        return self._meta.shape
+
+    @property
+    def shape(self) -> torch.Size:
+        """The shape of the remote tensor."""
+        return self.tensor_meta().shape
+
+    @shape.setter
+    def shape(self, value: Any) -> None:
+        self._meta = TensorMeta(torch.Size(value), *_rest_of(self.tensor_meta()))
+
+    @property
+    def grad(self) -> Any:
+        """A pointer to the remote gradient, or None if there is none."""
+        return self._grad()
+
+    @grad.setter
+    def grad(self, value: Any) -> None:
+        self.setattr("grad", value)
+
+    def _grad(self) -> Any:
+        self.lease.check()
+        name = "grad" if self.point_to_attr is None else f"{self.point_to_attr}.grad"
+        meta = self.lease.stream.grad_meta(self.ref())
+        return None if meta is None else PointerTensor._attach(self.lease, self._owner, meta, name)
+
+    @property
+    def data(self) -> Any:
+        """A pointer to the remote `.data`."""
+        return call(torch.Tensor.data.__get__, (self,), {})  # type: ignore[attr-defined]
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        self.setattr("data", value)
+
+    def setattr(self, name: str, value: Any) -> None:
+        """Set `grad`, `data` or `requires_grad` of the remote tensor."""
+        set_attribute(self, name, value)
+
+    def clone(self, *args: Any, **kwargs: Any) -> Any:
+        """Return a second tensor at the worker, with the same values."""
+        return call(torch.Tensor.clone, (self, *args), kwargs)
+
+    def copy(self) -> Any:
+        """Return a copy of the remote tensor."""
+        return self.clone()
+
+    def get_class_attributes(self) -> dict[str, Any]:
+        """Return what results inherit."""
+        return {
+            "location": self.location,
+            "id_at_location": self.id_at_location,
+            "garbage_collect_data": self.garbage_collect_data,
+        }
+
+    @staticmethod
+    def create_pointer(  # type: ignore[override]
+        tensor: Any,
+        location: Any = None,
+        id_at_location: ObjectId | None = None,
+        register: bool = False,
+        owner: Any = None,
+        ptr_id: ObjectId | None = None,
+        garbage_collect_data: bool | None = None,
+        shape: Any = None,
+    ) -> PointerTensor:
+        """Make a pointer to a tensor that `location` holds (its owner by default)."""
+        pointer = PointerTensor(
+            location=location if location is not None else tensor.owner,
+            id_at_location=id_at_location if id_at_location is not None else tensor.id,
+            owner=owner,
+            id=ptr_id,
+            garbage_collect_data=bool(garbage_collect_data),
+            tags=tensor.tags,
+            description=tensor.description,
+        )
+        pointer._meta = TensorMeta.of(tensor)
+        return pointer
+
+    def move(self, location: Any, requires_grad: bool | None = None) -> Any:
+        """Make the remote tensor travel to another worker and return a pointer to it there.
+
+        To where it already is: nothing happens. To the local worker: the same as `.get()`.
+        """
+        destination = self._owner.get_worker(location, fail_hard=True)
+        if destination is self.location:
+            return self
+        if destination is self._owner:
+            return self.get()
+        source = self if self.point_to_attr is None else self.copy()
+        return source._hand_over(destination)
+
+    def _hand_over(self, destination: Any) -> PointerTensor:
+        self.lease.check()
+        new_id = ID_PROVIDER.pop()
+        self.lease.stream.hand_over(self.id_at_location, destination, new_id, keep_pointer=False)
+        self.lease.spend(f"it was moved to {destination.id!r}")
+        lease = Lease(self._owner.stream_to(destination), new_id)
+        pointer = PointerTensor._attach(lease, self._owner, self._meta)
+        pointer.tags, pointer.description = set(self.tags), self.description
+        return pointer
+
+    def remote_send(self, destination: Any, change_location: bool = False) -> Any:
+        """Make the remote tensor travel on; this pointer then points at a pointer (or at the tensor).
+
+        Args:
+            destination: the worker it goes to.
+            change_location: point straight at the tensor instead of at the pointer that replaces it.
+        """
+        destination = self._owner.get_worker(destination, fail_hard=True)
+        if change_location:
+            return self.move(destination)
+        self.lease.check()
+        self.lease.stream.hand_over(self.id_at_location, destination, ID_PROVIDER.pop(), keep_pointer=True)
+        return self
+
+    def remote_get(self) -> Any:
+        """Make the pointer that this pointer points at fetch its tensor, there."""
+        self.lease.check()
+        self._meta = self.lease.stream.fetch_there(self.id_at_location)
+        return self
+
+    def mid_get(self) -> Any:
+        """Same as `remote_get`."""
+        return self.remote_get()
+
+    def get(self, user: Any = None, reason: str = "", deregister_ptr: bool = True) -> Any:
+        """Fetch the tensor; it is no longer at its worker afterwards (`ptr.copy().get()` leaves it there)."""
+        return ObjectPointer.get(self, user, reason, deregister_ptr)
+
+    def attr(self, attr_name: str) -> Any:
+        """Return what the name stands for: metadata at once, else a pointer to the remote attribute."""
+        if attr_name in ("shape", "dtype", "requires_grad", "device"):
+            return getattr(self.tensor_meta(), attr_name)
+        if attr_name == "grad":
+            return self.grad
+        return self.__getattr__(attr_name)
+
+    def dim(self) -> int:
+        """Return the number of dimensions."""
+        return len(self.shape)
+
+    def item(self) -> Any:
+        """Ask the worker to release the value of a one-element tensor."""
+        return call(torch.Tensor.item, (self,), {})
+
+    @classmethod
+    def handle(cls, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run a call where the data is."""
+        from syft.pointers.pointer_rules import RULES
+        rule = RULES.get(function)
+        return call(function, args, kwargs) if rule is None else rule(function, args, kwargs)
+
+    @staticmethod
+    def simplify(worker: Any, ptr: ObjectPointer) -> tuple[Any, ...]:
+        """Return the fields another worker needs to use this pointer."""
+        meta = ptr.tensor_meta() if isinstance(ptr, PointerTensor) else None
+        return (*ObjectPointer.simplify(worker, ptr), meta)
+
+
+pointer_kinds["tensor"] = PointerTensor
+
+
+def _rest_of(meta: TensorMeta) -> tuple[Any, ...]:
+    return (meta.dtype, meta.requires_grad, meta.device)
+
+
+def require_pointer(obj: Any) -> ObjectPointer:
+    """Return the pointer inside an object, or say that there is none."""
+    found = getattr(obj, "child", obj)
+    if not isinstance(found, ObjectPointer):
+        raise InvalidTensorForRemoteGet(obj)
+    return found

@@ -1,0 +1,178 @@
+"""Turn a torch call on pointers into one command for the worker that holds the data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from syft.core.id_provider import ID_PROVIDER, ObjectId
+from syft.core.references import ObjectMeta, Ref, SameAs, TensorMeta
+from syft.core.tensor import AbstractTensor
+from syft.core.trees import SCALARS, iter_tensors, map_tensors, rebuild_tuple
+from syft.exceptions import TensorsNotCollocatedException, UnsupportedOperation
+from syft.hook.functions import name_of
+from syft.pointers.lease import Lease
+from syft.pointers.object_pointer import ObjectPointer
+
+# Calls whose plain tensors travel along: nn.LSTM and its kin make their first hidden state locally.
+_CARRIES_LOCAL = frozenset(
+    {torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu, torch.lstm_cell, torch.gru_cell, torch.rnn_tanh_cell}
+    | {torch.rnn_relu_cell}
+)
+
+
+def call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Run a torch function on the worker that its pointers point at, and return pointers to the results."""
+    return call_by_name(name_of(function), args, kwargs, function in _CARRIES_LOCAL)
+
+
+def call_by_name(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], carries_local: bool = False) -> Any:
+    """Run a call of the table of allowed functions by its wire name."""
+    first = args[0] if args and isinstance(args[0], ObjectPointer) else _first_pointer(args, kwargs)
+    place = first.location
+    refs = []
+    for arg in args:
+        kind = type(arg)
+        if kind in SCALARS:
+            refs.append(arg)
+        elif isinstance(arg, ObjectPointer) and arg.location is place:
+            refs.append(arg.ref())
+        else:
+            refs.append(_to_refs(arg, place, carries_local, name, args, kwargs))
+    ref_kwargs = _to_refs(kwargs, place, carries_local, name, args, kwargs) if kwargs else kwargs
+    base = ID_PROVIDER.pop()
+    response = first.lease.stream.run(name, tuple(refs), ref_kwargs, base, (args, kwargs))
+    if type(response) is torch.Tensor:  # the common answer of a worker in this process
+        lease = Lease(first.lease.stream, base)
+        return tensor_pointer_class(first)._attach(lease, first._owner, TensorMeta.of(response))
+    return Results(first, args, kwargs, base).build(response)
+
+
+def _to_refs(value: Any, place: Any, carries_local: bool, name: str, args: Any, kwargs: Any) -> Any:
+    """Replace the pointers of nested arguments by references; refuse what is elsewhere."""
+
+    def to_ref(leaf: Any) -> Any:
+        if isinstance(leaf, ObjectPointer) and leaf.location is place:
+            return leaf.ref()
+        if type(leaf) is torch.Tensor and not leaf.requires_grad and (carries_local or leaf.dim() == 0):
+            return leaf  # like torch with devices: a 0-dim local tensor counts as a number
+        raise _scattered(name, args, kwargs)
+
+    return map_tensors(to_ref, value)
+
+
+class Results:
+    """Build what a call returns to the user from what its worker answered.
+
+    Args:
+        first: a pointer that took part in the call.
+        args: the arguments as the user gave them.
+        kwargs: the keyword arguments.
+        base: the id of the first result; the others follow it.
+    """
+
+    __slots__ = ("args", "first", "kwargs", "next_id")
+
+    def __init__(self, first: Any, args: tuple[Any, ...], kwargs: dict[str, Any], base: ObjectId) -> None:
+        self.first = first
+        self.args = args
+        self.kwargs = kwargs
+        self.next_id = base
+
+    def build(self, response: Any) -> Any:
+        """Replace each described result by a pointer, containers kept."""
+        if isinstance(response, torch.Tensor | TensorMeta):
+            return self._pointer(response)
+        if response is None or isinstance(response, bool | int | float | complex | str):
+            return response
+        if isinstance(response, SameAs):
+            return self._same(response)
+        if isinstance(response, ObjectMeta):
+            return self._object(response)
+        if type(response) is dict:
+            return {key: self.build(item) for key, item in response.items()}
+        if isinstance(response, tuple | list) and not isinstance(response, torch.Size):
+            return rebuild_container(type(response), [self.build(item) for item in response])
+        return response
+
+    def _take_id(self) -> ObjectId:
+        taken = self.next_id
+        self.next_id = following_id(taken)
+        return taken
+
+    def _pointer(self, described: torch.Tensor | TensorMeta) -> Any:
+        first = self.first
+        lease = Lease(first.lease.stream, self._take_id())
+        meta = described if type(described) is TensorMeta else TensorMeta.of(described)  # type: ignore[arg-type]
+        return tensor_pointer_class(first)._attach(lease, first._owner, meta)
+
+    def _object(self, described: ObjectMeta) -> Any:
+        first = self.first
+        lease = Lease(first.lease.stream, self._take_id())
+        return pointer_kinds[described.kind]._attach(lease, first._owner)
+
+    def _same(self, same: SameAs) -> Any:
+        position = same.position
+        arg = self.args[position] if position < len(self.args) else list(self.kwargs.values())[position - len(self.args)]
+        update_meta(arg, same.meta)
+        return arg
+
+
+def rebuild_container(kind: type, items: list[Any]) -> Any:
+    """Make a list or (named) tuple of a type from its items."""
+    return items if kind is list else rebuild_tuple(kind, items)
+
+
+def update_meta(pointer: Any, meta: TensorMeta | None) -> None:
+    """Take note of metadata that an in-place call may have changed."""
+    if meta is not None and isinstance(pointer, AbstractTensor) and pointer.tensor_meta() != meta:
+        pointer._meta = meta  # type: ignore[attr-defined]
+        pointer.reshaped = True
+
+
+def following_id(obj_id: ObjectId) -> ObjectId:
+    """Return the id of the next result of the same call."""
+    return obj_id + 1 if isinstance(obj_id, int) else f"{obj_id}+"
+
+
+# kind of remote object -> pointer class; each pointer module adds its own row.
+pointer_kinds: dict[str, Any] = {}
+
+
+def tensor_pointer_class(pointer: Any) -> Any:
+    """Return the class of pointers to tensors."""
+    return pointer_kinds["tensor"]
+
+
+def _first_pointer(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    for leaf in iter_tensors((args, kwargs)):
+        if isinstance(leaf, ObjectPointer):
+            return leaf
+    raise UnsupportedOperation("A call without any pointer", "PointerTensor")
+
+
+def _scattered(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Exception:
+    """Say which operand is where."""
+    places = []
+    remote: set[object] = set()
+    named = [(f"argument {i}", arg) for i, arg in enumerate(args)] + [(f"{k}=", arg) for k, arg in kwargs.items()]
+    for label, value in named:
+        for leaf in iter_tensors(value):
+            if isinstance(leaf, ObjectPointer):
+                remote.add(leaf.location.id)
+                places.append(f"{label} is on {leaf.location.id!r}")
+            elif isinstance(leaf, torch.Tensor):
+                places.append(f"{label} is a local tensor of shape {tuple(leaf.shape)}")
+            elif isinstance(leaf, AbstractTensor):
+                return UnsupportedOperation(name, f"a pointer together with a {type(leaf).__name__}")
+    there = sorted(map(str, remote))[0]
+    hint = (
+        f"Send the local tensor there first (x.send({there})), or fetch the remote one with .get()."
+        if len(remote) == 1
+        else f"Move one to the other first, for instance with x.move({there})."
+    )
+    return TensorsNotCollocatedException(name, list(dict.fromkeys(places)), hint)
+
+
+__all__ = ["Ref", "Results", "call", "call_by_name", "following_id", "pointer_kinds", "update_meta"]

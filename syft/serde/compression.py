@@ -1,0 +1,189 @@
+"""Compression of whole messages: one scheme byte, then the body.
+
+Schemes are chosen by `worker.compression` ("none", "lz4" or "zstd"), else by the module-level
+`_apply_compress_scheme`, which may be reassigned. Reading never trusts a declared size: it is checked
+against the limit first, and the output is produced piece by piece and counted.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from syft.exceptions import CompressionNotFoundException, SerdeError
+
+NO_COMPRESSION = 40
+LZ4 = 41
+ZSTD = 42
+
+Bytes = bytes | bytearray | memoryview
+Scheme = Callable[[Bytes], tuple[Bytes, int]]
+
+SMALLEST = 1024  # below this the saving is never worth a pass
+SAMPLE_CHUNKS = 4
+SAMPLE_BYTES = 8 * 1024
+WORTH_IT = 0.9  # a sample must shrink below this share of its size
+PIECE = 4 * 2**20  # how much is decompressed at a time
+LARGEST_ZSTD_WINDOW_LOG = 27
+
+
+def _zstd() -> Any:
+    """Import zstd only when it is used."""
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+    else:
+        from backports import zstd
+    return zstd
+
+
+def apply_no_compression(decompressed_input_bin: Bytes) -> tuple[Bytes, int]:
+    """Leave the bytes alone."""
+    return decompressed_input_bin, NO_COMPRESSION
+
+
+def apply_lz4_compression(decompressed_input_bin: Bytes) -> tuple[Bytes, int]:
+    """Compress with lz4: fast, moderate ratio."""
+    import lz4.frame
+
+    return lz4.frame.compress(decompressed_input_bin, store_size=True), LZ4
+
+
+def apply_zstd_compression(decompressed_input_bin: Bytes) -> tuple[Bytes, int]:
+    """Compress with zstd: slower, better ratio."""
+    return _zstd().compress(decompressed_input_bin), ZSTD
+
+
+def apply_lz4_if_it_helps(decompressed_input_bin: Bytes) -> tuple[Bytes, int]:
+    """Compress with lz4 only when a small sample says the message shrinks."""
+    if helps((decompressed_input_bin,)):
+        return apply_lz4_compression(decompressed_input_bin)
+    return decompressed_input_bin, NO_COMPRESSION
+
+
+_apply_compress_scheme: Scheme = apply_lz4_if_it_helps
+
+SCHEMES: dict[str, Scheme] = {
+    "none": apply_no_compression,
+    "lz4": apply_lz4_compression,
+    "zstd": apply_zstd_compression,
+}
+
+
+def scheme_for(worker: Any) -> Scheme:
+    """Return the scheme a worker asks for, or the module's."""
+    name = getattr(worker, "compression", None)
+    if name is None:
+        return _apply_compress_scheme
+    scheme = SCHEMES.get(name) if type(name) is str else None
+    if scheme is None:
+        raise CompressionNotFoundException(name)
+    return scheme
+
+
+def helps(parts: Sequence[Bytes]) -> bool:
+    """Guess from a few strided chunks of the largest part whether compressing is worth it."""
+    if sum(map(len, parts)) < SMALLEST:
+        return False
+    import lz4.frame
+
+    view = memoryview(max(parts, key=len))
+    step = max(1, (len(view) - SAMPLE_BYTES) // (SAMPLE_CHUNKS - 1))
+    if step < SAMPLE_BYTES:
+        sample: Bytes = view[: SAMPLE_CHUNKS * SAMPLE_BYTES]
+    else:
+        sample = b"".join(view[i * step : i * step + SAMPLE_BYTES] for i in range(SAMPLE_CHUNKS))
+    return len(lz4.frame.compress(sample)) < WORTH_IT * len(sample)
+
+
+def join(parts: Sequence[Bytes], worker: Any = None) -> bytes:
+    """Make one message of the parts of a body, with the worker's scheme; one copy if not compressed."""
+    scheme = scheme_for(worker)
+    if scheme is apply_no_compression or (scheme is apply_lz4_if_it_helps and not helps(parts)):
+        return b"".join((b"(", *parts))  # "(" is 40, the scheme byte
+    if scheme is apply_lz4_if_it_helps:
+        scheme = apply_lz4_compression
+    return _compress(b"".join(parts), scheme)
+
+
+def _compress(decompressed_input_bin: Bytes, scheme: Scheme | None = None) -> bytes:
+    """Compress a body and put the scheme byte in front; stored as it is when it would not shrink."""
+    body, code = (scheme or _apply_compress_scheme)(decompressed_input_bin)
+    if code != NO_COMPRESSION and len(body) >= len(decompressed_input_bin):
+        body, code = decompressed_input_bin, NO_COMPRESSION
+    return b"".join((bytes((code,)), body))
+
+
+def _decompress(binary: Bytes, limit: int | None = None) -> Bytes:
+    """Return the body of a message; at most `limit` bytes (the configured maximum when None)."""
+    if limit is None:
+        from syft import config
+
+        limit = config.current().max_message_bytes
+    view = memoryview(binary)
+    if not len(view):
+        raise SerdeError("An empty message can't be read: the first byte must name its compression scheme.")
+    code, body = view[0], view[1:]
+    if code == NO_COMPRESSION:
+        if len(body) > limit:
+            raise _too_large(limit)
+        return body
+    read = DECOMPRESSORS.get(code)
+    if read is None:
+        raise CompressionNotFoundException(code)
+    try:
+        return read(body, limit)
+    except SerdeError:
+        raise
+    except Exception as error:
+        raise SerdeError(f"The compressed message is damaged ({error}); ask for it again.") from error
+
+
+def _read_lz4(body: memoryview, limit: int) -> Bytes:
+    import lz4.frame
+
+    declared = lz4.frame.get_frame_info(body)["content_size"]
+    return _pump(lz4.frame.LZ4FrameDecompressor(), body, declared or None, limit)
+
+
+def _read_zstd(body: memoryview, limit: int) -> Bytes:
+    zstd = _zstd()
+    declared = zstd.get_frame_info(body).decompressed_size
+    options = {zstd.DecompressionParameter.window_log_max: LARGEST_ZSTD_WINDOW_LOG}
+    return _pump(zstd.ZstdDecompressor(options=options), body, declared, limit)
+
+
+def _pump(decompressor: Any, body: Bytes, declared: int | None, limit: int) -> bytearray:
+    """Decompress one frame piece by piece, so that memory follows what really comes out."""
+    if declared is not None and declared > limit:
+        raise _too_large(limit)
+    bound = limit if declared is None else declared
+    out = bytearray()
+    feed: Bytes = body
+    while not decompressor.eof:
+        piece = decompressor.decompress(feed, max_length=min(PIECE, bound - len(out) + 1))
+        if not piece and decompressor.needs_input and not decompressor.eof:
+            raise SerdeError("The compressed message is cut short; ask for it again.")
+        feed = b""
+        out += piece
+        if len(out) > bound:
+            raise _too_large(limit) if declared is None else _wrong_size(declared)
+    if declared is not None and len(out) != declared:
+        raise _wrong_size(declared)
+    if decompressor.unused_data:
+        raise SerdeError("The compressed message has bytes after its end; send one message at a time.")
+    return out
+
+
+def _too_large(limit: int) -> SerdeError:
+    return SerdeError(
+        f"The message is larger than the limit of {limit} bytes; "
+        "raise max_message_bytes (syft.config) if you trust its sender."
+    )
+
+
+def _wrong_size(declared: int) -> SerdeError:
+    return SerdeError(f"The compressed message does not hold the {declared} bytes it declares.")
+
+
+DECOMPRESSORS: dict[int, Callable[[memoryview, int], Bytes]] = {LZ4: _read_lz4, ZSTD: _read_zstd}

@@ -1,0 +1,4 @@
+"""The msgpack strategy."""
+
+from syft.serde.msgpack.serde import deserialize as deserialize
+from syft.serde.msgpack.serde import serialize as serialize

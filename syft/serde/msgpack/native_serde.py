@@ -1,0 +1,153 @@
+"""Python's own types. None, bool, int, float, str and short bytes need no row: msgpack writes them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import chain
+from types import EllipsisType
+from typing import Any
+
+from syft.exceptions import SerdeError
+from syft.serde.msgpack.frames import Buffer
+from syft.serde.registry import Detailer, Simplifier, register
+
+Parts = tuple[Any, ...]
+
+INLINE_BYTES = 4096  # longer bytes travel as a frame
+MANY_KEYS = 1000
+MAX_EQUAL_HASHES = 100
+
+
+def _simplify_tuple(worker: Any, obj: Parts) -> Parts:
+    return obj
+
+
+def _detail_tuple(worker: Any, parts: Parts) -> Parts:
+    return parts
+
+
+def _simplify_collection(worker: Any, obj: Any) -> Parts:
+    return tuple(obj)
+
+
+def _detail_list(worker: Any, parts: Parts) -> list[Any]:
+    return list(parts)
+
+
+def _detail_set(worker: Any, parts: Parts) -> set[Any]:
+    _refuse_collisions(parts)
+    return set(parts)
+
+
+def _detail_frozenset(worker: Any, parts: Parts) -> frozenset[Any]:
+    _refuse_collisions(parts)
+    return frozenset(parts)
+
+
+def _simplify_dict(worker: Any, obj: dict[Any, Any]) -> Parts:
+    return tuple(chain.from_iterable(obj.items()))
+
+
+def _detail_dict(worker: Any, parts: Parts) -> dict[Any, Any]:
+    if not parts:
+        return {}
+    keys = parts[::2]
+    _refuse_collisions(keys)
+    return dict(zip(keys, parts[1::2], strict=True))
+
+
+def _refuse_collisions(keys: Parts) -> None:
+    """Refuse keys built to share one hash, which would make a dict or a set quadratic.
+
+    The hashes are counted as text, because python salts the hash of text and not that of numbers.
+    """
+    if len(keys) < MANY_KEYS:
+        return
+    worst = max(Counter(str(hash(key)) for key in keys).values())
+    if worst > MAX_EQUAL_HASHES:
+        raise SerdeError(f"The message holds a dict or a set with {worst} keys of one hash; it is refused.")
+
+
+def _simplify_range(worker: Any, obj: range) -> Parts:
+    return obj.start, obj.stop, obj.step
+
+
+def _detail_range(worker: Any, parts: Parts) -> range:
+    start, stop, step = parts
+    return range(start, stop, step)
+
+
+def _simplify_slice(worker: Any, obj: slice) -> Parts:
+    return obj.start, obj.stop, obj.step
+
+
+def _detail_slice(worker: Any, parts: Parts) -> slice:
+    start, stop, step = parts
+    return slice(start, stop, step)
+
+
+def _simplify_ellipsis(worker: Any, obj: EllipsisType) -> Parts:
+    return ()
+
+
+def _detail_ellipsis(worker: Any, parts: Parts) -> EllipsisType:
+    () = parts
+    return ...
+
+
+def _simplify_complex(worker: Any, obj: complex) -> Parts:
+    return obj.real, obj.imag
+
+
+def _detail_complex(worker: Any, parts: Parts) -> complex:
+    real, imag = parts
+    if type(real) is not float or type(imag) is not float:
+        raise SerdeError("The message holds a complex number whose parts are not floats.")
+    return complex(real, imag)
+
+
+def _simplify_bytes(worker: Any, obj: bytes | bytearray) -> Parts:
+    return (Buffer(obj),)
+
+
+def _detail_bytes(worker: Any, parts: Parts) -> bytes:
+    (view,) = parts
+    return bytes(as_view(view))
+
+
+def _detail_bytearray(worker: Any, parts: Parts) -> bytearray:
+    (view,) = parts
+    return bytearray(as_view(view))
+
+
+def as_view(part: Any) -> memoryview:
+    """Return a received part as a view of bytes; anything but bytes is refused."""
+    if type(part) is memoryview:
+        return part
+    if type(part) is bytes:
+        return memoryview(part)
+    raise SerdeError(f"The message holds {type(part).__name__} where bytes are needed.")
+
+
+ROWS: dict[type, tuple[int, Simplifier, Detailer]] = {
+    tuple: (1, _simplify_tuple, _detail_tuple),
+    list: (2, _simplify_collection, _detail_list),
+    dict: (3, _simplify_dict, _detail_dict),
+    set: (4, _simplify_collection, _detail_set),
+    frozenset: (5, _simplify_collection, _detail_frozenset),
+    range: (6, _simplify_range, _detail_range),
+    slice: (7, _simplify_slice, _detail_slice),
+    EllipsisType: (8, _simplify_ellipsis, _detail_ellipsis),
+    complex: (9, _simplify_complex, _detail_complex),
+    bytes: (10, _simplify_bytes, _detail_bytes),
+    bytearray: (11, _simplify_bytes, _detail_bytearray),
+}
+
+# Rows that never have a buffer among their parts. A tuple may: simplifiers use it to group their parts.
+WITHOUT_BUFFERS = frozenset(range(2, 10))
+
+
+def register_all() -> None:
+    """Put the native types in the registry."""
+    for cls, (code, simplify, detail) in ROWS.items():
+        register(cls, code=code, simplify=simplify, detail=detail, exact=True)

@@ -1,0 +1,113 @@
+"""numpy arrays and scalars of numbers: dtype, shape and the raw bytes, always little-endian."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from syft.exceptions import SerdeError
+from syft.serde.msgpack.frames import Buffer
+from syft.serde.msgpack.native_serde import as_view
+from syft.serde.registry import register
+
+Parts = tuple[Any, ...]
+
+CODE_ARRAY = 30
+CODE_SCALAR = 31
+MAX_DIMENSIONS = 64
+
+SCALARS: tuple[type[np.generic], ...] = tuple(
+    dict.fromkeys(kind for kind in np.sctypeDict.values() if np.dtype(kind).kind in "biufc")
+)
+DTYPES: dict[str, np.dtype[Any]] = {
+    dtype.str: dtype for kind in SCALARS for dtype in [np.dtype(np.dtype(kind).newbyteorder("<").str)]
+}
+# The 80-bit floats of x86 leave bytes of each slot unused; what lies there must not travel.
+_IS_80_BIT = np.finfo(np.longdouble).nmant == 63
+_PADDED = frozenset({np.dtype(np.longdouble), np.dtype(np.clongdouble)} if _IS_80_BIT else ())
+
+
+def flat_bytes(array: np.ndarray[Any, Any]) -> memoryview:
+    """Return the values of an array as one run of little-endian bytes; a copy only when needed."""
+    dtype = array.dtype
+    flat = np.ascontiguousarray(array, dtype=dtype.newbyteorder("<")).reshape(-1)
+    if dtype.newbyteorder("=") in _PADDED:
+        rows = flat.view(np.uint8).reshape(-1, np.dtype(np.longdouble).itemsize).copy()
+        rows[:, 10:] = 0
+        flat = rows.reshape(-1)
+    return flat.view(np.uint8).data
+
+
+def dtype_of(name: Any) -> np.dtype[Any]:
+    """Find a dtype by its name in the fixed table."""
+    dtype = DTYPES.get(name) if type(name) is str else None
+    if dtype is None:
+        raise SerdeError(f"The message holds a numpy dtype that is not a number: {str(name)[:40]!r}.")
+    return dtype
+
+
+def array_from(view: memoryview, dtype: np.dtype[Any], shape: Any) -> np.ndarray[Any, Any]:
+    """Build an array after checking that its shape explains every byte; read-only views are copied."""
+    expected = count(shape, MAX_DIMENSIONS) * dtype.itemsize
+    if expected != len(view):
+        raise SerdeError(f"The message holds an array of {expected} bytes with {len(view)} bytes of data.")
+    if dtype.kind == "b":
+        refuse_bad_bools(view)
+    flat = np.frombuffer(bytearray(view) if view.readonly else view, dtype=dtype)
+    return flat.reshape(shape)
+
+
+def refuse_bad_bools(view: memoryview) -> None:
+    """Refuse bytes other than 0 and 1 as booleans: later arithmetic on them is undefined."""
+    if len(view) and int(np.frombuffer(view, dtype=np.uint8).max()) > 1:
+        raise SerdeError("The message holds booleans that are neither 0 nor 1.")
+
+
+def count(shape: Any, max_dimensions: int) -> int:
+    """Number of elements of a received shape, in exact arithmetic."""
+    if not isinstance(shape, tuple) or len(shape) > max_dimensions:
+        raise SerdeError(f"The message holds a shape that is not a tuple of at most {max_dimensions} sizes.")
+    total = 1
+    for size in shape:
+        if type(size) is not int or not 0 <= size < 2**63:
+            raise SerdeError("The message holds a shape with a size that is not a non-negative integer.")
+        total *= size
+    return total
+
+
+def _refuse_other_kinds(dtype: np.dtype[Any]) -> None:
+    if dtype.kind not in "biufc":
+        raise SerdeError(f"numpy data of dtype {dtype} can't be serialized; convert it to numbers first.")
+
+
+def _simplify_array(worker: Any, obj: np.ndarray[Any, Any]) -> Parts:
+    _refuse_other_kinds(obj.dtype)
+    return obj.dtype.newbyteorder("<").str, obj.shape, Buffer(flat_bytes(obj))
+
+
+def _detail_array(worker: Any, parts: Parts) -> np.ndarray[Any, Any]:
+    name, shape, data = parts
+    return array_from(as_view(data), dtype_of(name), shape)
+
+
+def _simplify_scalar(worker: Any, obj: np.generic) -> Parts:
+    _refuse_other_kinds(obj.dtype)
+    return obj.dtype.newbyteorder("<").str, bytes(flat_bytes(np.asarray(obj)))
+
+
+def _detail_scalar(worker: Any, parts: Parts) -> Any:
+    name, data = parts
+    return array_from(as_view(data), dtype_of(name), ())[()]
+
+
+def register_all() -> None:
+    """Put the numpy types in the registry."""
+    register(np.ndarray, code=CODE_ARRAY, simplify=_simplify_array, detail=_detail_array, exact=True)
+    register(
+        np.generic,
+        code=CODE_SCALAR,
+        simplify=_simplify_scalar,
+        detail=_detail_scalar,
+        aliases=SCALARS,
+    )

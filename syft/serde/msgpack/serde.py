@@ -1,0 +1,147 @@
+"""The engine: takes objects apart level by level, and puts them back together children first.
+
+In a simplified value every tuple is `(code, part, part, ...)`; None, bool, int, float, str and short bytes
+stand for themselves; a `Buffer` on the way out is a memoryview on the way in.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from syft import config
+from syft.exceptions import SerdeError, SyftError
+from syft.serde import compression
+from syft.serde.msgpack import frames, native_serde, numpy_serde, torch_serde
+from syft.serde.msgpack.frames import Buffer
+from syft.serde.registry import BY_CODE, BY_TYPE, FORCED, Row, row_for
+
+MAX_DEPTH = 100
+ATOMS = frozenset({type(None), bool, int, float, str})
+ARRIVING_ATOMS = ATOMS | {bytes}
+INLINE_BYTES = native_serde.INLINE_BYTES
+WITHOUT_BUFFERS = native_serde.WITHOUT_BUFFERS
+
+for _module in (native_serde, numpy_serde, torch_serde):
+    _module.register_all()
+
+
+def serialize(
+    obj: Any, worker: Any = None, simplified: bool = False, force_full_simplification: bool = False
+) -> bytes:
+    """Write an object as bytes.
+
+    Args:
+        obj: what to write.
+        worker: the worker that sends it; chooses the tensor format and the compression.
+        simplified: `obj` is already simplified.
+        force_full_simplification: send all of an object that otherwise travels as a reference.
+    """
+    if not simplified:
+        obj = _force_full_simplify(worker, obj) if force_full_simplification else _simplify(worker, obj)
+    return compression.join(frames.write(obj), worker)
+
+
+def deserialize(
+    binary: bytes | bytearray | memoryview,
+    worker: Any = None,
+    *,
+    max_message_bytes: int | None = None,
+    owns_buffer: bool = False,
+) -> Any:
+    """Read an object from bytes.
+
+    Args:
+        binary: what `serialize` returned.
+        worker: the worker that receives it.
+        max_message_bytes: refuse anything larger, before or after decompression; from `syft.config` if None.
+        owns_buffer: for transports: nobody else uses this writable buffer, so tensors may live inside it.
+    """
+    limit = config.current().max_message_bytes if max_message_bytes is None else max_message_bytes
+    try:
+        view = memoryview(binary)
+        if view.format != "B" or view.ndim != 1:
+            view = view.cast("B")
+    except TypeError as error:
+        raise SerdeError(f"A message must be bytes, not {type(binary).__name__}.") from error
+    if len(view) > limit:
+        raise SerdeError(f"The message has {len(view)} bytes and the limit (max_message_bytes) is {limit}.")
+    body = memoryview(compression._decompress(view, limit))
+    if not owns_buffer:
+        body = body.toreadonly()
+    return _detail(worker, frames.read(body))
+
+
+def _simplify(worker: Any, obj: Any, depth: int = 0) -> Any:
+    """Take an object apart."""
+    cls = type(obj)
+    if cls in ATOMS or (cls is bytes and len(obj) <= INLINE_BYTES):
+        return obj
+    row = BY_TYPE.get(cls) or row_for(cls)
+    return _take_apart(worker, obj, row, depth)
+
+
+def _take_apart(worker: Any, obj: Any, row: Row, depth: int) -> tuple[Any, ...]:
+    if depth >= MAX_DEPTH:
+        raise SerdeError(f"An object is nested deeper than {MAX_DEPTH} levels or contains itself.")
+    code, cls, simplify, _, _ = row
+    parts = simplify(worker, obj)
+    if type(parts) is not tuple:
+        raise SerdeError(f"simplify of {cls.__name__} returned {type(parts).__name__}, not a tuple.")
+    out: list[Any] = [code]
+    append = out.append
+    for part in parts:
+        cls = type(part)
+        # Same tests as _simplify, repeated here because a call per part costs more than all the rest.
+        if cls in ATOMS or cls is Buffer or (cls is bytes and len(part) <= INLINE_BYTES):
+            append(part)
+        else:
+            append(_take_apart(worker, part, BY_TYPE.get(cls) or row_for(cls), depth + 1))
+    return tuple(out)
+
+
+def _force_full_simplify(worker: Any, obj: Any) -> Any:
+    """Take an object apart in its complete form, when its type has one."""
+    row = FORCED.get(type(obj))
+    return _simplify(worker, obj) if row is None else _take_apart(worker, obj, row, 0)
+
+
+def _detail(worker: Any, value: Any) -> Any:
+    """Put an object back together."""
+    cls = type(value)
+    if cls is tuple:
+        return _put_together(worker, value, 0)
+    if cls in ARRIVING_ATOMS:
+        return value
+    raise SerdeError(f"A message can't hold a bare {cls.__name__}; its sender is not compatible.")
+
+
+def _put_together(worker: Any, value: tuple[Any, ...], depth: int) -> Any:
+    if depth >= MAX_DEPTH:
+        raise SerdeError(f"The message is nested deeper than {MAX_DEPTH} levels.")
+    code = value[0] if value else None
+    row = BY_CODE.get(code) if type(code) is int else None
+    if row is None:
+        raise SerdeError(f"The message holds the type code {_short(code)}, which is not registered here.")
+    parts: list[Any] = []
+    append = parts.append
+    for part in value[1:]:
+        cls = type(part)
+        if cls is tuple:
+            append(_put_together(worker, part, depth + 1))
+        elif cls in ARRIVING_ATOMS or (cls is memoryview and code not in WITHOUT_BUFFERS):
+            append(part)
+        else:
+            raise SerdeError(f"The message holds a bare {cls.__name__} inside {row.cls.__name__}.")
+    try:
+        return row.detail(worker, tuple(parts))
+    except SyftError:
+        raise
+    except Exception as error:
+        reason = f"{type(error).__name__}: {_short(error)}"
+        raise SerdeError(f"The message does not describe a valid {row.cls.__name__} ({reason}).") from error
+
+
+def _short(value: object) -> str:
+    """Show something that came from outside, within bounds."""
+    text = str(value)[:120] if isinstance(value, int | str | Exception) else type(value).__name__
+    return text.partition("\n")[0]

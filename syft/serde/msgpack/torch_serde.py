@@ -1,0 +1,306 @@
+"""Torch's own types: tensors, parameters, and the small values that describe them.
+
+A tensor travels as (id, bin, chain, grad, tags, description, serializer); a last item True is added when it
+requires a gradient. `bin` holds the values in the format named by `serializer`, chosen by the sending
+worker's `serializer`. Tensors with a chain have their own class and their own row; here `chain` is None.
+"""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.jit._trace import TopLevelTracedModule
+
+from syft.codes import TENSOR_SERIALIZATION
+from syft.exceptions import SerdeError
+from syft.serde.msgpack.frames import Buffer
+from syft.serde.msgpack.native_serde import as_view
+from syft.serde.msgpack.numpy_serde import count
+from syft.serde.registry import Detailer, Simplifier, refuse, register
+from syft.serde.torch.dtypes import (
+    DTYPE_BY_NAME,
+    INTEGER_OF_WIDTH,
+    MAX_DIMENSIONS,
+    NAMES,
+    PYTHON_TYPE,
+    data_dtype,
+    plain,
+    tensor_bytes,
+    tensor_from,
+)
+from syft.serde.torch.serde import (
+    numpy_tensor_deserializer,
+    numpy_tensor_serializer,
+    torch_tensor_deserializer,
+    torch_tensor_serializer,
+)
+
+Parts = tuple[Any, ...]
+Strategy = tuple[Callable[[Any, torch.Tensor], Any], Callable[[Any, Any], torch.Tensor]]
+
+
+def raw_tensor_serializer(worker: Any, tensor: torch.Tensor) -> Parts:
+    """Write the values as raw bytes: (dtype name, shape, bytes outside the header)."""
+    data = tensor_bytes(tensor)
+    return NAMES[tensor.dtype], tuple(tensor.shape), data
+
+
+def raw_tensor_deserializer(worker: Any, tensor_bin: Parts) -> torch.Tensor:
+    """Read raw bytes."""
+    name, shape, data = tensor_bin
+    return tensor_from(as_view(data), data_dtype(name), shape)
+
+
+def simplified_tensor_serializer(worker: Any, tensor: torch.Tensor) -> tuple[Parts, str, list[Any]]:
+    """Write the values as python numbers: (shape, dtype name, flat list)."""
+    values = plain(tensor).reshape(-1)
+    if PYTHON_TYPE[tensor.dtype] is bytes:
+        values = values.view(INTEGER_OF_WIDTH[tensor.dtype.itemsize])
+    return tuple(tensor.shape), NAMES[tensor.dtype], values.tolist()
+
+
+def simplified_tensor_deserializer(worker: Any, tensor_tuple: Parts) -> torch.Tensor:
+    """Read python numbers."""
+    shape, name, values = tensor_tuple
+    dtype = data_dtype(name)
+    kind = PYTHON_TYPE[dtype]
+    bits = INTEGER_OF_WIDTH[dtype.itemsize] if kind is bytes else None
+    if not isinstance(values, list | tuple) or len(values) != count(shape, MAX_DIMENSIONS):
+        raise SerdeError("The message holds a tensor whose list of values does not fit its shape.")
+    if set(map(type, values)) - {int if bits else kind}:
+        raise SerdeError(f"The message holds a tensor of dtype {name} with values of another type.")
+    flat = torch.tensor(values, dtype=bits or dtype)
+    return (flat.view(dtype) if bits else flat).reshape(shape)
+
+
+STRATEGIES: dict[str, Strategy] = {
+    TENSOR_SERIALIZATION.RAW: (raw_tensor_serializer, raw_tensor_deserializer),
+    TENSOR_SERIALIZATION.TORCH: (torch_tensor_serializer, torch_tensor_deserializer),
+    TENSOR_SERIALIZATION.NUMPY: (numpy_tensor_serializer, numpy_tensor_deserializer),
+    TENSOR_SERIALIZATION.ALL: (simplified_tensor_serializer, simplified_tensor_deserializer),
+}
+
+
+def _strategy(name: Any) -> Strategy:
+    strategy = STRATEGIES.get(name) if isinstance(name, str) else None
+    if strategy is None:
+        raise SerdeError(f"There is no tensor format {str(name)[:40]!r}; choose among {tuple(STRATEGIES)}.")
+    return strategy
+
+
+def _format_of(worker: Any) -> str:
+    name = getattr(worker, "serializer", None)
+    return TENSOR_SERIALIZATION.RAW if name is None else name
+
+
+def _serialize_tensor(worker: Any, tensor: torch.Tensor) -> Any:
+    """Write a tensor's values in the format the worker uses."""
+    return _strategy(_format_of(worker))[0](worker, tensor)
+
+
+def _deserialize_tensor(worker: Any, serializer: str, tensor_bin: Any) -> torch.Tensor:
+    """Read a tensor's values in the named format."""
+    return _strategy(serializer)[1](worker, tensor_bin)
+
+
+def _simplify_torch_tensor(worker: Any, tensor: torch.Tensor) -> Parts:
+    """Take a plain tensor apart."""
+    name = _format_of(worker)
+    values = _strategy(name)[0](worker, tensor)
+    notes = tensor.__dict__
+    grad = _grad_of(tensor)
+    tensor_id = tags = description = None
+    if notes:
+        tensor_id, tags = notes.get("_syft_id"), notes.get("_syft_tags")
+        description = notes.get("_syft_description")
+    parts = (tensor_id, values, None, grad, tags, description, name)
+    return (*parts, True) if tensor.requires_grad else parts
+
+
+def _detail_torch_tensor(worker: Any, tensor_tuple: Parts) -> torch.Tensor:
+    """Put a plain tensor back together."""
+    tensor_id, values, chain, grad, tags, description, serializer, *more = tensor_tuple
+    if chain is not None or more not in ([], [True]):
+        raise SerdeError("The message holds a plain tensor with parts that only other tensors have.")
+    tensor = _deserialize_tensor(worker, serializer, values)
+    if more:
+        tensor.requires_grad_()
+    _set_grad(tensor, grad)
+    _set_notes(tensor, tensor_id, tags, description)
+    return tensor
+
+
+def _grad_of(tensor: torch.Tensor) -> torch.Tensor | None:
+    # Asking an inner node of a graph for its gradient makes torch warn.
+    return tensor.grad if tensor.is_leaf or tensor.retains_grad else None
+
+
+def _set_grad(tensor: torch.Tensor, grad: Any) -> None:
+    if grad is None:
+        return
+    if not isinstance(grad, torch.Tensor):
+        raise SerdeError(f"The message holds a tensor whose gradient is {type(grad).__name__}.")
+    tensor.grad = grad
+
+
+def _set_notes(tensor: torch.Tensor, tensor_id: Any, tags: Any, description: Any) -> None:
+    if tensor_id is not None:
+        if type(tensor_id) not in (int, str):
+            raise SerdeError(f"The message holds a tensor whose id is {type(tensor_id).__name__}.")
+        tensor.__dict__["_syft_id"] = tensor_id
+    if tags is not None:
+        if type(tags) is not set or not all(type(tag) is str for tag in tags):
+            raise SerdeError("The message holds a tensor whose tags are not a set of words.")
+        tensor.__dict__["_syft_tags"] = tags
+    if description is not None:
+        if type(description) is not str:
+            raise SerdeError("The message holds a tensor whose description is not text.")
+        tensor.__dict__["_syft_description"] = description
+
+
+def _simplify_torch_parameter(worker: Any, param: torch.nn.Parameter) -> Parts:
+    """Take a parameter apart: its tags and description travel with the tensor inside."""
+    tensor = param.detach()
+    notes = param.__dict__
+    for key in ("_syft_tags", "_syft_description"):
+        if notes.get(key) is not None:
+            tensor.__dict__[key] = notes[key]
+    return notes.get("_syft_id"), tensor, param.requires_grad, _grad_of(param)
+
+
+def _detail_torch_parameter(worker: Any, param_tuple: Parts) -> torch.nn.Parameter:
+    """Put a parameter back together."""
+    param_id, tensor, requires_grad, grad = param_tuple
+    if type(tensor) is not torch.Tensor or type(requires_grad) is not bool:
+        raise SerdeError("The message holds a parameter without a plain tensor inside.")
+    notes = tensor.__dict__
+    param = torch.nn.Parameter(tensor.detach(), requires_grad=requires_grad)
+    _set_grad(param, grad)
+    _set_notes(param, param_id, notes.get("_syft_tags"), notes.get("_syft_description"))
+    return param
+
+
+def _simplify_torch_device(worker: Any, device: torch.device) -> Parts:
+    return device.type, device.index
+
+
+def _detail_torch_device(worker: Any, parts: Parts) -> torch.device:
+    kind, index = parts
+    if type(kind) is not str or ":" in kind or not (index is None or type(index) is int):
+        raise SerdeError("The message holds a device without a kind and a number.")
+    return torch.device(kind) if index is None else torch.device(kind, index)
+
+
+def _simplify_torch_size(worker: Any, size: torch.Size) -> Parts:
+    return tuple(size)
+
+
+def _detail_torch_size(worker: Any, parts: Parts) -> torch.Size:
+    count(parts, MAX_DIMENSIONS)
+    return torch.Size(parts)
+
+
+_MEMORY_FORMATS = {
+    name: getattr(torch, name)
+    for name in ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
+}
+_LAYOUTS = {str(value): value for value in vars(torch).values() if isinstance(value, torch.layout)}
+_RETURN_TYPES: dict[str, Any] = {cls.__name__: cls for cls in torch.return_types.all_return_types}
+
+
+def _named(table: dict[str, Any], parts: Parts, what: str) -> Any:
+    (name,) = parts
+    if type(name) is not str or name not in table:
+        raise SerdeError(f"The message holds an unknown {what}: {str(name)[:40]!r}.")
+    return table[name]
+
+
+def _simplify_torch_mem_format(worker: Any, mem_format: torch.memory_format) -> Parts:
+    return (str(mem_format).removeprefix("torch."),)
+
+
+def _detail_torch_mem_format(worker: Any, parts: Parts) -> torch.memory_format:
+    return _named(_MEMORY_FORMATS, parts, "memory format")  # type: ignore[no-any-return]
+
+
+def _simplify_torch_dtype(worker: Any, dtype: torch.dtype) -> Parts:
+    return (str(dtype).removeprefix("torch."),)
+
+
+def _detail_torch_dtype(worker: Any, parts: Parts) -> torch.dtype:
+    return _named(DTYPE_BY_NAME, parts, "dtype")  # type: ignore[no-any-return]
+
+
+def _simplify_torch_layout(worker: Any, layout: torch.layout) -> Parts:
+    return (str(layout),)
+
+
+def _detail_torch_layout(worker: Any, parts: Parts) -> torch.layout:
+    return _named(_LAYOUTS, parts, "layout")  # type: ignore[no-any-return]
+
+
+def _simplify_return_type(worker: Any, result: Any) -> Parts:
+    return (type(result).__name__, *result)
+
+
+def _detail_return_type(worker: Any, parts: Parts) -> Any:
+    return _named(_RETURN_TYPES, parts[:1], "torch return type")(parts[1:])
+
+
+def _simplify_script_module(worker: Any, module: Any) -> Parts:
+    """Write a scripted or traced module or function with its code."""
+    out = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        torch.jit.save(module, out)
+    return (Buffer(out.getbuffer()),)
+
+
+def _detail_script_module(worker: Any, parts: Parts) -> Any:
+    """Read a scripted module, only on a worker that trusts its senders with code."""
+    (data,) = parts
+    if getattr(worker, "trusts_script_modules", False) is not True:
+        raise SerdeError(
+            "A script module is code of its sender and this worker does not accept any; "
+            "set worker.trusts_script_modules = True if you trust everyone who can reach it."
+        )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        load: Callable[..., Any] = torch.jit.load
+        return load(io.BytesIO(as_view(data)), map_location="cpu")
+
+
+MAP_TORCH_SIMPLIFIERS_AND_DETAILERS: dict[type, tuple[Simplifier, Detailer]] = {
+    torch.Tensor: (_simplify_torch_tensor, _detail_torch_tensor),
+    torch.nn.Parameter: (_simplify_torch_parameter, _detail_torch_parameter),
+    torch.Size: (_simplify_torch_size, _detail_torch_size),
+    torch.device: (_simplify_torch_device, _detail_torch_device),
+    torch.dtype: (_simplify_torch_dtype, _detail_torch_dtype),
+    torch.memory_format: (_simplify_torch_mem_format, _detail_torch_mem_format),
+    torch.layout: (_simplify_torch_layout, _detail_torch_layout),
+    torch.jit.ScriptModule: (_simplify_script_module, _detail_script_module),
+    torch.jit.ScriptFunction: (_simplify_script_module, _detail_script_module),
+    TopLevelTracedModule: (_simplify_script_module, _detail_script_module),
+    torch.return_types.max: (_simplify_return_type, _detail_return_type),
+}
+FIRST_CODE = 40
+
+_REFUSALS: dict[type, str] = {
+    torch.Generator: "a random generator is bound to its process; send its seed or get_state() instead.",
+    torch.nn.Module: "a module is sent with module.send(worker), or as module.state_dict().",
+}
+
+
+def register_all() -> None:
+    """Put the torch types in the registry."""
+    first: type = torch.return_types.max
+    aliases = {first: [cls for cls in _RETURN_TYPES.values() if cls is not first]}
+    for code, (cls, (simplify, detail)) in enumerate(MAP_TORCH_SIMPLIFIERS_AND_DETAILERS.items(), FIRST_CODE):
+        exact = cls is not torch.jit.ScriptModule
+        register(cls, code=code, simplify=simplify, detail=detail, exact=exact, aliases=aliases.get(cls, ()))
+    for cls, reason in _REFUSALS.items():
+        refuse(cls, reason)

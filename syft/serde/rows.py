@@ -1,0 +1,38 @@
+"""The wire codes of this library's own types. A code is for ever: a retired one is never given again."""
+
+from __future__ import annotations
+
+from syft.core.references import ObjectMeta, Ref, SameAs, TensorMeta
+from syft.core.string import String
+from syft.hook.syft_tensor import SyftTensor
+from syft.messaging.message import MESSAGE_TYPES
+from syft.pointers.callable_pointer import CallablePointer
+from syft.pointers.multi_pointer import MultiPointerTensor
+from syft.pointers.object_pointer import ObjectPointer
+from syft.pointers.object_wrapper import ObjectWrapper
+from syft.pointers.pointer_tensor import PointerTensor
+from syft.pointers.string_pointer import StringPointer
+from syft.serde.registry import register
+from syft.tensors.logging import LoggingTensor
+from syft.tensors.plusisminus import PlusIsMinusTensor
+
+CODES: dict[type, int] = {
+    SyftTensor: 60,
+    LoggingTensor: 61,
+    PlusIsMinusTensor: 62,
+    ObjectPointer: 80,
+    PointerTensor: 81,
+    MultiPointerTensor: 82,
+    CallablePointer: 83,
+    StringPointer: 84,
+    ObjectWrapper: 85,
+    Ref: 86,
+    TensorMeta: 87,
+    ObjectMeta: 88,
+    SameAs: 89,
+    String: 160,
+    **{message: 120 + position for position, message in enumerate(MESSAGE_TYPES)},
+}
+
+for _cls, _code in CODES.items():
+    register(_cls, code=_code)

@@ -1,0 +1,1 @@
+"""Tensors in the file formats of torch and numpy."""

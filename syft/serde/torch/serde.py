@@ -1,0 +1,49 @@
+"""Tensors in the file formats of torch and numpy.
+
+Writers take any dense tensor; readers take untrusted bytes and either return a plain CPU tensor that owns
+its memory, or raise SerdeError.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import torch
+
+from syft.exceptions import SerdeError
+from syft.serde.torch import archive, npy
+from syft.serde.torch.dtypes import plain
+
+
+def torch_tensor_serializer(worker: Any, tensor: torch.Tensor) -> bytes:
+    """Write a tensor in `torch.save` format."""
+    values = plain(tensor)
+    if values.untyped_storage().nbytes() != values.numel() * values.itemsize:
+        values = values.clone()  # a view's file would hold all the values it is a view of
+    out = io.BytesIO()
+    torch.save(values, out)
+    return out.getvalue()
+
+
+def torch_tensor_deserializer(worker: Any, tensor_bin: bytes) -> torch.Tensor:
+    """Read a tensor in `torch.save` format."""
+    return archive.read_tensor(_as_bytes(tensor_bin))
+
+
+def numpy_tensor_serializer(worker: Any, tensor: torch.Tensor) -> bytes:
+    """Write a tensor in npy format."""
+    return npy.write_tensor(tensor)
+
+
+def numpy_tensor_deserializer(worker: Any, tensor_bin: bytes) -> torch.Tensor:
+    """Read a tensor in npy format."""
+    return npy.read_tensor(_as_bytes(tensor_bin))
+
+
+def _as_bytes(data: Any) -> bytes:
+    if isinstance(data, bytes):
+        return data
+    if isinstance(data, bytearray | memoryview):
+        return bytes(data)
+    raise SerdeError(f"The message holds {type(data).__name__} where the bytes of a tensor are needed.")

@@ -1,0 +1,1 @@
+"""One file a kind of tensor, each a link of the chain."""

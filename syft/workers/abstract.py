@@ -1,0 +1,9 @@
+"""AbstractWorker: the base of everything that is a party."""
+
+from __future__ import annotations
+
+from abc import ABC
+
+
+class AbstractWorker(ABC):  # noqa: B024  (a marker: what a worker must do is in BaseWorker)
+    """A party that holds objects and answers messages."""

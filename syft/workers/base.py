@@ -1,0 +1,417 @@
+"""BaseWorker: a party with an id, an address book, a store of objects, and streams to other parties."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from syft.codes import PLAN_CMDS, TENSOR_SERIALIZATION
+from syft.core.context import local_worker
+from syft.core.id_provider import ID_PROVIDER, ObjectId
+from syft.core.labels import id_of, tags_of
+from syft.core.object_storage import ObjectStorage
+from syft.core.references import ObjectMeta, Ref, TensorMeta
+from syft.exceptions import PlanCommandUnknownError, SyftError, WorkerNotFoundException
+from syft.hook.remote import Remote
+from syft.messaging import message as m
+from syft.pointers.lease import Lease
+from syft.pointers.object_pointer import ObjectPointer
+from syft.pointers.remote_call import Results, pointer_kinds
+from syft.workers.abstract import AbstractWorker
+from syft.workers.execution import kind_of, resolve
+from syft.workers.policy import ALLOW_ALL, ReleasePolicy
+from syft.workers.router import route
+from syft.workers.session import Session
+from syft.workers.values import prepare_transfer, warn_if_graph
+from syft.workers.wire import answer
+
+logger = logging.getLogger("syft.workers")
+PLAN_COMMANDS: dict[str, Any] = {}
+
+
+class BaseWorker(AbstractWorker, ObjectStorage):
+    """A party: a store of objects, a table of what it answers, and the other parties it knows.
+
+    Args:
+        hook: the TorchHook.
+        id: the name of the worker.
+        data: tensors to hold from the start.
+        is_client_worker: whether it only sends and never stores (as the local worker `me`).
+        log_msgs: keep every message received in `msg_history`.
+        verbose: log every message at info level.
+        auto_add: make it and the workers known to the local worker know each other.
+    """
+
+    def __init__(
+        self,
+        hook: Any = None,
+        id: ObjectId = 0,
+        data: Iterable[Any] | None = None,
+        is_client_worker: bool = False,
+        log_msgs: bool = False,
+        verbose: bool = False,
+        auto_add: bool = True,
+    ) -> None:
+        ObjectStorage.__init__(self, id)
+        self.id = id
+        self.hook = hook
+        self.is_client_worker = is_client_worker
+        self.log_msgs = log_msgs
+        self.verbose = verbose
+        self.msg_history: list[Any] = []
+        self.policy: ReleasePolicy = ALLOW_ALL
+        self.serializer: str = TENSOR_SERIALIZATION.RAW
+        self.compression: str | None = None
+        self.trusts_script_modules = False
+        self.remote = Remote(self, "torch")
+        self._known_workers: dict[ObjectId, Any] = {}
+        self._streams: dict[ObjectId, Any] = {}
+        self._sessions: list[Session] = []
+        if auto_add:
+            self._join(getattr(hook, "local_worker", None))
+        if data is not None:
+            self.load_data(data)
+
+    def _join(self, local: Any) -> None:
+        """Make the workers that the local worker knows, and this one, know each other."""
+        if local is None or local is self:
+            return
+        for other in (*list(local._known_workers.values()), local):
+            if other is not self:
+                self._known_workers[other.id] = other
+                other._known_workers[self.id] = self
+
+    # --- streams and messages -------------------------------------------------------------------------------
+
+    def stream_to(self, location: Any) -> Any:
+        """Return the ordered stream from this worker to another, opening it when first needed."""
+        stream = self._streams.get(location.id)
+        if stream is None or stream.location is not location:
+            stream = self._streams[location.id] = location.open_stream(self)
+        return stream
+
+    def open_stream(self, client: Any) -> Any:
+        """Open a stream from a client to this worker."""
+        raise SyftError(f"{type(self).__name__} does not say how it is reached.")
+
+    def open_session(self, client_id: object) -> Session:
+        """Begin the session of a client at this worker."""
+        session = Session(self, client_id)
+        self._sessions.append(session)
+        return session
+
+    def send_msg(self, message: m.Message, location: Any) -> Any:
+        """Send a message to another worker and return its answer."""
+        return self.stream_to(self.get_worker(location, fail_hard=True)).ask(message)
+
+    def recv_msg(self, bin_message: bytes) -> bytes:
+        """Answer a request of somebody unknown, in bytes."""
+        if self.verbose:
+            logger.info("%s received %d bytes", self.id, len(bin_message))
+        return answer(self, Session(self, None), bin_message)
+
+    def synchronize(self) -> Any:
+        """Wait until everything that the local worker sent here is done, and raise what went wrong."""
+        local_worker().stream_to(self).synchronize()
+        return self
+
+    def close(self) -> None:
+        """Close the streams of this worker."""
+        for stream in list(self._streams.values()):
+            stream.close()
+        self._streams.clear()
+
+    # --- objects --------------------------------------------------------------------------------------------
+
+    def load_data(self, data: Iterable[Any]) -> None:
+        """Hold tensors of the owner's; they stay until they are deleted."""
+        for tensor in data:
+            self.object_store.objects[id_of(tensor)] = tensor
+            if isinstance(tensor, torch.Tensor):
+                tensor.__dict__["_syft_owner"] = self
+
+    def resolve(self, ref: Ref) -> Any:
+        """Return the object that a reference names."""
+        return resolve(self, ref)
+
+    def register_obj(self, obj: Any, obj_id: ObjectId | None = None) -> None:
+        """Store an object, unless this worker only sends."""
+        if not self.is_client_worker:
+            super().register_obj(obj, obj_id)
+
+    def de_register_obj(self, obj: Any, _recurse_torch_objs: bool = True) -> None:
+        """Remove an object from the store."""
+        if not self.is_client_worker:
+            super().de_register_obj(obj, _recurse_torch_objs)
+
+    @contextmanager
+    def registration_enabled(self) -> Iterator[None]:
+        """Let a worker that only sends store objects inside a `with` block."""
+        before, self.is_client_worker = self.is_client_worker, False
+        try:
+            yield
+        finally:
+            self.is_client_worker = before
+
+    def send(
+        self,
+        obj: Any,
+        workers: Any,
+        ptr_id: ObjectId | None = None,
+        garbage_collect_data: bool | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Send an object to a worker and return a pointer to it.
+
+        Args:
+            obj: a tensor or another sendable object.
+            workers: the worker (or a list with one worker).
+            ptr_id: the id of the pointer.
+            garbage_collect_data: whether the object goes when its pointers go; by default it does, unless it
+                carries tags: tagged objects are published and stay until they are deleted.
+            **kwargs: taken and ignored, as in earlier releases.
+        """
+        if isinstance(workers, list | tuple):
+            if len(workers) != 1:
+                raise NotImplementedError("worker.send takes one worker; tensor.send(alice, bob) takes several.")
+            workers = workers[0]
+        destination = self.get_worker(workers, fail_hard=True)
+        warn_if_graph(obj)
+        published = bool(tags_of(obj)) if garbage_collect_data is None else not garbage_collect_data
+        pointer = self.send_object(obj, destination, self._id_for(obj, destination), published)
+        if ptr_id is not None:
+            pointer.id = ptr_id
+        return pointer
+
+    def _id_for(self, obj: Any, destination: Any) -> ObjectId:
+        """Return the id an object gets at its destination: its own, or a fresh one if that is taken."""
+        own = id_of(obj)
+        return ID_PROVIDER.pop() if own in destination.object_store.objects else own
+
+    def send_object(self, obj: Any, destination: Any, obj_id: ObjectId, published: bool) -> Any:
+        """Send an object under a given id and return a pointer to it."""
+        stream = self.stream_to(destination)
+        prepare_transfer(obj)
+        stream.store(obj, obj_id, published)
+        lease = Lease(stream, obj_id, owned=not published)
+        meta = TensorMeta.of(obj) if isinstance(obj, torch.Tensor) else None
+        pointer = pointer_kinds[kind_of(obj)]._attach(lease, self, meta)
+        pointer.tags, pointer.description = set(tags_of(obj)), getattr(obj, "description", None)
+        return pointer
+
+    def send_many(self, objects: list[Any], destination: Any, garbage_collect_data: bool = True) -> list[Any]:
+        """Send several tensors to a worker with one message, and return pointers to them."""
+        stream = self.stream_to(destination)
+        ids = [self._id_for(obj, destination) for obj in objects]
+        stream.store_many(list(zip(objects, ids, strict=True)))
+        leases = [Lease(stream, obj_id, owned=garbage_collect_data) for obj_id in ids]
+        kind = pointer_kinds["tensor"]
+        return [kind._attach(lease, self, TensorMeta.of(obj)) for lease, obj in zip(leases, objects, strict=True)]
+
+    def get_many(self, pointers: list[Any]) -> list[Any]:
+        """Take the objects of several pointers, with one message a worker."""
+        results: dict[int, Any] = {}
+        for location in {id(pointer.location): pointer.location for pointer in pointers}.values():
+            there = [pointer for pointer in pointers if pointer.location is location]
+            for pointer in there:
+                pointer.lease.check()
+            fetched = self.stream_to(location).fetch_many([pointer.id_at_location for pointer in there])
+            for pointer, value in zip(there, fetched, strict=True):
+                pointer.lease.spend(f"it was fetched by {self.id!r} with .get()")
+                results[id(pointer)] = value
+        return [results[id(pointer)] for pointer in pointers]
+
+    def send_obj(self, obj: Any, location: Any) -> None:
+        """Send an object under its own id, for good."""
+        self.send_object(obj, self.get_worker(location, fail_hard=True), id_of(obj), published=True)
+
+    def request_obj(self, obj_id: ObjectId, location: Any, user: Any = None, reason: str = "") -> Any:
+        """Take an object from another worker."""
+        return self.stream_to(self.get_worker(location, fail_hard=True)).fetch(obj_id, reason)
+
+    def respond_to_obj_req(self, request_msg: tuple[Any, ...]) -> Any:
+        """Give an object away: (id, user, reason)."""
+        return route(self, Session(self, None), m.ObjectRequestMessage(tuple(request_msg))).obj
+
+    # --- commands -------------------------------------------------------------------------------------------
+
+    def send_command(self, recipient: Any, message: tuple[Any, ...], return_ids: Any = None) -> Any:
+        """Send a command `(name, owner, args, kwargs)` and return pointer(s) to its result(s)."""
+        name, owner, args, kwargs = message
+        recipient = self.get_worker(recipient, fail_hard=True)
+        stream = self.stream_to(recipient)
+        operation = self.create_message_execute_command(name, owner, return_ids, *args, **(kwargs or {}))
+        base = operation.return_ids[0]
+        given = tuple(a.ref() if isinstance(a, ObjectPointer) else a for a in operation.cmd_args)
+        response = stream.run(operation.cmd_name, given, operation.cmd_kwargs, base)
+        first = ObjectPointer._attach(Lease(stream, base, owned=False), self)
+        return Results(first, operation.cmd_args, operation.cmd_kwargs, base).build(response)
+
+    @staticmethod
+    def create_message_execute_command(
+        command_name: str, command_owner: Any = None, return_ids: Any = None, *args: Any, **kwargs: Any
+    ) -> m.Operation:
+        """Build an operation; the method of an object becomes the function of that name."""
+        if command_owner == "self":
+            raise PlanCommandUnknownError(f"{command_name} of the worker itself")
+        if command_owner is not None:
+            args = (command_owner, *args)
+            if "." not in command_name:
+                command_name = f"torch.Tensor.{command_name}"
+        plain = tuple(getattr(arg, "child", arg) for arg in args)
+        ids = tuple(return_ids) if isinstance(return_ids, list | tuple) else (return_ids,)
+        return m.Operation(command_name, None, plain, kwargs, ids if ids != (None,) else (ID_PROVIDER.pop(),))
+
+    def execute_command(self, message: Any) -> Any:
+        """Run an operation here, on behalf of nobody in particular."""
+        return route(self, Session(self, None), message)
+
+    def execute_plan_command(self, session: Session, message: m.PlanCommandMessage) -> Any:
+        """Answer `fetch_plan` or `fetch_protocol`."""
+        handler = PLAN_COMMANDS.get(message.command_name)
+        if handler is None:
+            raise PlanCommandUnknownError(message.command_name)
+        return handler(self, session, *message.contents)
+
+    def fetch_plan(self, plan_id: ObjectId, location: Any, copy: bool = False) -> Any:
+        """Fetch a plan (or a copy of it) from a worker."""
+        return self.send_msg(m.PlanCommandMessage((plan_id, copy), PLAN_CMDS.FETCH_PLAN), location)
+
+    def fetch_protocol(self, protocol_id: ObjectId, location: Any, copy: bool = False) -> Any:
+        """Fetch a protocol (or a copy of it) from a worker."""
+        return self.send_msg(m.PlanCommandMessage((protocol_id, copy), PLAN_CMDS.FETCH_PROTOCOL), location)
+
+    # --- questions ------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def is_tensor_none(obj: Any) -> bool:
+        """Say whether an object is None."""
+        return obj is None
+
+    def request_is_remote_tensor_none(self, pointer: Any) -> bool:
+        """Ask whether a remote object is None."""
+        pointer = getattr(pointer, "child", pointer)
+        return bool(self.stream_to(pointer.location).is_none(pointer.ref()))
+
+    @staticmethod
+    def get_tensor_shape(tensor: torch.Tensor) -> list[int]:
+        """Return a shape as a list."""
+        return list(tensor.shape)
+
+    def request_remote_tensor_shape(self, pointer: Any) -> torch.Size:
+        """Ask for the shape of a remote tensor."""
+        pointer = getattr(pointer, "child", pointer)
+        meta: TensorMeta = self.stream_to(pointer.location).describe(pointer.ref())
+        return meta.shape
+
+    def search(self, query: Any) -> list[Any]:
+        """Find the objects of this worker that match every word: by id, tag, or inside the description.
+
+        Args:
+            query: a word, or a list of words that must all match.
+
+        Returns:
+            Pointers; dropping them deletes nothing.
+        """
+        return list(local_worker().request_search(query, location=self))
+
+    def request_search(self, query: Any, location: Any) -> list[Any]:
+        """Find the objects of another worker that match every word."""
+        words = list(query) if isinstance(query, list | tuple | set) else [query]
+        location = self.get_worker(location, fail_hard=True)
+        if location is self:
+            found = route(self, Session(self, self.id), m.SearchMessage(words))
+            return [self.object_store.get(obj_id) for obj_id, *_ in found]
+        stream = self.stream_to(location)
+        return [self._found_pointer(stream, *row) for row in stream.search(words)]
+
+    def _found_pointer(self, stream: Any, obj_id: ObjectId, meta: Any, tags: Any, description: Any) -> Any:
+        kind = meta.kind if isinstance(meta, ObjectMeta) else "tensor"
+        pointer = pointer_kinds[kind]._attach(Lease(stream, obj_id, owned=False), self, meta)
+        pointer.tags, pointer.description = set(tags), description
+        return pointer.wrap()
+
+    # --- the address book -----------------------------------------------------------------------------------
+
+    def get_worker(self, id_or_worker: Any, fail_hard: bool = False) -> Any:
+        """Return a worker by its id or itself.
+
+        Args:
+            id_or_worker: an id or a worker.
+            fail_hard: raise when the id is unknown, instead of returning it as it is.
+        """
+        if isinstance(id_or_worker, AbstractWorker):
+            return id_or_worker
+        if id_or_worker == self.id:
+            return self
+        known = self._known_workers.get(id_or_worker) if isinstance(id_or_worker, int | str) else None
+        if known is not None:
+            return known
+        if fail_hard:
+            raise WorkerNotFoundException(id_or_worker, tuple(self._known_workers))
+        logger.warning("Worker %s does not know a worker %s.", self.id, id_or_worker)
+        return id_or_worker
+
+    def add_worker(self, worker: Any) -> BaseWorker:
+        """Remember another worker."""
+        self._known_workers[worker.id] = worker
+        return self
+
+    def add_workers(self, workers: Iterable[Any]) -> BaseWorker:
+        """Remember several workers."""
+        for worker in workers:
+            self.add_worker(worker)
+        return self
+
+    def remove_worker_from_registry(self, worker_id: ObjectId) -> None:
+        """Forget a worker."""
+        del self._known_workers[worker_id]
+
+    def remove_worker_from_local_worker_registry(self) -> None:
+        """Make the local worker forget this one."""
+        local_worker().remove_worker_from_registry(self.id)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} id:{self.id} #objects:{len(self._objects)}>"
+
+    def _repr_html_(self) -> str:
+        from syft.display import worker_html
+
+        return worker_html(self)
+
+    # --- the wire form --------------------------------------------------------------------------------------
+
+    @staticmethod
+    def simplify(_worker: Any, worker: Any) -> tuple[Any, ...]:
+        """A worker travels as its id."""
+        return (worker.id,)
+
+    @staticmethod
+    def detail(worker: Any, worker_tuple: tuple[Any, ...]) -> Any:
+        """Look a worker up by its id; an unknown one stays an id."""
+        return worker.get_worker(worker_tuple[0]) if worker is not None else worker_tuple[0]
+
+    @staticmethod
+    def force_simplify(_worker: Any, worker: Any) -> tuple[Any, ...]:
+        """Return the full form of a worker: its id, its objects and whether it adds itself."""
+        return (worker.id, dict(worker._objects), False)
+
+    @staticmethod
+    def force_detail(worker: Any, worker_tuple: tuple[Any, ...]) -> Any:
+        """Rebuild a worker with its objects from the full form."""
+        worker_id, objects, auto_add = worker_tuple
+        rebuilt = pointer_free_worker(worker.hook, worker_id, auto_add)
+        rebuilt.object_store.objects.update(objects)
+        return rebuilt
+
+
+def pointer_free_worker(hook: Any, worker_id: ObjectId, auto_add: bool) -> Any:
+    """Make an in-process worker (filled in by the module that defines it)."""
+    return _virtual[0](hook, id=worker_id, auto_add=auto_add)
+
+
+_virtual: list[Any] = []

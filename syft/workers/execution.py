@@ -1,0 +1,191 @@
+"""Run one call of the table of allowed functions on objects that a worker holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from syft.core.id_provider import ObjectId
+from syft.core.labels import add_tags, set_description
+from syft.core.object import AbstractObject
+from syft.core.references import ObjectMeta, Ref, SameAs, TensorMeta
+from syft.core.string import String
+from syft.core.trees import SCALARS, map_tensors, register_leaf
+from syft.exceptions import CommandNotAllowed, GetNotPermittedError, SyftError
+from syft.hook.functions import function_of, register_command
+from syft.messaging.message import Operation
+from syft.pointers.object_wrapper import ObjectWrapper
+from syft.pointers.remote_call import following_id, rebuild_container
+from syft.workers.policy import ALLOW_ALL, Release, check_release
+from syft.workers.session import Session
+from syft.workers.values import copy_tensor, copy_value
+
+register_leaf(Ref)
+
+# Attributes of a held tensor that a message may name.
+ATTRIBUTES = frozenset({"grad", "data", "T", "H", "mT", "mH", "real", "imag"})
+# Answers that are about a tensor's form, not its values; they leave without asking the policy.
+FORM = frozenset(
+    f"torch.Tensor.{name}"
+    for name in (
+        "is_leaf.__get__ retains_grad.__get__ output_nr.__get__ _version.__get__ stride is_contiguous storage_offset "
+        "is_conj is_neg dim size numel nelement element_size is_floating_point is_complex is_signed __len__ "
+        "ndimension is_same_size is_set_to can_cast is_inference dim_order"
+    ).split()
+) | frozenset(
+    f"torch.{name}" for name in "is_same_size is_conj is_neg result_type can_cast is_signed is_floating_point is_complex numel".split()
+)
+_FORM_TYPES = (torch.Size, torch.dtype, torch.device, torch.layout, torch.memory_format)
+
+
+def resolve(worker: Any, ref: Ref) -> Any:
+    """Return the object a reference names."""
+    obj = worker.object_store.get(ref.id)
+    if ref.attribute is not None:
+        for name in ref.attribute.split("."):
+            if name not in ATTRIBUTES or not isinstance(obj, torch.Tensor):
+                raise CommandNotAllowed(f"The attribute {name!r} of a {type(obj).__name__}")
+            obj = getattr(obj, name)
+    return obj
+
+
+def execute(worker: Any, session: Session, operation: Operation) -> Any:
+    """Run an operation, store its tensors under the ids the sender chose, and describe the result."""
+    function = function_of(operation.cmd_name)
+
+    args = tuple([resolve(worker, arg) if type(arg) is Ref else _localize(worker, arg) for arg in operation.cmd_args])
+    kwargs = _localize(worker, operation.cmd_kwargs) if operation.cmd_kwargs else {}
+    try:
+        if operation.grad_enabled is torch.is_grad_enabled():
+            result = function(*args, **kwargs)
+        else:
+            with torch.set_grad_enabled(operation.grad_enabled):
+                result = function(*args, **kwargs)
+    except Exception as error:
+        _note_failure(worker, operation)
+        raise _told(worker, session, operation, error) from (error if worker.policy is ALLOW_ALL else None)
+    return Registrar(worker, session, operation, args, kwargs).register(result)
+
+
+def _localize(worker: Any, value: Any) -> Any:
+    """Replace the references of nested arguments by the objects held here."""
+    if type(value) in SCALARS:
+        return value
+
+    def local(leaf: Any) -> Any:
+        if type(leaf) is Ref:
+            return resolve(worker, leaf)
+        return copy_tensor(leaf) if isinstance(leaf, torch.Tensor) else leaf
+
+    return map_tensors(local, value)
+
+
+def _note_failure(worker: Any, operation: Operation) -> None:
+    for obj_id in operation.return_ids:
+        worker.object_store.note_departure(obj_id, f"the call that should have made it ({operation.cmd_name}) failed")
+
+
+def _told(worker: Any, session: Session, operation: Operation, error: Exception) -> Exception:
+    """Return the error to raise: itself with a note, or without its text if that may not leave."""
+    if isinstance(error, SyftError):
+        return error
+    if worker.policy is ALLOW_ALL or worker.policy.allows(Release(None, session.client_id, "error text")):
+        error.add_note(f"This happened on worker {worker.id!r}, running {operation.cmd_name}.")
+        return error
+    plain = type(error) if type(error).__module__ == "builtins" and type(error) is not KeyError else RuntimeError
+    return plain(f"{operation.cmd_name} failed on worker {worker.id!r}; its policy keeps the details there.")
+
+
+class Registrar:
+    """Store the tensors of a result and describe it for the sender.
+
+    Args:
+        worker: the worker that ran the operation.
+        session: the client it ran for.
+        operation: the operation.
+        args: its arguments as they were here.
+        kwargs: its keyword arguments as they were here.
+    """
+
+    __slots__ = ("args", "kwargs", "next_id", "operation", "session", "worker")
+
+    def __init__(
+        self, worker: Any, session: Session, operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        self.worker = worker
+        self.session = session
+        self.operation = operation
+        self.args = args
+        self.kwargs = kwargs
+        ids = operation.return_ids
+        self.next_id: ObjectId | None = ids[0] if ids else None
+
+    def register(self, result: Any) -> Any:
+        """Return the result with stored objects in place of what must be pointed at.
+
+        An in-process sender reads the metadata off the tensors themselves; `describe` makes the wire form.
+        """
+        if isinstance(result, torch.Tensor):
+            for position, arg in enumerate((*self.args, *self.kwargs.values())):
+                if result is arg:
+                    return SameAs(position, TensorMeta.of(result))
+            self._keep(result)
+            return result
+        if result is None:
+            return None
+        if isinstance(result, AbstractObject):
+            self._keep(result)
+            return ObjectMeta(kind_of(result))
+        if isinstance(result, _FORM_TYPES) or self.operation.cmd_name in FORM:
+            return result
+        if type(result) is dict:
+            return {key: self.register(item) for key, item in result.items()}
+        if isinstance(result, tuple | list) and any(isinstance(i, torch.Tensor | AbstractObject) for i in result):
+            return rebuild_container(type(result), [self.register(item) for item in result])
+        if isinstance(result, tuple) and not result:
+            return result
+        return self._release(result)
+
+    def _keep(self, obj: Any) -> None:
+        if self.next_id is None:
+            raise SyftError(f"{self.operation.cmd_name} gives a result, but no id was chosen for it.")
+        self.session.keep(self.next_id, obj)
+        self.next_id = following_id(self.next_id)
+
+    def _release(self, value: Any) -> Any:
+        """Let a Python value leave, if the policy lets every object it was computed from."""
+        if not isinstance(value, bool | int | float | complex | str | list | tuple | np.ndarray | np.generic):
+            raise GetNotPermittedError(
+                f"{self.operation.cmd_name} gives a {type(value).__name__}, which can't leave worker {self.worker.id!r}."
+            )
+        for arg in (*self.args, *self.kwargs.values()):
+            if isinstance(arg, torch.Tensor | AbstractObject):
+                check_release(self.worker, self.session, arg, self.operation.cmd_name)
+        return value if isinstance(value, bool | int | float | complex | str) else copy_value(value)
+
+
+def describe(response: Any) -> Any:
+    """Return the wire form of a result: metadata in place of tensors."""
+    return map_tensors(lambda leaf: TensorMeta.of(leaf) if isinstance(leaf, torch.Tensor) else leaf, response)
+
+
+def kind_of(obj: Any) -> str:
+    """Return the kind of pointer an object needs."""
+    if isinstance(obj, torch.Tensor):
+        return "tensor"
+    if isinstance(obj, String):
+        return "string"
+    return "callable" if isinstance(obj, ObjectWrapper) else getattr(obj, "pointer_kind", "object")
+
+
+def _call_object(obj: Any, *args: Any, **kwargs: Any) -> Any:
+    if not isinstance(obj, ObjectWrapper):
+        raise CommandNotAllowed(f"Calling a {type(obj).__name__}")
+    return obj(*args, **kwargs)
+
+
+register_command("syft.call", _call_object)
+register_command("syft.tag", lambda obj, *tags: add_tags(obj, *tags))
+register_command("syft.describe", lambda obj, text: set_description(obj, str(text)))

@@ -1,0 +1,172 @@
+"""Message type -> what a worker does with it. Nothing else decides that, least of all the sender."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from syft.core.context import acting_as
+from syft.core.labels import description_of, id_of, set_id, tags_of
+from syft.core.references import ObjectMeta, TensorMeta
+from syft.exceptions import IdNotUniqueError, InvalidTensorForRemoteGet, SerdeError
+from syft.messaging import message as m
+from syft.pointers.pointer_tensor import require_pointer
+from syft.workers.execution import execute, kind_of, resolve
+from syft.workers.policy import check_release
+from syft.workers.session import Session
+from syft.workers.values import complete_transfer, copy_for, end_claims, settle_pointers
+
+Handler = Callable[[Any, Session, Any], Any]
+ROUTES: dict[type, Handler] = {m.Operation: execute}
+
+
+def handles(message_type: type) -> Callable[[Handler], Handler]:
+    """Register what a worker does with a type of message."""
+
+    def register(handler: Handler) -> Handler:
+        if message_type in ROUTES:
+            raise ValueError(f"{message_type.__name__} already has a handler")
+        ROUTES[message_type] = handler
+        return handler
+
+    return register
+
+
+def route(worker: Any, session: Session, message: Any) -> Any:
+    """Answer a message."""
+    handler = ROUTES.get(type(message))
+    if handler is None:
+        raise SerdeError(f"A {type(message).__name__} is not a message that a worker answers.")
+    return handler(worker, session, message)
+
+
+@handles(m.ObjectMessage)
+def keep_object(worker: Any, session: Session, message: m.ObjectMessage) -> None:
+    """Keep an object."""
+    obj = message.contents
+    obj_id = message.obj_id if message.obj_id is not None else id_of(obj)
+    if obj_id in worker.object_store.objects:
+        raise IdNotUniqueError(f"Worker {worker.id!r} already holds an object with id {obj_id!r}.")
+    complete_transfer(obj)
+    set_id(obj, obj_id)
+    session.keep(obj_id, obj, message.published)
+
+
+@handles(m.ObjectRequestMessage)
+def give_object(worker: Any, session: Session, message: m.ObjectRequestMessage) -> Any:
+    """Give an object away, if the policy lets it leave."""
+    obj_id, _user, reason = message.contents
+    obj = worker.object_store.get(obj_id)
+    check_release(worker, session, obj, "get", str(reason or ""))
+    settle_pointers(obj)
+    worker.object_store.pop(obj_id, f"it was fetched by {session.client_id!r}")
+    session.temporaries.discard(obj_id)
+    return Leaving(obj)
+
+
+class Leaving:
+    """An object on its way out; its claims go with it once it has been copied or written."""
+
+    __slots__ = ("obj",)
+
+    def __init__(self, obj: Any) -> None:
+        self.obj = obj
+
+    def hand_out(self, client: Any) -> Any:
+        """Copy the object for an in-process client, which takes over its claims."""
+        twin = copy_for(client, self.obj)
+        end_claims(self.obj)
+        complete_transfer(twin)
+        return twin
+
+
+@handles(m.IsNoneMessage)
+def is_none(worker: Any, session: Session, message: m.IsNoneMessage) -> bool:
+    """Say whether an object or attribute is None."""
+    return resolve(worker, message.contents) is None
+
+
+@handles(m.GetShapeMessage)
+def describe_tensor(worker: Any, session: Session, message: m.GetShapeMessage) -> Any:
+    """Give shape, dtype, requires_grad and device."""
+    obj = resolve(worker, message.contents)
+    if obj is None:
+        return None
+    return TensorMeta.of(obj) if isinstance(obj, torch.Tensor) else ObjectMeta(kind_of(obj))
+
+
+@handles(m.ForceObjectDeleteMessage)
+def delete_object(worker: Any, session: Session, message: m.ForceObjectDeleteMessage) -> None:
+    """Delete an object now."""
+    worker.object_store.remove(message.contents)
+    session.temporaries.discard(message.contents)
+
+
+@handles(m.RetainMessage)
+def retain_object(worker: Any, session: Session, message: m.RetainMessage) -> None:
+    """Count one more owner."""
+    worker.object_store.retain(message.contents)
+
+
+@handles(m.ReleaseMessage)
+def release_objects(worker: Any, session: Session, message: m.ReleaseMessage) -> None:
+    """Count one owner less for each id."""
+    for obj_id in message.contents:
+        session.release(obj_id)
+
+
+@handles(m.HandOverMessage)
+def hand_over(worker: Any, session: Session, message: m.HandOverMessage) -> None:
+    """Send an object on to another worker, leaving a pointer or nothing."""
+    obj = worker.object_store.get(message.contents)
+    check_release(worker, session, obj, "move", f"to {message.destination}")
+    destination = worker.get_worker(message.destination, fail_hard=True)
+    with acting_as(worker):
+        pointer = worker.send_object(obj, destination, message.new_id, published=bool(tags_of(obj)))
+        pointer.lease.stream.settle()
+    if message.keep_pointer:
+        worker.object_store.objects[message.contents] = pointer.wrap()
+        return
+    # The claim on the moved object belongs to whoever asked for the move, under the id it chose.
+    pointer.lease.owned = False
+    worker.object_store.pop(message.contents, f"it was moved to {message.destination!r} by {session.client_id!r}")
+    session.temporaries.discard(message.contents)
+
+
+@handles(m.FetchThereMessage)
+def fetch_there(worker: Any, session: Session, message: m.FetchThereMessage) -> Any:
+    """Replace a pointer held here by what it points at."""
+    held = worker.object_store.get(message.contents)
+    pointer = require_pointer(held)
+    with acting_as(worker):
+        obj = pointer.get()
+    if not isinstance(obj, torch.Tensor):
+        raise InvalidTensorForRemoteGet(obj)
+    worker.object_store.objects[message.contents] = obj
+    return TensorMeta.of(obj)
+
+
+@handles(m.SearchMessage)
+def search(worker: Any, session: Session, message: m.SearchMessage) -> list[Any]:
+    """Describe the objects that match every word: by id, by tag, or inside the description."""
+    found = []
+    for obj_id, obj in worker.object_store.objects.copy().items():
+        tags, text = tags_of(obj), description_of(obj) or ""
+        if all(word == obj_id or word in tags or (isinstance(word, str) and word in text) for word in message.contents):
+            meta = TensorMeta.of(obj) if isinstance(obj, torch.Tensor) else ObjectMeta(kind_of(obj))
+            found.append((obj_id, meta, tags, text or None))
+    return found
+
+
+@handles(m.BatchMessage)
+def run_batch(worker: Any, session: Session, message: m.BatchMessage) -> tuple[Any, ...]:
+    """Answer several messages in order."""
+    return tuple(route(worker, session, part) for part in message.contents)
+
+
+@handles(m.PlanCommandMessage)
+def plan_command(worker: Any, session: Session, message: m.PlanCommandMessage) -> Any:
+    """Fetch a plan or a protocol."""
+    return worker.execute_plan_command(session, message)

@@ -1,0 +1,107 @@
+"""Copies with value semantics: what is sent never shares memory with what stays."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from typing import Any
+
+import numpy as np
+import torch
+
+from syft.core.labels import copy_labels
+from syft.core.trees import iter_tensors
+from syft.hook.syft_tensor import SyftTensor
+from syft.pointers.object_pointer import ObjectPointer, adopt, retain_for_transfer
+from syft.serde import deserialize, serialize
+
+
+def copy_tensor(tensor: torch.Tensor) -> torch.Tensor:
+    """Copy a plain tensor: values, requires_grad, gradient and labels; the graph stays behind."""
+    with torch.no_grad():
+        twin = tensor.detach().clone()
+    if isinstance(tensor, torch.nn.Parameter):
+        twin = torch.nn.Parameter(twin, requires_grad=tensor.requires_grad)
+    elif tensor.requires_grad:
+        twin.requires_grad_()
+    if tensor.is_leaf and tensor.grad is not None:
+        twin.grad = copy_tensor(tensor.grad)
+    if tensor.__dict__:
+        copy_labels(tensor, twin)
+    return twin
+
+
+def is_plain(obj: Any) -> bool:
+    """Say whether an object is a tensor of torch itself."""
+    return isinstance(obj, torch.Tensor) and not isinstance(obj, SyftTensor)
+
+
+def copy_for(worker: Any, obj: Any) -> Any:
+    """Copy any sendable object as a worker would receive it over a wire."""
+    if is_plain(obj) and obj.layout is torch.strided and type(obj) in (torch.Tensor, torch.nn.Parameter):
+        return copy_tensor(obj)
+    if obj is None or isinstance(obj, bool | int | float | str):
+        return obj
+    return deserialize(serialize(obj, worker), worker)
+
+
+def copy_value(value: Any) -> Any:
+    """Copy a released Python value."""
+    return value.copy() if isinstance(value, np.ndarray) else copy.deepcopy(value)
+
+
+def pointers_in(obj: Any) -> list[ObjectPointer]:
+    """Return the pointers of a chain that is about to travel, or has just arrived."""
+    found: list[ObjectPointer] = []
+    pending = list(iter_tensors(obj))
+    while pending:
+        leaf = pending.pop()
+        if isinstance(leaf, ObjectPointer):
+            found.append(leaf)
+        child = leaf.__dict__.get("child") if hasattr(leaf, "__dict__") else None
+        if child is not None:
+            pending.extend(iter_tensors(child))
+    return found
+
+
+def prepare_transfer(obj: Any) -> None:
+    """Claim what the pointers of an object point at once more, for the worker that is to receive them."""
+    if is_plain(obj):
+        return
+    for pointer in pointers_in(obj):
+        retain_for_transfer(pointer)
+    settle_pointers(obj)
+
+
+def settle_pointers(obj: Any) -> None:
+    """Wait until what the pointers of an object point at is there for everybody."""
+    if is_plain(obj):
+        return
+    for pointer in pointers_in(obj):
+        pointer.lease.stream.settle()
+
+
+def complete_transfer(obj: Any) -> None:
+    """Take over the claims that came with the pointers of an object."""
+    if is_plain(obj):
+        return
+    for pointer in pointers_in(obj):
+        adopt(pointer)
+
+
+def end_claims(obj: Any) -> None:
+    """Give up claims that went away together with the pointers of an object."""
+    if is_plain(obj):
+        return
+    for pointer in pointers_in(obj):
+        pointer.lease.owned = False
+
+
+def warn_if_graph(obj: Any) -> None:
+    """Warn that gradients do not flow back through a send."""
+    if is_plain(obj) and obj.requires_grad and not obj.is_leaf:
+        warnings.warn(
+            "The autograd history of this tensor stays here: gradients will not flow back through send(). "
+            "Send what it was computed from instead, or call .detach() first to silence this.",
+            stacklevel=4,
+        )

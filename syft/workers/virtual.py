@@ -1,0 +1,96 @@
+"""VirtualWorker: a party inside this process, for lessons, tests and simulations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from syft.core.id_provider import ObjectId
+from syft.workers import base
+from syft.workers.base import BaseWorker
+from syft.workers.stream import InlineStream
+from syft.workers.threaded import BytesStream, ThreadStream
+
+
+class VirtualWorker(BaseWorker):
+    """A worker in this process, with value semantics: what is sent is copied.
+
+    Making a worker of an id that is already known gives that worker back, so that a notebook cell can be run twice.
+
+    Args:
+        hook: the TorchHook.
+        id: the name of the worker.
+        data: tensors to hold from the start.
+        is_client_worker: whether it only sends and never stores.
+        log_msgs: keep every message received in `msg_history`.
+        verbose: log every message.
+        auto_add: make it and the workers known to the local worker know each other.
+        serialize: send every message through real bytes.
+        threaded: like `serialize`, and deliver from a thread of its own, so that callers do not wait.
+
+    Example:
+        >>> import torch, syft as sy
+        >>> hook = sy.TorchHook(torch)
+        >>> bob = sy.VirtualWorker(hook, id="virtual-bob")
+        >>> x = torch.tensor([1.0, 2.0]).send(bob)
+        >>> (x + x).get()
+        tensor([2., 4.])
+    """
+
+    def __new__(cls, hook: Any = None, id: ObjectId = 0, *args: Any, **kwargs: Any) -> VirtualWorker:
+        """Return the known worker of this id, if there is one of this class."""
+        local = getattr(hook, "local_worker", None)
+        known = local._known_workers.get(id) if local is not None and kwargs.get("auto_add", True) else None
+        if known is None:
+            return super().__new__(cls)
+        if type(known) is not cls:
+            raise RuntimeError(f"Worker {id!r} is already known, as a {type(known).__name__}. Choose another id.")
+        return known
+
+    def __init__(
+        self,
+        hook: Any = None,
+        id: ObjectId = 0,
+        data: Iterable[Any] | None = None,
+        is_client_worker: bool = False,
+        log_msgs: bool = False,
+        verbose: bool = False,
+        auto_add: bool = True,
+        serialize: bool = False,
+        threaded: bool = False,
+    ) -> None:
+        if "object_store" in self.__dict__:
+            self.load_data(data or ())
+            return
+        self._incoming: list[Any] = []
+        self._stream_type = ThreadStream if threaded else BytesStream if serialize else InlineStream
+        super().__init__(hook, id, data, is_client_worker, log_msgs, verbose, auto_add)
+        # Bytes never leave the process, so a script module in them is the user's own.
+        self.trusts_script_modules = True
+
+    def open_stream(self, client: Any) -> Any:
+        """Open a stream from a client of this process."""
+        stream = self._stream_type(client, self)
+        self._incoming.append(stream)
+        return stream
+
+    @property
+    def _objects(self) -> dict[ObjectId, Any]:
+        """The objects held, by id, after what is on its way here has arrived."""
+        for stream in self._incoming:
+            if isinstance(stream, ThreadStream) and not stream._closed:
+                stream.synchronize()
+            if isinstance(stream, BytesStream):
+                stream.flush()
+        return self.object_store.objects
+
+    def stop(self) -> None:
+        """Close the streams to and from this worker."""
+        for stream in self._incoming:
+            stream.close()
+            stream.client._streams.pop(self.id, None)
+        self._incoming.clear()
+        self.close()
+
+
+base._virtual[:] = [VirtualWorker]

@@ -1,0 +1,1 @@
+"""Tests of torch calls that run on other workers."""
