@@ -16,7 +16,8 @@ def table_html(title: str, rows: Iterable[tuple[str, object]]) -> str:
         f"<td style='text-align:left;padding:2px 4px'>{html.escape(str(value))}</td></tr>"
         for name, value in rows
     )
-    return f"<table style='{_STYLE}'><tr><th colspan=2 style='text-align:left'>{html.escape(title)}</th></tr>{cells}</table>"
+    head = f"<tr><th colspan=2 style='text-align:left'>{html.escape(title)}</th></tr>"
+    return f"<table style='{_STYLE}'>{head}{cells}</table>"
 
 
 def pointer_html(pointer: Any) -> str:
@@ -53,7 +54,10 @@ def chain_html(tensor: Any) -> str:
 
 def worker_html(worker: Any) -> str:
     """Render a worker: what it holds, by shape and tag."""
-    rows: list[tuple[str, object]] = [("objects", len(worker._objects)), ("knows", " ".join(map(str, worker._known_workers)))]
+    rows: list[tuple[str, object]] = [
+        ("objects", len(worker._objects)),
+        ("knows", " ".join(map(str, worker._known_workers))),
+    ]
     for obj in list(worker._objects.values())[:20]:
         shape = tuple(obj.shape) if hasattr(obj, "shape") else ""
         rows.append((type(obj).__name__, f"{shape} {' '.join(sorted(getattr(obj, 'tags', ())))}"))

@@ -40,7 +40,15 @@ OPERATORS = {
     "__xor__": "bitwise_xor",
     "__invert__": "bitwise_not",
 }
-_OTHER_OPERATORS = ("__rsub__", "__rtruediv__", "__rpow__", "__rmatmul__", "__getitem__", "__setitem__", "__len__")
+_OTHER_OPERATORS = (
+    "__rsub__",
+    "__rtruediv__",
+    "__rpow__",
+    "__rmatmul__",
+    "__getitem__",
+    "__setitem__",
+    "__len__",
+)
 
 
 def function_name(function: Any) -> str:

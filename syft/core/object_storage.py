@@ -97,7 +97,7 @@ class ObjectStorage:
         """Remove an object from the store."""
         self.object_store.remove(obj.id)
         child = getattr(obj, "child", None)
-        if _recurse_torch_objs and hasattr(child, "id"):
+        if _recurse_torch_objs and child is not None and hasattr(child, "id"):
             self.object_store.remove(child.id)
 
     def get_obj(self, obj_id: ObjectId) -> Any:

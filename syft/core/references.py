@@ -9,6 +9,8 @@ import torch
 
 from syft.core.id_provider import ObjectId
 
+CPU = torch.device("cpu")
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ref:
@@ -44,7 +46,7 @@ class TensorMeta:
     shape: torch.Size
     dtype: torch.dtype
     requires_grad: bool = False
-    device: torch.device = torch.device("cpu")
+    device: torch.device = CPU
 
     @classmethod
     def of(cls, tensor: torch.Tensor) -> TensorMeta:

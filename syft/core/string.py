@@ -41,7 +41,8 @@ class String(AbstractObject):
         description: str | None = None,
     ) -> None:
         if encoding is not None or errors is not None:
-            text = str(object, encoding or "utf-8", errors or "strict")  # type: ignore[arg-type]
+            raw: Any = object
+            text = str(raw, encoding or "utf-8", errors or "strict")
         else:
             text = "" if object is None else str(object)
         super().__init__(id=id, owner=owner, tags=tags, description=description, child=text)

@@ -64,8 +64,24 @@ type_rule: dict[Any, Callable[[Any], Any]] = {torch.Tensor: one, torch.nn.Parame
 forward_func: dict[Any, Callable[[Any], Any]] = {}
 backward_func: dict[Any, Callable[..., Any]] = {}
 # Kept from earlier releases, which remembered signatures; nothing is remembered now, so nothing is ambiguous.
-ambiguous_methods: set[str] = {"__getitem__", "__setitem__", "_getitem_public", "add_", "backward", "cat", "chunk"}
-ambiguous_functions: set[str] = {"torch.unbind", "unbind", "torch.stack", "stack", "torch.cat", "cat", "torch.mean"}
+ambiguous_methods: set[str] = {
+    "__getitem__",
+    "__setitem__",
+    "_getitem_public",
+    "add_",
+    "backward",
+    "cat",
+    "chunk",
+}
+ambiguous_functions: set[str] = {
+    "torch.unbind",
+    "unbind",
+    "torch.stack",
+    "stack",
+    "torch.cat",
+    "cat",
+    "torch.mean",
+}
 
 
 def register_type_rule(new_type_rules: dict[Any, Callable[[Any], Any]]) -> None:
@@ -225,7 +241,10 @@ def build_wrap_reponse_from_function(response: Any, wrap_type: Any, wrap_args: A
 
 def build_rule(args: Any) -> Any:
     """Return the skeleton of arguments: 1 for a tensor, 0 for anything else, containers kept."""
-    return build_rule_with(args, lambda value: type_rule[type(value)](value) if type(value) in type_rule else int(_is_tensor(value)))
+    return build_rule_with(
+        args,
+        lambda value: type_rule[type(value)](value) if type(value) in type_rule else int(_is_tensor(value)),
+    )
 
 
 def build_unwrap_args_with_rules(args: Any, rules: Any, return_tuple: bool = False) -> Callable[..., Any]:
@@ -240,7 +259,12 @@ def build_unwrap_args_with_rules(args: Any, rules: Any, return_tuple: bool = Fal
 
 
 def build_wrap_response_with_rules(
-    response: Any, rules: Any, wrap_type: Any, wrap_args: Any, return_tuple: bool = False, return_list: bool = False
+    response: Any,
+    rules: Any,
+    wrap_type: Any,
+    wrap_args: Any,
+    return_tuple: bool = False,
+    return_list: bool = False,
 ) -> Callable[..., Any]:
     """Build a function that wraps responses of one skeleton."""
     wrap = backward_func.get(wrap_type, default_backward_func(wrap_type))
@@ -279,7 +303,9 @@ def build_register_response(response: Any, rules: Any, return_tuple: bool = Fals
     """Build a function that registers responses of one skeleton."""
 
     def build(value: Any, response_ids: Any = None, owner: Any = None) -> Any:
-        return folded(response, rules, lambda _v: lambda leaf: register_tensor(leaf, owner, response_ids), return_tuple)(value)
+        return folded(
+            response, rules, lambda _v: lambda leaf: register_tensor(leaf, owner, response_ids), return_tuple
+        )(value)
 
     return build
 

@@ -26,7 +26,12 @@ class FrameworkAttributes(ABC):
     def is_inplace_method(method_name: str) -> bool:
         """Say whether a method works in place: it ends with one underscore, or is an augmented assignment."""
         if method_name.startswith("__"):
-            return method_name.startswith("__i") and method_name not in ("__init__", "__int__", "__invert__", "__index__")
+            return method_name.startswith("__i") and method_name not in (
+                "__init__",
+                "__int__",
+                "__invert__",
+                "__index__",
+            )
         return method_name.endswith("_") and not method_name.endswith("__")
 
     @classmethod

@@ -17,14 +17,15 @@ from syft.exceptions import CommandNotAllowed
 from syft.hook.refused import REASONS, REFUSED
 
 Function = Callable[..., Any]
+_Tensor: Any = torch.Tensor
 
 # Overridable calls that torch's list leaves out.
 _EXTRA: dict[str, Function] = {
     "torch.autograd.backward": torch.autograd.backward,
     "torch.autograd.grad": torch.autograd.grad,
-    "torch.Tensor.grad.__set__": torch.Tensor.grad.__set__,  # type: ignore[attr-defined]
-    "torch.Tensor.data.__set__": torch.Tensor.data.__set__,  # type: ignore[attr-defined]
-    "torch.Tensor.requires_grad.__set__": torch.Tensor.requires_grad.__set__,  # type: ignore[attr-defined]
+    "torch.Tensor.grad.__set__": _Tensor.grad.__set__,
+    "torch.Tensor.data.__set__": _Tensor.data.__set__,
+    "torch.Tensor.requires_grad.__set__": _Tensor.requires_grad.__set__,
 }
 # Makers of new tensors, for worker.remote.torch.<name>(...).
 CONSTRUCTORS = {
@@ -66,12 +67,14 @@ def allowed() -> dict[str, Function]:
     return {name: function for name, function in _tables()[0].items() if name not in REFUSED}
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def name_of(function: Function) -> str:
     """Return the wire name of a function, or refuse it."""
     name = _tables()[1].get(function)
     if name is None:
-        raise CommandNotAllowed(resolve_name(function) or getattr(function, "__name__", str(function)), REASONS["unknown"])
+        raise CommandNotAllowed(
+            resolve_name(function) or getattr(function, "__name__", str(function)), REASONS["unknown"]
+        )
     if name in REFUSED:
         raise CommandNotAllowed(name, REASONS.get(REFUSED[name], REFUSED[name]))
     return name

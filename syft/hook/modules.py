@@ -17,7 +17,7 @@ from syft.exceptions import SyftError
 from syft.hook import base
 from syft.hook.optimizers import note_movement
 from syft.hook.patches import Computed
-from syft.hook.syft_tensor import SyftTensor
+from syft.hook.syft_tensor import SyftTensor, swap
 
 
 def tensors_of(module: torch.nn.Module) -> list[torch.Tensor]:
@@ -28,7 +28,7 @@ def tensors_of(module: torch.nn.Module) -> list[torch.Tensor]:
 @contextmanager
 def swapping(module: torch.nn.Module) -> Iterator[None]:
     """Let tensors of a module change in place: recurrent layers keep weak references, which that forbids."""
-    recurrent = [part for part in module.modules() if hasattr(part, "_flat_weight_refs")]
+    recurrent: list[Any] = [part for part in module.modules() if hasattr(part, "_flat_weight_refs")]
     for part in recurrent:
         part._flat_weight_refs = []
     try:
@@ -74,7 +74,7 @@ class ModuleMethods:
         pointers = owner.send_many(tensors, destination, **kwargs)
         with swapping(module):
             for tensor, pointer in zip(tensors, pointers, strict=True):
-                swap_in(tensor, pointer.wrap())
+                swap(tensor, pointer.wrap())
         return module
 
     def send_(self, *dest: Any, **kwargs: Any) -> Any:
@@ -90,7 +90,7 @@ class ModuleMethods:
         fetched = local_worker().get_many([tensor.child for tensor in remote])
         with swapping(module):
             for tensor, value in zip(remote, fetched, strict=True):
-                swap_in(tensor, value)
+                swap(tensor, value)
         return module
 
     def get_(self) -> Any:
@@ -106,7 +106,7 @@ class ModuleMethods:
         with swapping(module):
             for tensor, value in zip(tensors_of(module), moved, strict=True):
                 if value is not tensor:
-                    swap_in(tensor, value)
+                    swap(tensor, value)
         return module
 
     def copy(self) -> Any:
@@ -114,23 +114,16 @@ class ModuleMethods:
         return copy.deepcopy(self)
 
     @Computed
-    def owner(self) -> Any:
+    def owner(self: Any) -> Any:
         """The worker the module's tensors (or its pointers) belong to."""
         for tensor in tensors_of(self):
             return tensor.owner  # type: ignore[attr-defined]
         return local_worker(required=False)
 
     @Computed
-    def location(self) -> Any:
+    def location(self: Any) -> Any:
         """The worker that holds the module; None if it is here."""
         return location_of(self)
-
-
-def swap_in(target: torch.Tensor, source: torch.Tensor) -> None:
-    """Let a parameter or buffer become another tensor in place."""
-    if isinstance(target, torch.nn.Parameter) and not isinstance(source, torch.nn.Parameter):
-        source._is_param = True  # type: ignore[attr-defined]
-    torch.utils.swap_tensors(target, source)
 
 
 base.module_methods[:] = [ModuleMethods]

@@ -31,8 +31,7 @@ def follow_parameters(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) 
     if not _moved[0]:
         return
     for parameter, state in optimizer.state.items():
-        if isinstance(parameter, torch.Tensor) and isinstance(state, dict):
-            _bring(parameter, state)
+        _bring(parameter, state)
 
 
 def _bring(parameter: Any, state: dict[Any, Any]) -> None:

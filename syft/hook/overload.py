@@ -44,7 +44,11 @@ class Overloaded:
             new_self, new_args, new_kwargs = unwrap_args_from_method(attr.__name__, self, args, kwargs)
             response = attr(self, new_self, *new_args, **new_kwargs)
             return hook_response(
-                attr.__name__, response, wrap_type=type(self), wrap_args=self.get_class_attributes(), new_self=self
+                attr.__name__,
+                response,
+                wrap_type=type(self),
+                wrap_args=self.get_class_attributes(),
+                new_self=self,
             )
 
         method.is_overloaded = True  # type: ignore[attr-defined]
@@ -61,9 +65,7 @@ class Overloaded:
                 raise SyftError(f"{attr.__name__} was called without any link among its arguments.")
             new_args, new_kwargs, _ = unwrap_args_from_function(attr.__name__, args, kwargs)
             response = attr(*new_args, **new_kwargs)
-            return hook_response(
-                attr.__name__, response, wrap_type=type(link), wrap_args=link.get_class_attributes()
-            )
+            return hook_response(attr.__name__, response, wrap_type=type(link), wrap_args=link.get_class_attributes())
 
         function.is_overloaded = True  # type: ignore[attr-defined]
         return function

@@ -17,7 +17,8 @@ from syft.exceptions import UnsupportedOperation
 
 _NoDispatch = torch._C.DisableTorchFunctionSubclass
 
-_make_wrapper_subclass = torch.Tensor._make_wrapper_subclass  # type: ignore[attr-defined]
+_make_wrapper_subclass: Any = torch.Tensor._make_wrapper_subclass
+_swap_tensors: Any = torch.utils.swap_tensors
 _Tensor = torch.Tensor
 # Answered by the shell itself: it knows them, whatever the chain is.
 METADATA = frozenset(
@@ -79,7 +80,7 @@ class SyftTensor(torch.Tensor):
         return map_tensors(lambda leaf: _shell_of(leaf, shells), result)
 
     @classmethod
-    def __torch_dispatch__(
+    def __torch_dispatch__(  # type: ignore[override]
         cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Run one ATen operation, below autograd, on ATen-level links."""
@@ -91,7 +92,7 @@ class SyftTensor(torch.Tensor):
         result = _run_aten(type(link), func, inner_args, inner_kwargs)
         return map_tensors(lambda leaf: _shell_of(leaf, shells), result)
 
-    def __repr__(self, *, tensor_contents: Any = None) -> str:
+    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         return f"(Wrapper)>{self.child!r}"
 
     __str__ = __repr__
@@ -122,7 +123,7 @@ class SyftTensor(torch.Tensor):
             raise TypeError("a chain begins with a link")
         shell = SyftTensor(child, bool(requires_grad))
         if is_param:
-            shell._is_param = True  # type: ignore[attr-defined]
+            shell._is_param = True
         for name, value in (("_syft_id", obj_id), ("_syft_tags", tags), ("_syft_description", description)):
             if value is not None:
                 shell.__dict__[name] = value
@@ -192,7 +193,14 @@ def refresh(shell: SyftTensor) -> None:
     shell.child.reshaped = False
     fresh = SyftTensor(shell.child)
     fresh.__dict__.update(shell.__dict__)
-    torch.utils.swap_tensors(shell, fresh)
+    _swap_tensors(shell, fresh)
+
+
+def swap(target: torch.Tensor, source: torch.Tensor) -> None:
+    """Let a tensor object become another one in place: variables, modules and optimizers keep pointing at it."""
+    if isinstance(target, torch.nn.Parameter) and not isinstance(source, torch.nn.Parameter):
+        source._is_param = True
+    _swap_tensors(target, source)
 
 
 def _run_aten(cls: type[AbstractTensor], func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -25,8 +25,6 @@ from syft.hook.syft_tensor import SyftTensor
 from syft.hook.torch_attributes import TorchAttributes
 
 
-
-
 class TorchHook(FrameworkHook):
     """Adds to torch what makes tensors know about workers.
 
@@ -51,7 +49,11 @@ class TorchHook(FrameworkHook):
     _patches: Patches
 
     def __init__(
-        self, torch: ModuleType = _torch, local_worker: Any = None, is_client: bool = True, verbose: bool = True
+        self,
+        torch: ModuleType = _torch,
+        local_worker: Any = None,
+        is_client: bool = True,
+        verbose: bool = True,
     ) -> None:
         if torch is not _torch:
             raise SyftError("TorchHook takes the torch module: sy.TorchHook(torch).")
@@ -158,7 +160,11 @@ class TorchHook(FrameworkHook):
         """Give every function its `native_` alias; the functions themselves are not touched."""
         for name in overridable():
             head, _, short = name.rpartition(".")
-            target = {"torch": _torch, "torch.nn.functional": _torch.nn.functional, "torch.Tensor": _torch.Tensor}.get(head)
+            target = {
+                "torch": _torch,
+                "torch.nn.functional": _torch.nn.functional,
+                "torch.Tensor": _torch.Tensor,
+            }.get(head)
             native = f"native_{short}"
             if target is not None and not short.startswith("__") and native not in target.__dict__:
                 self._patches.add(target, native, getattr(target, short))

@@ -70,7 +70,13 @@ class Operation(Message):
     @staticmethod
     def simplify(worker: Any, message: Any) -> tuple[Any, ...]:
         """Return the fields, in order."""
-        return (message.cmd_name, message.cmd_args, message.cmd_kwargs, message.return_ids, message.grad_enabled)
+        return (
+            message.cmd_name,
+            message.cmd_args,
+            message.cmd_kwargs,
+            message.return_ids,
+            message.grad_enabled,
+        )
 
     @classmethod
     def detail(cls, worker: Any, payload: tuple[Any, ...]) -> Operation:
@@ -156,7 +162,12 @@ class HandOverMessage(Message):
     destination: ObjectId = ""
     new_id: ObjectId = 0
     keep_pointer: bool = False
-    schema: ClassVar[dict[str, Any]] = {"contents": _ID, "destination": _ID, "new_id": _ID, "keep_pointer": bool}
+    schema: ClassVar[dict[str, Any]] = {
+        "contents": _ID,
+        "destination": _ID,
+        "new_id": _ID,
+        "keep_pointer": bool,
+    }
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -14,6 +14,8 @@ from syft.core.trees import iter_tensors, map_tensors
 from syft.exceptions import SyftError, TensorsNotCollocatedException
 from syft.pointers.object_pointer import ObjectPointer
 
+_Tensor: Any = torch.Tensor
+
 
 class MultiPointerTensor(AbstractTensor):
     """Tensors of the same shape at several workers, used as one.
@@ -62,7 +64,7 @@ class MultiPointerTensor(AbstractTensor):
     @property
     def grad(self) -> Any:
         """The gradients at every worker, or None where there are none."""
-        return MultiPointerTensor.handle(torch.Tensor.grad.__get__, (self,), {})  # type: ignore[attr-defined]
+        return MultiPointerTensor.handle(_Tensor.grad.__get__, (self,), {})
 
     def get(self, sum_results: bool = False) -> Any:
         """Fetch every tensor: a list of them, or their sum."""

@@ -20,7 +20,12 @@ class ObjectWrapper(AbstractObject):
     """
 
     def __init__(
-        self, obj: Any, id: ObjectId | None = None, tags: Any = None, description: str | None = None, owner: Any = None
+        self,
+        obj: Any,
+        id: ObjectId | None = None,
+        tags: Any = None,
+        description: str | None = None,
+        owner: Any = None,
     ) -> None:
         super().__init__(id=id, owner=owner, tags=tags, description=description)
         self._obj = obj

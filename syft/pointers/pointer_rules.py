@@ -15,7 +15,7 @@ from syft.pointers.remote_call import call, update_meta
 
 Rule = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 RULES: dict[Any, Rule] = {}
-_Tensor = torch.Tensor
+_Tensor: Any = torch.Tensor
 
 
 def rule(*functions: Any) -> Callable[[Rule], Rule]:
@@ -29,22 +29,22 @@ def rule(*functions: Any) -> Callable[[Rule], Rule]:
     return register
 
 
-@rule(_Tensor.grad.__get__)  # type: ignore[attr-defined]
+@rule(_Tensor.grad.__get__)
 def get_grad(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return a pointer to the remote gradient, or None."""
     return args[0]._grad()
 
 
 @rule(
-    _Tensor.grad.__set__,  # type: ignore[attr-defined]
-    _Tensor.data.__set__,  # type: ignore[attr-defined]
-    _Tensor.requires_grad.__set__,  # type: ignore[attr-defined]
+    _Tensor.grad.__set__,
+    _Tensor.data.__set__,
+    _Tensor.requires_grad.__set__,
     _Tensor.__setitem__,
 )
 def set_remotely(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Set something on the remote tensor, then learn what that did to its shape, dtype and requires_grad."""
     call(function, args, kwargs)
-    if function is not _Tensor.grad.__set__ and (  # type: ignore[attr-defined]
+    if function is not _Tensor.grad.__set__ and (
         function != _Tensor.__setitem__ or any(_needs_grad(arg) for arg in args[1:])
     ):
         pointer = args[0]
@@ -52,20 +52,22 @@ def set_remotely(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
 
 
 def _needs_grad(value: Any) -> bool:
-    return isinstance(value, ObjectPointer) and value.tensor_meta().requires_grad  # type: ignore[attr-defined]
+    return isinstance(value, ObjectPointer) and bool(meta_of(value).requires_grad)
 
 
 _SETTERS = {
-    "grad": _Tensor.grad.__set__,  # type: ignore[attr-defined]
-    "data": _Tensor.data.__set__,  # type: ignore[attr-defined]
-    "requires_grad": _Tensor.requires_grad.__set__,  # type: ignore[attr-defined]
+    "grad": _Tensor.grad.__set__,
+    "data": _Tensor.data.__set__,
+    "requires_grad": _Tensor.requires_grad.__set__,
 }
 
 
 def set_attribute(pointer: Any, name: str, value: Any) -> None:
     """Set one of the attributes of a remote tensor that may be set."""
     if name not in _SETTERS:
-        raise UnsupportedOperation(f"Setting the attribute {name!r}", "a remote tensor", "Only grad, data, requires_grad.")
+        raise UnsupportedOperation(
+            f"Setting the attribute {name!r}", "a remote tensor", "Only grad, data, requires_grad."
+        )
     value = getattr(value, "child", value)
     set_remotely(_SETTERS[name], (pointer, value), {})
 

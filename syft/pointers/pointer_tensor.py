@@ -18,6 +18,9 @@ from syft.pointers.remote_call import call, pointer_kinds
 _CPU = torch.device("cpu")
 
 
+_Tensor: Any = torch.Tensor
+
+
 class PointerTensor(ObjectPointer, AbstractTensor):
     """A reference to a tensor at another worker.
 
@@ -94,7 +97,7 @@ class PointerTensor(ObjectPointer, AbstractTensor):
     @property
     def data(self) -> Any:
         """A pointer to the remote `.data`."""
-        return call(torch.Tensor.data.__get__, (self,), {})  # type: ignore[attr-defined]
+        return call(_Tensor.data.__get__, (self,), {})
 
     @data.setter
     def data(self, value: Any) -> None:
@@ -214,12 +217,11 @@ class PointerTensor(ObjectPointer, AbstractTensor):
     @classmethod
     def handle(cls, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run a call where the data is."""
-        from syft.pointers.pointer_rules import RULES
         rule = RULES.get(function)
         return call(function, args, kwargs) if rule is None else rule(function, args, kwargs)
 
     @staticmethod
-    def simplify(worker: Any, ptr: ObjectPointer) -> tuple[Any, ...]:
+    def simplify(worker: Any, ptr: Any) -> tuple[Any, ...]:
         """Return the fields another worker needs to use this pointer."""
         meta = ptr.tensor_meta() if isinstance(ptr, PointerTensor) else None
         return (*ObjectPointer.simplify(worker, ptr), meta)

@@ -17,7 +17,15 @@ from syft.pointers.object_pointer import ObjectPointer
 
 # Calls whose plain tensors travel along: nn.LSTM and its kin make their first hidden state locally.
 _CARRIES_LOCAL = frozenset(
-    {torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu, torch.lstm_cell, torch.gru_cell, torch.rnn_tanh_cell}
+    {
+        torch.lstm,
+        torch.gru,
+        torch.rnn_tanh,
+        torch.rnn_relu,
+        torch.lstm_cell,
+        torch.gru_cell,
+        torch.rnn_tanh_cell,
+    }
     | {torch.rnn_relu_cell}
 )
 
@@ -114,7 +122,9 @@ class Results:
 
     def _same(self, same: SameAs) -> Any:
         position = same.position
-        arg = self.args[position] if position < len(self.args) else list(self.kwargs.values())[position - len(self.args)]
+        arg = (
+            self.args[position] if position < len(self.args) else list(self.kwargs.values())[position - len(self.args)]
+        )
         update_meta(arg, same.meta)
         return arg
 

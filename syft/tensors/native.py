@@ -18,7 +18,7 @@ from syft.core.object import _serializer
 from syft.exceptions import InvalidTensorForRemoteGet, SyftError, UnsupportedOperation
 from syft.hook import base
 from syft.hook.patches import Computed
-from syft.hook.syft_tensor import SyftTensor
+from syft.hook.syft_tensor import SyftTensor, swap
 from syft.pointers.multi_pointer import MultiPointerTensor
 from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.pointer_tensor import PointerTensor
@@ -43,13 +43,6 @@ def _pointer(tensor: Any, verb: str) -> Any:
             "Send it to a worker first: ptr = x.send(bob), then use the pointer."
         )
     return link
-
-
-def swap(target: torch.Tensor, source: torch.Tensor) -> None:
-    """Let a tensor object become another one in place: variables, modules and optimizers keep pointing at it."""
-    if isinstance(target, torch.nn.Parameter) and not isinstance(source, torch.nn.Parameter):
-        source._is_param = True  # type: ignore[attr-defined]
-    torch.utils.swap_tensors(target, source)
 
 
 class TorchTensor:
@@ -182,7 +175,7 @@ class TorchTensor:
         return self
 
     def send(
-        self,
+        self: Any,
         *location: Any,
         inplace: bool = False,
         user: object = None,
@@ -209,14 +202,15 @@ class TorchTensor:
             raise SyftError("send() needs a worker: x.send(bob).")
         if local_autograd:
             raise UnsupportedOperation(
-                "send(local_autograd=True)", "torch.Tensor", "Autograd runs where the data is: call loss.backward()."
+                "send(local_autograd=True)",
+                "torch.Tensor",
+                "Autograd runs where the data is: call loss.backward().",
             )
-        if preinitialize_grad and self.grad is None:  # type: ignore[attr-defined]
-            self.grad = torch.zeros_like(self)  # type: ignore[call-overload]
+        if preinitialize_grad and self.grad is None:
+            self.grad = torch.zeros_like(self)
         owner = local_worker()
         pointers = [
-            owner.send(self, worker, garbage_collect_data=garbage_collect_data)
-            for worker in _flatten(location)
+            owner.send(self, worker, garbage_collect_data=garbage_collect_data) for worker in _flatten(location)
         ]
         for pointer in pointers:
             self.__dict__["_syft_ptr"] = weakref.ref(pointer)
@@ -234,14 +228,14 @@ class TorchTensor:
             shell._is_param = True
         if not inplace:
             return shell
-        swap(self, shell)  # type: ignore[arg-type]
+        swap(self, shell)
         return self
 
-    def send_(self, *location: Any, **kwargs: Any) -> Any:
+    def send_(self: Any, *location: Any, **kwargs: Any) -> Any:
         """Become a pointer to a copy of this tensor at a worker."""
         return self.send(*location, inplace=True, **kwargs)
 
-    def get(self, *args: Any, inplace: bool = False, user: Any = None, reason: str = "", **kwargs: Any) -> Any:
+    def get(self: Any, *args: Any, inplace: bool = False, user: Any = None, reason: str = "", **kwargs: Any) -> Any:
         """Fetch what this pointer points at; it is no longer at its worker afterwards.
 
         Args:
@@ -257,14 +251,14 @@ class TorchTensor:
             fetched = link.wrap()
         if not inplace:
             return fetched
-        swap(self, fetched)  # type: ignore[arg-type]
+        swap(self, fetched)
         return self
 
-    def get_(self, *args: Any, **kwargs: Any) -> Any:
+    def get_(self: Any, *args: Any, **kwargs: Any) -> Any:
         """Become what this pointer points at."""
         return self.get(*args, inplace=True, **kwargs)
 
-    def move(self, location: Any, requires_grad: bool | None = None) -> Any:
+    def move(self: Any, location: Any, requires_grad: bool | None = None) -> Any:
         """Make the remote data travel to another worker; returns a pointer to it there."""
         link = _pointer(self, "move")
         if not isinstance(link, PointerTensor):
@@ -275,11 +269,11 @@ class TorchTensor:
         result = moved.wrap() if isinstance(moved, PointerTensor) else moved
         return result if requires_grad is None else result.requires_grad_(requires_grad)
 
-    def move_(self, location: Any) -> Any:
+    def move_(self: Any, location: Any) -> Any:
         """Move the remote data to another worker; this pointer then points there."""
         moved = self.move(location)
         if moved is not self:
-            swap(self, moved)  # type: ignore[arg-type]
+            swap(self, moved)
         return self
 
     def remote_send(self, location: Any, change_location: bool = False) -> Any:
@@ -303,9 +297,9 @@ class TorchTensor:
         """Delete the remote data now, whoever else points at it."""
         _pointer(self, "delete").delete()
 
-    def copy(self) -> Any:
+    def copy(self: Any) -> Any:
         """Return a copy with an id of its own, here or where the data is."""
-        return self.clone()  # type: ignore[attr-defined]
+        return self.clone()
 
     def attr(self, attr_name: str) -> Any:
         """Return an attribute of this tensor, or a pointer to that of the remote one."""
@@ -363,9 +357,10 @@ class TorchTensor:
         """Return this tensor as bytes (short form of `serialize`)."""
         return bytes(_serializer[0](self, *args, **kwargs))
 
-    def torch_type(self) -> str:
+    def torch_type(self: Any) -> str:
         """Return the name of the type of the tensor at the bottom."""
-        return torch.empty(0, dtype=self.dtype).type()  # type: ignore[attr-defined]
+        name: str = torch.empty(0, dtype=self.dtype).type()
+        return name
 
     def get_class_attributes(self) -> dict[str, Any]:
         """Return what results inherit: nothing, for a plain tensor."""

@@ -35,7 +35,8 @@ FORM = frozenset(
         "ndimension is_same_size is_set_to can_cast is_inference dim_order"
     ).split()
 ) | frozenset(
-    f"torch.{name}" for name in "is_same_size is_conj is_neg result_type can_cast is_signed is_floating_point is_complex numel".split()
+    f"torch.{name}"
+    for name in "is_same_size is_conj is_neg result_type can_cast is_signed is_floating_point is_complex numel".split()
 )
 _FORM_TYPES = (torch.Size, torch.dtype, torch.device, torch.layout, torch.memory_format)
 
@@ -112,7 +113,12 @@ class Registrar:
     __slots__ = ("args", "kwargs", "next_id", "operation", "session", "worker")
 
     def __init__(
-        self, worker: Any, session: Session, operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        worker: Any,
+        session: Session,
+        operation: Operation,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
     ) -> None:
         self.worker = worker
         self.session = session
@@ -158,7 +164,7 @@ class Registrar:
         """Let a Python value leave, if the policy lets every object it was computed from."""
         if not isinstance(value, bool | int | float | complex | str | list | tuple | np.ndarray | np.generic):
             raise GetNotPermittedError(
-                f"{self.operation.cmd_name} gives a {type(value).__name__}, which can't leave worker {self.worker.id!r}."
+                f"{self.operation.cmd_name} gives a {type(value).__name__}, which can't leave {self.worker.id!r}."
             )
         for arg in (*self.args, *self.kwargs.values()):
             if isinstance(arg, torch.Tensor | AbstractObject):

@@ -13,7 +13,15 @@ from syft.hook.functions import function_of
 from syft.pointers.object_pointer import ObjectPointer
 
 # Words by which torch says that the meta device can't do a call, as opposed to a mistake of the caller.
-_META_CANT = ("meta", "data-dependent", "data dependent", "not implemented", "fake tensor", "cannot be called on", "leaf variable")
+_META_CANT = (
+    "meta",
+    "data-dependent",
+    "data dependent",
+    "not implemented",
+    "fake tensor",
+    "cannot be called on",
+    "leaf variable",
+)
 # Calls that return nothing, so there is nothing to work out.
 _NO_RESULT = frozenset(
     {"torch.Tensor.backward", "torch.autograd.backward", "torch.Tensor.__setitem__"}

@@ -45,7 +45,12 @@ class Stream:
         raise NotImplementedError(f"{type(self).__name__} must say how to release")
 
     def run(
-        self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], base: ObjectId | None, originals: Any = None
+        self,
+        name: str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        base: ObjectId | None,
+        originals: Any = None,
     ) -> Any:
         """Run a call and return the description of its result.
 
@@ -132,7 +137,12 @@ class InlineStream(Stream):
         self.session = location.open_session(client.id)
 
     def run(
-        self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], base: ObjectId | None, originals: Any = None
+        self,
+        name: str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        base: ObjectId | None,
+        originals: Any = None,
     ) -> Any:
         """Run a call; the answer is the stored result itself, whose metadata the client reads."""
         operation = self._operation(name, args, kwargs, base)
@@ -197,4 +207,6 @@ def wire_form(response: Any) -> Any:
 
 def _is_value(response: Any) -> bool:
     """Say whether the caller waits for this answer: a value, not the description of something that stays."""
-    return response is not None and not isinstance(response, torch.Tensor | TensorMeta | SameAs | ObjectMeta | tuple | list)
+    return response is not None and not isinstance(
+        response, torch.Tensor | TensorMeta | SameAs | ObjectMeta | tuple | list
+    )

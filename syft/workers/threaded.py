@@ -80,7 +80,12 @@ class ThreadStream(BytesStream):
         self._thread.start()
 
     def run(
-        self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], base: ObjectId | None, originals: Any = None
+        self,
+        name: str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        base: ObjectId | None,
+        originals: Any = None,
     ) -> Any:
         """Run a call without waiting if the form of its result can be worked out here."""
         operation = self._operation(name, args, kwargs, base)

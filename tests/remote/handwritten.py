@@ -357,9 +357,7 @@ def _pooling(table: _Table) -> None:
         table.add(f"{functional}adaptive_max_pool{rank}d_with_indices", x, 2)
         table.add(f"{functional}adaptive_max_pool{rank}d_with_indices", x, [3] * rank, return_indices=True)
         if rank > 1:
-            table.add(
-                f"{functional}fractional_max_pool{rank}d_with_indices", x, 2, output_size=[7 - rank] * rank
-            )
+            table.add(f"{functional}fractional_max_pool{rank}d_with_indices", x, 2, output_size=[7 - rank] * rank)
             table.add(f"{functional}fractional_max_pool{rank}d_with_indices", x, 2, output_ratio=[0.7] * rank)
         table.add(f"max_pool{rank}d", x, 2)
         table.add(f"max_pool{rank}d", x, 3, stride=2, padding=1, ceil_mode=True)

@@ -169,9 +169,7 @@ def _differentiable(function: Callable[..., Any], sample: Sample, wrt: tuple[int
         if sample.mutates:
             outputs += [tensor for tensor in tensors((args, kwargs)) if tensor.grad_fn is not None]
         sums = [(tensor.abs() if tensor.is_complex() else tensor).sum() for tensor in outputs]
-        gradients: tuple[torch.Tensor | None, ...] = torch.autograd.grad(
-            sums, list(leaves.values()), allow_unused=True
-        )
+        gradients: tuple[torch.Tensor | None, ...] = torch.autograd.grad(sums, list(leaves.values()), allow_unused=True)
     except Exception:
         return ()
     return tuple(i for i, gradient in zip(leaves, gradients, strict=True) if gradient is not None)

@@ -107,7 +107,9 @@ def bombs(size: int):
     yield "zstd silent", b"\x2a" + stream.compress(zeros) + stream.flush()
 
 
-@pytest.mark.parametrize(("name", "bomb"), list(bombs(64 * 2**20)), ids=lambda value: value if isinstance(value, str) else "")
+@pytest.mark.parametrize(
+    ("name", "bomb"), list(bombs(64 * 2**20)), ids=lambda value: value if isinstance(value, str) else ""
+)
 def test_bombs_are_refused_within_bounded_memory(name, bomb):
     assert len(bomb) < 300_000
     tracemalloc.start()

@@ -39,7 +39,15 @@ def frame(index: int) -> msgpack.ExtType:
 
 
 def tensor(values: Any, serializer: str = "raw", **changes: Any) -> list[Any]:
-    parts = {"id": None, "bin": values, "chain": None, "grad": None, "tags": None, "text": None, "how": serializer}
+    parts = {
+        "id": None,
+        "bin": values,
+        "chain": None,
+        "grad": None,
+        "tags": None,
+        "text": None,
+        "how": serializer,
+    }
     return [40, *{**parts, **changes}.values()]
 
 
@@ -61,7 +69,11 @@ def test_the_hand_written_layout_is_the_real_one():
 
 SAMPLES = {
     "python": [1, (2.5, "text", b"bytes"), {"a": {3}}, 2**100, ..., slice(1, 2)],
-    "tensors": [torch.arange(5.0, requires_grad=True), torch.nn.Parameter(torch.ones(2)), torch.ones(2, 2).max(0)],
+    "tensors": [
+        torch.arange(5.0, requires_grad=True),
+        torch.nn.Parameter(torch.ones(2)),
+        torch.ones(2, 2).max(0),
+    ],
     "array": (np.arange(6).reshape(2, 3), np.float32(2), torch.float32, torch.device("cpu")),
 }
 
@@ -163,6 +175,7 @@ def test_frames_are_used_exactly_once():
     data = bytes(16)
     refused(message([2, raw(data=frame(0)), raw(data=frame(0))], (data,)))
     refused(message([2, raw(data=frame(0))], (data, data)))
+    refused(message([2, raw(data=frame(0)), raw(data=frame(0))], (data, data)))
     refused(message([2], (data,)))
     refused(message(frame(0), (data,)))  # a bare frame is no object
     refused(message([2, frame(0)], (data,)))
@@ -209,8 +222,24 @@ def test_declared_sizes_do_not_make_room(declared):
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize("shape", [[1, 3], [1, 5], [1, -4], [1, 2, -2], [1, 2.0, 2], [1, True], [1, 2**62, 4], [1, 2**63],
-                                   "ab", None, [2, 4], [1] + [1] * 65, [1, 0, 2**63]])  # fmt: skip
+@pytest.mark.parametrize(
+    "shape",
+    [
+        [1, 3],
+        [1, 5],
+        [1, -4],
+        [1, 2, -2],
+        [1, 2.0, 2],
+        [1, True],
+        [1, 2**62, 4],
+        [1, 2**63],
+        "ab",
+        None,
+        [2, 4],
+        [1] + [1] * 65,
+        [1, 0, 2**63],
+    ],
+)
 def test_shapes_that_do_not_explain_the_bytes(shape):
     refused(message(raw(shape=shape, data=frame(0)), (bytes(16),)))
     refused(message([30, "<f4", shape, frame(0)], (bytes(16),)))
@@ -240,10 +269,24 @@ def test_booleans_must_be_zero_or_one():
 
 
 CHANGES: list[dict[str, Any]] = [
-    {"id": 1.5}, {"id": [2]}, {"chain": 1}, {"grad": 1}, {"grad": "a"}, {"tags": "a"}, {"tags": [4, 1]}, {"tags": [2, "a"]},
-    {"text": 1}, {"more": False}, {"more": 1, "even": 2}, {"how": "pickle"}, {"how": None}, {"how": [2]}, {"bin": None},
-    {"bin": b"abc"}, {"grad": raw(shape=[1, 3], data=bytes(12))},
-]  # fmt: skip
+    {"id": 1.5},
+    {"id": [2]},
+    {"chain": 1},
+    {"grad": 1},
+    {"grad": "a"},
+    {"tags": "a"},
+    {"tags": [4, 1]},
+    {"tags": [2, "a"]},
+    {"text": 1},
+    {"more": False},
+    {"more": 1, "even": 2},
+    {"how": "pickle"},
+    {"how": None},
+    {"how": [2]},
+    {"bin": None},
+    {"bin": b"abc"},
+    {"grad": raw(shape=[1, 3], data=bytes(12))},
+]
 
 
 @pytest.mark.parametrize("changes", CHANGES, ids=str)
@@ -257,11 +300,22 @@ def test_gradient_on_integers_is_refused():
     refused(message(tensor([1, "int32", [1, 4], bytes(16)], more=True)))
 
 
-@pytest.mark.parametrize("payload", [
-    [[1, 2], "float32", [2, 1.0]], [[1, 1], "float32", [2, "a"]], [[1, 1], "float32", [2, [2, 1.0]]], [[1, 1], "uint8", [2, 300]],
-    [[1, 2**40], "float32", [2, 1.0]], [[1, 1], "int64", [2, 2**63]], [[1, 1], "bool", [2, 1]], [[1, 1], "bits8", [2, 1.0]],
-    [[1, 1], "float32", "a"], [[1, 1], "float32", 5], [[1, 1], "float32"],
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "payload",
+    [
+        [[1, 2], "float32", [2, 1.0]],
+        [[1, 1], "float32", [2, "a"]],
+        [[1, 1], "float32", [2, [2, 1.0]]],
+        [[1, 1], "uint8", [2, 300]],
+        [[1, 2**40], "float32", [2, 1.0]],
+        [[1, 1], "int64", [2, 2**63]],
+        [[1, 1], "bool", [2, 1]],
+        [[1, 1], "bits8", [2, 1.0]],
+        [[1, 1], "float32", "a"],
+        [[1, 1], "float32", 5],
+        [[1, 1], "float32"],
+    ],
+)
 def test_malformed_lists_of_values(payload):
     refused(message(tensor([1, *payload], "all")))
 
@@ -297,11 +351,20 @@ def test_a_pickle_is_never_executed(tmp_path, zipped):
     assert marker.exists()  # the payload does work where it is executed
 
 
-@pytest.mark.parametrize("make", [
-    lambda: [torch.ones(2)], lambda: {"a": torch.ones(2)}, lambda: torch.nn.Parameter(torch.ones(2)), lambda: 5,
-    lambda: torch.eye(2).to_sparse(), lambda: torch.ones(2, requires_grad=True).as_subclass(torch.Tensor)[:0].to("meta"),
-    lambda: torch.ones(2, dtype=torch.complex64).conj(), lambda: bytearray(5), lambda: torch.nn.Linear(1, 1),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: [torch.ones(2)],
+        lambda: {"a": torch.ones(2)},
+        lambda: torch.nn.Parameter(torch.ones(2)),
+        lambda: 5,
+        lambda: torch.eye(2).to_sparse(),
+        lambda: torch.ones(2, requires_grad=True).as_subclass(torch.Tensor)[:0].to("meta"),
+        lambda: torch.ones(2, dtype=torch.complex64).conj(),
+        lambda: bytearray(5),
+        lambda: torch.nn.Linear(1, 1),
+    ],
+)
 def test_saved_files_of_other_things_are_refused(make):
     with pytest.raises(SerdeError):
         archive.read_tensor(saved(make()))
@@ -391,13 +454,29 @@ def test_hand_written_npy_files_of_every_version():
         assert npy.read_tensor(npy_file(NPY, bytes(16), version)).tolist() == [0] * 4
 
 
-@pytest.mark.parametrize("header", [
-    NPY.replace("4,", "1000000000000,"), NPY.replace("4,", "5,"), NPY.replace("4,", "-4,"), NPY.replace("4,", "2, 2, 2"),
-    NPY.replace("4,", "4" * 30), NPY.replace("4,", ",,"), NPY.replace("<f4", "|O"), NPY.replace("<f4", "<U1"),
-    NPY.replace("<f4", ">f4"), NPY.replace("'<f4'", "[('a', '<f4')]"), NPY.replace("'<f4'", "[('bfloat16', '<i4')]"),
-    NPY.replace("'<f4'", "[('float32', '<i4')]"), NPY.replace("4,", "__import__('os').system('true'),"), "{" * 3000, "-" * 4000,
-    " " * 5000, "", NPY.replace("4,", "4,) + ("),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "header",
+    [
+        NPY.replace("4,", "1000000000000,"),
+        NPY.replace("4,", "5,"),
+        NPY.replace("4,", "-4,"),
+        NPY.replace("4,", "2, 2, 2"),
+        NPY.replace("4,", "4" * 30),
+        NPY.replace("4,", ",,"),
+        NPY.replace("<f4", "|O"),
+        NPY.replace("<f4", "<U1"),
+        NPY.replace("<f4", ">f4"),
+        NPY.replace("'<f4'", "[('a', '<f4')]"),
+        NPY.replace("'<f4'", "[('bfloat16', '<i4')]"),
+        NPY.replace("'<f4'", "[('float32', '<i4')]"),
+        NPY.replace("4,", "__import__('os').system('true'),"),
+        "{" * 3000,
+        "-" * 4000,
+        " " * 5000,
+        "",
+        NPY.replace("4,", "4,) + ("),
+    ],
+)
 def test_malformed_npy_headers(header):
     tracemalloc.start()
     try:

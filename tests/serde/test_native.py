@@ -83,7 +83,16 @@ Point = collections.namedtuple("Point", "x y")
 
 @pytest.mark.parametrize(
     "obj",
-    [Colour.RED, Number.ONE, Word("a"), Table(), Point(1, 2), collections.OrderedDict(), collections.deque(), object()],
+    [
+        Colour.RED,
+        Number.ONE,
+        Word("a"),
+        Table(),
+        Point(1, 2),
+        collections.OrderedDict(),
+        collections.deque(),
+        object(),
+    ],
     ids=lambda obj: type(obj).__name__,
 )
 def test_unregistered_classes_are_refused_by_name(obj):

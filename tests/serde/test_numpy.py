@@ -15,7 +15,10 @@ names = st.sampled_from(sorted(name for name in DTYPES if "16" not in name and "
 
 
 @EXAMPLES
-@given(names.flatmap(lambda name: hnp.arrays(np.dtype(name), shapes)), st.sampled_from(["plain", "t", "step", ">"]))
+@given(
+    names.flatmap(lambda name: hnp.arrays(np.dtype(name), shapes)),
+    st.sampled_from(["plain", "t", "step", ">"]),
+)
 def test_arrays(array, layout):
     if layout == "t":
         array = array.T

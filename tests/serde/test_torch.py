@@ -18,7 +18,18 @@ from syft.serde.torch.serde import (
     torch_tensor_deserializer,
     torch_tensor_serializer,
 )
-from tests.serde.helpers import EXAMPLES, FORMATS, SHAPES, assert_same, dtypes, filled, roundtrip, shapes, views, worker
+from tests.serde.helpers import (
+    EXAMPLES,
+    FORMATS,
+    SHAPES,
+    assert_same,
+    dtypes,
+    filled,
+    roundtrip,
+    shapes,
+    views,
+    worker,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore:ComplexHalf")
 ALL_DTYPES = [pytest.param(dtype, id=name) for name, dtype in DATA_DTYPES.items()]
@@ -42,7 +53,13 @@ def test_every_dtype_layout_and_format(dtype, name):
 
 
 @EXAMPLES
-@given(dtypes, shapes, st.sampled_from(FORMATS), st.integers(0, 99), st.sampled_from([None, "none", "lz4", "zstd"]))
+@given(
+    dtypes,
+    shapes,
+    st.sampled_from(FORMATS),
+    st.integers(0, 99),
+    st.sampled_from([None, "none", "lz4", "zstd"]),
+)
 def test_tensors(dtype, shape, name, seed, scheme):
     tensor = filled(dtype, shape, seed)
     assert_same(roundtrip(tensor, worker(serializer=name, compression=scheme)), tensor)
@@ -67,7 +84,10 @@ def test_neg_bit_channels_last_and_extremes(name):
     assert_same(roundtrip(last, w), last)
     for dtype in (torch.uint64, torch.int64, torch.uint8, torch.int8):
         info = torch.iinfo(dtype)
-        assert_same(roundtrip(torch.tensor([info.min, info.max], dtype=dtype), w), torch.tensor([info.min, info.max], dtype=dtype))
+        assert_same(
+            roundtrip(torch.tensor([info.min, info.max], dtype=dtype), w),
+            torch.tensor([info.min, info.max], dtype=dtype),
+        )
 
 
 def test_raw_bytes_of_every_float8_and_nan_pattern():
@@ -202,7 +222,11 @@ def test_unknown_formats_are_refused_both_ways():
 
 def test_documented_functions():
     tensor = torch.arange(6.0).reshape(2, 3)
-    assert torch_serde.simplified_tensor_serializer(None, tensor) == ((2, 3), "float32", [0.0, 1.0, 2.0, 3.0, 4.0, 5.0])
+    assert torch_serde.simplified_tensor_serializer(None, tensor) == (
+        (2, 3),
+        "float32",
+        [0.0, 1.0, 2.0, 3.0, 4.0, 5.0],
+    )
     back = torch_serde.simplified_tensor_deserializer(None, ((2, 3), "float32", [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]))
     assert_same(back, tensor)
     assert_same(torch_tensor_deserializer(None, torch_tensor_serializer(None, tensor)), tensor)
@@ -211,7 +235,11 @@ def test_documented_functions():
         values = torch_serde._serialize_tensor(worker(serializer=name), tensor)
         assert_same(torch_serde._deserialize_tensor(None, name, values), tensor)
     assert len(torch_serde._simplify_torch_tensor(None, tensor)) == 7
-    assert set(torch_serde.MAP_TORCH_SIMPLIFIERS_AND_DETAILERS) >= {torch.Tensor, torch.nn.Parameter, torch.Size}
+    assert set(torch_serde.MAP_TORCH_SIMPLIFIERS_AND_DETAILERS) >= {
+        torch.Tensor,
+        torch.nn.Parameter,
+        torch.Size,
+    }
 
 
 def test_torch_and_numpy_formats_are_the_real_ones():
@@ -304,7 +332,12 @@ def test_script_modules_travel_only_to_workers_that_trust_them():
             message = serialize(module)
             trusted = deserialize(message, worker(trusts_script_modules=True))
         assert trusted(torch.ones(1)).item() == 2
-        for careful in (None, worker(), worker(trusts_script_modules=False), worker(trusts_script_modules="yes")):
+        for careful in (
+            None,
+            worker(),
+            worker(trusts_script_modules=False),
+            worker(trusts_script_modules="yes"),
+        ):
             with pytest.raises(SerdeError, match="trusts_script_modules"):
                 deserialize(message, careful)
 

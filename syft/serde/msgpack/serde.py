@@ -25,9 +25,7 @@ for _module in (native_serde, numpy_serde, torch_serde):
     _module.register_all()
 
 
-def serialize(
-    obj: Any, worker: Any = None, simplified: bool = False, force_full_simplification: bool = False
-) -> bytes:
+def serialize(obj: Any, worker: Any = None, simplified: bool = False, force_full_simplification: bool = False) -> bytes:
     """Write an object as bytes.
 
     Args:

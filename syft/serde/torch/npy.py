@@ -40,9 +40,7 @@ def _numpy_dtype(dtype: torch.dtype) -> np.dtype[Any]:
     return np.dtype(NAMES[dtype])
 
 
-_DESCR: dict[torch.dtype, str] = {
-    dtype: _numpy_dtype(dtype).str for dtype in NAMES if dtype in KNOWN_TO_NUMPY
-}
+_DESCR: dict[torch.dtype, str] = {dtype: _numpy_dtype(dtype).str for dtype in NAMES if dtype in KNOWN_TO_NUMPY}
 _DTYPE = {descr: dtype for dtype, descr in _DESCR.items()}
 _BITS: dict[int, str] = {width: _numpy_dtype(dtype).str for width, dtype in INTEGER_OF_WIDTH.items()}
 

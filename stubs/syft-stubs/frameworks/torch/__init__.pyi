@@ -1,0 +1,7 @@
+# Made by scripts/stubs.
+from syft.frameworks.torch import functions as functions
+from syft.frameworks.torch import hook as hook
+from syft.frameworks.torch import hook_args as hook_args
+from syft.frameworks.torch import overload_torch as overload_torch
+from syft.frameworks.torch import tensors as tensors
+from syft.frameworks.torch import torch_attributes as torch_attributes

@@ -1,0 +1,3 @@
+# Made by scripts/stubs.
+from syft.frameworks.torch.tensors import decorators as decorators
+from syft.frameworks.torch.tensors import interpreters as interpreters

@@ -1,0 +1,2 @@
+# Made by scripts/stubs.
+from syft.frameworks.torch.tensors.decorators import logging as logging

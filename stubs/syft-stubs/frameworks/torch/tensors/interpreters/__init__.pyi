@@ -1,0 +1,6 @@
+# Made by scripts/stubs.
+from syft.frameworks.torch.tensors.interpreters import abstract as abstract
+from syft.frameworks.torch.tensors.interpreters import multi_pointer as multi_pointer
+from syft.frameworks.torch.tensors.interpreters import native as native
+from syft.frameworks.torch.tensors.interpreters import plusisminus as plusisminus
+from syft.frameworks.torch.tensors.interpreters import pointer as pointer
