@@ -41,14 +41,10 @@ OPERATORS = {
     "__invert__": "bitwise_not",
 }
 _OTHER_OPERATORS = (
-    "__rsub__",
-    "__rtruediv__",
-    "__rpow__",
-    "__rmatmul__",
-    "__getitem__",
-    "__setitem__",
-    "__len__",
-)
+    "__rsub__ __rtruediv__ __rpow__ __rmatmul__ __getitem__ __setitem__ __len__ __abs__ __pos__ __floordiv__ "
+    "__rfloordiv__ __ifloordiv__ __rmod__ __imod__ __ipow__ __lshift__ __rshift__ __rand__ __ror__ __rxor__ "
+    "__iand__ __ior__ __ixor__"
+).split()
 
 
 def function_name(function: Any) -> str:

@@ -11,6 +11,16 @@ from syft.exceptions import IdNotUniqueError
 ObjectId: TypeAlias = int | str
 
 _BATCH = 256
+# What an id from outside may be; generous beside the 128 bits of our own, and one can be kept for every failed call.
+MAX_ID_BITS = 256
+MAX_ID_CHARS = 256
+
+
+def is_id(value: object) -> bool:
+    """Say whether a value from outside is an id of bounded size."""
+    if isinstance(value, int):
+        return value.bit_length() <= MAX_ID_BITS
+    return isinstance(value, str) and len(value) <= MAX_ID_CHARS
 
 
 def _draw(count: int) -> list[int]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from syft.core.id_provider import ID_PROVIDER, ObjectId
+from syft.core.id_provider import ID_PROVIDER, ObjectId, is_id
 
 ID, TAGS, DESCRIPTION, OWNER = "_syft_id", "_syft_tags", "_syft_description", "_syft_owner"
 
@@ -62,6 +62,16 @@ def set_description(obj: Any, text: str) -> None:
         obj.__dict__[DESCRIPTION] = text
     else:
         obj.description = text
+
+
+def check_labels(obj_id: Any, tags: Any, description: Any) -> None:
+    """Refuse labels from outside that are not an id, words and a text: search shows labels to everybody."""
+    if obj_id is not None and not is_id(obj_id):
+        raise TypeError("an id is a number or a name")
+    if tags is not None and (type(tags) is not set or not all(type(tag) is str for tag in tags)):
+        raise TypeError("tags are a set of words")
+    if description is not None and type(description) is not str:
+        raise TypeError("a description is a text")
 
 
 def copy_labels(source: Any, target: Any) -> None:

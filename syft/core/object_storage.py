@@ -94,8 +94,10 @@ class ObjectStorage:
         self.set_obj(obj)
 
     def de_register_obj(self, obj: Any, _recurse_torch_objs: bool = True) -> None:
-        """Remove an object from the store."""
+        """Remove an object from the store; it then belongs to nobody in particular."""
         self.object_store.remove(obj.id)
+        if getattr(obj, "location", None) is None:  # a pointer is of no use without its owner
+            obj.owner = None
         child = getattr(obj, "child", None)
         if _recurse_torch_objs and child is not None and hasattr(child, "id"):
             self.object_store.remove(child.id)
@@ -116,6 +118,10 @@ class ObjectStorage:
 
     def force_rm_obj(self, remote_key: ObjectId) -> None:
         """Remove the object of this id, and what it points to with it."""
+        obj = self._objects.get(remote_key)
+        for pointer in (obj, getattr(obj, "child", None)):
+            if hasattr(pointer, "garbage_collect_data"):
+                pointer.garbage_collect_data = True
         self.object_store.remove(remote_key)
 
     def clear_objects(self, return_self: bool = True) -> Any:

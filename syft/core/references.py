@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from syft.core.id_provider import ObjectId
+from syft.core.id_provider import ObjectId, is_id
 
 CPU = torch.device("cpu")
 
@@ -33,7 +33,7 @@ class Ref:
     def detail(worker: Any, payload: tuple[Any, ...]) -> Ref:
         """Rebuild from the fields."""
         ref_id, attribute = payload
-        if not isinstance(ref_id, int | str) or not (attribute is None or isinstance(attribute, str)):
+        if not is_id(ref_id) or not (attribute is None or isinstance(attribute, str)):
             raise TypeError("a reference needs an id and an attribute name")
         return Ref(ref_id, attribute)
 

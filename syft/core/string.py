@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from syft.core.labels import check_labels
 from syft.core.object import AbstractObject
+from syft.core.trees import map_tensors
 
 # What a String forwards to the str inside it. Names, so that a worker can be asked for exactly these.
 METHODS = tuple(
@@ -65,6 +67,22 @@ class String(AbstractObject):
         """Return both texts joined."""
         return String(self.child + str(other), owner=self._owner)
 
+    def format(self, *args: Any, **kwargs: Any) -> String:
+        """Run `str.format` on the text; only here, never for a peer."""
+        return String(self.child.format(*args, **kwargs), owner=self._owner)
+
+    def format_map(self, mapping: Any) -> String:
+        """Run `str.format_map` on the text; only here, never for a peer."""
+        return String(self.child.format_map(mapping), owner=self._owner)
+
+    maketrans = staticmethod(str.maketrans)
+
+    def __format__(self, spec: str) -> str:
+        return format(self.child, spec)
+
+    def __radd__(self, other: str) -> String:
+        return String(other + self.child, owner=self._owner) if isinstance(other, str) else NotImplemented
+
     def __str__(self) -> str:
         return self.child
 
@@ -91,19 +109,25 @@ class String(AbstractObject):
         text, obj_id, tags, description = simple_obj
         if not isinstance(text, str):
             raise TypeError("a String holds a text")
+        check_labels(obj_id, tags, description)
         return String(text, id=obj_id, owner=worker, tags=tags, description=description)
 
 
 def call_string_method(name: str, string: Any, *args: Any, **kwargs: Any) -> Any:
     """Run one of the allowed methods of `str`; texts come back as String, other values as they are."""
-    plain = [value.child if isinstance(value, String) else value for value in (string, *args)]
-    result = getattr(str, name)(*plain, **kwargs)
+    plain_args, plain_kwargs = map_tensors(_plain, ((string, *args), kwargs))
+    result = getattr(str, name)(*plain_args, **plain_kwargs)
     owner = string._owner if isinstance(string, String) else None
     if isinstance(result, str):
         return String(result, owner=owner)
     if isinstance(result, list | tuple):
         return type(result)(String(item, owner=owner) if isinstance(item, str) else item for item in result)
     return result
+
+
+def _plain(value: Any) -> Any:
+    """Return the text inside a String, and anything else as it is."""
+    return value.child if isinstance(value, String) else value
 
 
 def _forwarder(name: str) -> Callable[..., Any]:
@@ -117,4 +141,3 @@ def _forwarder(name: str) -> Callable[..., Any]:
 
 for _name in (*METHODS, *OPERATORS, *COMPARISONS):
     setattr(String, _name, _forwarder(_name))
-String.format = lambda self, *a, **k: String(self.child.format(*a, **k), owner=self._owner)  # type: ignore[attr-defined]

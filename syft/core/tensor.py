@@ -28,6 +28,7 @@ from typing import Any, ClassVar
 import torch
 
 from syft.core.id_provider import ID_PROVIDER, ObjectId
+from syft.core.labels import check_labels
 from syft.core.object import AbstractObject
 from syft.core.references import TensorMeta
 from syft.exceptions import SyftError
@@ -173,6 +174,7 @@ class AbstractTensor(AbstractObject):
     def detail(cls, worker: Any, payload: tuple[Any, ...]) -> AbstractTensor:
         """Rebuild a link of this class."""
         obj_id, tags, description, attributes, child = payload
+        check_labels(obj_id, tags, description)
         return cls(id=obj_id, owner=worker, tags=tags, description=description, child=child, **attributes)
 
 

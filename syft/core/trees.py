@@ -47,6 +47,8 @@ def map_tensors(function: Callable[[Any], Any], value: Any) -> Any:
         return function(value)
     if isinstance(value, tuple):
         return rebuild_tuple(kind, [map_tensors(function, item) for item in value])
+    if isinstance(value, list):
+        return [map_tensors(function, item) for item in value]
     if kind is slice:
         return slice(*(map_tensors(function, item) for item in (value.start, value.stop, value.step)))
     return value

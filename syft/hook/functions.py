@@ -26,12 +26,21 @@ _EXTRA: dict[str, Function] = {
     "torch.Tensor.grad.__set__": _Tensor.grad.__set__,
     "torch.Tensor.data.__set__": _Tensor.data.__set__,
     "torch.Tensor.requires_grad.__set__": _Tensor.requires_grad.__set__,
+    "torch.Tensor.new_zeros": _Tensor.new_zeros,
+    "torch.Tensor.new_ones": _Tensor.new_ones,
+    "torch.Tensor.new_full": _Tensor.new_full,
+    "torch.Tensor.new_tensor": _Tensor.new_tensor,
+    "torch.Tensor.set_": _Tensor.set_,
+    **{
+        f"torch.{name}": getattr(torch, name)
+        for name in "relu_ celu_ selu_ rrelu_ threshold_ dropout_ alpha_dropout_ feature_dropout_".split()
+    },
 }
 # Makers of new tensors, for worker.remote.torch.<name>(...).
 CONSTRUCTORS = {
     f"torch.{name}": getattr(torch, name)
     for name in (
-        "tensor rand zeros randn randint ones eye arange linspace logspace full empty randperm as_tensor normal"
+        "tensor rand zeros randn randint ones eye arange linspace logspace full randperm as_tensor normal"
     ).split()
 }
 _commands: dict[str, Function] = {}
@@ -73,7 +82,7 @@ def name_of(function: Function) -> str:
     name = _tables()[1].get(function)
     if name is None:
         raise CommandNotAllowed(
-            resolve_name(function) or getattr(function, "__name__", str(function)), REASONS["unknown"]
+            resolve_name(function) or getattr(function, "__name__", str(function)), "torch does not let it be intercepted by name."
         )
     if name in REFUSED:
         raise CommandNotAllowed(name, REASONS.get(REFUSED[name], REFUSED[name]))

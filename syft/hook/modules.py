@@ -84,8 +84,9 @@ class ModuleMethods:
     def get(self) -> Any:
         """Fetch every parameter and buffer, in place, with one message."""
         module: Any = self
-        remote = [tensor for tensor in tensors_of(module) if isinstance(tensor, SyftTensor)]
-        if not remote:
+        tensors = tensors_of(module)
+        remote = [tensor for tensor in tensors if isinstance(tensor, SyftTensor)]
+        if tensors and not remote:
             raise SyftError("This module is local, so there is nothing to get. Send it first: model.send(bob).")
         fetched = local_worker().get_many([tensor.child for tensor in remote])
         with swapping(module):

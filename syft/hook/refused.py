@@ -35,7 +35,7 @@ UNTESTED = "untested"
 REASONS: dict[str, str] = {
     CODE: "It takes a callable to run on the worker, or hands out callables that live there.",
     MEMORY: "It hands out or shares raw memory of the worker, or memory that nobody has written to yet.",
-    UNCHECKED: "It reads past the end of malformed arguments, which exposes the worker's memory.",
+    UNCHECKED: "It reads or writes beyond malformed arguments, which exposes the worker's memory.",
     PICKLE: "It takes an object apart for copying or pickling, or rebuilds one from such parts.",
     LOCAL: "Its result is a Python object that only makes sense in the process that made it.",
     DEVICE: "It moves data to one particular kind of accelerator, or waits for it; `to` does the moving.",
@@ -82,9 +82,11 @@ _group(
 # The samplers leave their result unwritten when the number for the mode is unknown; grid_sample checks it.
 _group(MEMORY, "torch", "slice_inverse grid_sampler grid_sampler_2d grid_sampler_3d")
 
-# The batch norms do not compare the sizes of the statistics, ctc_loss does not bound the labels.
-_group(UNCHECKED, "torch", "native_batch_norm batch_norm_update_stats ctc_loss")
-_group(UNCHECKED, "torch.nn.functional", "ctc_loss")
+# Not compared: the sizes of the statistics (batch norms) and of the pivots (lu_unpack). Not bounded: the labels
+# (ctc_loss), offsets below zero (embedding_bag) and pivots below zero (ldl_solve, which even writes there).
+_group(UNCHECKED, "torch", "native_batch_norm batch_norm_update_stats ctc_loss embedding_bag lu_unpack")
+_group(UNCHECKED, "torch.nn.functional", "ctc_loss embedding_bag")
+_group(UNCHECKED, "torch.linalg", "ldl_solve")
 
 _group(
     PICKLE,
@@ -96,7 +98,7 @@ _group(
     LOCAL,
     "torch.Tensor",
     """
-    numpy __array__ __array_wrap__
+    __array__ __array_wrap__
     __format__ __repr__
     grad_fn.__get__ _grad_fn.__get__
     index

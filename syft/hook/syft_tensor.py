@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from syft.core.dispatch import deciding_link, find_rule, function_name, run
+from syft.core.labels import check_labels
 from syft.core.tensor import AbstractTensor, Level, register_wrapper
 from syft.core.trees import SCALARS, map_tensors
 from syft.exceptions import UnsupportedOperation
@@ -73,6 +74,9 @@ class SyftTensor(torch.Tensor):
             with _NoDispatch():
                 return func(*args, **kwargs)
         result = type(link).handle(func, inner_args, inner_kwargs)
+        for shell in shells.values():
+            if shell.child.reshaped:
+                refresh(shell)
         if isinstance(result, AbstractTensor):
             return _shell_of(result, shells)
         if result is None or type(result) in SCALARS:
@@ -96,6 +100,18 @@ class SyftTensor(torch.Tensor):
         return f"(Wrapper)>{self.child!r}"
 
     __str__ = __repr__
+
+    def set_(self, *args: Any, **kwargs: Any) -> Any:
+        """Take the place of another tensor (torch itself does not let this call be seen)."""
+        return SyftTensor.__torch_function__(torch.Tensor.set_, (SyftTensor,), (self, *args), kwargs)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        """Copy where the data is; a parameter stays one."""
+        if id(self) not in memo:
+            memo[id(self)] = copied = torch.Tensor.__deepcopy__(self, memo)
+            if self.__dict__.get("_is_param"):
+                copied._is_param = True
+        return memo[id(self)]
 
     def _repr_html_(self) -> str:
         from syft.display import chain_html
@@ -121,6 +137,7 @@ class SyftTensor(torch.Tensor):
         child, requires_grad, is_param, obj_id, tags, description = payload
         if not isinstance(child, AbstractTensor):
             raise TypeError("a chain begins with a link")
+        check_labels(obj_id, tags, description)
         shell = SyftTensor(child, bool(requires_grad))
         if is_param:
             shell._is_param = True
@@ -183,8 +200,6 @@ def _shell_of(leaf: Any, shells: dict[int, SyftTensor]) -> Any:
     shell = shells.get(id(leaf))
     if shell is None:
         return make_shell(leaf, leaf.tensor_meta().requires_grad)
-    if leaf.reshaped:
-        refresh(shell)
     return shell
 
 
@@ -196,10 +211,19 @@ def refresh(shell: SyftTensor) -> None:
     _swap_tensors(shell, fresh)
 
 
+def _as_parameter(tensor: torch.Tensor) -> torch.Tensor:
+    if isinstance(tensor, SyftTensor):
+        tensor._is_param = True
+        return tensor
+    parameter = torch.nn.Parameter(tensor.detach(), requires_grad=tensor.requires_grad)
+    parameter.grad = tensor.grad
+    return parameter
+
+
 def swap(target: torch.Tensor, source: torch.Tensor) -> None:
     """Let a tensor object become another one in place: variables, modules and optimizers keep pointing at it."""
     if isinstance(target, torch.nn.Parameter) and not isinstance(source, torch.nn.Parameter):
-        source._is_param = True
+        source = _as_parameter(source)
     _swap_tensors(target, source)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, ClassVar
 
-from syft.core.id_provider import ObjectId
+from syft.core.id_provider import ObjectId, is_id
 from syft.core.references import Ref
 
 _ID = (int, str)
@@ -18,6 +18,8 @@ class Message:
     contents: Any = None
     # Field name -> types it may have; checked on everything that comes from a wire.
     schema: ClassVar[dict[str, Any]] = {}
+    # The types that the items of `contents` may have, where contents are a tuple or a list.
+    items: ClassVar[Any] = object
 
     @staticmethod
     def simplify(worker: Any, message: Any) -> tuple[Any, ...]:
@@ -34,6 +36,12 @@ class Message:
             expected = cls.schema.get(field.name)
             if expected is not None and not isinstance(value, expected):
                 raise TypeError(f"{cls.__name__}.{field.name} can't be a {type(value).__name__}")
+            if expected is not None and isinstance(value, _ID) and not is_id(value):
+                raise TypeError(f"{cls.__name__}.{field.name} is too long")
+        if cls.items is not object:
+            for item in payload[0]:
+                if not isinstance(item, cls.items):
+                    raise TypeError(f"{cls.__name__}.contents can't hold a {type(item).__name__}")
         return cls(*payload)
 
 
@@ -86,7 +94,7 @@ class Operation(Message):
         for field, value in values.items():
             if not isinstance(value, cls.schema[field]):
                 raise TypeError(f"Operation.{field} can't be a {type(value).__name__}")
-        if not all(isinstance(key, str) for key in kwargs) or not all(isinstance(i, _ID) for i in return_ids):
+        if not all(isinstance(key, str) for key in kwargs) or not all(map(is_id, return_ids)):
             raise TypeError("Operation needs named keyword arguments and ids for its results")
         return cls(name, None, args, kwargs, return_ids, bool(grad_enabled))
 
@@ -111,6 +119,7 @@ class ObjectRequestMessage(Message):
     """Give me this object, and keep it no longer: contents are (id, user, reason)."""
 
     schema: ClassVar[dict[str, Any]] = {"contents": tuple}
+    items: ClassVar[Any] = (*_ID, type(None))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -146,6 +155,7 @@ class ReleaseMessage(Message):
     """These objects are no longer needed by their sender: contents are ids."""
 
     schema: ClassVar[dict[str, Any]] = {"contents": tuple}
+    items: ClassVar[Any] = _ID
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -182,6 +192,7 @@ class SearchMessage(Message):
     """Which of your objects match all of these words?"""
 
     schema: ClassVar[dict[str, Any]] = {"contents": (list, tuple)}
+    items: ClassVar[Any] = _ID
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -189,6 +200,7 @@ class BatchMessage(Message):
     """Several messages in one; the answer is the tuple of their answers."""
 
     schema: ClassVar[dict[str, Any]] = {"contents": tuple}
+    items: ClassVar[Any] = Message
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -204,6 +216,7 @@ class ErrorMessage(Message):
     """What went wrong at a worker: contents are (type name, text, traceback text)."""
 
     schema: ClassVar[dict[str, Any]] = {"contents": tuple}
+    items: ClassVar[Any] = str
 
 
 MESSAGE_TYPES: tuple[type[Message], ...] = (

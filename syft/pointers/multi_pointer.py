@@ -8,6 +8,7 @@ import torch
 
 from syft.core.dispatch import run
 from syft.core.id_provider import ObjectId
+from syft.core.labels import check_labels
 from syft.core.references import TensorMeta
 from syft.core.tensor import AbstractTensor
 from syft.core.trees import iter_tensors, map_tensors
@@ -129,6 +130,7 @@ class MultiPointerTensor(AbstractTensor):
     def detail(cls, worker: Any, payload: tuple[Any, ...]) -> MultiPointerTensor:
         """Rebuild a multi-pointer at a worker."""
         obj_id, tags, description, pointers = payload
+        check_labels(obj_id, tags, description)
         if not all(isinstance(pointer, ObjectPointer) for pointer in pointers):
             raise TypeError("a multi-pointer is made of pointers to other workers")
         return cls(owner=worker, id=obj_id, tags=tags, description=description, children=pointers)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from syft.core.context import local_worker
-from syft.core.id_provider import ID_PROVIDER, ObjectId
+from syft.core.id_provider import ID_PROVIDER, ObjectId, is_id
+from syft.core.labels import check_labels
 from syft.core.object import AbstractObject
-from syft.core.references import Ref
+from syft.core.references import Ref, TensorMeta
 from syft.exceptions import CannotRequestObjectAttribute, SyftError, UnsupportedOperation
 from syft.pointers.lease import Lease
 
@@ -219,6 +220,10 @@ class ObjectPointer(AbstractObject):
         The new pointer owns nothing until whoever sent it hands over a claim (see `adopt`).
         """
         obj_id, id_at_location, location_id, point_to_attr, tags, description, owned, *rest = object_tuple
+        check_labels(obj_id, tags, description)
+        meta = rest[0] if rest else None
+        if not is_id(id_at_location) or not (meta is None or type(meta) is TensorMeta):
+            raise TypeError("a pointer needs the id of what it points at, and its metadata")
         if worker is None:
             worker = local_worker()
         if location_id == worker.id:
@@ -226,7 +231,7 @@ class ObjectPointer(AbstractObject):
         location = worker.get_worker(location_id, fail_hard=True)
         lease = Lease(worker.stream_to(location), id_at_location, owned=False)
         lease.pending = bool(owned)
-        pointer = cls._attach(lease, worker, rest[0] if rest else None, point_to_attr)
+        pointer = cls._attach(lease, worker, meta, point_to_attr)
         pointer._id = obj_id
         pointer.tags = set(tags)
         pointer.description = description

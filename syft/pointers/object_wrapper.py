@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from syft.core.id_provider import ObjectId
+from syft.core.labels import check_labels
 from syft.core.object import AbstractObject
 from syft.pointers.callable_pointer import CallablePointer, create_callable_pointer
 
@@ -76,4 +77,5 @@ class ObjectWrapper(AbstractObject):
     def detail(worker: Any, obj_wrapper_tuple: tuple[Any, ...]) -> ObjectWrapper:
         """Rebuild a wrapper at a worker."""
         obj_id, obj, tags, description = obj_wrapper_tuple
+        check_labels(obj_id, tags, description)
         return ObjectWrapper(obj, id=obj_id, tags=tags, description=description, owner=worker)

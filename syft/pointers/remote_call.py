@@ -143,7 +143,10 @@ def update_meta(pointer: Any, meta: TensorMeta | None) -> None:
 
 def following_id(obj_id: ObjectId) -> ObjectId:
     """Return the id of the next result of the same call."""
-    return obj_id + 1 if isinstance(obj_id, int) else f"{obj_id}+"
+    if isinstance(obj_id, int):
+        return obj_id + 1
+    head, plus, number = obj_id.rpartition("+")
+    return f"{head}+{int(number) + 1}" if plus and number.isdecimal() else f"{obj_id}+1"
 
 
 # kind of remote object -> pointer class; each pointer module adds its own row.

@@ -6,7 +6,9 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from syft.core.string import METHODS, OPERATORS, String, call_string_method
+from syft.core.string import COMPARISONS, METHODS, OPERATORS, String
+from syft.core.string_limits import run_for_peer
+from syft.core.trees import map_tensors
 from syft.hook.functions import register_command
 from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.remote_call import call_by_name, pointer_kinds
@@ -21,16 +23,16 @@ pointer_kinds["string"] = StringPointer
 
 def _remote(name: str) -> Callable[..., Any]:
     def method(self: StringPointer, *args: Any, **kwargs: Any) -> Any:
-        plain = tuple(value.child if isinstance(value, String) else value for value in args)
-        return call_by_name(f"str.{name}", (self, *plain), kwargs)
+        plain, named = map_tensors(lambda v: v.child if isinstance(v, String) else v, (args, kwargs))
+        return call_by_name(f"str.{name}", (self, *plain), named)
 
     method.__name__ = name
     method.__doc__ = f"Run `str.{name}` on the remote text."
     return method
 
 
-for _name in (*METHODS, *OPERATORS):
-    register_command(f"str.{_name}", functools.partial(call_string_method, _name))
+for _name in (*METHODS, *OPERATORS, *COMPARISONS, "__len__"):
+    register_command(f"str.{_name}", functools.partial(run_for_peer, _name))
     setattr(StringPointer, _name, _remote(_name))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from syft.core.object import register_serializer
 from syft.serde import msgpack
 
 
@@ -45,3 +46,6 @@ def deserialize(
         SerdeError: the bytes are not a valid message.
     """
     return strategy(binary, worker, **limits)
+
+
+register_serializer(serialize)

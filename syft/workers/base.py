@@ -15,12 +15,13 @@ from syft.core.id_provider import ID_PROVIDER, ObjectId
 from syft.core.labels import id_of, tags_of
 from syft.core.object_storage import ObjectStorage
 from syft.core.references import ObjectMeta, Ref, TensorMeta
-from syft.exceptions import PlanCommandUnknownError, SyftError, WorkerNotFoundException
+from syft.exceptions import GetNotPermittedError, PlanCommandUnknownError, SyftError, WorkerNotFoundException
 from syft.hook.remote import Remote
 from syft.messaging import message as m
 from syft.pointers.lease import Lease
 from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.remote_call import Results, pointer_kinds
+from syft.serde import register
 from syft.workers.abstract import AbstractWorker
 from syft.workers.execution import kind_of, resolve
 from syft.workers.policy import ALLOW_ALL, ReleasePolicy
@@ -135,7 +136,15 @@ class BaseWorker(AbstractWorker, ObjectStorage):
                 tensor.__dict__["_syft_owner"] = self
 
     def resolve(self, ref: Ref) -> Any:
-        """Return the object that a reference names."""
+        """Return the object that a pointer which came home points at.
+
+        Only where everything may leave anyway: elsewhere a message could so put what is held here where texts are
+        expected, and read it in an error or a search.
+        """
+        if self.policy is not ALLOW_ALL:
+            raise GetNotPermittedError(
+                f"Worker {self.id!r} has a release policy, so a message can't name its objects by pointers to it."
+            )
         return resolve(self, ref)
 
     def register_obj(self, obj: Any, obj_id: ObjectId | None = None) -> None:
@@ -256,7 +265,7 @@ class BaseWorker(AbstractWorker, ObjectStorage):
         command_name: str, command_owner: Any = None, return_ids: Any = None, *args: Any, **kwargs: Any
     ) -> m.Operation:
         """Build an operation; the method of an object becomes the function of that name."""
-        if command_owner == "self":
+        if isinstance(command_owner, str) and command_owner == "self":
             raise PlanCommandUnknownError(f"{command_name} of the worker itself")
         if command_owner is not None:
             args = (command_owner, *args)
@@ -415,3 +424,10 @@ def pointer_free_worker(hook: Any, worker_id: ObjectId, auto_add: bool) -> Any:
 
 
 _virtual: list[Any] = []
+register(
+    BaseWorker,
+    code=161,
+    forced_code=162,
+    force_simplify=BaseWorker.force_simplify,
+    force_detail=BaseWorker.force_detail,
+)

@@ -12,8 +12,8 @@ from syft.core.labels import add_tags, set_description
 from syft.core.object import AbstractObject
 from syft.core.references import ObjectMeta, Ref, SameAs, TensorMeta
 from syft.core.string import String
-from syft.core.trees import SCALARS, map_tensors, register_leaf
-from syft.exceptions import CommandNotAllowed, GetNotPermittedError, SyftError
+from syft.core.trees import SCALARS, iter_tensors, map_tensors, register_leaf
+from syft.exceptions import CommandNotAllowed, GetNotPermittedError, IdNotUniqueError, SyftError
 from syft.hook.functions import function_of, register_command
 from syft.messaging.message import Operation
 from syft.pointers.object_wrapper import ObjectWrapper
@@ -26,6 +26,9 @@ register_leaf(Ref)
 
 # Attributes of a held tensor that a message may name.
 ATTRIBUTES = frozenset({"grad", "data", "T", "H", "mT", "mH", "real", "imag"})
+MAX_ATTRIBUTES = 8
+# How many numbers the ranges among the arguments of a call may unfold into.
+MAX_RANGE = 2**20
 # Answers that are about a tensor's form, not its values; they leave without asking the policy.
 FORM = frozenset(
     f"torch.Tensor.{name}"
@@ -45,7 +48,10 @@ def resolve(worker: Any, ref: Ref) -> Any:
     """Return the object a reference names."""
     obj = worker.object_store.get(ref.id)
     if ref.attribute is not None:
-        for name in ref.attribute.split("."):
+        names = ref.attribute.split(".", MAX_ATTRIBUTES)
+        if len(names) > MAX_ATTRIBUTES:
+            raise CommandNotAllowed(f"A walk through more than {MAX_ATTRIBUTES} attributes")
+        for name in names:
             if name not in ATTRIBUTES or not isinstance(obj, torch.Tensor):
                 raise CommandNotAllowed(f"The attribute {name!r} of a {type(obj).__name__}")
             obj = getattr(obj, name)
@@ -74,6 +80,8 @@ def _localize(worker: Any, value: Any) -> Any:
     """Replace the references of nested arguments by the objects held here."""
     if type(value) in SCALARS:
         return value
+    if _unfolded(value) > MAX_RANGE:
+        raise CommandNotAllowed("A call with such large ranges", "make them there with torch.arange.")
 
     def local(leaf: Any) -> Any:
         if type(leaf) is Ref:
@@ -81,6 +89,15 @@ def _localize(worker: Any, value: Any) -> Any:
         return copy_tensor(leaf) if isinstance(leaf, torch.Tensor) else leaf
 
     return map_tensors(local, value)
+
+
+def _unfolded(value: Any) -> int:
+    """Count the numbers that the ranges of nested arguments stand for."""
+    kind = type(value)
+    if kind is range:
+        return max(0, (value.stop - value.start) // value.step)
+    items = value.values() if kind is dict else value if kind is tuple or kind is list else ()
+    return sum([_unfolded(item) for item in items if type(item) not in SCALARS])
 
 
 def _note_failure(worker: Any, operation: Operation) -> None:
@@ -141,6 +158,9 @@ class Registrar:
             return result
         if result is None:
             return None
+        if result is NotImplemented:
+            kinds = ", ".join(type(arg).__name__ for arg in self.args)
+            raise TypeError(f"{self.operation.cmd_name} does not take arguments of type {kinds}.")
         if isinstance(result, AbstractObject):
             self._keep(result)
             return ObjectMeta(kind_of(result))
@@ -157,19 +177,24 @@ class Registrar:
     def _keep(self, obj: Any) -> None:
         if self.next_id is None:
             raise SyftError(f"{self.operation.cmd_name} gives a result, but no id was chosen for it.")
+        if self.next_id in self.worker.object_store.objects:
+            raise IdNotUniqueError(
+                f"Worker {self.worker.id!r} already holds an object with id {self.next_id!r}; "
+                f"the result of {self.operation.cmd_name} is not kept."
+            )
         self.session.keep(self.next_id, obj)
         self.next_id = following_id(self.next_id)
 
     def _release(self, value: Any) -> Any:
         """Let a Python value leave, if the policy lets every object it was computed from."""
-        if not isinstance(value, bool | int | float | complex | str | list | tuple | np.ndarray | np.generic):
+        if not isinstance(value, bool | int | float | complex | str | bytes | list | tuple | np.ndarray | np.generic):
             raise GetNotPermittedError(
                 f"{self.operation.cmd_name} gives a {type(value).__name__}, which can't leave {self.worker.id!r}."
             )
-        for arg in (*self.args, *self.kwargs.values()):
+        for arg in iter_tensors((self.args, self.kwargs)):
             if isinstance(arg, torch.Tensor | AbstractObject):
                 check_release(self.worker, self.session, arg, self.operation.cmd_name)
-        return value if isinstance(value, bool | int | float | complex | str) else copy_value(value)
+        return value if isinstance(value, bool | int | float | complex | str | bytes) else copy_value(value)
 
 
 def describe(response: Any) -> Any:
@@ -193,5 +218,21 @@ def _call_object(obj: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 register_command("syft.call", _call_object)
-register_command("syft.tag", lambda obj, *tags: add_tags(obj, *tags))
-register_command("syft.describe", lambda obj, text: set_description(obj, str(text)))
+def _tag_object(obj: Any, *tags: Any) -> None:
+    _refuse_unless_text(*tags)
+    add_tags(obj, *tags)
+
+
+def _describe_object(obj: Any, text: Any) -> None:
+    _refuse_unless_text(text)
+    set_description(obj, text)
+
+
+def _refuse_unless_text(*labels: Any) -> None:
+    """Labels are shown to everybody, so they are what the sender wrote, never made of what is held here."""
+    if not all(type(label) is str for label in labels):
+        raise CommandNotAllowed("A label that is not a text")
+
+
+register_command("syft.tag", _tag_object)
+register_command("syft.describe", _describe_object)

@@ -36,7 +36,7 @@ def infer(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[boo
     """
     if name in _NO_RESULT:
         return True, None
-    if not name.startswith("torch."):
+    if not name.startswith("torch.") or name == "torch.autograd.grad":
         return False, None
     try:
         key = _freeze((args, kwargs))

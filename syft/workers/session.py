@@ -36,3 +36,5 @@ class Session:
         for obj_id in list(self.temporaries):
             self.worker.object_store.release(obj_id)
         self.temporaries.clear()
+        if self in self.worker._sessions:
+            self.worker._sessions.remove(self)

@@ -200,7 +200,7 @@ def wire_form(response: Any) -> Any:
     """Return an answer as it goes on a wire."""
     if isinstance(response, Leaving):
         return response.obj
-    if type(response) is tuple and any(isinstance(part, Leaving) for part in response):
+    if type(response) is tuple and any(isinstance(part, Leaving | tuple) for part in response):
         return tuple(wire_form(part) for part in response)
     return describe(response)
 

@@ -11,7 +11,7 @@ import traceback
 from typing import Any
 
 from syft import exceptions
-from syft.core.id_provider import ObjectId
+from syft.core.id_provider import ObjectId, is_id
 from syft.core.references import TensorMeta
 from syft.exceptions import RemoteError, SerdeError, SyftError
 from syft.messaging.message import ErrorMessage, Message
@@ -22,12 +22,14 @@ from syft.workers.session import Session
 from syft.workers.stream import wire_form
 from syft.workers.values import complete_transfer, end_claims
 
+MAX_ERROR_CHARS = 20_000
 # Errors that may come back under their own name. Everything else becomes a RemoteError.
+_NEVER_REBUILT = (Warning, OSError, StopIteration, StopAsyncIteration, BaseExceptionGroup)
 _KNOWN_ERRORS: dict[str, type[Exception]] = {
     **{
         name: value
         for name, value in vars(builtins).items()
-        if isinstance(value, type) and issubclass(value, Exception) and not issubclass(value, Warning | OSError)
+        if isinstance(value, type) and issubclass(value, Exception) and not issubclass(value, _NEVER_REBUILT)
     },
     **{
         name: value
@@ -54,12 +56,18 @@ def answer(worker: Any, session: Session, request: bytes) -> bytes:
         if not waits:
             return b""
         written = serialize(wire_form(response), worker)
-        for leaving in response if type(response) is tuple else (response,):
-            if isinstance(leaving, Leaving):
-                end_claims(leaving.obj)
+        _end_claims(response)
         return written
     except Exception as error:
         return serialize(_error_message(worker, session, error), worker)
+
+
+def _end_claims(response: Any) -> None:
+    if isinstance(response, Leaving):
+        end_claims(response.obj)
+    elif type(response) is tuple:
+        for part in response:
+            _end_claims(part)
 
 
 def _read_request(worker: Any, request: bytes) -> tuple[tuple[ObjectId, ...], Message, bool]:
@@ -69,17 +77,33 @@ def _read_request(worker: Any, request: bytes) -> tuple[tuple[ObjectId, ...], Me
     released, message, waits = parts
     if not isinstance(message, Message) or type(waits) is not bool or type(released) is not tuple:
         raise SerdeError("These bytes are not a request: its parts have the wrong types.")
-    if not all(isinstance(obj_id, int | str) for obj_id in released):
+    if not all(map(is_id, released)):
         raise SerdeError("These bytes are not a request: released objects are named by their ids.")
     return released, message, waits
 
 
 def _error_message(worker: Any, session: Session, error: Exception) -> ErrorMessage:
     """Describe an error for a peer; where it happened only if the policy lets error texts out."""
-    open_policy = worker.policy is ALLOW_ALL or worker.policy.allows(Release(None, session.client_id, "error text"))
-    where = "".join(traceback.format_tb(error.__traceback__)[-6:]) if open_policy else ""
+    where = "".join(traceback.format_tb(error.__traceback__)[-6:]) if _tells_errors(worker, session) else ""
     notes = "\n".join(getattr(error, "__notes__", ()))
-    return ErrorMessage((type(error).__name__, str(error) + (f"\n{notes}" if notes else ""), where))
+    text = str(error) + (f"\n{notes}" if notes else "")
+    return ErrorMessage((type(error).__name__, _bounded(text), _bounded(where)))
+
+
+def _tells_errors(worker: Any, session: Session) -> bool:
+    if worker.policy is ALLOW_ALL:
+        return True
+    try:
+        return bool(worker.policy.allows(Release(None, session.client_id, "error text")))
+    except Exception:  # an owner's policy that can't answer does not say yes
+        return False
+
+
+def _bounded(text: str) -> str:
+    """Return a text that can be written: of bounded length, and without lone surrogates."""
+    if len(text) > MAX_ERROR_CHARS:
+        text = text[:MAX_ERROR_CHARS] + " ..."
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def read_answer(client: Any, location: Any, written: bytes) -> Any:

@@ -97,7 +97,8 @@ def _values(table: _Table) -> None:
     table.add(".item .__bool__ .is_nonzero is_nonzero", torch.tensor([0]))
     table.add(".item .__complex__", torch.tensor(1 + 2j))
     table.add(".__index__", whole)
-    table.add(".tolist .__len__", x)
+    table.add(".tolist .numpy .__len__", x)
+    table.add(".numpy", torch.arange(6).reshape(2, 3))
     table.add(".tolist", torch.arange(6).reshape(2, 3))
     table.add(".tolist", torch.tensor([True, False]))
     table.add(".__contains__", x, 1.5)
@@ -328,8 +329,6 @@ def _layers(table: _Table) -> None:
     table.add("nn.functional.embedding", words, vectors)
     table.add("nn.functional.embedding", words, vectors, padding_idx=3)
     table.add("embedding", vectors, words)
-    for mode in range(3):
-        table.add("embedding_bag", vectors, words.reshape(-1), torch.tensor([0, 2]), False, mode)
     _losses(table)
 
 

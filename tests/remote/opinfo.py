@@ -53,6 +53,7 @@ class Database:
         self._by_function: dict[Any, list[Any]] = defaultdict(list)
         self._by_name: dict[str, list[Any]] = defaultdict(list)
         self._made: dict[tuple[int, torch.dtype], list[Sample]] = {}
+        self._broadcast: set[int] = set()
         for op in op_db:
             for one in (op, *op.aliases):
                 for variant in (one.op, one.method_variant, one.inplace_variant):
@@ -80,6 +81,8 @@ class Database:
                     made = _plain_sample(op, sample)
                     if made is not None:
                         self._made[key].append(made)
+                        if sample.broadcasts_input:
+                            self._broadcast.add(id(made))
             except Exception:  # Some operators cannot make samples of every kind; what was made is kept.
                 pass
         return self._made[key]
@@ -87,10 +90,13 @@ class Database:
     def candidates(self, name: str, function: Callable[..., Any]) -> Iterator[Sample]:
         """Give samples that may suit a function, the likeliest first; each has to be tried."""
         operators = self._operators(name, function)
+        in_place = name.endswith("_")
         for dtype in DTYPES:
             lists = [self._samples(op, dtype) for op in operators if dtype in op.supported_dtypes("cpu")]
             for rank in range(max(map(len, lists), default=0)):
-                yield from (found[rank] for found in lists if rank < len(found))
+                for sample in (found[rank] for found in lists if rank < len(found)):
+                    if not (in_place and id(sample) in self._broadcast):
+                        yield sample
 
 
 def _plain_sample(op: Any, sample: Any) -> Sample | None:

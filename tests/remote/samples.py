@@ -13,6 +13,7 @@ from contextlib import suppress
 from functools import cache
 from typing import Any
 
+import numpy as np
 import torch
 
 from syft.hook.refused import REFUSED
@@ -187,6 +188,8 @@ def _same(one: Any, other: Any) -> bool:
             and (one.shape, one.dtype) == (other.shape, other.dtype)
             and torch.equal(_bytes(one), _bytes(other))
         )
+    if isinstance(one, np.ndarray):
+        return np.array_equal(one, other) and one.dtype == other.dtype
     if isinstance(one, (list, tuple)):
         return len(one) == len(other) and all(_same(*pair) for pair in zip(one, other, strict=True))
     return bool(one == other or (one != one and other != other))
@@ -218,11 +221,11 @@ def main() -> int:
     print(f"names refused: {len(REFUSED)}")
     for reason, count in Counter(REFUSED.values()).most_common():
         print(f"  {reason}: {count}")
-    unknown = sorted(set(REFUSED) - set(candidates()))
+    unknown = sorted((set(REFUSED) - set(candidates())) | (set(handwritten()) - set(functions)))
     for title, names in {
         "no sample": empty,
         "failed": failures,
-        "refused but unknown to torch": unknown,
+        "unknown or needless": unknown,
     }.items():
         for name in names:
             print(f"{title}: {name}")

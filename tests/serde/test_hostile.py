@@ -171,6 +171,14 @@ def test_malformed_headers(name):
     refused(message(HEADERS[name]))
 
 
+@pytest.mark.parametrize("size", [0, 3, 5, 2**33])
+def test_no_room_is_made_before_the_size_is_checked(size):
+    with pytest.raises(SerdeError, match=f"a tensor of {4 * size} bytes with 16 bytes of data"):
+        deserialize(message(raw(shape=[1, size], data=frame(0)), (bytes(16),)))
+    with pytest.raises(SerdeError, match=f"a tensor of {4 * size} bytes with 16 bytes of data"):
+        npy.read_tensor(npy_file(NPY.replace("4,", f"{size},"), bytes(16)))
+
+
 def test_frames_are_used_exactly_once():
     data = bytes(16)
     refused(message([2, raw(data=frame(0)), raw(data=frame(0))], (data,)))

@@ -80,6 +80,8 @@ def test_neg_bit_channels_last_and_extremes(name):
     negated = torch.complex(torch.ones(3), torch.arange(3.0)).conj().imag
     assert negated.is_neg()
     assert_same(roundtrip(negated, w), negated)
+    lazy = torch._neg_view(torch.arange(3.0))
+    assert roundtrip(lazy, w).tolist() == [0, -1, -2]
     last = torch.arange(120.0).reshape(2, 3, 4, 5).to(memory_format=torch.channels_last)
     assert_same(roundtrip(last, w), last)
     for dtype in (torch.uint64, torch.int64, torch.uint8, torch.int8):

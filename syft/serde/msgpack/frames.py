@@ -211,4 +211,4 @@ def _unpack(header: memoryview, ext_hook: Any) -> Any:
     except SerdeError:
         raise
     except Exception as error:
-        raise SerdeError(f"The header of the message is damaged ({type(error).__name__}); ask for it again.") from error
+        raise SerdeError(f"The message has a damaged header ({type(error).__name__}).") from error

@@ -25,7 +25,12 @@ for _module in (native_serde, numpy_serde, torch_serde):
     _module.register_all()
 
 
-def serialize(obj: Any, worker: Any = None, simplified: bool = False, force_full_simplification: bool = False) -> bytes:
+def serialize(
+    obj: Any,
+    worker: Any = None,
+    simplified: bool = False,
+    force_full_simplification: bool = False,
+) -> bytes:
     """Write an object as bytes.
 
     Args:
@@ -99,7 +104,7 @@ def _take_apart(worker: Any, obj: Any, row: Row, depth: int) -> tuple[Any, ...]:
 
 def _force_full_simplify(worker: Any, obj: Any) -> Any:
     """Take an object apart in its complete form, when its type has one."""
-    row = FORCED.get(type(obj))
+    row = next((FORCED[base] for base in type(obj).__mro__ if base in FORCED), None)
     return _simplify(worker, obj) if row is None else _take_apart(worker, obj, row, 0)
 
 

@@ -205,7 +205,10 @@ def _detail_torch_size(worker: Any, parts: Parts) -> torch.Size:
 
 
 _MEMORY_FORMATS = {
-    name: getattr(torch, name) for name in ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
+    "contiguous_format": torch.contiguous_format,
+    "preserve_format": torch.preserve_format,
+    "channels_last": torch.channels_last,
+    "channels_last_3d": torch.channels_last_3d,
 }
 _LAYOUTS = {str(value): value for value in vars(torch).values() if isinstance(value, torch.layout)}
 _RETURN_TYPES: dict[str, Any] = {cls.__name__: cls for cls in torch.return_types.all_return_types}

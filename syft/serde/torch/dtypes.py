@@ -16,19 +16,22 @@ MAX_DIMENSIONS = 64
 
 # Every dtype object has a name, also those that can't hold data.
 DTYPE_BY_NAME: dict[str, torch.dtype] = {
-    str(dtype).removeprefix("torch."): dtype for dtype in vars(torch).values() if isinstance(dtype, torch.dtype)
+    str(value).removeprefix("torch."): value for value in vars(torch).values() if type(value) is torch.dtype
 }
 
 _KINDS: dict[type, str] = {
     bool: "bool",
     int: "uint8 int8 int16 int32 int64 uint16 uint32 uint64",
-    float: "float16 bfloat16 float32 float64 float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu",
+    float: (
+        "float16 bfloat16 float32 float64 "  # the narrow ones come and go with the version of torch
+        "float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu"
+    ),
     complex: "complex32 complex64 complex128",
     bytes: "bits8 bits16 bits1x8 bits2x4 bits4x2 float4_e2m1fn_x2",  # no values of their own, only bits
 }
 # The dtypes that travel, with the python type of one value.
 PYTHON_TYPE: dict[torch.dtype, type] = {
-    DTYPE_BY_NAME[name]: kind for kind, names in _KINDS.items() for name in names.split() if name in DTYPE_BY_NAME
+    DTYPE_BY_NAME[n]: kind for kind, names in _KINDS.items() for n in names.split() if n in DTYPE_BY_NAME
 }
 DATA_DTYPES: dict[str, torch.dtype] = {str(dtype).removeprefix("torch."): dtype for dtype in PYTHON_TYPE}
 NAMES: dict[torch.dtype, str] = {dtype: name for name, dtype in DATA_DTYPES.items()}

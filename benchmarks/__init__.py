@@ -1,0 +1,1 @@
+"""Benchmarks: one command prints the table; each row a ratio measured in one run."""
