@@ -86,7 +86,9 @@ def imports() -> Iterator[Row]:
         float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)  # noqa: S603
         for _ in range(5)
     ]
-    yield Row("import syft beyond torch", statistics.median(times), 0.3, "s", f"5 processes, {pretty(min(times))} at best")
+    yield Row(
+        "import syft beyond torch", statistics.median(times), 0.3, "s", f"5 processes, {pretty(min(times))} at best"
+    )
 
 
 def rows() -> Iterator[Row]:

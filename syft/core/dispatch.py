@@ -164,7 +164,7 @@ def resolve(name: str, is_method: bool = False) -> Any:
 def _call_method(link: AbstractTensor, name: str) -> Any:
     """Answer `link.name` for any method or property of torch.Tensor."""
     attribute = None if name.startswith("_") else getattr(torch.Tensor, name, None)
-    if attribute is None or name in ("child", "data_ptr"):
+    if attribute is None or name in ("child", "data_ptr") or getattr(attribute, "of_shell", False):
         raise AttributeError(f"{type(link).__name__!r} object has no attribute {name!r}")
     if hasattr(attribute, "__set__") or not callable(attribute):
         return run(attribute.__get__, (link,))

@@ -12,7 +12,9 @@ from syft.core.id_provider import ObjectId, is_id
 CPU = torch.device("cpu")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+# Not frozen, like TensorMeta below: several are made for every call, and a frozen dataclass takes four times as
+# long to make. Nobody changes one.
+@dataclasses.dataclass(slots=True, unsafe_hash=True)
 class Ref:
     """An argument that is already at the worker that receives the message.
 
@@ -38,7 +40,6 @@ class Ref:
         return Ref(ref_id, attribute)
 
 
-# Not frozen: one is made for every result, and a frozen dataclass takes four times as long. Nobody changes one.
 @dataclasses.dataclass(slots=True, unsafe_hash=True)
 class TensorMeta:
     """What may be known of a remote tensor without its values."""

@@ -14,9 +14,7 @@ from syft.exceptions import CommandNotAllowed
 MAX_CHARS = 2**26
 MAX_PARTS = 65_536
 # Others are rarely meant, and some (punycode, idna) take quadratic time.
-ENCODINGS = frozenset(
-    "utf8 utf16 utf16le utf16be utf32 utf32le utf32be ascii latin1 iso88591 cp1252".split()
-)
+ENCODINGS = frozenset("utf8 utf16 utf16le utf16be utf32 utf32le utf32be ascii latin1 iso88591 cp1252".split())
 _NUMBER = re.compile(r"\d+")
 _PADDING = frozenset({"center", "ljust", "rjust", "zfill"})
 _SPLITTING = frozenset({"split", "rsplit", "splitlines"})

@@ -43,6 +43,7 @@ class Level(enum.Enum):
     ATEN = "aten"
 
 
+_Tensor: Any = torch.Tensor
 _wrapper: list[Any] = []
 
 
@@ -144,6 +145,22 @@ class AbstractTensor(AbstractObject):
         """The gradient of what is below, under the same link."""
         grad = self.child.grad
         return None if grad is None else type(self)(**self.get_class_attributes()).on(grad)
+
+    def grad_of(self, shell: Any) -> Any:
+        """Return the gradient of the shell this link is in: torch's own, below autograd."""
+        if self.level is Level.ATEN:
+            with torch._C.DisableTorchFunctionSubclass():
+                return _Tensor.grad.__get__(shell)
+        grad = self.grad
+        return grad.wrap() if isinstance(grad, AbstractTensor) else grad
+
+    def set_grad_of(self, shell: Any, value: Any) -> None:
+        """Set the gradient of the shell this link is in."""
+        if self.level is Level.ATEN:
+            with torch._C.DisableTorchFunctionSubclass():
+                _Tensor.grad.__set__(shell, value)
+        else:
+            self.child.grad = getattr(value, "child", value)
 
     def refresh(self) -> Any:
         """Re-randomise the shares below this link, if there are any."""

@@ -140,7 +140,7 @@ def _map(function: Callable[[Any], Any], value: Any) -> Any:
         return value
     if kind is tuple:
         return tuple([_map(function, item) for item in value])
-    if kind is list:
+    if isinstance(value, list):
         return [_map(function, item) for item in value]
     if kind is dict:
         return {key: _map(function, item) for key, item in value.items()}
@@ -191,14 +191,27 @@ def unwrap_args_from_function(attr: str, args: Any, kwargs: Any, return_args_typ
     """
     custom = hook_method_args_functions.get(attr)
     first = _first((args, kwargs))
-    if first is None or "child" not in getattr(first, "__dict__", ()):
-        linked = _first([leaf for leaf in _leaves((args, kwargs)) if "child" in leaf.__dict__])
-        if linked is None:
+    if not _is_link(first):
+        leaves = _leaves((args, kwargs))
+        first = next((leaf for leaf in leaves if _is_link(leaf)), None)
+        if first is None:
+            for leaf in leaves:
+                _refuse_pointer(leaf)
             raise PureFrameworkTensorFoundError(attr, hint="There is no syft tensor among the arguments.")
-        first = linked
     new_args = custom(args) if custom is not None else _map(_unwrap, args)
-    result = (new_args, _map(_unwrap, kwargs), type(_unwrap(first)))
+    type_of = get_tensor_type_functions.get(attr)
+    result = (new_args, _map(_unwrap, kwargs), type_of(args) if type_of is not None else type(_unwrap(first)))
     return (*result, type(first)) if return_args_type else result
+
+
+def _is_link(value: Any) -> bool:
+    """Say whether there is something below a value."""
+    return type(value) in forward_func or "child" in getattr(value, "__dict__", ())
+
+
+def _refuse_pointer(value: Any) -> None:
+    if not _is_link(value) and getattr(value, "location", None) is not None:
+        raise RemoteObjectFoundError(value)
 
 
 def _leaves(value: Any) -> list[Any]:
@@ -251,8 +264,7 @@ def build_unwrap_args_with_rules(args: Any, rules: Any, return_tuple: bool = Fal
     """Build a function that unwraps arguments of one skeleton; a pointer raises RemoteObjectFoundError."""
 
     def unwrap(value: Any) -> Any:
-        if getattr(value, "location", None) is not None and "child" not in value.__dict__:
-            raise RemoteObjectFoundError(value)
+        _refuse_pointer(value)
         return _unwrap(value)
 
     return folded(args, rules, lambda _value: unwrap, return_tuple)
@@ -268,7 +280,9 @@ def build_wrap_response_with_rules(
 ) -> Callable[..., Any]:
     """Build a function that wraps responses of one skeleton."""
     wrap = backward_func.get(wrap_type, default_backward_func(wrap_type))
-    build = folded(response, rules, lambda _value: lambda leaf: wrap(leaf, **(wrap_args or {})), return_tuple)
+    build = folded(
+        response, rules, lambda _value: lambda leaf: wrap(leaf, **(wrap_args or {})), return_tuple or return_list
+    )
     return (lambda value, **kwargs: list(build(value, **kwargs))) if return_list else build
 
 

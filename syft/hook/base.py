@@ -9,6 +9,7 @@ import torch
 
 from syft.core.dispatch import run
 from syft.core.tensor import AbstractTensor
+from syft.core.trees import iter_tensors
 
 # Filled by the layers above: who makes the local worker, and what is added to torch's classes.
 worker_factory: list[Any] = []
@@ -67,6 +68,6 @@ class FrameworkHook(ABC):
 
 def _routed(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run a call whose arguments may be bare links: links in, links out; otherwise as torch does."""
-    if any(isinstance(arg, AbstractTensor) for arg in (*args, *kwargs.values())):
+    if any(isinstance(leaf, AbstractTensor) for leaf in iter_tensors((args, kwargs))):
         return run(function, args, kwargs)
     return function(*args, **kwargs)

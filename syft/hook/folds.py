@@ -8,6 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
+from syft.core.trees import rebuild_tuple
+
 Fold = Callable[..., Any]
 
 
@@ -101,8 +105,8 @@ def build_rule_with(args: Any, leaf_rule: Callable[[Any], Any]) -> Any:
     """Return the skeleton of nested arguments, a rule in place of each leaf."""
     if isinstance(args, list):
         return [build_rule_with(item, leaf_rule) for item in args]
-    if type(args) is tuple:
-        return tuple(build_rule_with(item, leaf_rule) for item in args)
+    if isinstance(args, tuple) and not isinstance(args, torch.Size):
+        return rebuild_tuple(type(args), [build_rule_with(item, leaf_rule) for item in args])
     if isinstance(args, dict):
         return {key: build_rule_with(item, leaf_rule) for key, item in args.items()}
     return leaf_rule(args)
@@ -126,6 +130,9 @@ def folded(
     args: Any, rules: Any, make: Callable[[Any], Callable[[Any], Any]], return_tuple: bool = False
 ) -> Callable[..., Any]:
     """Build a function over arguments of one skeleton that applies `make(...)` to its tensors."""
+    if isinstance(rules, dict):
+        named = {key: folded(args[key], rule, make, True) for key, rule in rules.items()}
+        return lambda values, **kwargs: {key: named[key](value, **kwargs) for key, value in values.items()}
     if not isinstance(rules, list | tuple):
         return make(args) if rules else (lambda value, **kwargs: value)
     lambdas = [folded(arg, rule, make, True) for arg, rule in zip(args, rules, strict=True)]
@@ -135,6 +142,6 @@ def folded(
         results = [function(value, **kwargs) for function, value in zip(lambdas, values, strict=True)]
         if len(results) == 1 and not return_tuple:
             return results[0]
-        return results if as_list else tuple(results)
+        return results if as_list else rebuild_tuple(type(values), results)
 
     return apply

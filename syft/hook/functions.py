@@ -26,11 +26,15 @@ _EXTRA: dict[str, Function] = {
     "torch.Tensor.grad.__set__": _Tensor.grad.__set__,
     "torch.Tensor.data.__set__": _Tensor.data.__set__,
     "torch.Tensor.requires_grad.__set__": _Tensor.requires_grad.__set__,
+    "torch.Tensor.stride": _Tensor.stride,
+    "torch.Tensor.unflatten": _Tensor.unflatten,
+    "torch.Tensor.new_empty": _Tensor.new_empty,
     "torch.Tensor.new_zeros": _Tensor.new_zeros,
     "torch.Tensor.new_ones": _Tensor.new_ones,
     "torch.Tensor.new_full": _Tensor.new_full,
     "torch.Tensor.new_tensor": _Tensor.new_tensor,
     "torch.Tensor.set_": _Tensor.set_,
+    "torch._VF.meshgrid": torch._VF.meshgrid,  # type: ignore[attr-defined]
     **{
         f"torch.{name}": getattr(torch, name)
         for name in "relu_ celu_ selu_ rrelu_ threshold_ dropout_ alpha_dropout_ feature_dropout_".split()
@@ -40,10 +44,16 @@ _EXTRA: dict[str, Function] = {
 CONSTRUCTORS = {
     f"torch.{name}": getattr(torch, name)
     for name in (
-        "tensor rand zeros randn randint ones eye arange linspace logspace full randperm as_tensor normal"
+        "tensor rand zeros randn randint ones eye arange linspace logspace full empty randperm as_tensor normal"
     ).split()
 }
 _commands: dict[str, Function] = {}
+# Memory that nobody has written to may hold somebody else's data; a worker gives out zeros instead.
+_ZEROED = {
+    "torch.empty_like": torch.zeros_like,
+    "torch.Tensor.new_empty": _Tensor.new_zeros,
+    "torch.empty": torch.zeros,
+}
 
 
 def register_command(name: str, function: Function) -> None:
@@ -82,7 +92,8 @@ def name_of(function: Function) -> str:
     name = _tables()[1].get(function)
     if name is None:
         raise CommandNotAllowed(
-            resolve_name(function) or getattr(function, "__name__", str(function)), "torch does not let it be intercepted by name."
+            resolve_name(function) or getattr(function, "__name__", str(function)),
+            "torch does not let it be intercepted by name.",
         )
     if name in REFUSED:
         raise CommandNotAllowed(name, REASONS.get(REFUSED[name], REFUSED[name]))
@@ -103,7 +114,7 @@ def _resolve(name: str) -> Function:
         raise CommandNotAllowed("A call without a name")
     if name in REFUSED:
         raise CommandNotAllowed(name, REASONS.get(REFUSED[name], REFUSED[name]))
-    function = _commands.get(name) or CONSTRUCTORS.get(name) or _tables()[0].get(name)
+    function = _commands.get(name) or _ZEROED.get(name) or CONSTRUCTORS.get(name) or _tables()[0].get(name)
     if function is None:
         raise CommandNotAllowed(repr(name[:100]), "it is not one of the calls in the table of allowed functions.")
     _resolved[name] = function

@@ -181,3 +181,8 @@ _group(
     name.__get__ volatile.__get__
     """,
 )
+
+# Ways past the bounds of a view, or calls that hostile numbers crash or hang (found by probing torch 2.13).
+_group(MEMORY, "torch.Tensor", "as_strided as_strided_ as_strided_scatter addbmm_")
+_group(MEMORY, "torch", "as_strided_copy as_strided_scatter")
+_group(UNCHECKED, "torch.special", "laguerre_polynomial_l legendre_polynomial_p")

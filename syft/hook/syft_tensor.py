@@ -64,12 +64,12 @@ class SyftTensor(torch.Tensor):
                 return func(*args, **(kwargs or {}))
         shells: dict[int, SyftTensor] = {}
         link, inner_args = _unwrap_flat(args, shells)
-        if kwargs or inner_args is None:
+        if link is not None and (not kwargs or all([type(value) in SCALARS for value in kwargs.values()])):
+            kwargs = inner_kwargs = kwargs or {}
+        else:
             kwargs = kwargs or {}
             inner_args, inner_kwargs = _unwrap_nested((args, kwargs), shells)
             link = deciding_link(inner_args, inner_kwargs)
-        else:
-            kwargs = inner_kwargs = {}
         if link is None or link.level is not Level.API:
             with _NoDispatch():
                 return func(*args, **kwargs)
@@ -100,6 +100,19 @@ class SyftTensor(torch.Tensor):
         return f"(Wrapper)>{self.child!r}"
 
     __str__ = __repr__
+
+    @property
+    def grad(self) -> Any:
+        """The gradient: a pointer to it, for a remote tensor. Read often by optimizers, so it takes the short way."""
+        return self.child.grad_of(self)
+
+    @grad.setter
+    def grad(self, value: Any) -> None:
+        self.child.set_grad_of(self, value)
+
+    @grad.deleter
+    def grad(self) -> None:
+        self.child.set_grad_of(self, None)
 
     def set_(self, *args: Any, **kwargs: Any) -> Any:
         """Take the place of another tensor (torch itself does not let this call be seen)."""

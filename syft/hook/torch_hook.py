@@ -20,7 +20,7 @@ from syft.exceptions import SyftError
 from syft.hook import _installed, base
 from syft.hook.base import FrameworkHook
 from syft.hook.functions import overridable
-from syft.hook.patches import Patches
+from syft.hook.patches import OfModule, Patches
 from syft.hook.syft_tensor import SyftTensor
 from syft.hook.torch_attributes import TorchAttributes
 
@@ -199,7 +199,7 @@ class TorchHook(FrameworkHook):
         for methods in base.module_methods:
             for name, value in vars(methods).items():
                 if not name.startswith("_"):
-                    self._patches.add(_torch.nn.Module, name, value)
+                    self._patches.add(_torch.nn.Module, name, OfModule(name, value))
 
     def _hook_optim(self) -> None:
         """Keep the state of optimizers where their parameters are."""

@@ -67,6 +67,10 @@ class MultiPointerTensor(AbstractTensor):
         """The gradients at every worker, or None where there are none."""
         return MultiPointerTensor.handle(_Tensor.grad.__get__, (self,), {})
 
+    def set_grad_of(self, shell: Any, value: Any) -> None:
+        """Set the gradients at every worker."""
+        MultiPointerTensor.handle(_Tensor.grad.__set__, (self, getattr(value, "child", value)), {})
+
     def get(self, sum_results: bool = False) -> Any:
         """Fetch every tensor: a list of them, or their sum."""
         results = [pointer.get() for pointer in self.child.values()]

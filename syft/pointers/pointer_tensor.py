@@ -89,10 +89,26 @@ class PointerTensor(ObjectPointer, AbstractTensor):
         self.setattr("grad", value)
 
     def _grad(self) -> Any:
-        self.lease.check()
-        name = "grad" if self.point_to_attr is None else f"{self.point_to_attr}.grad"
         meta = self.lease.stream.grad_meta(self.ref())
-        return None if meta is None else PointerTensor._attach(self.lease, self._owner, meta, name)
+        if meta is None:
+            return None
+        name = "grad" if self.point_to_attr is None else f"{self.point_to_attr}.grad"
+        return PointerTensor._attach(self.lease, self._owner, meta, name)
+
+    def grad_of(self, shell: Any) -> Any:
+        """Return the remote gradient in a shell; the same shell as long as its metadata is the same."""
+        meta = self.lease.stream.grad_meta(self.ref())
+        if meta is None:
+            return None
+        known = self.__dict__.get("_grad_shell")
+        if known is None or known.child._meta != meta:
+            name = "grad" if self.point_to_attr is None else f"{self.point_to_attr}.grad"
+            known = self._grad_shell = PointerTensor._attach(self.lease, self._owner, meta, name).wrap()
+        return known
+
+    def set_grad_of(self, shell: Any, value: Any) -> None:
+        """Set the remote gradient."""
+        call(_Tensor.grad.__set__, (self, getattr(value, "child", value)), {})
 
     @property
     def data(self) -> Any:

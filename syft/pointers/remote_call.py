@@ -48,7 +48,9 @@ def call_by_name(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], carri
             refs.append(arg.ref())
         else:
             refs.append(_to_refs(arg, place, carries_local, name, args, kwargs))
-    ref_kwargs = _to_refs(kwargs, place, carries_local, name, args, kwargs) if kwargs else kwargs
+    ref_kwargs = kwargs
+    if kwargs and not all([type(value) in SCALARS for value in kwargs.values()]):
+        ref_kwargs = _to_refs(kwargs, place, carries_local, name, args, kwargs)
     base = ID_PROVIDER.pop()
     response = first.lease.stream.run(name, tuple(refs), ref_kwargs, base, (args, kwargs))
     if type(response) is torch.Tensor:  # the common answer of a worker in this process

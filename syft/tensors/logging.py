@@ -71,16 +71,16 @@ class LoggingTensor(AbstractTensor):
         """Print for three functions of torch."""
 
         @overloaded.function
-        def add(x: Any, y: Any, **kwargs: Any) -> Any:
+        def add(*args: Any, **kwargs: Any) -> Any:
             _say("Log function torch.add")
-            return run(_torch.add, (x, y), kwargs)
+            return run(_torch.add, args, kwargs)
 
         module.add = add
 
         @overloaded.function
-        def mul(x: Any, y: Any, **kwargs: Any) -> Any:
+        def mul(*args: Any, **kwargs: Any) -> Any:
             _say("Log function torch.mul")
-            return run(_torch.mul, (x, y), kwargs)
+            return run(_torch.mul, args, kwargs)
 
         module.mul = mul
 
@@ -89,9 +89,9 @@ class LoggingTensor(AbstractTensor):
             @overloaded.module
             def functional(module: Any) -> None:
                 @overloaded.function
-                def relu(x: Any, **kwargs: Any) -> Any:
+                def relu(*args: Any, **kwargs: Any) -> Any:
                     _say("Log function torch.nn.functional.relu")
-                    return run(_torch.nn.functional.relu, (x,), kwargs)
+                    return run(_torch.nn.functional.relu, args, kwargs)
 
                 module.relu = relu
 

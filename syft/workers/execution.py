@@ -18,6 +18,7 @@ from syft.hook.functions import function_of, register_command
 from syft.messaging.message import Operation
 from syft.pointers.object_wrapper import ObjectWrapper
 from syft.pointers.remote_call import following_id, rebuild_container
+from syft.workers.guards import GUARDS
 from syft.workers.policy import ALLOW_ALL, Release, check_release
 from syft.workers.session import Session
 from syft.workers.values import copy_tensor, copy_value
@@ -63,7 +64,12 @@ def execute(worker: Any, session: Session, operation: Operation) -> Any:
     function = function_of(operation.cmd_name)
 
     args = tuple([resolve(worker, arg) if type(arg) is Ref else _localize(worker, arg) for arg in operation.cmd_args])
-    kwargs = _localize(worker, operation.cmd_kwargs) if operation.cmd_kwargs else {}
+    kwargs = operation.cmd_kwargs
+    if kwargs and not all([type(value) in SCALARS for value in kwargs.values()]):
+        kwargs = _localize(worker, kwargs)
+    guard = GUARDS.get(operation.cmd_name)
+    if guard is not None:
+        guard(args, kwargs)
     try:
         if operation.grad_enabled is torch.is_grad_enabled():
             result = function(*args, **kwargs)
@@ -218,6 +224,8 @@ def _call_object(obj: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 register_command("syft.call", _call_object)
+
+
 def _tag_object(obj: Any, *tags: Any) -> None:
     _refuse_unless_text(*tags)
     add_tags(obj, *tags)

@@ -8,7 +8,9 @@ from typing import Any
 import torch
 
 from syft.core.context import acting_as
+from syft.core.id_provider import ObjectId
 from syft.core.labels import description_of, id_of, set_id, tags_of
+from syft.core.object import AbstractObject
 from syft.core.references import ObjectMeta, TensorMeta
 from syft.exceptions import IdNotUniqueError, InvalidTensorForRemoteGet, SerdeError
 from syft.messaging import message as m
@@ -46,6 +48,8 @@ def route(worker: Any, session: Session, message: Any) -> Any:
 def keep_object(worker: Any, session: Session, message: m.ObjectMessage) -> None:
     """Keep an object."""
     obj = message.contents
+    if not isinstance(obj, torch.Tensor | AbstractObject):
+        raise SerdeError(f"A {type(obj).__name__} is not an object that a worker keeps; wrap it in an ObjectWrapper.")
     obj_id = message.obj_id if message.obj_id is not None else id_of(obj)
     if obj_id in worker.object_store.objects:
         raise IdNotUniqueError(f"Worker {worker.id!r} already holds an object with id {obj_id!r}.")
@@ -62,21 +66,33 @@ def give_object(worker: Any, session: Session, message: m.ObjectRequestMessage) 
     check_release(worker, session, obj, "get", str(reason or ""))
     settle_pointers(obj)
     worker.object_store.pop(obj_id, f"it was fetched by {session.client_id!r}")
+    leaving = Leaving(obj, session, obj_id, obj_id in session.temporaries)
     session.temporaries.discard(obj_id)
-    return Leaving(obj)
+    return leaving
 
 
 class Leaving:
     """An object on its way out; its claims go with it once it has been copied or written."""
 
-    __slots__ = ("obj",)
+    __slots__ = ("obj", "obj_id", "session", "temporary")
 
-    def __init__(self, obj: Any) -> None:
+    def __init__(self, obj: Any, session: Session, obj_id: ObjectId, temporary: bool) -> None:
         self.obj = obj
+        self.session = session
+        self.obj_id = obj_id
+        self.temporary = temporary
+
+    def stay(self) -> None:
+        """Put the object back: it could not leave after all."""
+        self.session.keep(self.obj_id, self.obj, published=not self.temporary)
 
     def hand_out(self, client: Any) -> Any:
         """Copy the object for an in-process client, which takes over its claims."""
-        twin = copy_for(client, self.obj)
+        try:
+            twin = copy_for(client, self.obj)
+        except Exception:
+            self.stay()
+            raise
         end_claims(self.obj)
         complete_transfer(twin)
         return twin
@@ -163,7 +179,23 @@ def search(worker: Any, session: Session, message: m.SearchMessage) -> list[Any]
 @handles(m.BatchMessage)
 def run_batch(worker: Any, session: Session, message: m.BatchMessage) -> tuple[Any, ...]:
     """Answer several messages in order."""
-    return tuple(route(worker, session, part) for part in message.contents)
+    answers: list[Any] = []
+    try:
+        for part in message.contents:
+            answers.append(route(worker, session, part))
+    except Exception:
+        put_back(tuple(answers))  # nobody will get them
+        raise
+    return tuple(answers)
+
+
+def put_back(response: Any) -> None:
+    """Keep the objects of an answer that does not go out."""
+    if isinstance(response, Leaving):
+        response.stay()
+    elif type(response) is tuple:
+        for part in response:
+            put_back(part)
 
 
 @handles(m.PlanCommandMessage)

@@ -151,6 +151,13 @@ class InlineStream(Stream):
             self._observe(operation, response, waited=_is_value(response))
         return response
 
+    def grad_meta(self, ref: Ref) -> TensorMeta | None:
+        """Look at a tensor's gradient; optimizers ask this three times a parameter and step."""
+        if metrics._active or self.location.log_msgs or ref.attribute is not None:
+            return super().grad_meta(ref)
+        grad = self.location.object_store.get(ref.id).grad
+        return None if grad is None else TensorMeta.of(grad)
+
     def post(self, message: m.Message) -> None:
         """Deliver a message, with copies of the objects in it."""
         self._deliver(self._copied(message), waited=False)

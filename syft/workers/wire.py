@@ -17,7 +17,7 @@ from syft.exceptions import RemoteError, SerdeError, SyftError
 from syft.messaging.message import ErrorMessage, Message
 from syft.serde import deserialize, serialize
 from syft.workers.policy import ALLOW_ALL, Release
-from syft.workers.router import Leaving, route
+from syft.workers.router import Leaving, put_back, route
 from syft.workers.session import Session
 from syft.workers.stream import wire_form
 from syft.workers.values import complete_transfer, end_claims
@@ -46,6 +46,7 @@ def write_request(client: Any, released: tuple[ObjectId, ...], message: Message,
 
 def answer(worker: Any, session: Session, request: bytes) -> bytes:
     """Answer one request of a peer; never raises."""
+    response: Any = None
     try:
         released, message, waits = _read_request(worker, request)
         for obj_id in released:
@@ -59,6 +60,7 @@ def answer(worker: Any, session: Session, request: bytes) -> bytes:
         _end_claims(response)
         return written
     except Exception as error:
+        put_back(response)
         return serialize(_error_message(worker, session, error), worker)
 
 

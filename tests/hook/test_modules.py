@@ -140,7 +140,9 @@ def test_errors_say_what_to_do(bob, alice):
         model.send(alice)
     with pytest.raises(TensorsNotCollocatedException, match="argument 0 is a local tensor of shape"):
         model(torch.randn(1, 3))
-    with pytest.raises(TensorsNotCollocatedException, match=f"argument 0 is on '{alice.id}'.*argument 1 is on '{bob.id}'"):
+    with pytest.raises(
+        TensorsNotCollocatedException, match=f"argument 0 is on '{alice.id}'.*argument 1 is on '{bob.id}'"
+    ):
         model(torch.randn(1, 3).send(alice))
 
 

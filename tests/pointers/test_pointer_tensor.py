@@ -232,13 +232,19 @@ def test_data(bob):
 def test_pain_15_mixing_with_a_local_tensor_is_one_clear_error(bob, alice):
     """PAINS 15: a one-element local tensor plus a pointer gave an empty tensor."""
     x = torch.tensor([1.0]).send(bob)
-    for mixed in (lambda: x + torch.tensor([1.0]), lambda: torch.tensor([1.0]) + x, lambda: torch.cat([x, torch.ones(1)])):
+    for mixed in (
+        lambda: x + torch.tensor([1.0]),
+        lambda: torch.tensor([1.0]) + x,
+        lambda: torch.cat([x, torch.ones(1)]),
+    ):
         with pytest.raises(TensorsNotCollocatedException) as caught:
             mixed()
         text = str(caught.value)
         assert f"is on '{bob.id}'" in text and "is a local tensor of shape (1,)" in text and ".send(" in text
     y = torch.tensor([1.0]).send(alice)
-    with pytest.raises(TensorsNotCollocatedException, match=f"argument 0 is on '{bob.id}'; argument 1 is on '{alice.id}'.*move"):
+    with pytest.raises(
+        TensorsNotCollocatedException, match=f"argument 0 is on '{bob.id}'; argument 1 is on '{alice.id}'.*move"
+    ):
         x + y
     assert x.size() == (1,) and x.view(1, 1).T.shape == (1, 1)
     assert torch.equal((x + torch.tensor(2.0)).get(), torch.tensor([3.0]))

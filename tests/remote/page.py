@@ -1,0 +1,66 @@
+"""Write docs/remote-functions.md: how many calls run remotely, which are refused, and why."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+
+from syft.hook.functions import _EXTRA, CONSTRUCTORS, allowed, overridable
+from syft.hook.refused import REASONS, REFUSED
+from tests.remote.samples import samples, unlisted_samples
+
+# Twins of calls that are sampled: in-place activations, and what torch.meshgrid calls in turn.
+WITHOUT_SAMPLES = [
+    "torch._VF.meshgrid",
+    *(
+        f"torch.{name}"
+        for name in "relu_ celu_ selu_ rrelu_ threshold_ dropout_ alpha_dropout_ feature_dropout_".split()
+    ),
+]
+
+
+def render() -> str:
+    """Return the page."""
+    table = {**samples(), **unlisted_samples()}
+    tested = {name: len(rows) for name, rows in table.items() if name in allowed() and rows}
+    groups: dict[str, list[str]] = defaultdict(list)
+    for name, reason in REFUSED.items():
+        groups[reason].append(name)
+    lines = [
+        "# What runs remotely",
+        "",
+        "A torch call on a pointer travels as a name. The names come from torch's own list of overridable functions;",
+        "a worker runs those below and no others. Each allowed call is run by the tests on pointers and on local",
+        "tensors, and must give the same values, dtypes and gradients.",
+        "",
+        "This page is written by `python -m tests.remote.page` from the tables in `syft/hook/functions.py` and",
+        "`syft/hook/refused.py`; a test fails when it is out of date.",
+        "",
+        "| | count |",
+        "|---|---|",
+        f"| calls that torch lets us see | {len(overridable())} |",
+        f"| allowed on a worker | {len(allowed())} |",
+        f"| of these compared with local torch | {len(tested)}, with {sum(tested.values())} samples |",
+        f"| refused | {len([name for name in REFUSED if name in overridable()])} |",
+        f"| makers of tensors, `worker.remote.torch.*` | {len(CONSTRUCTORS)} |",
+        "",
+        "Answers about the form of a tensor (shape, dtype, strides, `is_leaf`) leave a worker freely; every other",
+        "Python value (`item`, `tolist`, `bool()`, `equal`, ...) passes its release policy first.",
+        "",
+        "## Allowed without a sample of their own",
+        "",
+        "Twins of calls that are compared: " + ", ".join(f"`{name}`" for name in WITHOUT_SAMPLES) + ".",
+        "",
+        "## Refused, and why",
+        "",
+    ]
+    for reason in sorted(groups):
+        names = ", ".join(f"`{name.removeprefix('torch.')}`" for name in sorted(groups[reason]))
+        lines += [f"### {reason} ({len(groups[reason])})", "", REASONS[reason], "", names, ""]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    (Path(__file__).resolve().parents[2] / "docs" / "remote-functions.md").write_text(render())
+
+__all__ = ["WITHOUT_SAMPLES", "_EXTRA", "render"]
