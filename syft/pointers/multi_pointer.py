@@ -14,6 +14,7 @@ from syft.core.tensor import AbstractTensor
 from syft.core.trees import iter_tensors, map_tensors
 from syft.exceptions import SyftError, TensorsNotCollocatedException
 from syft.pointers.object_pointer import ObjectPointer
+from syft.pointers.remote_call import rebuild_container
 
 _Tensor: Any = torch.Tensor
 
@@ -147,5 +148,5 @@ def _group(results: list[Any], owner: Any) -> Any:
         return MultiPointerTensor(owner=owner, children=results)
     if isinstance(first, tuple | list) and not isinstance(first, torch.Size):
         items = [_group(list(parts), owner) for parts in zip(*results, strict=True)]
-        return items if isinstance(first, list) else tuple(items)
+        return rebuild_container(type(first), items)
     return None if all(result is None for result in results) else results

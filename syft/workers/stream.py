@@ -148,7 +148,7 @@ class InlineStream(Stream):
         operation = self._operation(name, args, kwargs, base)
         response = execute(self.location, self.session, operation)
         if metrics._active or self.location.log_msgs:
-            self._observe(operation, response, waited=_is_value(response))
+            self._observe(operation, response, waited=is_value(response))
         return response
 
     def grad_meta(self, ref: Ref) -> TensorMeta | None:
@@ -212,7 +212,7 @@ def wire_form(response: Any) -> Any:
     return describe(response)
 
 
-def _is_value(response: Any) -> bool:
+def is_value(response: Any) -> bool:
     """Say whether the caller waits for this answer: a value, not the description of something that stays."""
     return response is not None and not isinstance(
         response, torch.Tensor | TensorMeta | SameAs | ObjectMeta | tuple | list

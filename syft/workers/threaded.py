@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 import queue
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
@@ -19,7 +20,7 @@ from syft.core.id_provider import ObjectId
 from syft.exceptions import SyftError
 from syft.messaging.message import Message
 from syft.workers.inference import infer
-from syft.workers.stream import Stream
+from syft.workers.stream import Stream, is_value
 from syft.workers.wire import answer, read_answer, write_request
 
 
@@ -47,6 +48,12 @@ class BytesStream(Stream):
         for obj_id in self._take_released():
             self.session.release(obj_id)
 
+    def run(
+        self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], base: ObjectId | None, originals: Any = None
+    ) -> Any:
+        """Run a call; only a value counts as a wait, since the form of a result can be worked out."""
+        return self._exchange(self._operation(name, args, kwargs, base), waits=True, counted=is_value)
+
     def post(self, message: Message) -> None:
         """Deliver a message; its errors surface here."""
         self._exchange(message, waits=False)
@@ -55,11 +62,13 @@ class BytesStream(Stream):
         """Deliver a message and return its answer."""
         return self._exchange(message, waits=True)
 
-    def _exchange(self, message: Message, waits: bool) -> Any:
+    def _exchange(self, message: Message, waits: bool, counted: Callable[[Any], bool] | None = None) -> Any:
         request = write_request(self.client, self._take_released(), message, waits)
         written = answer(self.location, self.session, request)
-        metrics.record(self.client.id, self.location.id, len(request) + len(written), waits)
-        return read_answer(self.client, self.location, written)
+        response = read_answer(self.client, self.location, written)
+        waited = waits if counted is None else counted(response)
+        metrics.record(self.client.id, self.location.id, len(request) + (len(written) if waited else 0), waited)
+        return response
 
     def close(self) -> None:
         """End the session."""

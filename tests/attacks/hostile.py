@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 from syft.core.references import Ref
@@ -10,6 +11,7 @@ from syft.serde import compression, deserialize
 from syft.serde.msgpack import frames
 from syft.workers.wire import answer, write_request
 
+_number = itertools.count(1)
 # Wire codes, written out: an attacker does not use our classes.
 TUPLE, LIST, DICT, SET, RANGE = 1, 2, 3, 4, 6
 TENSOR, SIZE, DEVICE, DTYPE = 40, 42, 43, 44
@@ -37,7 +39,7 @@ class Mallory:
         self.worker = worker
         self.session = worker.open_session(name)
         self.seen: list[bytes] = []
-        self.next_id = 10**6
+        self.next_id = 10**6 * next(_number)
 
     def send(self, data: bytes) -> Any:
         """Send bytes; return the answer as an object (an ErrorMessage if it is one)."""

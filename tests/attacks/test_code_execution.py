@@ -167,11 +167,7 @@ def test_pains_2_the_table_names_no_files_processes_or_code(hook):
         "hook",
     )
     exempt = {"torch.Tensor.module_load"}  # copies one tensor into another
-    found = [
-        name
-        for name in allowed()
-        if name not in exempt and set(words) & set(name.split(".")[-1].split("_"))
-    ]
+    found = [name for name in allowed() if name not in exempt and set(words) & set(name.split(".")[-1].split("_"))]
     assert not found
 
 

@@ -66,10 +66,11 @@ def picture():
               torch.utils.data.DataLoader, torch.functional, torch.nn.utils, torch._tensor, torch.overrides]
     shot = {}
     for place in places:
-        shot[place.__name__, None] = tuple(place.__dict__)
+        # __slotnames__ is Python's own cache of copyreg, filled when any tensor is copied or swapped
+        shot[place.__name__, None] = tuple(name for name in place.__dict__ if name != "__slotnames__")
         for name in dir(place):
             if name in ("__dict__", "__weakref__", "__doc__", "__annotations__", "__subclasshook__",
-                        "__init_subclass__", "__dir__", "__warningregistry__"):
+                        "__init_subclass__", "__dir__", "__warningregistry__", "__slotnames__"):
                 continue
             value = place.__dict__.get(name, None)
             shot[place.__name__, name] = value if name in place.__dict__ else getattr(place, name)
