@@ -83,7 +83,7 @@ def imports() -> Iterator[Row]:
     """`import syft` beyond torch."""
     code = "import time, torch; t = time.perf_counter(); import syft; print(time.perf_counter() - t)"
     times = [
-        float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)  # noqa: S603
+        float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
         for _ in range(5)
     ]
     yield Row(

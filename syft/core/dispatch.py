@@ -126,10 +126,12 @@ def handle(cls: type[AbstractTensor], function: Any, args: tuple[Any, ...], kwar
 def forward(cls: type[AbstractTensor], function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run a call on what is below the links of one kind, and put the link back on every result."""
     seen: dict[int, AbstractTensor] = {}
+    metas: dict[int, Any] = {}
 
     def below(leaf: Any) -> Any:
         if isinstance(leaf, cls):
             seen[id(leaf.child)] = leaf
+            metas[id(leaf)] = leaf.tensor_meta()
             return leaf.child
         return leaf
 
@@ -139,7 +141,11 @@ def forward(cls: type[AbstractTensor], function: Any, args: tuple[Any, ...], kwa
 
     def above(leaf: Any) -> Any:
         known = seen.get(id(leaf))  # an in-place call returns its own argument
-        return known if known is not None else type(model)(**model.get_class_attributes()).on(leaf, wrap=False)
+        if known is None:
+            return type(model)(**model.get_class_attributes()).on(leaf, wrap=False)
+        if known.tensor_meta() != metas[id(known)]:
+            known.reshaped = True
+        return known
 
     return map_tensors(above, result)
 

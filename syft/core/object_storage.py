@@ -120,7 +120,7 @@ class ObjectStorage:
         """Remove the object of this id, and what it points to with it."""
         obj = self._objects.get(remote_key)
         for pointer in (obj, getattr(obj, "child", None)):
-            if hasattr(pointer, "garbage_collect_data"):
+            if pointer is not None and hasattr(pointer, "garbage_collect_data"):
                 pointer.garbage_collect_data = True
         self.object_store.remove(remote_key)
 

@@ -80,7 +80,7 @@ class String(AbstractObject):
     def __format__(self, spec: str) -> str:
         return format(self.child, spec)
 
-    def __radd__(self, other: str) -> String:
+    def __radd__(self, other: object) -> Any:
         return String(other + self.child, owner=self._owner) if isinstance(other, str) else NotImplemented
 
     def __str__(self) -> str:
@@ -93,7 +93,9 @@ class String(AbstractObject):
         return len(self.child)
 
     def __eq__(self, other: object) -> bool:
-        return self.child == str(other) if isinstance(other, str | String) else NotImplemented
+        if isinstance(other, str | String):
+            return self.child == str(other)
+        return NotImplemented
 
     def __hash__(self) -> int:
         return hash(self.child)

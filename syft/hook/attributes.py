@@ -6,6 +6,10 @@ import functools
 from abc import ABC, abstractmethod
 from typing import Any
 
+_AUGMENTED = frozenset(
+    f"__i{name}__" for name in "add and floordiv lshift matmul mod mul or pow rshift sub truediv xor".split()
+)
+
 
 class FrameworkAttributes(ABC):
     """Names and tables of a framework.
@@ -26,12 +30,7 @@ class FrameworkAttributes(ABC):
     def is_inplace_method(method_name: str) -> bool:
         """Say whether a method works in place: it ends with one underscore, or is an augmented assignment."""
         if method_name.startswith("__"):
-            return method_name.startswith("__i") and method_name not in (
-                "__init__",
-                "__int__",
-                "__invert__",
-                "__index__",
-            )
+            return method_name in _AUGMENTED
         return method_name.endswith("_") and not method_name.endswith("__")
 
     @classmethod

@@ -41,14 +41,15 @@ class Overloaded:
 
         @functools.wraps(attr)
         def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+            link = _first_link((self, args, kwargs), attr.__name__)  # self may be a plain tensor: 1 + x
             new_self, new_args, new_kwargs = unwrap_args_from_method(attr.__name__, self, args, kwargs)
-            response = attr(self, new_self, *new_args, **new_kwargs)
+            response = attr(link, new_self, *new_args, **new_kwargs)
             return hook_response(
                 attr.__name__,
                 response,
-                wrap_type=type(self),
-                wrap_args=self.get_class_attributes(),
-                new_self=self,
+                wrap_type=type(link),
+                wrap_args=link.get_class_attributes(),
+                new_self=self if self is link else None,
             )
 
         method.is_overloaded = True  # type: ignore[attr-defined]
@@ -60,11 +61,12 @@ class Overloaded:
 
         @functools.wraps(attr)
         def function(*args: Any, **kwargs: Any) -> Any:
-            link = next((leaf for leaf in iter_tensors((args, kwargs)) if isinstance(leaf, AbstractTensor)), None)
-            if link is None:
-                raise SyftError(f"{attr.__name__} was called without any link among its arguments.")
+            link = _first_link((args, kwargs), attr.__name__)
             new_args, new_kwargs, _ = unwrap_args_from_function(attr.__name__, args, kwargs)
             response = attr(*new_args, **new_kwargs)
+            for leaf in iter_tensors((args, kwargs)):  # an in-place call returns its own argument
+                if isinstance(leaf, AbstractTensor) and response is leaf.__dict__.get("child", leaf):
+                    return leaf
             return hook_response(attr.__name__, response, wrap_type=type(link), wrap_args=link.get_class_attributes())
 
         function.is_overloaded = True  # type: ignore[attr-defined]
@@ -76,6 +78,14 @@ class Overloaded:
         module = Module()
         attr(module)
         return module
+
+
+def _first_link(values: Any, name: str) -> AbstractTensor:
+    """Return the first link of nested arguments."""
+    for leaf in iter_tensors(values):
+        if isinstance(leaf, AbstractTensor):
+            return leaf
+    raise SyftError(f"{name} was called without any link among its arguments.")
 
 
 overloaded = Overloaded()

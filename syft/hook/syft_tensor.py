@@ -20,7 +20,7 @@ _NoDispatch = torch._C.DisableTorchFunctionSubclass
 
 _make_wrapper_subclass: Any = torch.Tensor._make_wrapper_subclass
 _swap_tensors: Any = torch.utils.swap_tensors
-_Tensor = torch.Tensor
+_Tensor: Any = torch.Tensor
 # Answered by the shell itself: it knows them, whatever the chain is.
 METADATA = frozenset(
     [getattr(_Tensor, name).__get__ for name in (
@@ -64,7 +64,7 @@ class SyftTensor(torch.Tensor):
                 return func(*args, **(kwargs or {}))
         shells: dict[int, SyftTensor] = {}
         link, inner_args = _unwrap_flat(args, shells)
-        if link is not None and (not kwargs or all([type(value) in SCALARS for value in kwargs.values()])):
+        if link is not None and (not kwargs or all(type(value) in SCALARS for value in kwargs.values())):
             kwargs = inner_kwargs = kwargs or {}
         else:
             kwargs = kwargs or {}
@@ -121,7 +121,7 @@ class SyftTensor(torch.Tensor):
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         """Copy where the data is; a parameter stays one."""
         if id(self) not in memo:
-            memo[id(self)] = copied = torch.Tensor.__deepcopy__(self, memo)
+            memo[id(self)] = copied = _Tensor.__deepcopy__(self, memo)
             if self.__dict__.get("_is_param"):
                 copied._is_param = True
         return memo[id(self)]
@@ -250,7 +250,10 @@ def _run_aten(cls: type[AbstractTensor], func: Any, args: tuple[Any, ...], kwarg
     name = func.overloadpacket.__name__
     if func._schema.is_mutable and name.endswith("_") and not name.endswith("__"):
         functional = getattr(getattr(torch.ops.aten, name[:-1]), func._overloadname)
-        args[0].child = _run_aten(cls, functional, args, kwargs).child
+        result = _run_aten(cls, functional, args, kwargs)
+        if result.tensor_meta().shape != args[0].tensor_meta().shape:
+            raise UnsupportedOperation(str(func), cls.__name__, "Use the form that is not in place.")
+        args[0].child = result.child
         return args[0]
     return type(args[0]).handle(func, args, kwargs) if isinstance(args[0], cls) else cls.handle(func, args, kwargs)
 

@@ -151,6 +151,13 @@ class RetainMessage(Message):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class PublishMessage(Message):
+    """This object stays until it is deleted, whatever becomes of its sender's pointers and session."""
+
+    schema: ClassVar[dict[str, Any]] = {"contents": _ID}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class ReleaseMessage(Message):
     """These objects are no longer needed by their sender: contents are ids."""
 
@@ -222,5 +229,5 @@ class ErrorMessage(Message):
 MESSAGE_TYPES: tuple[type[Message], ...] = (
     Message, Operation, ObjectMessage, ObjectRequestMessage, IsNoneMessage, GetShapeMessage,
     ForceObjectDeleteMessage, RetainMessage, ReleaseMessage, HandOverMessage, FetchThereMessage, SearchMessage,
-    BatchMessage, PlanCommandMessage, ErrorMessage,
+    BatchMessage, PlanCommandMessage, ErrorMessage, PublishMessage,
 )  # fmt: skip

@@ -72,7 +72,10 @@ class ObjectPointer(AbstractObject):
 
     @garbage_collect_data.setter
     def garbage_collect_data(self, value: bool) -> None:
-        self.lease.owned = bool(value) and self.lease.spent is None
+        owned = bool(value) and self.lease.spent is None
+        if self.lease.owned and not owned and self.lease.spent is None:
+            self.lease.stream.publish(self.id_at_location)
+        self.lease.owned = owned
 
     gc = garbage_collect_data
 

@@ -49,7 +49,7 @@ def call_by_name(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], carri
         else:
             refs.append(_to_refs(arg, place, carries_local, name, args, kwargs))
     ref_kwargs = kwargs
-    if kwargs and not all([type(value) in SCALARS for value in kwargs.values()]):
+    if kwargs and not all(type(value) in SCALARS for value in kwargs.values()):
         ref_kwargs = _to_refs(kwargs, place, carries_local, name, args, kwargs)
     base = ID_PROVIDER.pop()
     response = first.lease.stream.run(name, tuple(refs), ref_kwargs, base, (args, kwargs))

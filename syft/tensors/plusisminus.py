@@ -1,7 +1,8 @@
 """PlusIsMinusTensor: the smallest link with a behaviour of its own, where + is -.
 
 Everything a link needs is here: a class, the level it works at, and a rule. It is interpreted below autograd, so
-torch differentiates through it: the gradient of `x + y` with respect to `y` is -1, since it is really `x - y`.
+torch differentiates what the user wrote, an addition: both gradients of `x + y` are 1. The sums that autograd makes
+of gradients on the way pass through here too, and so are differences.
 
 Example:
     >>> import torch, syft as sy

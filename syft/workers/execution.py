@@ -65,7 +65,7 @@ def execute(worker: Any, session: Session, operation: Operation) -> Any:
 
     args = tuple([resolve(worker, arg) if type(arg) is Ref else _localize(worker, arg) for arg in operation.cmd_args])
     kwargs = operation.cmd_kwargs
-    if kwargs and not all([type(value) in SCALARS for value in kwargs.values()]):
+    if kwargs and not all(type(value) in SCALARS for value in kwargs.values()):
         kwargs = _localize(worker, kwargs)
     guard = GUARDS.get(operation.cmd_name)
     if guard is not None:
@@ -101,7 +101,7 @@ def _unfolded(value: Any) -> int:
     """Count the numbers that the ranges of nested arguments stand for."""
     kind = type(value)
     if kind is range:
-        return max(0, (value.stop - value.start) // value.step)
+        return max(0, int((value.stop - value.start) // value.step))
     items = value.values() if kind is dict else value if kind is tuple or kind is list else ()
     return sum([_unfolded(item) for item in items if type(item) not in SCALARS])
 

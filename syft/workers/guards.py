@@ -5,6 +5,7 @@ Each was found by probing: a malformed argument reads memory beyond a tensor, or
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -64,7 +65,7 @@ def _packed_batch(data: torch.Tensor, sizes: torch.Tensor) -> int | None:
     if data.dim() != 2 or sizes.dim() != 1 or sizes.dtype is not torch.int64 or not sizes.numel():
         return None
     counts = sizes.tolist()
-    falling = all(a >= b for a, b in zip(counts, counts[1:], strict=False))
+    falling = all(a >= b for a, b in itertools.pairwise(counts))
     return counts[0] if falling and counts[-1] > 0 and sum(counts) == data.shape[0] else None
 
 

@@ -126,6 +126,13 @@ def retain_object(worker: Any, session: Session, message: m.RetainMessage) -> No
     worker.object_store.retain(message.contents)
 
 
+@handles(m.PublishMessage)
+def publish_object(worker: Any, session: Session, message: m.PublishMessage) -> None:
+    """Let an object outlive the session that sent it."""
+    worker.object_store.get(message.contents)
+    session.temporaries.discard(message.contents)
+
+
 @handles(m.ReleaseMessage)
 def release_objects(worker: Any, session: Session, message: m.ReleaseMessage) -> None:
     """Count one owner less for each id."""

@@ -90,6 +90,10 @@ class Stream:
         """Claim an object once more."""
         self.post(m.RetainMessage(obj_id))
 
+    def publish(self, obj_id: ObjectId) -> None:
+        """Let an object outlive the client's pointers and session."""
+        self.post(m.PublishMessage(obj_id))
+
     def is_none(self, ref: Ref) -> bool:
         """Ask whether an object is None."""
         return bool(self.ask(m.IsNoneMessage(ref)))

@@ -17,8 +17,27 @@ from syft.hook.functions import allowed
 from syft.messaging import message as m
 from syft.serde import serialize
 from tests.attacks.hostile import (
-    BATCH, CALLABLE_POINTER, DICT, ERROR, LIST, MESSAGE, OBJECT, OPERATION, PLAN, POINTER, REF, REQUEST, SEARCH, STRING,
-    TENSOR, TUPLE, WRAPPER, Mallory, error_name, request, still_answers,
+    BATCH,
+    CALLABLE_POINTER,
+    DICT,
+    ERROR,
+    LIST,
+    MESSAGE,
+    OBJECT,
+    OPERATION,
+    PLAN,
+    POINTER,
+    REF,
+    REQUEST,
+    SEARCH,
+    STRING,
+    TENSOR,
+    TUPLE,
+    WRAPPER,
+    Mallory,
+    error_name,
+    request,
+    still_answers,
 )  # fmt: skip
 
 
@@ -66,7 +85,7 @@ def marker(tmp_path):
 
 
 def test_the_payloads_are_live(marker):
-    pickle.loads(_payloads(marker)["bare pickle"])  # noqa: S301
+    pickle.loads(_payloads(marker)["bare pickle"])
     assert marker.exists()
 
 

@@ -19,7 +19,7 @@ MESSAGES = 10_000
 def test_mutated_messages_are_answered_or_refused(shard):
     code = f"from tests.attacks.fuzzing import main; main({1000 + shard}, {MESSAGES})"
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
-    done = subprocess.run(  # noqa: S603
+    done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=ROOT,
         env=environment,

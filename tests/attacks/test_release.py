@@ -17,8 +17,32 @@ from syft.exceptions import GetNotPermittedError, SyftError
 from syft.messaging import message as m
 from syft.workers.policy import AllowTagged, DenyAll, Release
 from tests.attacks.hostile import (
-    BATCH, DEVICE, DICT, DTYPE, ERROR, GET_SHAPE, HAND_OVER, LIST, LOGGING, OBJECT, OPERATION, POINTER, RELEASE, REQUEST,
-    SEARCH, SET, SHELL, SIZE, STRING, TENSOR, TENSOR_POINTER, TUPLE, WRAPPER, Mallory, error_name, still_answers,
+    BATCH,
+    DEVICE,
+    DICT,
+    DTYPE,
+    ERROR,
+    GET_SHAPE,
+    HAND_OVER,
+    LIST,
+    LOGGING,
+    OBJECT,
+    OPERATION,
+    POINTER,
+    RELEASE,
+    REQUEST,
+    SEARCH,
+    SET,
+    SHELL,
+    SIZE,
+    STRING,
+    TENSOR,
+    TENSOR_POINTER,
+    TUPLE,
+    WRAPPER,
+    Mallory,
+    error_name,
+    still_answers,
 )  # fmt: skip
 
 VECTOR = [41.4375, -7341.625]

@@ -2,6 +2,7 @@
 
 import csv
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 import torch
@@ -41,7 +42,7 @@ overload_path = "syft.frameworks.torch.overload_torch"
 class Counting(AbstractTensor):
     """Counts calls by name, and carries a unit along."""
 
-    calls: list[str] = []
+    calls: ClassVar[list[str]] = []
 
     def __init__(self, unit="m", **kwargs):
         super().__init__(**kwargs)

@@ -128,7 +128,7 @@ def test_several_results_keep_their_type(bob):
     assert torch.equal(named.values.get(), local.sort(dim=1, descending=True).values)
     parts = torch.split(x, 1)
     assert isinstance(parts, tuple) and len(parts) == 2
-    assert torch.equal(torch.cat([p for p in parts], dim=0).get(), local)
+    assert torch.equal(torch.cat(list(parts), dim=0).get(), local)
     assert [p.get().tolist() for p in x] == local.tolist()
     first, *_ = torch.broadcast_tensors(x, x)
     assert first.shape == (2, 2)

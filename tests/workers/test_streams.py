@@ -70,8 +70,8 @@ def test_lazy_error_names_the_line(make_worker):
     line = inspect.currentframe().f_lineno + 1
     bad = good[index]  # the shape is known here; only the worker sees that 99 is out of range
     assert bad.shape == (2,)
-    worse = bad + 1
-    with pytest.raises(IndexError, match="out of range|out of bounds") as caught:
+    with pytest.raises(IndexError, match="out of range|out of bounds") as caught:  # now, or at the next wait
+        worse = bad + 1
         worse.get()
     notes = "\n".join(caught.value.__notes__)
     assert f'{__file__}", line {line}: bad = good[index]' in notes
@@ -128,10 +128,12 @@ def test_closing(make_worker):
 def test_published_objects_outlive_the_session(make_worker, kind):
     bob = make_worker("bob", kind)
     torch.ones(1).tag("#stays").send(bob)
+    torch.ones(1).send(bob).disable_gc
+    torch.ones(1).send(bob, garbage_collect_data=False)
     keep = torch.ones(1).send(bob)
     bob.synchronize()
     sy.local_worker.stream_to(bob).close()
-    assert len(bob.object_store.objects) == 1
+    assert len(bob.object_store.objects) == 3
     keep.child.lease.owned = False
 
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import syft as sy
+from syft.core.references import Ref
 from syft.exceptions import PlanCommandUnknownError, WorkerNotFoundException
 from syft.messaging.message import (
     ForceObjectDeleteMessage,
@@ -16,7 +17,6 @@ from syft.messaging.message import (
     Operation,
     SearchMessage,
 )
-from syft.core.references import Ref
 from syft.workers.base import BaseWorker
 from syft.workers.virtual import VirtualWorker
 

@@ -1,0 +1,93 @@
+"""The README's example, the pages of docs/ and the examples run as they stand; docstring examples too."""
+
+import doctest
+import importlib
+import importlib.util
+import pkgutil
+import re
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import syft
+import syft as sy
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture
+def fresh_names(hook):
+    """Forget workers that a page made, so that each page starts with none."""
+    before = dict(hook.local_worker._known_workers)
+    yield
+    for name in set(hook.local_worker._known_workers) - set(before):
+        hook.local_worker._known_workers.pop(name).stop()
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/guide.md"])
+def test_blocks_of_a_page_run(page, fresh_names, capsys):
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+    assert blocks
+    # Compiled as one file with the page's name, so that errors name its lines.
+    exec(compile("\n".join(blocks), page, "exec"), {"__name__": "page"})
+
+
+def test_readme_names_what_exists():
+    text = (ROOT / "README.md").read_text()
+    for link in re.findall(r"\]\(([^)]+)\)", text):
+        assert (ROOT / link).exists(), link
+    for script in re.findall(r"`?(scripts/\w+)", text):
+        assert (ROOT / script).exists(), script
+    assert "scripts/test" in (ROOT / ".ci" / "run").read_text()
+
+
+def load(path):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_own_link_example(fresh_names):
+    lines = load(ROOT / "examples" / "own_link.py").main()
+    assert lines == ["adding to weight", "torch.Tensor.relu passes through", "adding to weight"]
+
+
+def test_demo(fresh_names, capsys):
+    figures = load(ROOT / "examples" / "demo.py").main()
+    printed = capsys.readouterr().out
+    assert figures["federated"] >= 0.94 and abs(figures["federated"] - figures["central"]) <= 0.01
+    assert figures["messages"] > 0 and figures["bytes"] > 0
+    assert "accuracy on 100 unseen" in printed and "Who saw what" in printed
+
+
+MODULES = sorted(info.name for info in pkgutil.walk_packages(syft.__path__, "syft."))
+
+
+def test_docstring_examples(fresh_names):
+    torch.manual_seed(0)
+    run = 0
+    for name in MODULES:
+        result = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)
+        assert result.failed == 0, name
+        run += result.attempted
+    assert run > 20
+
+
+def test_every_module_says_what_it_is():
+    for name in MODULES:
+        assert importlib.import_module(name).__doc__, name
+
+
+def test_public_names():
+    """`sy.<name>` for every public name of this part of the API."""
+    for name in (
+        "TorchHook VirtualWorker BaseWorker PointerTensor MultiPointerTensor ObjectPointer CallablePointer "
+        "StringPointer ObjectWrapper LoggingTensor PlusIsMinusTensor String combine_pointers count_messages "
+        "serialize deserialize serde frameworks exceptions codes workers messaging generic local_worker hook torch "
+        "framework ID_PROVIDER __version__"
+    ).split():
+        assert getattr(sy, name) is not None, name
