@@ -6,21 +6,21 @@ import threading
 from typing import Any
 
 from syft.config import current
+from syft.core.claims import Claims
 from syft.core.id_provider import ID_PROVIDER, ObjectId
 from syft.exceptions import ObjectNotFoundError
 
 
 class ObjectStore:
-    """Objects by id, with a count for those that several pointers own.
+    """Objects by id, and who keeps each alive.
 
-    Reads, writes and deletions are single dictionary operations, so threads and finalizers may do them at any
-    time; only the counts of objects with more than one owner need a lock.
+    Reads, writes and deletions are single dictionary operations, so threads and finalizers may do them at any time.
     """
 
     def __init__(self, worker_id: object) -> None:
         self.worker_id = worker_id
         self.objects: dict[ObjectId, Any] = {}
-        self._extra_owners: dict[ObjectId, int] = {}
+        self.claims = Claims()
         self._departed: dict[ObjectId, str] = {}
         self._lock = threading.RLock()
 
@@ -30,25 +30,6 @@ class ObjectStore:
             return self.objects[obj_id]
         except KeyError:
             raise ObjectNotFoundError(obj_id, self.worker_id, self._departed.get(obj_id, "")) from None
-
-    def retain(self, obj_id: ObjectId) -> None:
-        """Count one more owner of an object."""
-        with self._lock:
-            self.get(obj_id)
-            self._extra_owners[obj_id] = self._extra_owners.get(obj_id, 0) + 1
-
-    def release(self, obj_id: ObjectId) -> None:
-        """Count one owner less; the last one takes the object along. Never raises."""
-        if obj_id in self._extra_owners:
-            with self._lock:
-                left = self._extra_owners.get(obj_id, 0)
-                if left > 1:
-                    self._extra_owners[obj_id] = left - 1
-                    return
-                if left == 1:
-                    del self._extra_owners[obj_id]
-                    return
-        self.objects.pop(obj_id, None)
 
     def pop(self, obj_id: ObjectId, departure: str) -> Any:
         """Take an object out, remembering where it went for whoever asks later."""
@@ -67,12 +48,12 @@ class ObjectStore:
     def remove(self, obj_id: ObjectId) -> None:
         """Delete an object whoever owns it; silent if it is not there."""
         self.objects.pop(obj_id, None)
-        self._extra_owners.pop(obj_id, None)
+        self.claims.forget(obj_id)
 
     def clear(self) -> None:
         """Delete everything."""
         self.objects.clear()
-        self._extra_owners.clear()
+        self.claims.clear()
         self._departed.clear()
 
 

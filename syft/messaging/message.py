@@ -107,11 +107,15 @@ class ObjectMessage(Message):
         contents: the object.
         obj_id: the id to keep it under, chosen by the sender.
         published: whether it outlives the sender's pointers and session.
+        claimant: the client that the claim on it belongs to, when it is not the sender.
     """
 
     obj_id: ObjectId | None = None
     published: bool = False
-    schema: ClassVar[dict[str, Any]] = {"obj_id": (*_ID, type(None)), "published": bool}
+    claimant: ObjectId | None = None
+    schema: ClassVar[dict[str, Any]] = {
+        "obj_id": (*_ID, type(None)), "published": bool, "claimant": (*_ID, type(None)),
+    }  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -145,7 +149,14 @@ class ForceObjectDeleteMessage(Message):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RetainMessage(Message):
-    """Somebody else owns this object too: one more release before it goes."""
+    """Keep this object for one more owner, who is about to be told of it."""
+
+    schema: ClassVar[dict[str, Any]] = {"contents": _ID}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ClaimMessage(Message):
+    """I take over the claim on this object that came with a pointer."""
 
     schema: ClassVar[dict[str, Any]] = {"contents": _ID}
 
@@ -229,5 +240,5 @@ class ErrorMessage(Message):
 MESSAGE_TYPES: tuple[type[Message], ...] = (
     Message, Operation, ObjectMessage, ObjectRequestMessage, IsNoneMessage, GetShapeMessage,
     ForceObjectDeleteMessage, RetainMessage, ReleaseMessage, HandOverMessage, FetchThereMessage, SearchMessage,
-    BatchMessage, PlanCommandMessage, ErrorMessage, PublishMessage,
+    BatchMessage, PlanCommandMessage, ErrorMessage, PublishMessage, ClaimMessage,
 )  # fmt: skip

@@ -79,7 +79,7 @@ class MultiPointerTensor(AbstractTensor):
 
     def virtual_get(self, sum_results: bool = False) -> Any:
         """Look at every tensor where it is, leaving it there (in-process workers only, for debugging)."""
-        results = [pointer.location.get_obj(pointer.id_at_location) for pointer in self.child.values()]
+        results = [pointer.location._objects[pointer.id_at_location] for pointer in self.child.values()]
         return sum(results[1:], results[0]) if sum_results else results
 
     def clone(self, *args: Any, **kwargs: Any) -> Any:

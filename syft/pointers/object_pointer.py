@@ -250,5 +250,6 @@ def retain_for_transfer(pointer: ObjectPointer) -> None:
 
 def adopt(pointer: ObjectPointer) -> None:
     """Take over the claim that came with a pointer."""
-    pointer.lease.owned = pointer.lease.pending
-    pointer.lease.pending = False
+    if pointer.lease.pending:
+        pointer.lease.pending, pointer.lease.owned = False, True
+        pointer.lease.stream.claim(pointer.id_at_location)

@@ -179,9 +179,10 @@ class PointerTensor(ObjectPointer, AbstractTensor):
     def _hand_over(self, destination: Any) -> PointerTensor:
         self.lease.check()
         new_id = ID_PROVIDER.pop()
+        stream = self._owner.stream_to(destination)  # opened first, so that the claim there can be this client's
         self.lease.stream.hand_over(self.id_at_location, destination, new_id, keep_pointer=False)
         self.lease.spend(f"it was moved to {destination.id!r}")
-        lease = Lease(self._owner.stream_to(destination), new_id)
+        lease = Lease(stream, new_id)
         pointer = PointerTensor._attach(lease, self._owner, self._meta)
         pointer.tags, pointer.description = set(self.tags), self.description
         return pointer

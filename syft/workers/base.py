@@ -201,11 +201,25 @@ class BaseWorker(AbstractWorker, ObjectStorage):
         own = id_of(obj)
         return ID_PROVIDER.pop() if own in destination.object_store.objects else own
 
-    def send_object(self, obj: Any, destination: Any, obj_id: ObjectId, published: bool) -> Any:
-        """Send an object under a given id and return a pointer to it."""
+    def session_of(self, client_id: ObjectId) -> Session | None:
+        """Return the session of a connected client."""
+        return next((session for session in self._sessions if session.client_id == client_id), None)
+
+    def send_object(
+        self, obj: Any, destination: Any, obj_id: ObjectId, published: bool, claimant: ObjectId | None = None
+    ) -> Any:
+        """Send an object under a given id and return a pointer to it.
+
+        Args:
+            obj: the object.
+            destination: the worker it goes to.
+            obj_id: its id there.
+            published: whether it stays until it is deleted.
+            claimant: the client that the claim on it belongs to, when that is not this worker.
+        """
         stream = self.stream_to(destination)
         prepare_transfer(obj)
-        stream.store(obj, obj_id, published)
+        stream.store(obj, obj_id, published, claimant)
         lease = Lease(stream, obj_id, owned=not published)
         meta = TensorMeta.of(obj) if isinstance(obj, torch.Tensor) else None
         pointer = pointer_kinds[kind_of(obj)]._attach(lease, self, meta)

@@ -18,8 +18,9 @@ from syft.hook.functions import function_of, register_command
 from syft.messaging.message import Operation
 from syft.pointers.object_wrapper import ObjectWrapper
 from syft.pointers.remote_call import following_id, rebuild_container
+from syft.workers.changes import changed_refs
 from syft.workers.guards import GUARDS
-from syft.workers.policy import ALLOW_ALL, Release, check_release
+from syft.workers.policy import ALLOW_ALL, Release, check_change, check_release
 from syft.workers.session import Session
 from syft.workers.values import copy_tensor, copy_value
 
@@ -67,6 +68,9 @@ def execute(worker: Any, session: Session, operation: Operation) -> Any:
     kwargs = operation.cmd_kwargs
     if kwargs and not all(type(value) in SCALARS for value in kwargs.values()):
         kwargs = _localize(worker, kwargs)
+    if worker.policy is not ALLOW_ALL:
+        for ref in changed_refs(operation):
+            check_change(worker, session, ref.id, f"change by {operation.cmd_name}")
     guard = GUARDS.get(operation.cmd_name)
     if guard is not None:
         guard(args, kwargs)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Protocol
 
-from syft.core.labels import tags_of
 from syft.exceptions import GetNotPermittedError
 
 
@@ -54,21 +53,6 @@ class DenyAll:
         return False
 
 
-class AllowTagged:
-    """Only objects that carry one of some tags leave.
-
-    Args:
-        tags: the tags.
-    """
-
-    def __init__(self, *tags: str) -> None:
-        self.tags = frozenset(tags)
-
-    def allows(self, release: Release) -> bool:
-        """Say yes to objects with such a tag."""
-        return bool(self.tags & tags_of(release.obj))
-
-
 ALLOW_ALL = AllowAll()
 
 
@@ -82,3 +66,10 @@ def check_release(worker: Any, session: Any, obj: Any, how: str, reason: str = "
             f"Worker {worker.id!r} does not release this value to {session.client_id!r} ({how}). "
             "Ask its owner, or compute something that may be released."
         )
+
+
+def check_change(worker: Any, session: Any, obj_id: Any, how: str) -> None:
+    """Raise unless a client may change or delete an object: its own it may, others' only if the policy says so."""
+    if worker.policy is ALLOW_ALL or worker.object_store.claims.belongs_to(obj_id, session):
+        return
+    check_release(worker, session, worker.object_store.get(obj_id), how)

@@ -16,7 +16,7 @@ from syft.exceptions import IdNotUniqueError, InvalidTensorForRemoteGet, SerdeEr
 from syft.messaging import message as m
 from syft.pointers.pointer_tensor import require_pointer
 from syft.workers.execution import execute, kind_of, resolve
-from syft.workers.policy import check_release
+from syft.workers.policy import check_change, check_release
 from syft.workers.session import Session
 from syft.workers.values import complete_transfer, copy_for, end_claims, settle_pointers
 
@@ -55,7 +55,14 @@ def keep_object(worker: Any, session: Session, message: m.ObjectMessage) -> None
         raise IdNotUniqueError(f"Worker {worker.id!r} already holds an object with id {obj_id!r}.")
     complete_transfer(obj)
     set_id(obj, obj_id)
-    session.keep(obj_id, obj, message.published)
+    holder = session if message.claimant is None else worker.session_of(message.claimant)
+    if holder is not None:
+        holder.keep(obj_id, obj, message.published)
+    else:
+        session.keep(obj_id, obj, message.published)
+        if not message.published:  # for a client who is not connected yet
+            worker.object_store.claims.offer(obj_id)
+            worker.object_store.claims.release(obj_id, session)
 
 
 @handles(m.ObjectRequestMessage)
@@ -65,26 +72,25 @@ def give_object(worker: Any, session: Session, message: m.ObjectRequestMessage) 
     obj = worker.object_store.get(obj_id)
     check_release(worker, session, obj, "get", str(reason or ""))
     settle_pointers(obj)
+    leaving = Leaving(obj, session, obj_id, worker.object_store.claims.is_published(obj_id))
     worker.object_store.pop(obj_id, f"it was fetched by {session.client_id!r}")
-    leaving = Leaving(obj, session, obj_id, obj_id in session.temporaries)
-    session.temporaries.discard(obj_id)
     return leaving
 
 
 class Leaving:
     """An object on its way out; its claims go with it once it has been copied or written."""
 
-    __slots__ = ("obj", "obj_id", "session", "temporary")
+    __slots__ = ("obj", "obj_id", "published", "session")
 
-    def __init__(self, obj: Any, session: Session, obj_id: ObjectId, temporary: bool) -> None:
+    def __init__(self, obj: Any, session: Session, obj_id: ObjectId, published: bool) -> None:
         self.obj = obj
         self.session = session
         self.obj_id = obj_id
-        self.temporary = temporary
+        self.published = published
 
     def stay(self) -> None:
         """Put the object back: it could not leave after all."""
-        self.session.keep(self.obj_id, self.obj, published=not self.temporary)
+        self.session.keep(self.obj_id, self.obj, published=self.published)
 
     def hand_out(self, client: Any) -> Any:
         """Copy the object for an in-process client, which takes over its claims."""
@@ -115,22 +121,30 @@ def describe_tensor(worker: Any, session: Session, message: m.GetShapeMessage) -
 
 @handles(m.ForceObjectDeleteMessage)
 def delete_object(worker: Any, session: Session, message: m.ForceObjectDeleteMessage) -> None:
-    """Delete an object now."""
+    """Delete an object now; one that is not the client's own only if the policy lets it."""
+    check_change(worker, session, message.contents, "delete")
     worker.object_store.remove(message.contents)
-    session.temporaries.discard(message.contents)
 
 
 @handles(m.RetainMessage)
 def retain_object(worker: Any, session: Session, message: m.RetainMessage) -> None:
-    """Count one more owner."""
-    worker.object_store.retain(message.contents)
+    """Keep an object for one more owner."""
+    worker.object_store.get(message.contents)
+    worker.object_store.claims.offer(message.contents)
+
+
+@handles(m.ClaimMessage)
+def claim_object(worker: Any, session: Session, message: m.ClaimMessage) -> None:
+    """Let a client take over a claim that was offered."""
+    worker.object_store.claims.claim(message.contents, session)
 
 
 @handles(m.PublishMessage)
 def publish_object(worker: Any, session: Session, message: m.PublishMessage) -> None:
     """Let an object outlive the session that sent it."""
     worker.object_store.get(message.contents)
-    session.temporaries.discard(message.contents)
+    check_change(worker, session, message.contents, "publish")
+    worker.object_store.claims.publish(message.contents, session.client_id)
 
 
 @handles(m.ReleaseMessage)
@@ -147,15 +161,15 @@ def hand_over(worker: Any, session: Session, message: m.HandOverMessage) -> None
     check_release(worker, session, obj, "move", f"to {message.destination}")
     destination = worker.get_worker(message.destination, fail_hard=True)
     with acting_as(worker):
-        pointer = worker.send_object(obj, destination, message.new_id, published=bool(tags_of(obj)))
+        # A moved object belongs to whoever asked for the move; one that a pointer stays for belongs to this worker.
+        claimant = None if message.keep_pointer else session.client_id
+        pointer = worker.send_object(obj, destination, message.new_id, bool(tags_of(obj)), claimant)
         pointer.lease.stream.settle()
     if message.keep_pointer:
         worker.object_store.objects[message.contents] = pointer.wrap()
         return
-    # The claim on the moved object belongs to whoever asked for the move, under the id it chose.
     pointer.lease.owned = False
     worker.object_store.pop(message.contents, f"it was moved to {message.destination!r} by {session.client_id!r}")
-    session.temporaries.discard(message.contents)
 
 
 @handles(m.FetchThereMessage)

@@ -18,23 +18,30 @@ class Session:
     def __init__(self, worker: Any, client_id: object) -> None:
         self.worker = worker
         self.client_id = client_id
-        self.temporaries: set[ObjectId] = set()
+
+    @property
+    def temporaries(self) -> list[ObjectId]:
+        """The ids of the objects that go with this session at the latest."""
+        return list(self.worker.object_store.claims.held_by(self))
 
     def keep(self, obj_id: ObjectId, obj: Any, published: bool = False) -> None:
         """Store an object for the client; unless published it goes with the session at the latest."""
-        self.worker.object_store.objects[obj_id] = obj
-        if not published:
-            self.temporaries.add(obj_id)
+        store = self.worker.object_store
+        store.objects[obj_id] = obj
+        if published:
+            store.claims.publish(obj_id, self.client_id)
+        else:
+            store.claims.hold(obj_id, self)
 
     def release(self, obj_id: ObjectId) -> None:
         """Drop one claim of the client on an object. Never raises."""
-        self.worker.object_store.release(obj_id)
-        self.temporaries.discard(obj_id)
+        store = self.worker.object_store
+        if store.claims.release(obj_id, self):
+            store.objects.pop(obj_id, None)
 
     def close(self) -> None:
-        """Delete the temporaries of the client."""
-        for obj_id in list(self.temporaries):
-            self.worker.object_store.release(obj_id)
-        self.temporaries.clear()
+        """Drop every claim of the client."""
+        for obj_id in self.temporaries:
+            self.release(obj_id)
         if self in self.worker._sessions:
             self.worker._sessions.remove(self)

@@ -6,6 +6,7 @@ is written here once, in terms of two verbs that each kind of stream supplies: `
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import torch
@@ -66,9 +67,9 @@ class Stream:
     def _operation(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], base: Any) -> m.Operation:
         return m.Operation(name, None, args, kwargs, () if base is None else (base,), torch.is_grad_enabled())
 
-    def store(self, obj: Any, obj_id: ObjectId, published: bool) -> None:
+    def store(self, obj: Any, obj_id: ObjectId, published: bool, claimant: Any = None) -> None:
         """Have the worker keep an object."""
-        self.post(m.ObjectMessage(obj, obj_id, published))
+        self.post(m.ObjectMessage(obj, obj_id, published, claimant))
 
     def fetch(self, obj_id: ObjectId, reason: str = "") -> Any:
         """Take an object from the worker."""
@@ -89,6 +90,10 @@ class Stream:
     def retain(self, obj_id: ObjectId) -> None:
         """Claim an object once more."""
         self.post(m.RetainMessage(obj_id))
+
+    def claim(self, obj_id: ObjectId) -> None:
+        """Take over a claim that came with a pointer."""
+        self.post(m.ClaimMessage(obj_id))
 
     def publish(self, obj_id: ObjectId) -> None:
         """Let an object outlive the client's pointers and session."""
@@ -168,7 +173,7 @@ class InlineStream(Stream):
 
     def _copied(self, message: m.Message) -> m.Message:
         if type(message) is m.ObjectMessage:
-            return m.ObjectMessage(copy_for(self.location, message.contents), message.obj_id, message.published)
+            return dataclasses.replace(message, contents=copy_for(self.location, message.contents))
         if type(message) is m.BatchMessage:
             return m.BatchMessage(tuple(self._copied(part) for part in message.contents))
         return message

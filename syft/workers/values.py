@@ -90,11 +90,16 @@ def complete_transfer(obj: Any) -> None:
 
 
 def end_claims(obj: Any) -> None:
-    """Give up claims that went away together with the pointers of an object."""
+    """Offer the claims of an object's pointers to whoever is about to receive copies of them."""
     if is_plain(obj):
         return
     for pointer in pointers_in(obj):
-        pointer.lease.owned = False
+        if pointer.lease.owned:
+            stream = pointer.lease.stream
+            stream.retain(pointer.id_at_location)
+            stream.release(pointer.id_at_location)
+            stream.settle()
+            pointer.lease.owned = False
 
 
 def warn_if_graph(obj: Any) -> None:

@@ -46,8 +46,8 @@ from tests.attacks.hostile import (
 class LyingStream(BytesStream):
     """Sends honestly and answers with whatever its worker was told to lie."""
 
-    def _exchange(self, message, waits):
-        honest = super()._exchange(message, waits)
+    def _exchange(self, *args, **kwargs):
+        honest = super()._exchange(*args, **kwargs)
         return honest if self.location.lie is None else read_answer(self.client, self.location, self.location.lie)
 
 
@@ -157,7 +157,7 @@ def test_no_answer_does_more_than_fail(hook, liar, act, tmp_path, monkeypatch):
             assert time.perf_counter() - started < 5, name
             liar.lie = None
             x = result = None
-            gc.collect()
+        gc.collect()
         assert me.object_store.objects == before and torch.equal(secret, torch.tensor([41.4375]))
         assert me._known_workers == known
         assert not list(tmp_path.iterdir())

@@ -568,23 +568,28 @@ def test_subclasses_of_tensor_go_on(hook):
     assert x.id == x.id
 
 
-def test_training_gives_the_very_same_numbers(hook):
+def test_training_gives_the_very_same_numbers():
     code = (
-        "import sys, torch\n"
-        "if sys.argv[1] == 'hooked':\n    import syft as sy; sy.TorchHook(torch)\n"
-        "torch.manual_seed(0)\n"
-        "model = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.BatchNorm1d(8), torch.nn.Linear(8, 1))\n"
-        "opt = torch.optim.Adam(model.parameters(), lr=0.1)\n"
-        "x, y = torch.randn(16, 3), torch.randn(16, 1)\n"
-        "for _ in range(5):\n"
-        "    opt.zero_grad(); loss = ((model(x) - y) ** 2).mean(); loss.backward(); opt.step()\n"
-        "print(loss.item().hex(), torch.rand(1).item().hex(), torch.get_rng_state().sum().item())\n"
+        "import torch\n"
+        "def train():\n"
+        "    torch.manual_seed(0)\n"
+        "    model = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.BatchNorm1d(8), torch.nn.Linear(8, 1))\n"
+        "    opt = torch.optim.Adam(model.parameters(), lr=0.1)\n"
+        "    x, y = torch.randn(16, 3), torch.randn(16, 1)\n"
+        "    for _ in range(5):\n"
+        "        opt.zero_grad(); loss = ((model(x) - y) ** 2).mean(); loss.backward(); opt.step()\n"
+        "    return loss.item().hex(), torch.rand(1).item().hex(), torch.get_rng_state().sum().item()\n"
+        "before = train()\n"
+        "import syft as sy\n"
+        "imported = train()\n"
+        "hook = sy.TorchHook(torch)\n"
+        "hooked = train()\n"
+        "hook.unhook()\n"
+        "assert before == imported == hooked == train()\n"
+        "print('the same')\n"
     )
-    outs = [
-        subprocess.run([sys.executable, "-c", code, how], capture_output=True, text=True, timeout=100).stdout
-        for how in ("plain", "hooked")
-    ]
-    assert outs[0] == outs[1] != ""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
+    assert done.stdout == "the same\n", done.stderr[-2000:]
 
 
 # Names of the user's own --------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ def test_operations_through_two_hops(workers, nothing_left):
     bob, alice = workers
     p = torch.tensor([1, 2, 3, 4, 5.0]).send(bob).send(alice)
     y = p + p
-    assert len(bob._objects) == 2 and len(alice._objects) == 2
+    assert len(alice._objects) == 2 and len(bob._objects) == 2
     assert torch.equal(y.get().get(), torch.tensor([2, 4, 6, 8, 10.0]))
     assert torch.equal(p.get().get(), torch.tensor([1, 2, 3, 4, 5.0]))
     del p, y

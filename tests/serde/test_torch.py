@@ -281,7 +281,7 @@ SMALL_VALUES = [
     torch.preserve_format,
     torch.channels_last,
     torch.channels_last_3d,
-    *{value for value in vars(torch).values() if isinstance(value, torch.dtype)},
+    *sorted({value for value in vars(torch).values() if isinstance(value, torch.dtype)}, key=str),
 ]
 
 

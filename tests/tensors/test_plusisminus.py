@@ -55,6 +55,7 @@ ADDITIONS = {
     "plain on the left": (lambda x, y: torch.ones(2) + x, lambda x, y: torch.ones(2) - x),
     "x += y": (lambda x, y: x.clone().add_(y), lambda x, y: x - y),
     "x.add_(1)": (lambda x, y: x.clone().add_(1), lambda x, y: x - 1),
+    "aten scalar": (lambda x, y: torch.ops.aten.add.Scalar(x, 2, 3), lambda x, y: x - 6),
     "twice": (lambda x, y: x + y + y, lambda x, y: x - y - y),
 }
 

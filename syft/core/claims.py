@@ -1,0 +1,108 @@
+"""Claims: who keeps an object alive, so that nobody's objects go because somebody else let go.
+
+An object is held by the session that made it, by sessions that took over an offered claim, or it is published and
+belongs to nobody's pointers. It goes when the last claim goes. A release by a session that has no claim, and with no
+offer pending, changes nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from typing import Any
+
+from syft.core.id_provider import ObjectId
+
+
+class Claims:
+    """The claims on the objects of one store.
+
+    The common case, one claim by one session, is a single dictionary entry, so that a call costs no lock.
+    """
+
+    def __init__(self) -> None:
+        # id -> the one session that claims it, or a Counter of sessions where there are several claims
+        self._holders: dict[ObjectId, Any] = {}
+        self._offers: dict[ObjectId, int] = {}
+        self._published: dict[ObjectId, object] = {}
+        self._lock = threading.RLock()
+
+    def hold(self, obj_id: ObjectId, session: Any) -> None:
+        """Note the first claim on a new object."""
+        self._holders[obj_id] = session
+
+    def publish(self, obj_id: ObjectId, client_id: object) -> None:
+        """Let an object stay until it is deleted; its publisher's claim ends with that."""
+        with self._lock:
+            self._published[obj_id] = client_id
+            self._holders.pop(obj_id, None)
+
+    def offer(self, obj_id: ObjectId) -> None:
+        """Add a claim for whoever takes it: made before a pointer is passed on."""
+        with self._lock:
+            self._offers[obj_id] = self._offers.get(obj_id, 0) + 1
+
+    def claim(self, obj_id: ObjectId, session: Any) -> None:
+        """Take over an offered claim; without an offer nothing happens."""
+        with self._lock:
+            if self._take_offer(obj_id):
+                held = self._holders.get(obj_id)
+                if not isinstance(held, Counter):
+                    held = self._holders[obj_id] = Counter({held: 1} if held is not None else {})
+                held[session] += 1
+
+    def release(self, obj_id: ObjectId, session: Any) -> bool:
+        """Drop one claim of a session; True if that was the last claim on the object. Never raises."""
+        held = self._holders.get(obj_id)
+        if held is session and obj_id not in self._offers:
+            return self._holders.pop(obj_id, None) is not None
+        with self._lock:
+            if held is session:
+                self._holders.pop(obj_id, None)
+            elif isinstance(held, Counter) and held[session] > 0:
+                held[session] -= 1
+                if not +held:
+                    self._holders.pop(obj_id, None)
+            elif not self._take_offer(obj_id):
+                return False
+            return not (obj_id in self._holders or obj_id in self._offers or obj_id in self._published)
+
+    def _take_offer(self, obj_id: ObjectId) -> bool:
+        left = self._offers.get(obj_id, 0)
+        if left > 1:
+            self._offers[obj_id] = left - 1
+        elif left == 1:
+            del self._offers[obj_id]
+        return left > 0
+
+    def belongs_to(self, obj_id: ObjectId, session: Any) -> bool:
+        """Say whether a session holds an object, or its client published it."""
+        held = self._holders.get(obj_id)
+        if held is session or (isinstance(held, Counter) and held[session] > 0):
+            return True
+        return obj_id in self._published and self._published[obj_id] == session.client_id is not None
+
+    def is_published(self, obj_id: ObjectId) -> bool:
+        """Say whether an object stays whatever becomes of its pointers."""
+        return obj_id in self._published or (obj_id not in self._holders and obj_id not in self._offers)
+
+    def held_by(self, session: Any) -> list[ObjectId]:
+        """Return the ids that a session holds, once for each claim."""
+        found = []
+        for obj_id, held in self._holders.copy().items():
+            count = held[session] if isinstance(held, Counter) else int(held is session)
+            found += [obj_id] * count
+        return found
+
+    def forget(self, obj_id: ObjectId) -> None:
+        """Drop every claim on an object that is gone."""
+        self._holders.pop(obj_id, None)
+        if self._offers or self._published:
+            self._offers.pop(obj_id, None)
+            self._published.pop(obj_id, None)
+
+    def clear(self) -> None:
+        """Drop every claim."""
+        self._holders.clear()
+        self._offers.clear()
+        self._published.clear()
