@@ -45,6 +45,33 @@ class Message:
         return cls(*payload)
 
 
+_ATOMS = frozenset({int, float, bool, str, type(None)})
+
+
+def _is_wide(obj_id: Any) -> bool:
+    return type(obj_id) is int and 0 <= obj_id < 2**128
+
+
+def _flat_arguments(args: tuple[Any, ...]) -> list[Any] | None:
+    """Return arguments with the 16 bytes of its id for each reference; None if there is anything else."""
+    flat: list[Any] = []
+    for arg in args:
+        kind = type(arg)
+        if kind is Ref and arg.attribute is None and _is_wide(arg.id):
+            flat.append(arg.id.to_bytes(16, "big"))
+        elif kind in _ATOMS:
+            flat.append(arg)
+        else:
+            return None
+    return flat
+
+
+def _unflat(value: bytes) -> Ref:
+    if len(value) != 16:
+        raise TypeError("a reference has 16 bytes")
+    return Ref(int.from_bytes(value, "big"))
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Operation(Message):
     """Run one call of the table of allowed functions.
@@ -77,18 +104,18 @@ class Operation(Message):
 
     @staticmethod
     def simplify(worker: Any, message: Any) -> tuple[Any, ...]:
-        """Return the fields, in order."""
-        return (
-            message.cmd_name,
-            message.cmd_args,
-            message.cmd_kwargs,
-            message.return_ids,
-            message.grad_enabled,
-        )
+        """Return the fields: flat for the common call of pointers and numbers, one by one for any other."""
+        flat = None if message.cmd_kwargs else _flat_arguments(message.cmd_args)
+        ids = message.return_ids
+        if flat is None or len(ids) != 1 or not _is_wide(ids[0]):
+            return (message.cmd_name, message.cmd_args, message.cmd_kwargs, ids, message.grad_enabled)
+        return (message.grad_enabled, message.cmd_name, ids[0].to_bytes(16, "big"), *flat)
 
     @classmethod
     def detail(cls, worker: Any, payload: tuple[Any, ...]) -> Operation:
         """Rebuild an operation, its fields checked."""
+        if payload and type(payload[0]) is bool:
+            return cls._detail_flat(payload)
         name, args, kwargs, return_ids, grad_enabled = payload
         values = {"cmd_name": name, "cmd_args": args, "cmd_kwargs": kwargs, "return_ids": return_ids}
         for field, value in values.items():
@@ -97,6 +124,14 @@ class Operation(Message):
         if not all(isinstance(key, str) for key in kwargs) or not all(map(is_id, return_ids)):
             raise TypeError("Operation needs named keyword arguments and ids for its results")
         return cls(name, None, args, kwargs, return_ids, bool(grad_enabled))
+
+    @classmethod
+    def _detail_flat(cls, payload: tuple[Any, ...]) -> Operation:
+        grad_enabled, name, result, *arguments = payload
+        if type(name) is not str or type(result) is not bytes or len(result) != 16:
+            raise TypeError("Operation needs a name and an id for its result")
+        args = [_unflat(value) if type(value) is bytes else value for value in arguments]
+        return cls(name, None, tuple(args), {}, (int.from_bytes(result, "big"),), grad_enabled)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

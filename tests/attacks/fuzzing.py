@@ -359,7 +359,7 @@ def check(target: Target, data: bytes, private: bool) -> tuple[bool, bool]:
     # An object that was sent without an id gets a fresh one.
     changed = {key for key in changed if key in target.before or not isinstance(key, int) or key < 2**64}
     assert changed <= named, f"{changed - named} changed, but the message names only {sorted(map(str, named))[:40]}"
-    if after != target.before or bob.object_store._extra_owners or len(bob.object_store._departed) > 50:
+    if after != target.before or bob.object_store.claims._offers or len(bob.object_store._departed) > 50:
         target.fill()
     return valid, failed
 
