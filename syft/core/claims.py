@@ -23,7 +23,8 @@ class Claims:
     def __init__(self) -> None:
         # id -> the one session that claims it, or a Counter of sessions where there are several claims
         self._holders: dict[ObjectId, Any] = {}
-        self._offers: dict[ObjectId, int] = {}
+        # id -> the sessions that offer a claim to whoever takes it
+        self._offers: dict[ObjectId, list[Any]] = {}
         self._published: dict[ObjectId, object] = {}
         self._lock = threading.RLock()
 
@@ -37,15 +38,30 @@ class Claims:
             self._published[obj_id] = client_id
             self._holders.pop(obj_id, None)
 
-    def offer(self, obj_id: ObjectId) -> None:
-        """Add a claim for whoever takes it: made before a pointer is passed on."""
+    def offer(self, obj_id: ObjectId, session: Any) -> None:
+        """Add a claim for whoever takes it, made before a pointer is passed on; it lasts as long as the session."""
         with self._lock:
-            self._offers[obj_id] = self._offers.get(obj_id, 0) + 1
+            self._offers.setdefault(obj_id, []).append(session)
+
+    def withdraw(self, session: Any) -> list[ObjectId]:
+        """Take back the offers of a session that nobody has taken; returns the ids left without any claim."""
+        left = []
+        with self._lock:
+            for obj_id in [key for key, sessions in self._offers.items() if session in sessions]:
+                kept = [other for other in self._offers.pop(obj_id) if other is not session]
+                if kept:
+                    self._offers[obj_id] = kept
+                elif obj_id not in self._holders and obj_id not in self._published:
+                    left.append(obj_id)
+        return left
 
     def claim(self, obj_id: ObjectId, session: Any) -> None:
-        """Take over an offered claim; without an offer nothing happens."""
+        """Take over an offered claim, or take back what one's client published; otherwise nothing happens."""
         with self._lock:
-            if self._take_offer(obj_id):
+            if obj_id in self._published and self._published[obj_id] == session.client_id is not None:
+                del self._published[obj_id]
+                self._holders[obj_id] = session
+            elif self._take_offer(obj_id):
                 held = self._holders.get(obj_id)
                 if not isinstance(held, Counter):
                     held = self._holders[obj_id] = Counter({held: 1} if held is not None else {})
@@ -68,12 +84,13 @@ class Claims:
             return not (obj_id in self._holders or obj_id in self._offers or obj_id in self._published)
 
     def _take_offer(self, obj_id: ObjectId) -> bool:
-        left = self._offers.get(obj_id, 0)
-        if left > 1:
-            self._offers[obj_id] = left - 1
-        elif left == 1:
+        offers = self._offers.get(obj_id)
+        if not offers:
+            return False
+        offers.pop()
+        if not offers:
             del self._offers[obj_id]
-        return left > 0
+        return True
 
     def belongs_to(self, obj_id: ObjectId, session: Any) -> bool:
         """Say whether a session holds an object, or its client published it."""

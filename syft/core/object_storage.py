@@ -101,8 +101,9 @@ class ObjectStorage:
         """Remove the object of this id, and what it points to with it."""
         obj = self._objects.get(remote_key)
         for pointer in (obj, getattr(obj, "child", None)):
-            if pointer is not None and hasattr(pointer, "garbage_collect_data"):
-                pointer.garbage_collect_data = True
+            lease = getattr(pointer, "__dict__", {}).get("lease")
+            if lease is not None and lease.spent is None and not lease.owned:  # one that owns takes it along anyway
+                pointer.delete()  # type: ignore[union-attr]
         self.object_store.remove(remote_key)
 
     def clear_objects(self, return_self: bool = True) -> Any:

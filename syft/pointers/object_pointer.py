@@ -73,8 +73,9 @@ class ObjectPointer(AbstractObject):
     @garbage_collect_data.setter
     def garbage_collect_data(self, value: bool) -> None:
         owned = bool(value) and self.lease.spent is None
-        if self.lease.owned and not owned and self.lease.spent is None:
-            self.lease.stream.publish(self.id_at_location)
+        if owned is not self.lease.owned and self.lease.spent is None:
+            stream = self.lease.stream
+            (stream.claim if owned else stream.publish)(self.id_at_location)
         self.lease.owned = owned
 
     gc = garbage_collect_data

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -72,6 +73,7 @@ class BaseWorker(AbstractWorker, ObjectStorage):
         self._known_workers: dict[ObjectId, Any] = {}
         self._streams: dict[ObjectId, Any] = {}
         self._sessions: list[Session] = []
+        self._opening = threading.RLock()
         if auto_add:
             self._join(getattr(hook, "local_worker", None))
         if data is not None:
@@ -92,7 +94,10 @@ class BaseWorker(AbstractWorker, ObjectStorage):
         """Return the ordered stream from this worker to another, opening it when first needed."""
         stream = self._streams.get(location.id)
         if stream is None or stream.location is not location:
-            stream = self._streams[location.id] = location.open_stream(self)
+            with self._opening:  # two streams to one worker would not keep each other's order
+                stream = self._streams.get(location.id)
+                if stream is None or stream.location is not location:
+                    stream = self._streams[location.id] = location.open_stream(self)
         return stream
 
     def open_stream(self, client: Any) -> Any:

@@ -18,7 +18,7 @@ from syft.hook.functions import function_of, register_command
 from syft.messaging.message import Operation
 from syft.pointers.object_wrapper import ObjectWrapper
 from syft.pointers.remote_call import following_id, rebuild_container
-from syft.workers.changes import changed_refs
+from syft.workers.changes import Loan, changed_refs
 from syft.workers.guards import GUARDS
 from syft.workers.policy import ALLOW_ALL, Release, check_change, check_release
 from syft.workers.session import Session
@@ -68,9 +68,12 @@ def execute(worker: Any, session: Session, operation: Operation) -> Any:
     kwargs = operation.cmd_kwargs
     if kwargs and not all(type(value) in SCALARS for value in kwargs.values()):
         kwargs = _localize(worker, kwargs)
+    loan = None
     if worker.policy is not ALLOW_ALL:
         for ref in changed_refs(operation):
             check_change(worker, session, ref.id, f"change by {operation.cmd_name}")
+        loan = Loan(worker, session, operation)
+        args, kwargs = loan.lend(args), loan.lend(kwargs)
     guard = GUARDS.get(operation.cmd_name)
     if guard is not None:
         guard(args, kwargs)
@@ -83,6 +86,8 @@ def execute(worker: Any, session: Session, operation: Operation) -> Any:
     except Exception as error:
         _note_failure(worker, operation)
         raise _told(worker, session, operation, error) from (error if worker.policy is ALLOW_ALL else None)
+    if loan is not None:
+        result = loan.settle(result, (args, kwargs))
     return Registrar(worker, session, operation, args, kwargs).register(result)
 
 

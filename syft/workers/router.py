@@ -61,7 +61,7 @@ def keep_object(worker: Any, session: Session, message: m.ObjectMessage) -> None
     else:
         session.keep(obj_id, obj, message.published)
         if not message.published:  # for a client who is not connected yet
-            worker.object_store.claims.offer(obj_id)
+            worker.object_store.claims.offer(obj_id, session)
             worker.object_store.claims.release(obj_id, session)
 
 
@@ -130,7 +130,7 @@ def delete_object(worker: Any, session: Session, message: m.ForceObjectDeleteMes
 def retain_object(worker: Any, session: Session, message: m.RetainMessage) -> None:
     """Keep an object for one more owner."""
     worker.object_store.get(message.contents)
-    worker.object_store.claims.offer(message.contents)
+    worker.object_store.claims.offer(message.contents, session)
 
 
 @handles(m.ClaimMessage)

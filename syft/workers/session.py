@@ -41,7 +41,10 @@ class Session:
 
     def close(self) -> None:
         """Drop every claim of the client."""
+        store = self.worker.object_store
         for obj_id in self.temporaries:
             self.release(obj_id)
+        for obj_id in store.claims.withdraw(self):
+            store.objects.pop(obj_id, None)
         if self in self.worker._sessions:
             self.worker._sessions.remove(self)

@@ -26,8 +26,14 @@ from syft.workers.policy import ALLOW_ALL, DenyAll
 from syft.workers.wire import answer
 
 SECRET = (41.4375, -7341.625, 0.0078125)
-NEEDLES = (struct.pack("<d", SECRET[0]), struct.pack("<d", SECRET[1]), b"41.43", b"7341.6", b"7.3416e")
-SLOWEST = 10.0
+# Tensors are little-endian on the wire, numbers of msgpack big-endian.
+NEEDLES = (
+    *(struct.pack(f"{order}d", value) for order in "<>" for value in SECRET[:2]),
+    b"41.43",
+    b"7341.6",
+    b"7.3416e",
+)
+SLOWEST = 60.0  # it ends; how fast is for the benchmarks
 MAX_GROWTH = 250 * 2**20
 ROOM = 3 * 2**30
 INTERESTING = (0, 1, -1, 7, 63, 64, 127, 128, 255, 2**31 - 1, 2**31, 2**32, 2**62, 2**63 - 1, 2**64, -(2**63), 2**200)

@@ -230,7 +230,7 @@ def test_pains_2_attribute_walks_are_refused(bob, attribute):
         for message in (m.IsNoneMessage(ref), m.GetShapeMessage(ref), m.Operation("torch.neg", None, (ref,), {}, (9,))):
             assert error_name(mallory.ask(message)) == "CommandNotAllowed"
     assert (
-        error_name(mallory.raw((OBJECT, (POINTER, 1, 1, bob.id, attribute, (4,), None, False), 9, False)))
+        error_name(mallory.raw((OBJECT, (POINTER, 1, 1, bob.id, attribute, (4,), None, False), 9, False, None)))
         == "CommandNotAllowed"
     )
     assert sorted(bob._objects) == [1, 2]
@@ -296,13 +296,13 @@ def test_things_that_are_no_objects_are_not_kept(bob):
         (REQUEST, (TUPLE, 1, None, "")),
         (6, 0, 9, 1),
     ):
-        assert type(mallory.raw((OBJECT, thing, 5, False))) is m.ErrorMessage
+        assert type(mallory.raw((OBJECT, thing, 5, False, None))) is m.ErrorMessage
         assert not bob._objects
     # Wrapped, they can be kept, and do nothing.
-    assert mallory.raw((OBJECT, (WRAPPER, 1, "x", (4,), None), 5, False)) is None
+    assert mallory.raw((OBJECT, (WRAPPER, 1, "x", (4,), None), 5, False, None)) is None
     assert error_name(mallory.call("syft.call", Ref(5))) == "TypeError"
     assert (
-        error_name(mallory.raw((OBJECT, (CALLABLE_POINTER, 1, 2, "nobody", None, (4,), None, True), 6, False)))
+        error_name(mallory.raw((OBJECT, (CALLABLE_POINTER, 1, 2, "nobody", None, (4,), None, True), 6, False, None)))
         == "WorkerNotFoundException"
     )
     still_answers(bob)

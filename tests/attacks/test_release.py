@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import re
 import traceback
 import types
 
@@ -15,7 +16,7 @@ import syft as sy
 from syft.core.references import Ref
 from syft.exceptions import GetNotPermittedError, SyftError
 from syft.messaging import message as m
-from syft.workers.policy import AllowTagged, DenyAll, Release
+from syft.workers.policy import DenyAll, Release
 from tests.attacks.hostile import (
     BATCH,
     DEVICE,
@@ -53,6 +54,7 @@ NEEDLES = ("41.43", "41.44", "7341", "7.341")
 def hidden(*texts):
     """Check that no private value is in any text, nor in the bytes of any double."""
     for text in texts:
+        text = re.sub(r"\d{20,}", "<id>", str(text))  # ids are random digits
         for needle in NEEDLES:
             assert needle not in str(text), f"{needle} is in {str(text)[:500]}"
 
@@ -211,7 +213,7 @@ def vault(bob):
     for written in mallory.seen:
         hidden(written)
         for value in VECTOR:
-            assert np.float64(value).tobytes() not in written
+            assert np.float64(value).tobytes() not in written and np.float64(value).tobytes()[::-1] not in written
     bob.policy = sy.workers.policy.ALLOW_ALL
     assert bob.object_store.objects[1].tolist() == VECTOR
     assert bob.object_store.objects[2].item() == NUMBER
@@ -337,53 +339,6 @@ def test_the_policy_hears_who_asks_from_the_connection(bob):
     assert owner.ask(m.ObjectRequestMessage((1, "mallory", ""))).tolist() == [1, 1]
     assert {client for client, _ in heard} == {"mallory", "owner"}
     bob.policy = sy.workers.policy.ALLOW_ALL
-
-
-@pytest.fixture
-def tagged(bob):
-    """A worker that releases what its owner tagged public: object 1 is private, object 2 is public."""
-    bob.object_store.objects.update({1: torch.tensor(VECTOR), 2: torch.zeros(2).tag("#public")})
-    bob.policy = AllowTagged("#public")
-    yield Mallory(bob)
-    bob.policy = sy.workers.policy.ALLOW_ALL
-
-
-def test_what_is_tagged_leaves_and_what_is_not_stays(tagged):
-    assert tagged.call("torch.Tensor.tolist", Ref(2)) == [0, 0]
-    assert error_name(tagged.call("torch.Tensor.tolist", Ref(1))) == "GetNotPermittedError"
-    assert error_name(tagged.call("torch.Tensor.equal", Ref(2), Ref(1))) == "GetNotPermittedError"
-    assert (
-        error_name(tagged.call("torch.Tensor.tolist", tagged.keep("torch.add", Ref(1), Ref(2))))
-        == "GetNotPermittedError"
-    )
-
-
-LAUNDERING = {
-    "tagging it oneself": lambda p: (p.call("syft.tag", Ref(1), "#public"), Ref(1))[1],
-    "tagging a copy": lambda p: (ref := p.keep("torch.clone", Ref(1)), p.call("syft.tag", ref, "#public"))[0],
-    "copying into what is public": lambda p: (p.call("torch.Tensor.copy_", Ref(2), Ref(1)), Ref(2))[1],
-    "out=": lambda p: (p.call("torch.neg", Ref(1), out=Ref(2)), Ref(2))[1],
-    "assigning": lambda p: (p.call("torch.Tensor.__setitem__", Ref(2), slice(None), Ref(1)), Ref(2))[1],
-    "setting data": lambda p: (p.call("torch.Tensor.data.__set__", Ref(2), Ref(1)), Ref(2))[1],
-}
-
-
-@pytest.mark.parametrize("way", list(LAUNDERING))
-@pytest.mark.xfail(
-    reason="AllowTagged trusts tags that peers can set, and objects that peers can overwrite", strict=True
-)
-def test_private_values_are_not_laundered_through_tags(tagged, way):
-    released = tagged.call("torch.Tensor.tolist", LAUNDERING[way](tagged))
-    assert isinstance(released, m.ErrorMessage) or not any(
-        abs(abs(a) - abs(b)) < 1e-3 for a, b in zip(released, VECTOR, strict=True)
-    )
-
-
-@pytest.mark.xfail(reason="AllowTagged releases an object with the private gradient that a peer put on it", strict=True)
-def test_private_values_are_not_laundered_through_gradients(tagged):
-    tagged.call("torch.Tensor.grad.__set__", Ref(2), Ref(1))
-    released = tagged.ask(m.ObjectRequestMessage((2, None, "")))
-    assert isinstance(released, m.ErrorMessage) or released.grad is None
 
 
 def test_a_denied_get_changes_nothing(private):

@@ -148,36 +148,66 @@ def test_forced_removal_lets_the_remote_object_go(hook, bob, nothing_left, wrapp
     storage.force_rm_obj("held")  # silent if it is not there
 
 
-# The counts behind pointers -----------------------------------------------------------------------------
+@pytest.mark.parametrize("wrapped", [True, False], ids=["wrapped", "bare"])
+def test_forced_removal_of_an_owning_or_spent_pointer(hook, bob, nothing_left, wrapped):
+    """Row: force_rm_obj."""
+    storage = ObjectStorage()
+    for spent in (False, True):
+        pointer = torch.ones(2).send(bob)
+        storage.register_obj(pointer if wrapped else pointer.child, "held")
+        if spent:
+            pointer.get()
+        del pointer
+        storage.force_rm_obj("held")
+        assert storage._objects == {}
+        nothing_left(bob)
 
 
-def test_the_last_owner_takes_the_object_along():
+@pytest.mark.parametrize("at_once", [True, False])
+def test_collecting_again_after_keeping(hook, bob, at_once):
+    pointer = torch.ones(2).send(bob, garbage_collect_data=not at_once)
+    pointer.garbage_collection = False
+    pointer.garbage_collection = True
+    assert pointer.garbage_collection
+    del pointer
+    assert bob._objects == {}
+
+
+# The claims behind pointers -----------------------------------------------------------------------------
+
+
+def test_the_last_claim_takes_the_object_along():
+    claims = ObjectStore("w").claims
+    claims.hold(1, "me")
+    claims.offer(1, "me")
+    claims.claim(1, "you")
+    assert claims.belongs_to(1, "you")
+    assert claims.held_by("you") == claims.held_by("me") == [1]
+    assert not claims.release(1, "me")
+    assert not claims.release(1, "a stranger")
+    assert claims.release(1, "you")
+    assert not claims.release(1, "you")  # never raises
+    assert claims.held_by("you") == []
+
+
+def test_a_claim_is_taken_only_where_one_is_offered():
+    claims = ObjectStore("w").claims
+    claims.hold(1, "me")
+    claims.claim(1, "you")
+    assert claims.held_by("you") == []
+    assert claims.release(1, "me")
+
+
+def test_removal_does_not_ask_for_claims():
     store = ObjectStore("w")
     store.objects[1] = "thing"
-    store.retain(1)
-    store.retain(1)
-    for _ in range(2):
-        store.release(1)
-        assert store.get(1) == "thing"
-    store.release(1)
-    assert store.objects == {}
-    store.release(1)  # never raises
-
-
-def test_retaining_what_is_not_there_fails():
-    with pytest.raises(ObjectNotFoundError, match="'w'"):
-        ObjectStore("w").retain(1)
-
-
-def test_removal_does_not_ask_for_owners():
-    store = ObjectStore("w")
-    store.objects[1] = "thing"
-    store.retain(1)
+    store.claims.hold(1, "me")
+    store.claims.offer(1, "me")
     store.remove(1)
     assert store.objects == {}
-    store.objects[1] = "another under the same id"
-    store.release(1)
-    assert store.objects == {}, "counts of the first one are gone"
+    assert not store.claims.release(1, "me")
+    store.claims.hold(1, "another")
+    assert store.claims.release(1, "another"), "claims on the first object of this id are gone"
 
 
 def test_it_says_where_an_object_went():
@@ -201,21 +231,23 @@ def test_what_went_is_remembered_for_a_while_only():
     assert limit + 9 in store._departed
 
 
-def test_owners_are_counted_across_threads():
-    store = ObjectStore("w")
-    store.objects[1] = "thing"
+def test_claims_are_counted_across_threads():
+    claims = ObjectStore("w").claims
+    claims.hold(1, "me")
     for _ in range(4000):
-        store.retain(1)
+        claims.offer(1, "me")
+        claims.claim(1, "you")
+    last = []
 
     def give_up():
         for _ in range(1000):
-            store.release(1)
+            last.append(claims.release(1, "you"))
 
     threads = [threading.Thread(target=give_up) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert store.get(1) == "thing"
-    store.release(1)
-    assert store.objects == {}
+    assert not any(last)
+    assert claims.held_by("you") == []
+    assert claims.release(1, "me")
