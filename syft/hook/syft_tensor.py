@@ -114,6 +114,18 @@ class SyftTensor(torch.Tensor):
     def grad(self) -> None:
         self.child.set_grad_of(self, None)
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        """Give the values to numpy, if the worker that holds them lets them go."""
+        array = self.detach().numpy()
+        return array if dtype is None else array.astype(dtype)
+
+    def __copy__(self) -> SyftTensor:
+        """Return a second shell around the same chain."""
+        return make_shell(self.child, self.requires_grad)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*dir(type(self)), *self.__dict__})
+
     def set_(self, *args: Any, **kwargs: Any) -> Any:
         """Take the place of another tensor (torch itself does not let this call be seen)."""
         return SyftTensor.__torch_function__(torch.Tensor.set_, (SyftTensor,), (self, *args), kwargs)
@@ -148,6 +160,8 @@ class SyftTensor(torch.Tensor):
     def detail(worker: Any, payload: tuple[Any, ...]) -> SyftTensor:
         """Rebuild the shell around its chain."""
         child, requires_grad, is_param, obj_id, tags, description = payload
+        if type(child) in (torch.Tensor, torch.nn.Parameter):
+            return child  # type: ignore[no-any-return]  # a pointer that came home is the object itself
         if not isinstance(child, AbstractTensor):
             raise TypeError("a chain begins with a link")
         check_labels(obj_id, tags, description)

@@ -98,14 +98,6 @@ def repr_pointer(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     return repr(args[0])
 
 
-@rule(_Tensor.__array__)
-def to_array(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Ask the worker to release the values as a numpy array."""
-    array = call(_Tensor.numpy, (call(_Tensor.detach, args[:1], {}),), {})
-    dtype = args[1] if len(args) > 1 else kwargs.get("dtype")
-    return array if dtype is None else array.astype(dtype)
-
-
 @rule(_Tensor.type)
 def type_of(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Answer the type's name at once; convert remotely."""

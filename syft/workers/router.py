@@ -12,7 +12,7 @@ from syft.core.id_provider import ObjectId
 from syft.core.labels import description_of, id_of, set_id, tags_of
 from syft.core.object import AbstractObject
 from syft.core.references import ObjectMeta, TensorMeta
-from syft.exceptions import IdNotUniqueError, InvalidTensorForRemoteGet, SerdeError
+from syft.exceptions import IdNotUniqueError, InvalidTensorForRemoteGet, SerdeError, WorkerNotFoundException
 from syft.messaging import message as m
 from syft.pointers.pointer_tensor import require_pointer
 from syft.workers.execution import execute, kind_of, resolve
@@ -159,7 +159,9 @@ def hand_over(worker: Any, session: Session, message: m.HandOverMessage) -> None
     """Send an object on to another worker, leaving a pointer or nothing."""
     obj = worker.object_store.get(message.contents)
     check_release(worker, session, obj, "move", f"to {message.destination}")
-    destination = worker.get_worker(message.destination, fail_hard=True)
+    destination = worker.get_worker(message.destination) if message.destination in worker._known_workers else None
+    if destination is None:  # whom this worker knows is nobody else's business
+        raise WorkerNotFoundException(message.destination, ("not told to peers",))
     with acting_as(worker):
         # A moved object belongs to whoever asked for the move; one that a pointer stays for belongs to this worker.
         claimant = None if message.keep_pointer else session.client_id
@@ -175,6 +177,7 @@ def hand_over(worker: Any, session: Session, message: m.HandOverMessage) -> None
 @handles(m.FetchThereMessage)
 def fetch_there(worker: Any, session: Session, message: m.FetchThereMessage) -> Any:
     """Replace a pointer held here by what it points at."""
+    check_change(worker, session, message.contents, "change by remote_get")
     held = worker.object_store.get(message.contents)
     pointer = require_pointer(held)
     with acting_as(worker):

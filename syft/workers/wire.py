@@ -7,6 +7,7 @@ ErrorMessage. Nothing here trusts the peer: bytes that are no request give an er
 from __future__ import annotations
 
 import builtins
+import contextvars
 import traceback
 from typing import Any
 
@@ -39,21 +40,30 @@ _KNOWN_ERRORS: dict[str, type[Exception]] = {
 }
 
 
+# How many workers may pass a request on: pointers to pointers to pointers ...
+MAX_HOPS = 16
+_hops: contextvars.ContextVar[int] = contextvars.ContextVar("syft_hops", default=0)
+
+
 def write_request(client: Any, released: tuple[ObjectId, ...], message: Message, waits: bool) -> bytes:
-    """Write a request."""
-    return serialize((released, message, waits), client)
+    """Write a request; it says how many workers have passed it on, so that none goes round for ever."""
+    return serialize((released, message, waits, _hops.get()), client)
 
 
 def answer(worker: Any, session: Session, request: bytes) -> bytes:
     """Answer one request of a peer; never raises."""
     response: Any = None
     try:
-        released, message, waits = _read_request(worker, request)
+        released, message, waits, hops = _read_request(worker, request)
         for obj_id in released:
             session.release(obj_id)
         if worker.log_msgs:
             worker.msg_history.append(message)
-        response = route(worker, session, message)
+        passed_on = _hops.set(hops + 1)
+        try:
+            response = route(worker, session, message)
+        finally:
+            _hops.reset(passed_on)
         if not waits:
             return b""
         written = serialize(wire_form(response), worker)
@@ -72,16 +82,18 @@ def _end_claims(response: Any) -> None:
             _end_claims(part)
 
 
-def _read_request(worker: Any, request: bytes) -> tuple[tuple[ObjectId, ...], Message, bool]:
+def _read_request(worker: Any, request: bytes) -> tuple[tuple[ObjectId, ...], Message, bool, int]:
     parts = deserialize(request, worker)
-    if type(parts) is not tuple or len(parts) != 3:
+    if type(parts) is not tuple or len(parts) != 4:
         raise SerdeError("These bytes are not a request: it takes released ids, a message and a flag.")
-    released, message, waits = parts
+    released, message, waits, hops = parts
     if not isinstance(message, Message) or type(waits) is not bool or type(released) is not tuple:
         raise SerdeError("These bytes are not a request: its parts have the wrong types.")
     if not all(map(is_id, released)):
         raise SerdeError("These bytes are not a request: released objects are named by their ids.")
-    return released, message, waits
+    if type(hops) is not int or not 0 <= hops <= MAX_HOPS:
+        raise SerdeError(f"This request was passed on {hops} times; the pointers behind it may go round in a circle.")
+    return released, message, waits, hops
 
 
 def _error_message(worker: Any, session: Session, error: Exception) -> ErrorMessage:

@@ -160,7 +160,7 @@ def corpus(target: Target) -> list[bytes]:
         for waits, released in ((True, ()), (False, (3, "name"))):
             for serializer in ("raw", "torch", "numpy", "all"):
                 target.alice.serializer = serializer
-                body = (released, message, waits)
+                body = (released, message, waits, 0)
                 plain = serialize(body, target.alice)
                 for scheme in compression.SCHEMES.values():
                     data, code = scheme(plain[1:])
@@ -344,7 +344,7 @@ def check(target: Target, data: bytes, private: bool) -> tuple[bool, bool]:
     valid = False
     try:
         decoded = deserialize(data, bob)
-        valid = type(decoded) is tuple and len(decoded) == 3
+        valid = type(decoded) is tuple and len(decoded) == 4 and type(decoded[3]) is int and 0 <= decoded[3] <= 16
         _named(decoded, named)
         del decoded
     except SyftError:
@@ -407,6 +407,6 @@ def main(seed: int, count: int) -> None:
     bystander = target.bob.open_session("honest")
     target.bob.policy = ALLOW_ALL
     target.fill()
-    written = answer(target.bob, bystander, serialize(((), m.ObjectRequestMessage((1, None, "")), True)))
+    written = answer(target.bob, bystander, serialize(((), m.ObjectRequestMessage((1, None, "")), True, 0)))
     assert deserialize(written).tolist() == list(SECRET)
     print(f"{count} messages: {requests} valid requests, {errors} errors, {growth / 2**20:.1f} MiB more memory")

@@ -29,7 +29,7 @@ def wire(simplified: Any) -> bytes:
 
 def request(message: Any, waits: bool = True, released: tuple[Any, ...] = ()) -> bytes:
     """Write a request around a hand-made message."""
-    return wire((TUPLE, (TUPLE, *released), message, waits))
+    return wire((TUPLE, (TUPLE, *released), message, waits, 0))
 
 
 class Mallory:

@@ -1,5 +1,6 @@
 """PointerTensor: metadata without asking, in-place calls, indexing, results, kwargs, errors, claims."""
 
+import copy
 import gc
 
 import numpy as np
@@ -182,6 +183,7 @@ def test_values_leave_when_the_worker_lets_them(bob):
     assert np.array_equal(x.numpy(), [41.0, 42.0]) and np.array_equal(np.asarray(x), [41.0, 42.0])
     assert f"{x[0]:.1f}" == "41.0"
     assert torch.equal(x, x) and torch.allclose(x, x)
+    assert np.array_equal(np.array(x, dtype=np.float32), np.array([41.0, 42.0], dtype=np.float32))
     array = x.numpy()
     array[0] = 0
     assert x.tolist() == [41.0, 42.0]
@@ -399,6 +401,23 @@ def test_a_shape_mistake_fails_at_the_line(bob):
     with pytest.raises(RuntimeError, match="shapes cannot be multiplied|mat1 and mat2|same reduction dim"):
         x @ x
     assert torch.equal((x + x).get(), torch.full((2, 3), 2.0))
+
+
+def test_copying_and_listing(bob, nothing_left):
+    x = torch.ones(2).send(bob)
+    twin = copy.copy(x)
+    assert twin is not x and twin.id_at_location == x.id_at_location and "send" in dir(x)
+    del x
+    assert torch.equal(twin.get(), torch.ones(2))
+    del twin
+    nothing_left(bob)
+
+
+def test_a_pointer_that_comes_home_is_the_object(bob, alice):
+    far = torch.tensor([1.0, 2.0]).send(bob).send(alice)
+    home = far.move(bob)
+    assert home.location is bob
+    assert torch.equal((home + 1).get(), torch.tensor([2.0, 3.0]))
 
 
 def test_constructors_at_a_worker(bob):

@@ -62,6 +62,7 @@ def test_data_of_the_owner(make_worker, kind):
 def test_request_search_from_another_worker(make_worker, kind):
     james, alice = make_worker("james", kind), make_worker("alice", kind)
     torch.ones(2).tag("#x").send(james)
+    james.synchronize()
     (found,) = alice.request_search(["#x"], location=james)
     assert found.owner is alice and found.location is james
     assert sy.local_worker.request_search("#x", location=james.id)[0].owner is sy.local_worker
