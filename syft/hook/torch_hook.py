@@ -72,6 +72,7 @@ class TorchHook(FrameworkHook):
         set_default_worker(self.local_worker)
 
     def _hook_everything(self) -> None:
+        complete = False
         try:
             for methods in base.tensor_methods:
                 self._hook_native_tensor(_torch.Tensor, methods)
@@ -80,9 +81,10 @@ class TorchHook(FrameworkHook):
             self._hook_module()
             self._hook_optim()
             self._patches.add(_torch, "torch_hooked", True)
-        except BaseException:
-            self._patches.take_back()
-            raise
+            complete = True
+        finally:
+            if not complete:  # whatever stopped it, an interrupt too: never half a hook
+                self._patches.take_back()
 
     def unhook(self) -> None:
         """Take everything back: torch is then as it was. Workers and pointers go on living."""

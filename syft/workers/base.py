@@ -16,7 +16,7 @@ from syft.core.id_provider import ID_PROVIDER, ObjectId
 from syft.core.labels import id_of, tags_of
 from syft.core.object_storage import ObjectStorage
 from syft.core.references import ObjectMeta, Ref, TensorMeta
-from syft.exceptions import GetNotPermittedError, PlanCommandUnknownError, SyftError, WorkerNotFoundException
+from syft.exceptions import GetNotPermittedError, PlanCommandUnknownError, SyftError
 from syft.hook.remote import Remote
 from syft.messaging import message as m
 from syft.pointers.lease import Lease
@@ -24,6 +24,7 @@ from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.remote_call import Results, pointer_kinds
 from syft.serde import register
 from syft.workers.abstract import AbstractWorker
+from syft.workers.address_book import AddressBook
 from syft.workers.execution import kind_of, resolve
 from syft.workers.policy import ALLOW_ALL, ReleasePolicy
 from syft.workers.router import route
@@ -35,7 +36,7 @@ logger = logging.getLogger("syft.workers")
 PLAN_COMMANDS: dict[str, Any] = {}
 
 
-class BaseWorker(AbstractWorker, ObjectStorage):
+class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
     """A party: a store of objects, a table of what it answers, and the other parties it knows.
 
     Args:
@@ -70,7 +71,7 @@ class BaseWorker(AbstractWorker, ObjectStorage):
         self.compression: str | None = None
         self.trusts_script_modules = False
         self.remote = Remote(self, "torch")
-        self._known_workers: dict[ObjectId, Any] = {}
+        AddressBook.__init__(self)
         self._streams: dict[ObjectId, Any] = {}
         self._sessions: list[Session] = []
         self._opening = threading.RLock()
@@ -78,15 +79,6 @@ class BaseWorker(AbstractWorker, ObjectStorage):
             self._join(getattr(hook, "local_worker", None))
         if data is not None:
             self.load_data(data)
-
-    def _join(self, local: Any) -> None:
-        """Make the workers that the local worker knows, and this one, know each other."""
-        if local is None or local is self:
-            return
-        for other in (*list(local._known_workers.values()), local):
-            if other is not self:
-                self._known_workers[other.id] = other
-                other._known_workers[self.id] = self
 
     # --- streams and messages -------------------------------------------------------------------------------
 
@@ -362,46 +354,6 @@ class BaseWorker(AbstractWorker, ObjectStorage):
         pointer = pointer_kinds[kind]._attach(Lease(stream, obj_id, owned=False), self, meta)
         pointer.tags, pointer.description = set(tags), description
         return pointer.wrap()
-
-    # --- the address book -----------------------------------------------------------------------------------
-
-    def get_worker(self, id_or_worker: Any, fail_hard: bool = False) -> Any:
-        """Return a worker by its id or itself.
-
-        Args:
-            id_or_worker: an id or a worker.
-            fail_hard: raise when the id is unknown, instead of returning it as it is.
-        """
-        if isinstance(id_or_worker, AbstractWorker):
-            return id_or_worker
-        if id_or_worker == self.id:
-            return self
-        known = self._known_workers.get(id_or_worker) if isinstance(id_or_worker, int | str) else None
-        if known is not None:
-            return known
-        if fail_hard:
-            raise WorkerNotFoundException(id_or_worker, tuple(self._known_workers))
-        logger.warning("Worker %s does not know a worker %s.", self.id, id_or_worker)
-        return id_or_worker
-
-    def add_worker(self, worker: Any) -> BaseWorker:
-        """Remember another worker."""
-        self._known_workers[worker.id] = worker
-        return self
-
-    def add_workers(self, workers: Iterable[Any]) -> BaseWorker:
-        """Remember several workers."""
-        for worker in workers:
-            self.add_worker(worker)
-        return self
-
-    def remove_worker_from_registry(self, worker_id: ObjectId) -> None:
-        """Forget a worker."""
-        del self._known_workers[worker_id]
-
-    def remove_worker_from_local_worker_registry(self) -> None:
-        """Make the local worker forget this one."""
-        local_worker().remove_worker_from_registry(self.id)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} id:{self.id} #objects:{len(self._objects)}>"

@@ -22,7 +22,7 @@ from syft import config
 from syft.core.references import Ref
 from syft.messaging import message as m
 from syft.serde import compression, deserialize, serialize
-from syft.workers.wire import MAX_ERROR_CHARS
+from syft.workers.wire import MAX_ERROR_CHARS, MAX_HOPS
 from tests.attacks.hostile import (
     BATCH,
     DEVICE,
@@ -421,19 +421,15 @@ def test_pointers_in_a_circle_of_threaded_workers_end(make_worker):
     mallory = _loop(bob, alice)
     bob.log_msgs = True
     mallory.call("torch.add", Ref(1), 1)
-    counts = []
-    for _ in range(3):
-        time.sleep(0.3)
-        counts.append(len(bob.msg_history))
-    bob.object_store.remove(1)
-    alice.object_store.remove(2)
+    for _ in range(20):  # more rounds than a request may be passed on
+        for worker in (bob, alice):
+            for stream in worker._streams.values():
+                with contextlib.suppress(Exception):  # the refusal surfaces somewhere along the way
+                    stream.synchronize()
+    passed = [message for message in bob.msg_history if isinstance(message, m.Operation)]
+    assert 1 <= len(passed) <= MAX_HOPS
     for worker in (bob, alice):
-        for stream in worker._streams.values():
-            with contextlib.suppress(Exception):
-                stream.synchronize()
         worker.object_store.clear()
-    bob.msg_history.clear()
-    assert counts[0] == counts[-1]
 
 
 def test_an_object_handed_over_to_its_own_worker(make_worker, kind):

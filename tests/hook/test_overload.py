@@ -1,7 +1,5 @@
 """`overloaded`: link types written as classes, with decorated methods, functions and modules."""
 
-import csv
-from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -14,29 +12,13 @@ from syft.exceptions import SyftError, UnsupportedOperation
 from syft.frameworks.torch import overload_torch
 from syft.generic.frameworks import overload
 from syft.generic.frameworks.overload import Module, Overloaded, overloaded
+from tests.rows import Rows
 
-INDEX = Path(__file__).parents[1] / "data" / "documented_api.tsv"
-COVERED: set[str] = set()
-
-
-def row(*names):
-    """Note which documented rows a test is about."""
-
-    def note(test):
-        COVERED.update(names)
-        return test
-
-    return note
+row = Rows("syft.frameworks.torch.overload_torch")
 
 
 def test_every_documented_row_has_a_test():
-    with INDEX.open(newline="") as file:
-        rows = {n.partition("(")[0] for m, n in csv.reader(file, delimiter="\t") if m == overload_path}
-    assert len(rows) == 5
-    assert rows == COVERED
-
-
-overload_path = "syft.frameworks.torch.overload_torch"
+    row.check(5)
 
 
 class Counting(AbstractTensor):

@@ -1,9 +1,7 @@
 """TorchAttributes and FrameworkAttributes, Remote and Trace: tables, names, tensors made at a worker."""
 
-import csv
 import inspect
 import threading
-from pathlib import Path
 
 import pytest
 import torch
@@ -18,29 +16,13 @@ from syft.generic.frameworks.remote import Remote
 from syft.hook.functions import CONSTRUCTORS, function_of
 from syft.hook.refused import REFUSED
 from syft.hook.syft_tensor import SyftTensor
+from tests.rows import Rows
 
-INDEX = Path(__file__).parents[1] / "data" / "documented_api.tsv"
-COVERED: set[str] = set()
-
-
-def row(*names):
-    """Note which documented rows a test is about."""
-
-    def note(test):
-        COVERED.update(names)
-        return test
-
-    return note
+row = Rows("syft.frameworks.torch.torch_attributes")
 
 
 def test_every_documented_row_has_a_test():
-    with INDEX.open(newline="") as file:
-        rows = {n.partition("(")[0] for m, n in csv.reader(file, delimiter="\t") if m == documented_path}
-    assert len(rows) == 5
-    assert rows == COVERED
-
-
-documented_path = "syft.frameworks.torch.torch_attributes"
+    row.check(5)
 
 
 @pytest.fixture

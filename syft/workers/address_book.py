@@ -1,0 +1,70 @@
+"""AddressBook: the other workers that a worker knows, by id."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Any
+
+from syft.core.context import local_worker
+from syft.core.id_provider import ObjectId
+from syft.exceptions import WorkerNotFoundException
+from syft.workers.abstract import AbstractWorker
+
+logger = logging.getLogger("syft.workers")
+
+
+class AddressBook:
+    """What a worker knows of others."""
+
+    id: ObjectId
+
+    def __init__(self) -> None:
+        self._known_workers: dict[ObjectId, Any] = {}
+
+    def _join(self, local: Any) -> None:
+        """Make the workers that the local worker knows, and this one, know each other."""
+        if local is None or local is self:
+            return
+        for other in (*list(local._known_workers.values()), local):
+            if other is not self:
+                self._known_workers[other.id] = other
+                other._known_workers[self.id] = self
+
+    def get_worker(self, id_or_worker: Any, fail_hard: bool = False) -> Any:
+        """Return a worker by its id or itself.
+
+        Args:
+            id_or_worker: an id or a worker.
+            fail_hard: raise when the id is unknown, instead of returning it as it is.
+        """
+        if isinstance(id_or_worker, AbstractWorker):
+            return id_or_worker
+        if id_or_worker == self.id:
+            return self
+        known = self._known_workers.get(id_or_worker) if isinstance(id_or_worker, int | str) else None
+        if known is not None:
+            return known
+        if fail_hard:
+            raise WorkerNotFoundException(id_or_worker, tuple(self._known_workers))
+        logger.warning("Worker %s does not know a worker %s.", self.id, id_or_worker)
+        return id_or_worker
+
+    def add_worker(self, worker: Any) -> Any:
+        """Remember another worker."""
+        self._known_workers[worker.id] = worker
+        return self
+
+    def add_workers(self, workers: Iterable[Any]) -> Any:
+        """Remember several workers."""
+        for worker in workers:
+            self.add_worker(worker)
+        return self
+
+    def remove_worker_from_registry(self, worker_id: ObjectId) -> None:
+        """Forget a worker."""
+        del self._known_workers[worker_id]
+
+    def remove_worker_from_local_worker_registry(self) -> None:
+        """Make the local worker forget this one."""
+        local_worker().remove_worker_from_registry(self.id)
