@@ -54,6 +54,11 @@ class TensorMeta:
         """Read the metadata of a tensor."""
         return cls(tensor.shape, tensor.dtype, tensor.requires_grad, tensor.device)
 
+    @classmethod
+    def of_copy(cls, tensor: torch.Tensor) -> TensorMeta:
+        """Return the metadata that a copy of a tensor has elsewhere: without its graph, a result needs no gradient."""
+        return cls(tensor.shape, tensor.dtype, tensor.requires_grad and tensor.is_leaf, tensor.device)
+
     @staticmethod
     def simplify(worker: Any, meta: TensorMeta) -> tuple[Any, ...]:
         """Return the fields."""

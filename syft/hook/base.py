@@ -15,6 +15,7 @@ from syft.core.trees import iter_tensors
 worker_factory: list[Any] = []
 tensor_methods: list[type] = []
 module_methods: list[type] = []
+optimizer_methods: list[type] = []
 optimizer_hooks: list[Any] = []
 
 

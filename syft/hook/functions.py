@@ -34,6 +34,12 @@ _EXTRA: dict[str, Function] = {
     "torch.Tensor.new_full": _Tensor.new_full,
     "torch.Tensor.new_tensor": _Tensor.new_tensor,
     "torch.Tensor.set_": _Tensor.set_,
+    "torch.rand_like": torch.rand_like,
+    "torch.randn_like": torch.randn_like,
+    "torch.randint_like": torch.randint_like,
+    "torch._is_all_true": torch._is_all_true,
+    "torch._is_any_true": torch._is_any_true,
+    "torch._weight_norm": torch._weight_norm,
     "torch._VF.meshgrid": torch._VF.meshgrid,  # type: ignore[attr-defined]
     **{
         f"torch.{name}": getattr(torch, name)
@@ -93,7 +99,7 @@ def name_of(function: Function) -> str:
     if name is None:
         raise CommandNotAllowed(
             resolve_name(function) or getattr(function, "__name__", str(function)),
-            "torch does not let it be intercepted by name.",
+            "it is not in the table of functions that may travel (docs/remote-functions.md).",
         )
     if name in REFUSED:
         raise CommandNotAllowed(name, REASONS.get(REFUSED[name], REFUSED[name]))

@@ -6,6 +6,7 @@ Everything happens in place and keeps the identity of each parameter, so optimiz
 from __future__ import annotations
 
 import copy
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -17,7 +18,7 @@ from syft.exceptions import SyftError
 from syft.hook import base
 from syft.hook.optimizers import note_movement
 from syft.hook.patches import Computed
-from syft.hook.syft_tensor import SyftTensor, swap
+from syft.hook.syft_tensor import SyftTensor, swap_all
 
 
 def tensors_of(module: torch.nn.Module) -> list[torch.Tensor]:
@@ -39,6 +40,12 @@ def swapping(module: torch.nn.Module) -> Iterator[None]:
         note_movement()
 
 
+def check_swappable(pointers: list[Any]) -> None:
+    """Raise, before anything is fetched, if a pointer can't change in place."""
+    if any(weakref.getweakrefcount(pointer) for pointer in pointers):
+        raise SyftError("Something holds a weak reference to a parameter, so it can't change in place; drop it first.")
+
+
 def location_of(module: torch.nn.Module) -> Any:
     """Return the worker that holds a module; None if it is here, or has no tensors."""
     for tensor in tensors_of(module):
@@ -58,6 +65,8 @@ class ModuleMethods:
             **kwargs: `garbage_collect_data`, as for tensors.
         """
         module: Any = self
+        if isinstance(module, torch.jit.ScriptModule):
+            return local_worker().send(module, dest[0] if len(dest) == 1 else dest, **kwargs)
         if len(dest) != 1:
             raise SyftError("A module is sent to one worker: model.send(bob). Use model.copy().send(...) for others.")
         owner = local_worker()
@@ -73,8 +82,7 @@ class ModuleMethods:
         tensors = tensors_of(module)
         pointers = owner.send_many(tensors, destination, **kwargs)
         with swapping(module):
-            for tensor, pointer in zip(tensors, pointers, strict=True):
-                swap(tensor, pointer.wrap())
+            swap_all([(tensor, pointer.wrap()) for tensor, pointer in zip(tensors, pointers, strict=True)])
         return module
 
     def send_(self, *dest: Any, **kwargs: Any) -> Any:
@@ -88,10 +96,10 @@ class ModuleMethods:
         remote = [tensor for tensor in tensors if isinstance(tensor, SyftTensor)]
         if tensors and not remote:
             raise SyftError("This module is local, so there is nothing to get. Send it first: model.send(bob).")
-        fetched = local_worker().get_many([tensor.child for tensor in remote])
         with swapping(module):
-            for tensor, value in zip(remote, fetched, strict=True):
-                swap(tensor, value)
+            check_swappable(remote)
+            fetched = local_worker().get_many([tensor.child for tensor in remote])
+            swap_all(list(zip(remote, fetched, strict=True)))
         return module
 
     def get_(self) -> Any:
@@ -103,11 +111,11 @@ class ModuleMethods:
         module: Any = self
         if location_of(module) is None:
             raise SyftError("This module is local, so there is nothing to move. Send it first: model.send(bob).")
-        moved = [tensor.move(destination) for tensor in tensors_of(module)]  # type: ignore[attr-defined]
+        tensors: list[Any] = tensors_of(module)
         with swapping(module):
-            for tensor, value in zip(tensors_of(module), moved, strict=True):
-                if value is not tensor:
-                    swap(tensor, value)
+            check_swappable(tensors)
+            moved = [tensor.move(destination) for tensor in tensors]
+            swap_all([(old, new) for old, new in zip(tensors, moved, strict=True) if new is not old])
         return module
 
     def copy(self) -> Any:

@@ -22,6 +22,15 @@ def note_movement() -> None:
     _moved[0] = True
 
 
+class OptimizerMethods:
+    """A stand-in for Optimizer: its public names are copied onto the real one."""
+
+    def follow_parameters(self) -> Any:
+        """Bring the state to where the parameters are, as the next `step()` would; for saving after `model.get()`."""
+        follow_parameters(self, (), {})  # type: ignore[arg-type]
+        return self
+
+
 def _location(tensor: Any) -> Any:
     return tensor.location if "child" in tensor.__dict__ else None
 
@@ -48,4 +57,5 @@ def _brought(value: Any, target: Any) -> Any:
     return value.get() if target is None else value.move(target)
 
 
+base.optimizer_methods[:] = [OptimizerMethods]
 base.optimizer_hooks[:] = [lambda: register_optimizer_step_pre_hook(follow_parameters)]

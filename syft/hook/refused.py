@@ -36,7 +36,7 @@ REASONS: dict[str, str] = {
     CODE: "It takes a callable to run on the worker, or hands out callables that live there.",
     MEMORY: "It hands out or shares raw memory of the worker, or memory that nobody has written to yet.",
     UNCHECKED: "It reads or writes beyond malformed arguments, which exposes the worker's memory.",
-    PICKLE: "It takes an object apart for copying or pickling, or rebuilds one from such parts.",
+    PICKLE: "It takes an object apart for pickling or saving. Fetch it first with .get(), then save what that returns.",
     LOCAL: "Its result is a Python object that only makes sense in the process that made it.",
     DEVICE: "It moves data to one particular kind of accelerator, or waits for it; `to` does the moving.",
     SPARSE: "It makes, needs or describes a sparse tensor, and only dense tensors travel.",

@@ -14,7 +14,7 @@ from syft.core.dispatch import deciding_link, find_rule, function_name, run
 from syft.core.labels import check_labels
 from syft.core.tensor import AbstractTensor, Level, register_wrapper
 from syft.core.trees import SCALARS, map_tensors
-from syft.exceptions import UnsupportedOperation
+from syft.exceptions import SyftError, TensorsNotCollocatedException, UnsupportedOperation
 
 _NoDispatch = torch._C.DisableTorchFunctionSubclass
 
@@ -118,6 +118,15 @@ class SyftTensor(torch.Tensor):
         """Give the values to numpy, if the worker that holds them lets them go."""
         array = self.detach().numpy()
         return array if dtype is None else array.astype(dtype)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        """Refuse numpy's arithmetic: it works on arrays that are here."""
+        places = [
+            f"argument {i} is in {value!r}" if isinstance(value, SyftTensor) else f"argument {i} is a local array"
+            for i, value in enumerate(inputs)
+        ]
+        hint = "Send the array too, torch.from_numpy(array).send(worker), or fetch the tensor first with .get()."
+        raise TensorsNotCollocatedException(f"numpy.{ufunc.__name__}", places, hint)
 
     def __copy__(self) -> SyftTensor:
         """Return a second shell around the same chain."""
@@ -238,6 +247,21 @@ def refresh(shell: SyftTensor) -> None:
     _swap_tensors(shell, fresh)
 
 
+def swap_all(pairs: list[tuple[torch.Tensor, torch.Tensor]]) -> None:
+    """Let several tensors become others in place: all of them, or none."""
+    done: list[tuple[torch.Tensor, torch.Tensor]] = []
+    try:
+        for target, source in pairs:
+            done.append((target, swap(target, source)))
+    except RuntimeError as error:
+        for target, source in reversed(done):
+            _swap_tensors(target, source)
+        raise SyftError(
+            "A parameter can't change in place while something else holds on to it: a view of it (p.T, p.view(...)), "
+            "a weak reference, or an unfinished computation. Nothing was changed; let go of that and try again."
+        ) from error
+
+
 def _as_parameter(tensor: torch.Tensor) -> torch.Tensor:
     if isinstance(tensor, SyftTensor):
         tensor._is_param = True
@@ -247,11 +271,15 @@ def _as_parameter(tensor: torch.Tensor) -> torch.Tensor:
     return parameter
 
 
-def swap(target: torch.Tensor, source: torch.Tensor) -> None:
-    """Let a tensor object become another one in place: variables, modules and optimizers keep pointing at it."""
+def swap(target: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
+    """Let a tensor object become another one in place: variables, modules and optimizers keep pointing at it.
+
+    Returns the object that now is what the target was.
+    """
     if isinstance(target, torch.nn.Parameter) and not isinstance(source, torch.nn.Parameter):
         source = _as_parameter(source)
     _swap_tensors(target, source)
+    return source
 
 
 def _run_aten(cls: type[AbstractTensor], func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

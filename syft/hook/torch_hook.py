@@ -205,6 +205,8 @@ class TorchHook(FrameworkHook):
 
     def _hook_optim(self) -> None:
         """Keep the state of optimizers where their parameters are."""
+        for methods in base.optimizer_methods:
+            self._patches.add(_torch.optim.Optimizer, "follow_parameters", vars(methods)["follow_parameters"])
         for register in base.optimizer_hooks:
             self._handles.append(register())
 

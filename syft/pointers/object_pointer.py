@@ -166,9 +166,11 @@ class ObjectPointer(AbstractObject):
         return bool(self.lease.stream.is_none(self.ref()))
 
     def tag(self, *tags: str) -> Any:
-        """Add words that this pointer and the remote object can be found by."""
+        """Add words that this pointer and the remote object can be found by; what carries tags is published."""
         super().tag(*tags)
         self.lease.stream.run("syft.tag", (self.ref(), *tags), {}, None)
+        if self.point_to_attr is None:
+            self.garbage_collect_data = False
         return self
 
     def describe(self, description: str) -> Any:

@@ -121,6 +121,12 @@ def iterate(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     return iter(call(_Tensor.unbind, (args[0], 0), {}))
 
 
+@rule(torch._has_compatible_shallow_copy_type)
+def takes_data_in_place(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Tell Module.to and its kin to set `.data`, which keeps the parameter the same object."""
+    return True
+
+
 @rule(_Tensor.is_shared, _Tensor.is_pinned)
 def never(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Answer for memory that is not here."""

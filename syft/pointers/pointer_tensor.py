@@ -180,10 +180,10 @@ class PointerTensor(ObjectPointer, AbstractTensor):
         self.lease.check()
         new_id = ID_PROVIDER.pop()
         stream = self._owner.stream_to(destination)  # opened first, so that the claim there can be this client's
-        self.lease.stream.hand_over(self.id_at_location, destination, new_id, keep_pointer=False)
+        meta = self.lease.stream.hand_over(self.id_at_location, destination, new_id, keep_pointer=False)
         self.lease.spend(f"it was moved to {destination.id!r}")
         lease = Lease(stream, new_id)
-        pointer = PointerTensor._attach(lease, self._owner, self._meta)
+        pointer = PointerTensor._attach(lease, self._owner, meta)
         pointer.tags, pointer.description = set(self.tags), self.description
         return pointer
 

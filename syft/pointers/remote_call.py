@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 
 from syft.core.id_provider import ID_PROVIDER, ObjectId
@@ -69,6 +70,8 @@ def _to_refs(value: Any, place: Any, carries_local: bool, name: str, args: Any, 
             return leaf  # like torch with devices: a 0-dim local tensor counts as a number
         raise _scattered(name, args, kwargs)
 
+    if isinstance(value, np.ndarray) and value.ndim:
+        raise _scattered(name, args, kwargs)
     return map_tensors(to_ref, value)
 
 
@@ -172,12 +175,14 @@ def _scattered(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Exce
     places = []
     remote: set[object] = set()
     named = [(f"argument {i}", arg) for i, arg in enumerate(args)] + [(f"{k}=", arg) for k, arg in kwargs.items()]
-    for label, value in named:
-        for leaf in iter_tensors(value):
+    for whole, value in named:
+        leaves = [value] if isinstance(value, np.ndarray) else list(iter_tensors(value))
+        for number, leaf in enumerate(leaves):
+            label = whole if len(leaves) == 1 else f"{whole}, item {number},"
             if isinstance(leaf, ObjectPointer):
                 remote.add(leaf.location.id)
                 places.append(f"{label} is on {leaf.location.id!r}")
-            elif isinstance(leaf, torch.Tensor):
+            elif isinstance(leaf, torch.Tensor | np.ndarray):
                 places.append(f"{label} is a local tensor of shape {tuple(leaf.shape)}")
             elif isinstance(leaf, AbstractTensor):
                 return UnsupportedOperation(name, f"a pointer together with a {type(leaf).__name__}")

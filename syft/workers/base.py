@@ -14,6 +14,7 @@ from syft.codes import PLAN_CMDS, TENSOR_SERIALIZATION
 from syft.core.context import local_worker
 from syft.core.id_provider import ID_PROVIDER, ObjectId
 from syft.core.labels import id_of, tags_of
+from syft.core.object import AbstractObject
 from syft.core.object_storage import ObjectStorage
 from syft.core.references import ObjectMeta, Ref, TensorMeta
 from syft.exceptions import GetNotPermittedError, PlanCommandUnknownError, SyftError
@@ -21,6 +22,7 @@ from syft.hook.remote import Remote
 from syft.messaging import message as m
 from syft.pointers.lease import Lease
 from syft.pointers.object_pointer import ObjectPointer
+from syft.pointers.object_wrapper import ObjectWrapper
 from syft.pointers.remote_call import Results, pointer_kinds
 from syft.serde import register
 from syft.workers.abstract import AbstractWorker
@@ -186,6 +188,10 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
                 raise NotImplementedError("worker.send takes one worker; tensor.send(alice, bob) takes several.")
             workers = workers[0]
         destination = self.get_worker(workers, fail_hard=True)
+        if isinstance(obj, torch.jit.ScriptModule | torch.jit.ScriptFunction):
+            obj = ObjectWrapper(obj)
+        if not isinstance(obj, torch.Tensor | AbstractObject):
+            raise SyftError(f"A {type(obj).__name__} can't be sent as it is: send a tensor, or an ObjectWrapper of it.")
         warn_if_graph(obj)
         published = bool(tags_of(obj)) if garbage_collect_data is None else not garbage_collect_data
         pointer = self.send_object(obj, destination, self._id_for(obj, destination), published)
@@ -218,7 +224,7 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
         prepare_transfer(obj)
         stream.store(obj, obj_id, published, claimant)
         lease = Lease(stream, obj_id, owned=not published)
-        meta = TensorMeta.of(obj) if isinstance(obj, torch.Tensor) else None
+        meta = TensorMeta.of_copy(obj) if isinstance(obj, torch.Tensor) else None
         pointer = pointer_kinds[kind_of(obj)]._attach(lease, self, meta)
         pointer.tags, pointer.description = set(tags_of(obj)), getattr(obj, "description", None)
         return pointer
@@ -230,7 +236,7 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
         stream.store_many(list(zip(objects, ids, strict=True)))
         leases = [Lease(stream, obj_id, owned=garbage_collect_data) for obj_id in ids]
         kind = pointer_kinds["tensor"]
-        return [kind._attach(lease, self, TensorMeta.of(obj)) for lease, obj in zip(leases, objects, strict=True)]
+        return [kind._attach(lease, self, TensorMeta.of_copy(obj)) for lease, obj in zip(leases, objects, strict=True)]
 
     def get_many(self, pointers: list[Any]) -> list[Any]:
         """Take the objects of several pointers, with one message a worker."""

@@ -155,7 +155,7 @@ def release_objects(worker: Any, session: Session, message: m.ReleaseMessage) ->
 
 
 @handles(m.HandOverMessage)
-def hand_over(worker: Any, session: Session, message: m.HandOverMessage) -> None:
+def hand_over(worker: Any, session: Session, message: m.HandOverMessage) -> Any:
     """Send an object on to another worker, leaving a pointer or nothing."""
     obj = worker.object_store.get(message.contents)
     check_release(worker, session, obj, "move", f"to {message.destination}")
@@ -169,9 +169,10 @@ def hand_over(worker: Any, session: Session, message: m.HandOverMessage) -> None
         pointer.lease.stream.settle()
     if message.keep_pointer:
         worker.object_store.objects[message.contents] = pointer.wrap()
-        return
+        return pointer.tensor_meta()
     pointer.lease.owned = False
     worker.object_store.pop(message.contents, f"it was moved to {message.destination!r} by {session.client_id!r}")
+    return pointer.tensor_meta() if isinstance(obj, torch.Tensor) else None
 
 
 @handles(m.FetchThereMessage)

@@ -113,10 +113,10 @@ class Stream:
         found: TensorMeta | None = self.ask(m.GetShapeMessage(Ref(ref.id, attribute)))
         return found
 
-    def hand_over(self, obj_id: ObjectId, destination: Any, new_id: ObjectId, keep_pointer: bool) -> None:
-        """Have the worker send an object on."""
+    def hand_over(self, obj_id: ObjectId, destination: Any, new_id: ObjectId, keep_pointer: bool) -> Any:
+        """Have the worker send an object on; returns the metadata it has there."""
         # Waits: what follows on the stream to the destination must find the object there.
-        self.ask(m.HandOverMessage(obj_id, destination.id, new_id, keep_pointer))
+        return self.ask(m.HandOverMessage(obj_id, destination.id, new_id, keep_pointer))
 
     def fetch_there(self, obj_id: ObjectId) -> TensorMeta:
         """Have the worker replace a pointer it holds by what that points at."""

@@ -132,7 +132,10 @@ class ThreadStream(BytesStream):
 
     def _put(self, request: bytes, line: tuple[str, int], future: Future[bytes] | None) -> None:
         if self._closed:
-            raise SyftError(f"The stream from {self.client.id!r} to {self.location.id!r} is closed.")
+            raise SyftError(
+                f"The stream from {self.client.id!r} to {self.location.id!r} is closed; "
+                "what was sent there before is gone."
+            )
         if future is None:
             metrics.record(self.client.id, self.location.id, len(request), False)
         self._queue.put((request, line, future))

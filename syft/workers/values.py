@@ -22,7 +22,7 @@ def copy_tensor(tensor: torch.Tensor) -> torch.Tensor:
         twin = tensor.detach().clone()
     if isinstance(tensor, torch.nn.Parameter):
         twin = torch.nn.Parameter(twin, requires_grad=tensor.requires_grad)
-    elif tensor.requires_grad:
+    elif tensor.requires_grad and tensor.is_leaf:
         twin.requires_grad_()
     if tensor.is_leaf and tensor.grad is not None:
         twin.grad = copy_tensor(tensor.grad)

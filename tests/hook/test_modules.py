@@ -1,6 +1,7 @@
 """Whole modules travel, with buffers; any module of torch.nn gives the same numbers remotely."""
 
 import copy
+import weakref
 
 import pytest
 import torch
@@ -144,6 +145,69 @@ def test_errors_say_what_to_do(bob, alice):
         TensorsNotCollocatedException, match=f"argument 0 is on '{alice.id}'.*argument 1 is on '{bob.id}'"
     ):
         model(torch.randn(1, 3).send(alice))
+
+
+def test_a_send_that_fails_changes_nothing(bob, nothing_left):
+    model = nn.Linear(3, 2)
+    view = model.bias.view(1, 2)
+    with pytest.raises(SyftError, match="holds on to it.*Nothing was changed"):
+        model.send(bob)
+    assert model.location is None and type(model.weight) is nn.Parameter and type(model.bias) is nn.Parameter
+    nothing_left(bob)
+    del view
+    model.send(bob)
+    assert model.weight.location is bob and model.bias.location is bob
+    held = weakref.ref(model.weight)
+    with pytest.raises(SyftError, match="weak reference"):
+        model.get()
+    assert len(bob._objects) == 2
+    del held
+    assert model.get().location is None
+
+
+@pytest.mark.parametrize(
+    "change", [lambda m: m.double(), lambda m: m.to(torch.float64), lambda m: m.to("cpu").double()]
+)
+def test_conversions_of_a_remote_model(workers, change):
+    bob, _ = workers
+    torch.manual_seed(0)
+    local = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))
+    remote = copy.deepcopy(local).send(bob)
+    weight = remote[0].weight
+    assert change(remote) is remote and remote[0].weight is weight and weight.dtype is torch.float64
+    change(local)
+    x = torch.randn(5, 3, dtype=torch.float64)
+    torch.testing.assert_close(remote(x.send(bob)).get(), local(x).detach())
+    assert remote.get()[0].weight.dtype is torch.float64
+    remote.send(bob)
+    remote(x.send(bob)).sum().backward()
+    assert remote.float()[0].weight.grad.dtype is torch.float32
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_script_modules_are_sent_whole(bob):
+    model = torch.jit.script(nn.Linear(3, 2))
+    x = torch.ones(1, 3)
+    remote = model.send(bob)
+    torch.testing.assert_close(remote(x.send(bob)).get(), model(x).detach())
+    assert torch.equal(model(x), remote.get().obj(x))
+
+
+def test_weight_norm_and_noise(bob):
+    model = nn.utils.parametrizations.weight_norm(nn.Linear(3, 2))
+    x = torch.ones(1, 3)
+    expected = model(x).detach()
+    model.send(bob)
+    torch.testing.assert_close(model(x.send(bob)).get(), expected)
+    p = x.send(bob)
+    for make in (torch.randn_like, torch.rand_like, lambda t: torch.randint_like(t, 5)):
+        torch.manual_seed(3)
+        local = make(x)
+        torch.manual_seed(3)
+        assert torch.equal(make(p).get(), local)
+    score = torch.distributions.Normal(p, p.exp()).log_prob(p)
+    torch.testing.assert_close(score.get(), torch.distributions.Normal(x, x.exp()).log_prob(x))
+    assert torch._is_any_true(p > 0).item() is True
 
 
 def test_state_dict_and_freezing(bob):

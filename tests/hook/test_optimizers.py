@@ -7,6 +7,8 @@ import pytest
 import torch
 from torch import nn, optim
 
+from syft.exceptions import CommandNotAllowed
+
 SPECIAL = {
     "SGD momentum": lambda p: optim.SGD(p, lr=0.05, momentum=0.9, nesterov=True, weight_decay=0.01),
     "Adam amsgrad": lambda p: optim.Adam(p, lr=0.01, amsgrad=True, weight_decay=0.1),
@@ -90,6 +92,21 @@ def test_gradient_clipping_remotely(workers):
     torch.testing.assert_close(norm.get(), expected)
     remote.get()
     torch.testing.assert_close(remote.weight.grad, local.weight.grad)
+
+
+def test_a_checkpoint_after_the_model_came_home(bob, tmp_path):
+    model = nn.Linear(2, 1).send(bob)
+    optimizer = optim.Adam(model.parameters())
+    model(torch.ones(1, 2).send(bob)).sum().backward()
+    optimizer.step()
+    model.get()
+    with pytest.raises(CommandNotAllowed, match=r"Fetch it first with .get\(\)"):
+        torch.save(optimizer.state_dict(), tmp_path / "too early")
+    assert optimizer.follow_parameters() is optimizer
+    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, tmp_path / "checkpoint")
+    again = optim.Adam(model.parameters())
+    again.load_state_dict(torch.load(tmp_path / "checkpoint", weights_only=True)["optimizer"])
+    assert torch.equal(again.state[model.weight]["exp_avg"], optimizer.state[model.weight]["exp_avg"])
 
 
 def test_schedulers(bob):

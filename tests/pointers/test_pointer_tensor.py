@@ -307,7 +307,37 @@ def test_published_objects_stay(bob):
 def test_tagging_through_a_pointer(bob):
     x = torch.ones(2).send(bob)
     assert x.tag("#later", "#b").describe("found by this text") is x
+    bob.synchronize()
     assert len(bob.search("#later")) == 1 and len(bob.search("by this")) == 1 and bob.search("#nothing") == []
+
+
+def test_what_is_tagged_through_a_pointer_is_published(bob):
+    held = (torch.ones(2).send(bob) + 1).tag("#held")
+    del held
+    assert torch.equal(bob.search("#held")[0].get(), torch.full((2,), 2.0))
+
+
+def test_a_result_that_left_its_graph_says_so(bob, alice):
+    x = torch.ones(2, requires_grad=True).send(bob)
+    loss = (x * 2).sum()
+    for gone in (loss.copy().get(), loss.copy().move(alice)):
+        assert not gone.requires_grad
+        with pytest.raises(RuntimeError, match="does not require grad"):
+            gone.backward()
+            alice.synchronize()
+    assert x.copy().detach().move(alice).requires_grad_().requires_grad
+    assert x.move(alice).requires_grad, "a leaf stays one"
+
+
+def test_numpy_arrays_are_local_too(bob):
+    x = torch.ones(2, 3).send(bob)
+    for mixed in (lambda: x + np.ones((2, 3)), lambda: np.ones((2, 3)) + x):
+        with pytest.raises(TensorsNotCollocatedException, match="is a local (array|tensor).*(from_numpy|x.send)"):
+            mixed()
+    with pytest.raises(TensorsNotCollocatedException, match=r"argument 0, item 1, is a local tensor"):
+        torch.cat([x, torch.ones(2, 3)])
+    with pytest.raises(SyftError, match="A list can't be sent as it is"):
+        sy.local_worker.send([1, 2], bob)
 
 
 def test_local_tensors_get_clear_errors(bob):

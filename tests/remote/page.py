@@ -11,6 +11,7 @@ from tests.remote.samples import samples, unlisted_samples
 
 # Twins of calls that are sampled: in-place activations, and what torch.meshgrid calls in turn.
 WITHOUT_SAMPLES = [
+    *(f"torch.{name}" for name in "rand_like randn_like randint_like _is_all_true _is_any_true _weight_norm".split()),
     "torch._VF.meshgrid",
     *(
         f"torch.{name}"
@@ -49,7 +50,9 @@ def render() -> str:
         "",
         "## Allowed without a sample of their own",
         "",
-        "Twins of calls that are compared: " + ", ".join(f"`{name}`" for name in WITHOUT_SAMPLES) + ".",
+        "Twins of calls that are compared, and a few with tests of their own: "
+        + ", ".join(f"`{name}`" for name in WITHOUT_SAMPLES)
+        + ".",
         "",
         "## Refused, and why",
         "",

@@ -118,7 +118,8 @@ def _simplify_torch_tensor(worker: Any, tensor: torch.Tensor) -> Parts:
         tensor_id, tags = notes.get("_syft_id"), notes.get("_syft_tags")
         description = notes.get("_syft_description")
     parts = (tensor_id, values, None, grad, tags, description, name)
-    return (*parts, True) if tensor.requires_grad else parts
+    # The graph of a result stays behind, so its copy does not pretend that a gradient could flow.
+    return (*parts, True) if tensor.requires_grad and tensor.is_leaf else parts
 
 
 def _detail_torch_tensor(worker: Any, tensor_tuple: Parts) -> torch.Tensor:
