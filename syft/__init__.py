@@ -48,4 +48,6 @@ def __getattr__(name: str) -> Any:
         from syft._globals import computed
 
         return computed(name)
-    raise AttributeError(f"module 'syft' has no attribute {name!r}")
+    from syft._globals import why_missing
+
+    raise AttributeError(f"module 'syft' has no attribute {name!r}{why_missing(name)}")
