@@ -22,7 +22,7 @@ Scheme = Callable[[Bytes], tuple[Bytes, int]]
 
 SMALLEST = 1024  # below this the saving is never worth a pass
 SAMPLE_CHUNKS = 4
-SAMPLE_BYTES = 8 * 1024
+SAMPLE_BYTES = 2 * 1024
 WORTH_IT = 0.9  # a sample must shrink below this share of its size
 PIECE = 4 * 2**20  # how much is decompressed at a time
 LARGEST_ZSTD_WINDOW_LOG = 27
@@ -85,7 +85,7 @@ def helps(parts: Sequence[Bytes]) -> bool:
     """Guess from a few strided chunks of the largest part whether compressing is worth it."""
     if sum(map(len, parts)) < SMALLEST:
         return False
-    import lz4.frame
+    import lz4.block
 
     view = memoryview(max(parts, key=len))
     step = max(1, (len(view) - SAMPLE_BYTES) // (SAMPLE_CHUNKS - 1))
@@ -93,7 +93,8 @@ def helps(parts: Sequence[Bytes]) -> bool:
         sample: Bytes = view[: SAMPLE_CHUNKS * SAMPLE_BYTES]
     else:
         sample = b"".join(view[i * step : i * step + SAMPLE_BYTES] for i in range(SAMPLE_CHUNKS))
-    return len(lz4.frame.compress(sample)) < WORTH_IT * len(sample)
+    # The block format: setting up a frame takes longer than compressing the sample.
+    return len(lz4.block.compress(sample, store_size=False)) < WORTH_IT * len(sample)
 
 
 def join(parts: Sequence[Bytes], worker: Any = None) -> bytes:
