@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 
-from syft.core.context import local_worker
 from syft.core.references import TensorMeta
 from syft.exceptions import UnsupportedOperation
 from syft.pointers.object_pointer import ObjectPointer
@@ -138,4 +137,4 @@ def meta_of(value: Any) -> TensorMeta:
     return value.tensor_meta() if hasattr(value, "tensor_meta") else TensorMeta.of(value)
 
 
-__all__ = ["RULES", "local_worker", "meta_of", "rule", "set_attribute"]
+__all__ = ["RULES", "meta_of", "rule", "set_attribute"]

@@ -15,9 +15,6 @@ from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.pointer_rules import RULES, set_attribute
 from syft.pointers.remote_call import call, pointer_kinds
 
-_CPU = torch.device("cpu")
-
-
 _Tensor: Any = torch.Tensor
 
 
@@ -30,7 +27,6 @@ class PointerTensor(ObjectPointer, AbstractTensor):
         shape: the shape of the remote tensor, asked for when it is not given.
     """
 
-    unregistered: ClassVar[str] = "remote"
     priority: ClassVar[int] = 0
 
     def __init__(
