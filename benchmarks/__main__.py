@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-SUITES = ("foundation",)
+SUITES = ("foundation", "plans")
 
 
 def main(names: list[str]) -> int:

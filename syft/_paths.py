@@ -71,6 +71,13 @@ MOVED: dict[str, str] = {
     "syft.frameworks.torch.tensors.interpreters.abstract": "syft.core.tensor",
     "syft.frameworks.torch.tensors.interpreters.pointer": "syft.pointers.pointer_tensor",
     "syft.frameworks.torch.tensors.interpreters.multi_pointer": "syft.pointers.multi_pointer",
+    # plans, by the paths of later 0.2 releases
+    "syft.execution.plan": "syft.messaging.plan",
+    "syft.execution.state": "syft.messaging.plan.state",
+    "syft.execution.placeholder": "syft.tensors.placeholder",
+    "syft.execution.protocol": "syft.messaging.protocol",
+    "syft.execution.role": "syft.messaging.roles",
+    "syft.execution.translation": "syft.messaging.plan.translation",
     # encrypted computation
     "syft.frameworks.torch.mpc": "syft.mpc",
     "syft.frameworks.torch.mpc.beaver": "syft.mpc.beaver",

@@ -23,11 +23,13 @@ class Config:
         max_message_bytes: the largest message a worker reads, after decompression.
         max_departed: how many fetched or moved ids a store remembers, for clear errors.
         stream_timeout: seconds a caller waits for an answer of another worker.
+        max_plan_operations: how many operations a plan may have.
     """
 
     max_message_bytes: int = 4 * 2**30
     max_departed: int = 1000
     stream_timeout: float = 60.0
+    max_plan_operations: int = 20_000
 
 
 _current: contextvars.ContextVar[Config] = contextvars.ContextVar("syft_config", default=Config())  # noqa: B039

@@ -20,6 +20,18 @@ def table_html(title: str, rows: Iterable[tuple[str, object]]) -> str:
     return f"<table style='{_STYLE}'>{head}{cells}</table>"
 
 
+def grid_html(title: str, columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Render a title, the names of columns, and rows of texts."""
+    names = list(columns)
+    cell = "text-align:left;padding:2px 12px 2px 4px"
+    head = "".join(f"<th style='{cell};opacity:.7'>{html.escape(name)}</th>" for name in names)
+    body = "".join(
+        "<tr>" + "".join(f"<td style='{cell}'>{html.escape(text)}</td>" for text in row) + "</tr>" for row in rows
+    )
+    top = f"<tr><th colspan={len(names)} style='text-align:left'>{html.escape(title)}</th></tr>"
+    return f"<table style='{_STYLE}'>{top}<tr>{head}</tr>{body}</table>"
+
+
 def pointer_html(pointer: Any) -> str:
     """Render a pointer: where it points, and what is known of the object."""
     rows: list[tuple[str, object]] = [

@@ -18,6 +18,10 @@
     ├── IdNotUniqueError                       a preset id is already in use
     ├── ResponseSignatureError                 number of results differs from the ids given
     ├── PlanCommandUnknownError                unknown plan command
+    ├── PlanBuildError                         a function can't be recorded as a plan
+    ├── PlanMismatchError                      a plan was built for other arguments than it is called with
+    ├── MalformedPlanError                     the parts of a plan do not fit together
+    ├── PlanTranslationError                   a plan has no form in what it should be translated to
     ├── RemoteError                            an error of a worker whose own type is not known here
     ├── SerdeError                             bytes that are not a valid message
     │   └── CompressionNotFoundException       unknown compression scheme
@@ -186,6 +190,28 @@ class PlanCommandUnknownError(SyftError):
 
     def __init__(self, command_name: object = None) -> None:
         super().__init__(f"Command {command_name!r} is not implemented.")
+
+
+class PlanBuildError(SyftError):
+    """A function does something that its recording would lose, so it can't become a plan."""
+
+    def __init__(self, what: str, line: str = "", hint: str = "") -> None:
+        self.what = what
+        self.line = line
+        self.hint = hint
+        super().__init__(f"{what} can't be recorded in a plan." + (f" {hint}" if hint else "") + (line and f"\n{line}"))
+
+
+class PlanMismatchError(SyftError):
+    """A plan was built for other arguments than the ones it is called with."""
+
+
+class MalformedPlanError(SyftError):
+    """The parts of a plan do not fit together, so it is refused before anything of it runs."""
+
+
+class PlanTranslationError(SyftError):
+    """A plan can't be translated: what it does has no form in the other language, or would give other numbers."""
 
 
 class RemoteError(SyftError):

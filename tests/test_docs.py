@@ -64,6 +64,12 @@ def test_demo(fresh_names, capsys):
     assert "accuracy on 100 unseen" in printed and "Who saw what" in printed
 
 
+def test_training_example(fresh_names, capsys):
+    figures = load(ROOT / "examples" / "train_with_a_plan.py").main()
+    assert figures["messages"] == 20 and figures["accuracy"] >= 0.95
+    assert "100 steps in 20 messages" in capsys.readouterr().out
+
+
 MODULES = sorted(info.name for info in pkgutil.walk_packages(syft.__path__, "syft."))
 
 
@@ -85,8 +91,10 @@ def test_every_module_says_what_it_is():
 def test_names_to_come_say_so():
     from syft._globals import _TO_COME
 
-    with pytest.raises(AttributeError, match="'Plan': this part of the documented API is not there yet"):
-        sy.Plan
+    with pytest.raises(
+        AttributeError, match="'FixedPrecisionTensor': this part of the documented API is not there yet"
+    ):
+        sy.FixedPrecisionTensor
     with pytest.raises(AttributeError, match="has no attribute 'nonsense'$"):
         sy.nonsense
     assert not [name for name in _TO_COME if name in vars(syft)], "take it off the list: it is there"

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from syft.core.bufferizable import Bufferizable
 from syft.core.context import local_worker
 from syft.core.id_provider import ID_PROVIDER, ObjectId
 from syft.core.trees import register_leaf
 from syft.exceptions import InvalidTensorForRemoteGet, UnsupportedOperation
 
 
-class AbstractObject:
+class AbstractObject(Bufferizable):
     """Base of every object that workers hold, send and search.
 
     Args:

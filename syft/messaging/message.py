@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, ClassVar
 
+from syft.core.bufferizable import Bufferizable
 from syft.core.id_provider import ObjectId, is_id
 from syft.core.references import Ref
 
@@ -12,7 +13,7 @@ _ID = (int, str)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Message:
+class Message(Bufferizable):
     """A message with contents and nothing else."""
 
     contents: Any = None

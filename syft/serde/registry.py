@@ -5,6 +5,9 @@ A row says how one level of a type is taken apart (`simplify`) and put back toge
     simplify(worker, obj)    -> tuple of plain parts; the engine takes each part apart in turn
     detail(worker, payload)  -> the object, from a tuple of parts that are already rebuilt
 
+The protobuf strategy uses the same rows. A type with a message of its own in serde/protobuf/schema/syft.proto has the
+parts there under names, in the order of its `simplify`; the parts of any other type travel as they are.
+
 Codes are grouped by kind. Pick a code of 1000 or more for a type of your own: lower ones are not refused,
 but a later version of the library may need them.
 
@@ -21,6 +24,7 @@ from syft.exceptions import SerdeError
 
 Simplifier = Callable[[Any, Any], tuple[Any, ...]]
 Detailer = Callable[[Any, tuple[Any, ...]], Any]
+Screen = Callable[[tuple[Any, ...]], None]
 C = TypeVar("C", bound=type)
 
 FIRST_USER_CODE = 1000
@@ -35,6 +39,7 @@ class Row(NamedTuple):
     simplify: Simplifier
     detail: Detailer
     exact: bool = False
+    screen: Screen | None = None
 
 
 # Read directly by the engine on every object, hence plain module-level dicts.
@@ -55,6 +60,7 @@ def register(
     forced_code: int | None = None,
     force_simplify: Simplifier | None = None,
     force_detail: Detailer | None = None,
+    screen: Screen | None = None,
 ) -> None:
     """Let objects of a class travel.
 
@@ -68,8 +74,9 @@ def register(
         forced_code: second code, for the form used when a full copy is asked for.
         force_simplify: takes the object apart for that full copy.
         force_detail: rebuilds that full copy.
+        screen: looks at the received parts, code first, before any of them is rebuilt, and raises if they are too many.
     """
-    row = Row(code, cls, _own(cls, "simplify", simplify), _own(cls, "detail", detail), exact)
+    row = Row(code, cls, _own(cls, "simplify", simplify), _own(cls, "detail", detail), exact, screen)
     classes = (cls, *aliases)
     for each in classes:
         _refuse_known_class(each)

@@ -6,20 +6,28 @@ from syft.core.references import ObjectMeta, Ref, SameAs, TensorMeta
 from syft.core.string import String
 from syft.hook.syft_tensor import SyftTensor
 from syft.messaging.message import MESSAGE_TYPES
+from syft.messaging.plan.plan import Plan
+from syft.messaging.plan.state import State
+from syft.messaging.protocol.chain import Protocol
+from syft.messaging.protocol.roles import RoleProtocol
 from syft.pointers.callable_pointer import CallablePointer
 from syft.pointers.multi_pointer import MultiPointerTensor
 from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.object_wrapper import ObjectWrapper
+from syft.pointers.pointer_plan import PointerPlan
+from syft.pointers.pointer_protocol import PointerProtocol
 from syft.pointers.pointer_tensor import PointerTensor
 from syft.pointers.string_pointer import StringPointer
-from syft.serde.registry import register
+from syft.serde.registry import Screen, register
 from syft.tensors.logging import LoggingTensor
+from syft.tensors.placeholder import PlaceHolder
 from syft.tensors.plusisminus import PlusIsMinusTensor
 
 CODES: dict[type, int] = {
     SyftTensor: 60,
     LoggingTensor: 61,
     PlusIsMinusTensor: 62,
+    PlaceHolder: 63,
     ObjectPointer: 80,
     PointerTensor: 81,
     MultiPointerTensor: 82,
@@ -30,9 +38,17 @@ CODES: dict[type, int] = {
     TensorMeta: 87,
     ObjectMeta: 88,
     SameAs: 89,
+    PointerPlan: 90,
+    PointerProtocol: 91,
+    Plan: 100,
+    State: 101,
+    Protocol: 102,
+    RoleProtocol: 103,
     String: 160,
     **{message: 120 + position for position, message in enumerate(MESSAGE_TYPES)},
 }
 
+SCREENS: dict[type, Screen] = {Plan: Plan.screen}
+
 for _cls, _code in CODES.items():
-    register(_cls, code=_code)
+    register(_cls, code=_code, screen=SCREENS.get(_cls))

@@ -25,7 +25,9 @@ def serialize(
         force_full_simplification: send all of an object that otherwise travels as a reference.
         strategy: the function that does it.
     """
-    return strategy(obj, worker, simplified, force_full_simplification)
+    # By name: the documented strategies have it in different places.
+    complete = {"force_full_simplification": True} if force_full_simplification else {}
+    return strategy(obj, worker, simplified, **complete)
 
 
 def deserialize(

@@ -200,6 +200,9 @@ class TorchTensor:
         """
         if not location:
             raise SyftError("send() needs a worker: x.send(bob).")
+        taken = _taken(self, location)
+        if taken is not None:
+            return taken
         if local_autograd:
             raise UnsupportedOperation(
                 "send(local_autograd=True)",
@@ -260,6 +263,9 @@ class TorchTensor:
 
     def move(self: Any, location: Any, requires_grad: bool | None = None) -> Any:
         """Make the remote data travel to another worker; returns a pointer to it there."""
+        taken = _taken(self, (location,))
+        if taken is not None:
+            return taken
         link = _pointer(self, "move")
         if not isinstance(link, PointerTensor):
             raise UnsupportedOperation("move", type(link).__name__, "Only pointers move.")
@@ -385,6 +391,12 @@ class TorchTensor:
         for name in attr.split("."):
             obj = getattr(obj, name, *args)
         return obj
+
+
+def _taken(tensor: Any, location: tuple[Any, ...]) -> Any:
+    """Give a tensor to a role of a protocol that is being recorded; None if the place is a worker."""
+    take = getattr(location[0], "take_recorded", None)
+    return take(tensor) if take is not None and len(location) == 1 else None
 
 
 def _flatten(location: tuple[Any, ...]) -> list[Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,16 +17,23 @@ from syft.core.string import String
 from syft.core.trees import SCALARS, iter_tensors, map_tensors, register_leaf
 from syft.exceptions import CommandNotAllowed, GetNotPermittedError, IdNotUniqueError, SyftError
 from syft.hook.functions import function_of, register_command
+from syft.hook.guards import GUARDS
+from syft.messaging.changes import trains
 from syft.messaging.message import Operation
+from syft.messaging.plan.plan import Plan
 from syft.pointers.object_wrapper import ObjectWrapper
+from syft.pointers.pointer_plan import RUN_PLAN
 from syft.pointers.remote_call import following_id, rebuild_container
 from syft.workers.changes import Loan, changed_refs
-from syft.workers.guards import GUARDS
 from syft.workers.policy import ALLOW_ALL, Release, check_change, check_release
 from syft.workers.session import Session
 from syft.workers.values import copy_tensor, copy_value
 
 register_leaf(Ref)
+
+# Calls that act in the name of the worker, so they are told which worker, and for whom: name -> function(worker,
+# session, *args, **kwargs). No plan can name them.
+DEPUTIES: dict[str, Callable[..., Any]] = {}
 
 # Attributes of a held tensor that a message may name.
 ATTRIBUTES = frozenset({"grad", "data", "T", "H", "mT", "mH", "real", "imag"})
@@ -62,7 +71,8 @@ def resolve(worker: Any, ref: Ref) -> Any:
 
 def execute(worker: Any, session: Session, operation: Operation) -> Any:
     """Run an operation, store its tensors under the ids the sender chose, and describe the result."""
-    function = function_of(operation.cmd_name)
+    deputy = DEPUTIES.get(operation.cmd_name)
+    function = function_of(operation.cmd_name) if deputy is None else partial(deputy, worker, session)
 
     args = tuple([resolve(worker, arg) if type(arg) is Ref else _localize(worker, arg) for arg in operation.cmd_args])
     kwargs = operation.cmd_kwargs
@@ -72,6 +82,9 @@ def execute(worker: Any, session: Session, operation: Operation) -> Any:
     if worker.policy is not ALLOW_ALL:
         for ref in changed_refs(operation):
             check_change(worker, session, ref.id, f"change by {operation.cmd_name}")
+        _check_training(worker, session, operation, args)
+        if deputy is not None:
+            _check_deputy(worker, session, operation, (args, kwargs))
         loan = Loan(worker, session, operation)
         args, kwargs = loan.lend(args), loan.lend(kwargs)
     guard = GUARDS.get(operation.cmd_name)
@@ -89,6 +102,21 @@ def execute(worker: Any, session: Session, operation: Operation) -> Any:
     if loan is not None:
         result = loan.settle(result, (args, kwargs))
     return Registrar(worker, session, operation, args, kwargs).register(result)
+
+
+def _check_training(worker: Any, session: Session, operation: Operation, args: tuple[Any, ...]) -> None:
+    """Let a plan of somebody else be trained only if the policy lets it change."""
+    if operation.cmd_name == RUN_PLAN and isinstance(args[0], Plan) and trains(args[0].operations):
+        check_change(worker, session, operation.cmd_args[0].id, "training")
+
+
+def _check_deputy(worker: Any, session: Session, operation: Operation, given: Any) -> None:
+    """Let a client use the worker as its deputy only if the policy releases all that it is given to act with.
+
+    What a deputy sends to others is seen by them as sent by the worker, so its own policy is the last to ask.
+    """
+    for obj in iter_tensors(given):
+        check_release(worker, session, obj, operation.cmd_name.removeprefix("syft."))
 
 
 def _localize(worker: Any, value: Any) -> Any:
@@ -167,7 +195,7 @@ class Registrar:
         """
         if isinstance(result, torch.Tensor):
             for position, arg in enumerate((*self.args, *self.kwargs.values())):
-                if result is arg:
+                if result is arg and type(self._sent(position)) is Ref:
                     return SameAs(position, TensorMeta.of(result))
             self._keep(result)
             return result
@@ -183,11 +211,16 @@ class Registrar:
             return result
         if type(result) is dict:
             return {key: self.register(item) for key, item in result.items()}
-        if isinstance(result, tuple | list) and any(isinstance(i, torch.Tensor | AbstractObject) for i in result):
+        if isinstance(result, tuple | list) and next(iter_tensors(result), None) is not None:
             return rebuild_container(type(result), [self.register(item) for item in result])
         if isinstance(result, tuple) and not result:
             return result
         return self._release(result)
+
+    def _sent(self, position: int) -> Any:
+        """Return an argument as it came: only what was held here before can be named to the sender again."""
+        args = self.operation.cmd_args
+        return args[position] if position < len(args) else [*self.operation.cmd_kwargs.values()][position - len(args)]
 
     def _keep(self, obj: Any) -> None:
         if self.next_id is None:

@@ -104,6 +104,13 @@ class Leaving:
         return twin
 
 
+class Copy(Leaving):
+    """A copy on its way out; what it was made of stays, so a copy that can't leave is dropped."""
+
+    def stay(self) -> None:
+        """Nothing is to be put back."""
+
+
 @handles(m.IsNoneMessage)
 def is_none(worker: Any, session: Session, message: m.IsNoneMessage) -> bool:
     """Say whether an object or attribute is None."""

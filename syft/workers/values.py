@@ -12,6 +12,7 @@ import torch
 from syft.core.labels import copy_labels
 from syft.core.trees import iter_tensors
 from syft.hook.syft_tensor import SyftTensor
+from syft.messaging.protocol.base import AbstractProtocol
 from syft.pointers.object_pointer import ObjectPointer, adopt, retain_for_transfer
 from syft.serde import deserialize, serialize
 
@@ -58,6 +59,8 @@ def pointers_in(obj: Any) -> list[ObjectPointer]:
         leaf = pending.pop()
         if isinstance(leaf, ObjectPointer):
             found.append(leaf)
+        if isinstance(leaf, AbstractProtocol):
+            found.extend(leaf.carried())
         child = leaf.__dict__.get("child") if hasattr(leaf, "__dict__") else None
         if child is not None:
             pending.extend(iter_tensors(child))

@@ -7,7 +7,7 @@ import torch
 
 import syft as sy
 from syft.core.references import Ref
-from syft.exceptions import PlanCommandUnknownError, WorkerNotFoundException
+from syft.exceptions import ObjectNotFoundError, PlanCommandUnknownError, WorkerNotFoundException
 from syft.messaging.message import (
     ForceObjectDeleteMessage,
     GetShapeMessage,
@@ -15,6 +15,7 @@ from syft.messaging.message import (
     ObjectMessage,
     ObjectRequestMessage,
     Operation,
+    PlanCommandMessage,
     SearchMessage,
 )
 from syft.workers.base import BaseWorker
@@ -135,11 +136,13 @@ def test_questions(bob):
     assert x.child.is_none() is False and x.child.get_shape() == (2, 3)
 
 
-def test_plans_have_a_place(bob):
-    with pytest.raises(PlanCommandUnknownError, match="fetch_plan"):
+def test_plan_commands_are_a_closed_table(bob):
+    with pytest.raises(ObjectNotFoundError):
         sy.local_worker.fetch_plan("p", bob)
-    with pytest.raises(PlanCommandUnknownError, match="fetch_protocol"):
+    with pytest.raises(ObjectNotFoundError):
         sy.local_worker.fetch_protocol("p", bob)
+    with pytest.raises(PlanCommandUnknownError, match="clear_objects"):
+        sy.local_worker.send_msg(PlanCommandMessage((), "clear_objects"), bob)
 
 
 def test_message_log(make_worker, kind):

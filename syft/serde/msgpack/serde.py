@@ -86,7 +86,7 @@ def _simplify(worker: Any, obj: Any, depth: int = 0) -> Any:
 def _take_apart(worker: Any, obj: Any, row: Row, depth: int) -> tuple[Any, ...]:
     if depth >= MAX_DEPTH:
         raise SerdeError(f"An object is nested deeper than {MAX_DEPTH} levels or contains itself.")
-    code, cls, simplify, _, _ = row
+    code, cls, simplify = row[:3]
     parts = simplify(worker, obj)
     if type(parts) is not tuple:
         raise SerdeError(f"simplify of {cls.__name__} returned {type(parts).__name__}, not a tuple.")
@@ -125,6 +125,8 @@ def _put_together(worker: Any, value: tuple[Any, ...], depth: int) -> Any:
     row = BY_CODE.get(code) if type(code) is int else None
     if row is None:
         raise SerdeError(f"The message holds the type code {_short(code)}, which is not registered here.")
+    if row.screen is not None:
+        row.screen(value)
     parts: list[Any] = []
     append = parts.append
     for part in value[1:]:

@@ -1,0 +1,40 @@
+"""Bufferizable: gives a class `bufferize` and `unbufferize`, its way to and from a protobuf message."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+class Bufferizable:
+    """Base of classes whose objects have a protobuf message. The class needs a wire code, and nothing else."""
+
+    __slots__ = ()
+
+    @staticmethod
+    def bufferize(worker: Any, obj: Any) -> Any:
+        """Return the protobuf message of an object.
+
+        Args:
+            worker: the worker that sends it; chooses the format of tensors.
+            obj: the object; its own class says which message it gets.
+        """
+        return _functions[0](worker, obj)
+
+    @classmethod
+    def unbufferize(cls, worker: Any, message: Any) -> Any:
+        """Rebuild an object of this class from its protobuf message.
+
+        Args:
+            worker: the worker that receives it.
+            message: what `bufferize` returned, here or elsewhere.
+        """
+        return _functions[1](cls, worker, message)
+
+
+_functions: list[Callable[..., Any]] = []
+
+
+def register_bufferizer(bufferize: Callable[..., Any], unbufferize: Callable[..., Any]) -> None:
+    """Tell objects how to become protobuf messages and back (called once by the serde layer)."""
+    _functions[:] = [bufferize, unbufferize]

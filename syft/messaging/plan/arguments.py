@@ -1,0 +1,123 @@
+"""From the arguments of a call to the inputs of a program, and back to their names in an error."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from syft.exceptions import PlanMismatchError
+from syft.hook.syft_tensor import SyftTensor
+from syft.messaging.plan.program import Argument
+from syft.tensors.placeholder import PlaceHolder
+
+
+def example_of(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor of its own to record with; a remote tensor gives its form only."""
+    if isinstance(tensor, SyftTensor):
+        return torch.zeros(tensor.shape, dtype=tensor.dtype).requires_grad_(tensor.requires_grad)
+    twin = tensor.detach().clone()
+    if isinstance(tensor, torch.nn.Parameter):
+        return torch.nn.Parameter(twin, requires_grad=tensor.requires_grad)
+    return twin.requires_grad_(tensor.requires_grad)
+
+
+def describe_arguments(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], skip_last: bool
+) -> list[tuple[str | None, Any, bool, bool]]:
+    """Return (name, value, by name only, optional) of each argument, defaults included.
+
+    Args:
+        function: what is called.
+        args: its positional arguments.
+        kwargs: its keyword arguments.
+        skip_last: its last parameter is the state, which the plan adds by itself.
+    """
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        rows: list[tuple[str | None, Any, bool, bool]] = [(None, value, False, False) for value in args]
+        return rows + [(name, value, True, False) for name, value in kwargs.items()]
+    signature = inspect.Signature(parameters[:-1] if skip_last and parameters else parameters)
+    bound = signature.bind(*args, **kwargs)
+    given = set(bound.arguments)
+    bound.apply_defaults()
+    rows = []
+    for name, value in bound.arguments.items():
+        kind = signature.parameters[name].kind
+        if kind is inspect.Parameter.VAR_POSITIONAL:
+            rows += [(None, item, False, False) for item in value]
+        elif kind is inspect.Parameter.VAR_KEYWORD:
+            rows += [(key, item, True, False) for key, item in value.items()]
+        else:
+            rows.append((name, value, kind is inspect.Parameter.KEYWORD_ONLY, name not in given))
+    return rows
+
+
+def match(name: str, arguments: tuple[Argument, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    """Return the tensors of a call in the order of the program's inputs, or say what does not fit.
+
+    Args:
+        name: the name of the plan, for errors.
+        arguments: what it takes.
+        args: the positional arguments of the call.
+        kwargs: the keyword arguments of the call.
+    """
+    places = [argument for argument in arguments if not argument.by_name]
+    if len(args) > len(places):
+        raise TypeError(f"The plan {name!r} takes {len(places)} arguments, not {len(args)}.")
+    left = dict(kwargs)
+    inputs: list[Any] = []
+    for number, argument in enumerate(arguments):
+        label = argument.name or f"number {number}"
+        if not argument.by_name and number < len(args):
+            if argument.name in left:
+                raise TypeError(f"The plan {name!r} got two values for the argument {label}.")
+            value = args[number]
+        elif argument.name in left:
+            value = left.pop(str(argument.name))
+        elif argument.optional:
+            value = argument.pattern
+            if next(_placeholders(value), None) is not None:
+                raise TypeError(f"The plan {name!r} needs the argument {label}.")
+        else:
+            raise TypeError(f"The plan {name!r} needs the argument {label}.")
+        _match(f"the argument {label} of the plan {name!r}", argument.pattern, value, inputs)
+    if left:
+        raise TypeError(f"The plan {name!r} has no argument {', '.join(sorted(left))}.")
+    return inputs
+
+
+def _placeholders(pattern: Any) -> Any:
+    from syft.core.trees import iter_tensors
+
+    return iter_tensors(pattern)
+
+
+def _match(label: str, pattern: Any, value: Any, inputs: list[Any]) -> None:
+    if isinstance(pattern, PlaceHolder):
+        if not isinstance(value, torch.Tensor):
+            raise PlanMismatchError(
+                f"A tensor was given for {label} when it was built, and now a {type(value).__name__}; "
+                "make it one with torch.tensor(value)."
+            )
+        inputs.append(value)
+    elif isinstance(pattern, tuple | list):
+        if not isinstance(value, tuple | list) or len(value) != len(pattern):
+            raise PlanMismatchError(f"{label} was a sequence of {len(pattern)} when the plan was built.")
+        for part, item in zip(pattern, value, strict=True):
+            _match(label, part, item, inputs)
+    elif isinstance(pattern, dict):
+        if not isinstance(value, dict) or value.keys() != pattern.keys():
+            raise PlanMismatchError(
+                f"{label} was a dictionary with the keys {sorted(pattern)} when the plan was built."
+            )
+        for key, part in pattern.items():
+            _match(label, part, value[key], inputs)
+    elif isinstance(value, torch.Tensor) or type(value) is not type(pattern) or value != pattern:
+        raise PlanMismatchError(
+            f"For {label} a {type(pattern).__name__} was given when it was built, and its value is part of the plan. "
+            "Pass a tensor at build and at each call to vary it, or build another plan."
+        )

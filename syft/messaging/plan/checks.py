@@ -1,0 +1,122 @@
+"""The checks of a program, before any of it runs: it may come from anyone."""
+
+from __future__ import annotations
+
+import functools
+import keyword
+import re
+from collections.abc import Callable
+from typing import Any
+
+from syft.config import current
+from syft.core.trees import iter_tensors
+from syft.exceptions import CommandNotAllowed, MalformedPlanError, UnsupportedOperation
+from syft.hook.functions import function_of
+from syft.messaging.message import Operation
+from syft.messaging.plan.arity import accepts
+from syft.messaging.plan.commands import (
+    ARITHMETIC,
+    COMMANDS,
+    EXPECT,
+    EXPECT_FORM,
+    FORMS,
+    GRAD_MODE,
+    NUMEL,
+    OPTIMIZER_STEP,
+    RELATIONS,
+    SIZE,
+)
+from syft.messaging.plan.program import Program, too_many_operations
+from syft.messaging.plan.reads import VALUE_READS
+from syft.tensors.placeholder import PlaceHolder
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}", re.ASCII)
+_COMPUTED = frozenset(f"syft.plan.{name}" for name in ARITHMETIC)
+_NUMBERS = _COMPUTED | {SIZE, NUMEL}
+_SILENT = frozenset({GRAD_MODE, OPTIMIZER_STEP, EXPECT, EXPECT_FORM})
+
+
+@functools.cache
+def function_for(name: str) -> Callable[..., Any]:
+    """Return the function that an operation of a plan calls; refuses what is not in the tables.
+
+    A plan computes with tensors: neither the other commands of a worker nor the reading of values is part of it.
+    """
+    if name in COMMANDS:
+        return COMMANDS[name]
+    function = function_of(name) if not name.startswith("syft.") else None
+    if function is None or function in VALUE_READS:
+        raise CommandNotAllowed(repr(name[:100]), "a plan can't have it.")
+    return function
+
+
+def check(program: Program, optimizers: int = 0) -> None:
+    """Refuse a program with an operation that is not in the tables, or that can't be called as it is.
+
+    Args:
+        program: the program.
+        optimizers: how many optimizers the plan has.
+    """
+    if len(program.operations) > current().max_plan_operations:
+        raise too_many_operations()
+    checker = _Checker(optimizers)
+    for number, operation in enumerate(program.operations):
+        try:
+            checker.check(operation)
+        except (MalformedPlanError, UnsupportedOperation) as error:
+            error.add_note(f"This is operation {number} of the plan.")
+            raise
+
+
+class _Checker:
+    """Check operations in order.
+
+    Sizes are numbers and nothing else is, so that what a check of sizes says never comes from the values of a tensor.
+    """
+
+    def __init__(self, optimizers: int) -> None:
+        self.optimizers = optimizers
+        self.numbers: set[int] = set()
+
+    def check(self, operation: Operation) -> None:
+        """Check one operation, and note what its results are."""
+        name, args, kwargs = operation.cmd_name, operation.cmd_args, operation.cmd_kwargs
+        for key in kwargs:
+            if not _NAME.fullmatch(key) or keyword.iskeyword(key):
+                raise MalformedPlanError("A keyword argument of a plan is not a name of Python.")
+        if len(operation.return_ids) > 1 or not all(map(_is_result, operation.return_ids)):
+            raise MalformedPlanError("The results of an operation are placeholders, one or a tuple of them.")
+        if not self._fits(name, args, kwargs) or (name in _SILENT and operation.return_ids):
+            raise MalformedPlanError(f"{name} does not take {len(args)} such arguments and {sorted(kwargs)} by name.")
+        results = {id(leaf) for leaf in iter_tensors(operation.return_ids)}
+        self.numbers = self.numbers | results if name in _NUMBERS else self.numbers - results
+
+    def _fits(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        if name == GRAD_MODE:
+            return len(args) == 1 and (args[0] is None or type(args[0]) is bool) and not kwargs
+        if name == OPTIMIZER_STEP:
+            return len(args) == 1 and type(args[0]) is int and 0 <= args[0] < self.optimizers and not kwargs
+        if name in COMMANDS:
+            return not kwargs and self._fits_command(name, args)
+        return accepts(name, function_for(name), len(args), tuple(kwargs))
+
+    def _fits_command(self, name: str, args: tuple[Any, ...]) -> bool:
+        if name == EXPECT:
+            known = len(args) == 4 and type(args[0]) is str and args[0] in RELATIONS and type(args[3]) is bool
+            return known and self._is_number(args[1]) and self._is_number(args[2])
+        if name in _COMPUTED:
+            return len(args) == (1 if name == "syft.plan.neg" else 2) and all(map(self._is_number, args))
+        if not args or type(args[0]) is not PlaceHolder or id(args[0]) in self.numbers:
+            return False
+        if name == EXPECT_FORM:
+            return len(args) == 3 and type(args[1]) is str and args[1] in FORMS
+        return len(args) == 2 and type(args[1]) is int if name == SIZE else len(args) == 1
+
+    def _is_number(self, value: Any) -> bool:
+        return id(value) in self.numbers if type(value) is PlaceHolder else type(value) in (int, float)
+
+
+def _is_result(pattern: Any) -> bool:
+    if pattern is None or type(pattern) is PlaceHolder:
+        return True
+    return type(pattern) is tuple and all(map(_is_result, pattern))

@@ -1,0 +1,390 @@
+"""The operations of a plan as Python-like text: names, sizes and literals, never a value of a tensor."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import keyword
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from syft.messaging.message import Operation
+from syft.messaging.plan.checks import function_for
+from syft.messaging.plan.commands import EXPECT, EXPECT_FORM, GRAD_MODE, GRADIENT, NUMEL, OPTIMIZER_STEP, SIZE
+from syft.messaging.plan.program import Program
+from syft.tensors.placeholder import PlaceHolder
+
+MAX_ITEMS = 8
+MAX_TEXT = 60
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,59}", re.ASCII)
+_STATE_NAME = re.compile(r"[A-Za-z0-9_]{1,60}(\.[A-Za-z0-9_]{1,60}){0,20}", re.ASCII)
+_ONLY_HERE = object()
+NEGATED = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+BINARY = {
+    "add": "+", "sub": "-", "subtract": "-", "mul": "*", "multiply": "*", "div": "/", "true_divide": "/",
+    "matmul": "@", "pow": "**", "remainder": "%", "floor_divide": "//", "eq": "==", "ne": "!=", "lt": "<",
+    "le": "<=", "gt": ">", "ge": ">=", "bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^",
+    "truediv": "/", "floordiv": "//", "mod": "%", "and": "&", "or": "|", "xor": "^", "lshift": "<<", "rshift": ">>",
+}  # fmt: skip
+UNARY = {"neg": "-", "invert": "~", "pos": "+"}
+_PREFIXES = {"torch.nn.functional.": "F.", "torch._C._nn.": "F.", "torch.functional.": "torch.", "torch._VF.": "torch."}
+
+
+def short_name(name: str) -> str:
+    """Return the last part of the name of an operation."""
+    if name.endswith((".__get__", ".__set__")):
+        attribute, how = name.split(".")[-2:]
+        return attribute if how == "__get__" else f"set {attribute}"
+    last = name.rsplit(".", 1)[-1]
+    return last.strip("_") if last.startswith("__") else last
+
+
+class Names:
+    """What the values of a program are called: inputs and state by their own names, results x1, x2, sizes n1, n2.
+
+    Args:
+        program: the program.
+        optimizers: the optimizers whose steps it takes.
+    """
+
+    def __init__(self, program: Program, optimizers: Any = ()) -> None:
+        self.program = program
+        self._names: dict[int, str] = {}
+        self._taken: set[str] = set()
+        self._counts = {"x": 0, "n": 0}
+        self.arguments = [self._argument(number, argument) for number, argument in enumerate(program.arguments)]
+        for number, placeholder in enumerate(program.inputs):
+            self._names.setdefault(id(placeholder), self._free(f"input{number}"))
+        for number, placeholder in enumerate(program.state):
+            self._names[id(placeholder)] = self._state(number, placeholder)
+        self.optimizers = list(_numbered([type(optimizer).__name__ for optimizer in optimizers]))
+
+    def of(self, placeholder: Any) -> str:
+        """Return the name of a value, made when it is first asked for."""
+        known = self._names.get(id(placeholder))
+        if known is None:
+            letter = "n" if "#number" in placeholder.tags else "x"
+            known = self._names[id(placeholder)] = self._next(letter)
+        return known
+
+    def result(self, placeholder: Any, letter: str) -> str:
+        """Return the name of a result that is known to be a size or a tensor."""
+        if id(placeholder) not in self._names:
+            self._names[id(placeholder)] = self._next(letter)
+        return self._names[id(placeholder)]
+
+    def _next(self, letter: str) -> str:
+        self._counts[letter] += 1
+        name = f"{letter}{self._counts[letter]}"
+        return self._next(letter) if name in self._taken else name
+
+    def _free(self, name: str) -> str:
+        good = (
+            _NAME.fullmatch(name) and not keyword.iskeyword(name) and name not in (*self._taken, "self", "torch", "F")
+        )
+        name = name if good else f"arg{len(self._taken)}"
+        self._taken.add(name)
+        return name
+
+    def _argument(self, number: int, argument: Any) -> str:
+        name = self._free(argument.name or f"arg{number}")
+        self._inside(name, argument.pattern)
+        return name
+
+    def _inside(self, name: str, pattern: Any) -> None:
+        if isinstance(pattern, PlaceHolder):
+            self._names[id(pattern)] = name
+        elif isinstance(pattern, tuple | list):
+            for number, item in enumerate(pattern):
+                self._inside(f"{name}[{number}]", item)
+        elif isinstance(pattern, dict):
+            for key, item in pattern.items():
+                self._inside(f"{name}[{literal(key)}]", item)
+
+    def _state(self, number: int, placeholder: PlaceHolder) -> str:
+        name = (placeholder.description or "").removeprefix("forward_func.")
+        if not _STATE_NAME.fullmatch(name):
+            name = f"constant_{number}" if "#constant" in placeholder.tags else f"state_{number}"
+        text = "self" + "".join(f"[{part}]" if part.isdecimal() else f".{part}" for part in name.split("."))
+        return text if text not in self._names.values() else f"{text}_{number}"
+
+
+def _numbered(names: list[str]) -> Iterator[str]:
+    for number, name in enumerate(names):
+        before = names[:number].count(name)
+        yield f"{name}_{before + 1}" if before else name
+
+
+# --- values -----------------------------------------------------------------------------------------------------
+
+
+def literal(value: Any) -> str:
+    """Return a value that is no container as text, cut if it is long."""
+    if value is Ellipsis:
+        return "..."
+    if isinstance(value, torch.device):
+        return repr(str(value))
+    text = repr(value)
+    return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 4]}...{text[-1]}"
+
+
+def value_text(names: Names, value: Any) -> str:
+    """Return nested arguments as text."""
+    if isinstance(value, PlaceHolder):
+        return names.of(value)
+    if isinstance(value, slice):
+        return (
+            f"slice({value_text(names, value.start)}, {value_text(names, value.stop)}, {value_text(names, value.step)})"
+        )
+    if isinstance(value, dict):
+        items = [f"{literal(key)}: {value_text(names, item)}" for key, item in list(value.items())[:MAX_ITEMS]]
+        return "{" + ", ".join(items + _rest(value)) + "}"
+    if isinstance(value, tuple | list):
+        items = [value_text(names, item) for item in value[:MAX_ITEMS]] + _rest(value)
+        if isinstance(value, list):
+            return f"[{', '.join(items)}]"
+        return f"({', '.join(items)}{',' if len(value) == 1 else ''})"
+    return literal(value)
+
+
+def _rest(value: Any) -> list[str]:
+    return [f"... {len(value) - MAX_ITEMS} more"] if len(value) > MAX_ITEMS else []
+
+
+def index_text(names: Names, index: Any) -> str:
+    """Return what stands between the brackets of x[...]."""
+    if isinstance(index, tuple) and index:
+        return ", ".join([index_text(names, part) for part in index[:MAX_ITEMS]] + _rest(index))
+    if isinstance(index, slice):
+        start, stop, step = (
+            "" if part is None else value_text(names, part) for part in (index.start, index.stop, index.step)
+        )
+        return f"{start}:{stop}" + (f":{step}" if step else "")
+    return value_text(names, index)
+
+
+# --- one operation ------------------------------------------------------------------------------------------------
+
+
+def statement(names: Names, operation: Operation) -> str:
+    """Return an operation as one line."""
+    name, args = operation.cmd_name, operation.cmd_args
+    if name == OPTIMIZER_STEP:
+        number = args[0]
+        return f"{names.optimizers[number] if number < len(names.optimizers) else f'optimizer_{number}'}.step()"
+    if name == GRAD_MODE:
+        return {False: "with no_grad():", True: "with enable_grad():"}.get(args[0], "# as before")
+    if name == EXPECT:
+        relation = args[0] if args[3] else NEGATED[args[0]]
+        return f"check({value_text(names, args[1])} {relation} {value_text(names, args[2])})"
+    if name == EXPECT_FORM:
+        return f"check({_form_check(names, args)})"
+    if name.endswith(".__set__"):
+        return f"{value_text(names, args[0])}.{name.split('.')[-2]} = {value_text(names, args[1])}"
+    if name == "torch.Tensor.__setitem__" and len(args) == 3:
+        return f"{value_text(names, args[0])}[{index_text(names, args[1])}] = {value_text(names, args[2])}"
+    text = _call(names, operation)  # before its results get their names
+    target = _target(names, operation)
+    in_place = name.endswith("_") and bool(args and operation.return_ids) and operation.return_ids[0] is args[0]
+    return text if in_place or not target else f"{target} = {text}"
+
+
+def _target(names: Names, operation: Operation) -> str:
+    if not operation.return_ids or operation.return_ids[0] is None:
+        return ""
+    letter = "n" if operation.cmd_name.startswith("syft.plan.") and operation.cmd_name != GRADIENT else "x"
+    return _pattern(names, operation.return_ids[0], letter)
+
+
+def _pattern(names: Names, pattern: Any, letter: str) -> str:
+    if pattern is None:
+        return "_"
+    if isinstance(pattern, PlaceHolder):
+        return names.result(pattern, letter)
+    parts = [_pattern(names, part, letter) for part in pattern[:MAX_ITEMS]] + _rest(pattern)
+    inner = [f"({part})" if ", " in part else part for part in parts]
+    return ", ".join(inner) + ("," if len(pattern) == 1 else "")
+
+
+def _form_check(names: Names, args: Any) -> str:
+    tensor, form, expected = value_text(names, args[0]), args[1], args[2]
+    if form == "has a gradient":
+        return f"{tensor}.grad is {'not None' if expected else 'None'}"
+    call = "()" if form in ("stride", "is_contiguous", "storage_offset", "is_conj", "is_neg") else ""
+    if isinstance(expected, bool):
+        return f"{'' if expected else 'not '}{tensor}.{form}{call}"
+    return f"{tensor}.{form}{call} == {value_text(names, expected)}"
+
+
+def _call(names: Names, operation: Operation) -> str:
+    name, args, kwargs = operation.cmd_name, operation.cmd_args, operation.cmd_kwargs
+    if name == SIZE:
+        return f"{value_text(names, args[0])}.shape[{value_text(names, args[1])}]"
+    if name == NUMEL:
+        return f"{value_text(names, args[0])}.numel()"
+    if name == GRADIENT:
+        return f"{value_text(names, args[0])}.grad"
+    own = name.startswith(("torch.Tensor.", "syft.plan."))
+    if own and not kwargs and args:
+        short = _operated(names, name.rsplit(".", 1)[-1], name, args)
+        if short is not None:
+            return short
+    return _plain_call(names, operation, own)
+
+
+def _operated(names: Names, last: str, name: str, args: Any) -> str | None:
+    """Return a call that Python has a sign for, or None."""
+    if last == "__get__":
+        return f"{value_text(names, args[0])}.{name.split('.')[-2]}"
+    if last == "__getitem__" and len(args) == 2:
+        return f"{value_text(names, args[0])}[{index_text(names, args[1])}]"
+    word = last.strip("_") if last.startswith("__") else last
+    if len(args) == 1 and word in UNARY:
+        return UNARY[word] + value_text(names, args[0])
+    if len(args) != 2:
+        return None
+    one, other = value_text(names, args[0]), value_text(names, args[1])
+    if last.startswith("__i") and word[1:] in BINARY and word not in BINARY:
+        return f"{one} {BINARY[word[1:]]}= {other}"
+    if last.startswith("__r") and word[1:] in BINARY and word not in BINARY:
+        return f"{other} {BINARY[word[1:]]} {one}"
+    return f"{one} {BINARY[word]} {other}" if word in BINARY else None
+
+
+def _plain_call(names: Names, operation: Operation, own: bool) -> str:
+    name, args = operation.cmd_name, list(operation.cmd_args)
+    texts = call_arguments(names, operation)
+    if own and args and isinstance(args[0], PlaceHolder) and name.startswith("torch.Tensor."):
+        return f"{names.of(args[0])}.{name.removeprefix('torch.Tensor.')}({', '.join(texts[1:])})"
+    for prefix, short in _PREFIXES.items():
+        if name.startswith(prefix):
+            name = short + name.removeprefix(prefix)
+    return f"{name}({', '.join(texts)})"
+
+
+def call_arguments(names: Names, operation: Operation) -> list[str]:
+    """Return the arguments of a call as texts, without those that are torch's defaults where these are known."""
+    known = parameters_of(operation.cmd_name)
+    kept: list[str] = []
+    skipped = False
+    for number, value in enumerate(operation.cmd_args):
+        key, default = known[number] if number < len(known) else ("", _ONLY_HERE)
+        if key and is_default(value, default):
+            skipped = True
+        else:
+            kept.append(f"{key}={value_text(names, value)}" if skipped else value_text(names, value))
+    defaults = dict(known)
+    for key, value in operation.cmd_kwargs.items():
+        if not is_default(value, defaults.get(key, _ONLY_HERE)):
+            kept.append(f"{key}={value_text(names, value)}")
+    return kept
+
+
+def is_default(value: Any, default: Any) -> bool:
+    """Say whether an argument is what torch takes without it; (1, 1) is the same as 1."""
+    if default is _ONLY_HERE or isinstance(value, PlaceHolder):
+        return False
+    if isinstance(value, tuple | list) and value:
+        if isinstance(default, tuple | list):
+            return tuple(value) == tuple(default)
+        return all(is_default(item, default) for item in value)
+    return type(value) is type(default) and bool(value == default)
+
+
+_UNSAID = {"_stacklevel": 3}
+
+
+@functools.cache
+def parameters_of(name: str) -> tuple[tuple[str, Any], ...]:
+    """Return names and defaults of the parameters of a call; nothing where they are not known."""
+    if name.startswith("syft.") or "__" in name:
+        return ()
+    try:
+        parameters = list(inspect.signature(function_for(name)).parameters.values())
+    except (ValueError, TypeError):
+        return _schema(name.rsplit(".", 1)[-1])
+    if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters):
+        # Pooling is one of two functions of torch, by a flag; the private one has all parameters.
+        inner = getattr(torch.nn.functional, f"_{name.rsplit('.', 1)[-1]}", None)
+        parameters = list(inspect.signature(inner).parameters.values()) if inspect.isfunction(inner) else []
+    return tuple((p.name, _UNSAID.get(p.name, _ONLY_HERE if p.default is p.empty else p.default)) for p in parameters)
+
+
+def _schema(word: str) -> tuple[tuple[str, Any], ...]:
+    """Return the parameters of a function of torch's own core, if it has one form only that is not for `out`."""
+    schemas = [
+        s for s in torch._C._jit_get_schemas_for_operator(f"aten::{word}") if not s.overload_name.endswith("out")
+    ]
+    if len(schemas) > 1:
+        schemas = [s for s in schemas if not s.overload_name]
+    if len(schemas) != 1:
+        return ()
+    return tuple((a.name, a.default_value if a.has_default_value() else _ONLY_HERE) for a in schemas[0].arguments)
+
+
+# --- the whole ------------------------------------------------------------------------------------------------------
+
+
+def lines_of(names: Names, limit: int | None = None) -> list[str]:
+    """Return the text of a program, line by line.
+
+    Args:
+        names: what its values are called.
+        limit: how many operations to show at most.
+    """
+    operations = names.program.operations
+    shown = operations if limit is None or len(operations) <= limit else operations[:limit]
+    lines: list[str] = []
+    block: str | None = None
+    opened = False
+    for operation in shown:
+        text = statement(names, operation)
+        if operation.cmd_name == GRAD_MODE:
+            block = text if operation.cmd_args[0] is not None else None
+            opened = False
+            continue
+        if block is not None and not opened:
+            lines.append(block)
+            opened = True
+        lines.append(f"    {text}" if block is not None else text)
+    if len(shown) < len(operations):
+        return [*lines, f"... {len(operations) - len(shown)} more operations"]
+    return [*lines, f"return {value_text(names, names.program.outputs)}"]
+
+
+def header_of(names: Names, name: str) -> str:
+    """Return the line that says the name and the arguments."""
+    texts = ["self"] if names.program.state else []
+    starred = False
+    for called, argument in zip(names.arguments, names.program.arguments, strict=True):
+        if argument.by_name and not starred:
+            texts.append("*")
+            starred = True
+        fixed = not _holds_placeholder(argument.pattern)
+        texts.append(f"{called}={value_text(names, argument.pattern)}" if fixed else called)
+    return f"def {name if _NAME.fullmatch(name) and not keyword.iskeyword(name) else 'plan'}({', '.join(texts)}):"
+
+
+def _holds_placeholder(pattern: Any) -> bool:
+    if isinstance(pattern, dict):
+        pattern = list(pattern.values())
+    if isinstance(pattern, tuple | list):
+        return any(map(_holds_placeholder, pattern))
+    return isinstance(pattern, PlaceHolder)
+
+
+def code_of(plan: Any, limit: int | None = None) -> str:
+    """Return the operations of a plan as Python-like text.
+
+    Args:
+        plan: the plan.
+        limit: how many operations to show at most.
+    """
+    if not plan.is_built:
+        return "# not built yet: plan.build(*examples)"
+    names = Names(plan.program, plan.optimizers)
+    body = "".join(f"\n    {line}" for line in lines_of(names, limit))
+    return header_of(names, plan.name) + body

@@ -1,0 +1,195 @@
+"""Compile a program, once, into one straight-line function: the same for every place where a plan runs.
+
+The generated text holds names that are made here and nothing else: functions, constants and keyword names of the
+program are looked up in its namespace (keyword names are checked to be plain names before).
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from syft.core.callsite import describe_line
+from syft.core.trees import iter_tensors
+from syft.exceptions import PlanMismatchError
+from syft.hook.guards import GUARDS
+from syft.hook.syft_tensor import SyftTensor
+from syft.messaging.message import Operation
+from syft.messaging.plan.checks import function_for
+from syft.messaging.plan.commands import GRAD_MODE, OPTIMIZER_STEP
+from syft.messaging.plan.program import Program
+from syft.messaging.plan.recording import current as current_recorder
+from syft.tensors.placeholder import PlaceHolder
+
+FILE = "<plan>"
+Run = Callable[[Any, Any, Any], Any]
+
+
+def compile_program(program: Program) -> Compiled:
+    """Return the function of a program that was checked."""
+    return Compiled(program)
+
+
+class Compiled:
+    """A program as a function of its inputs, its state and its optimizers.
+
+    Args:
+        program: a program whose operations were checked.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        writer = _Writer(program)
+        self.source = writer.source()
+        code = compile(self.source, FILE, "exec")
+        exec(code, writer.namespace)  # noqa: S102  (made above, of names made above)
+        function: types.FunctionType = writer.namespace["plan"]
+        self.run: Run = function
+        self.first_line = writer.first_line
+        self.rows = writer.rows
+
+    def explain(self, error: Exception, lines: list[tuple[str, int]]) -> None:
+        """Add to an error which operation of the plan it comes from."""
+        trace = error.__traceback__
+        while trace is not None and trace.tb_frame.f_code.co_filename != FILE:
+            trace = trace.tb_next
+        if trace is None:
+            return
+        number = self.rows.get(trace.tb_lineno)
+        if number is None:
+            return
+        where = f"\n{describe_line(lines[number])}" if number < len(lines) else ""
+        operation = self.program.operations[number]
+        error.add_note(f"This is operation {number} of the plan: {operation.cmd_name}.{where}")
+        if trace.tb_next is None and isinstance(error, ValueError):
+            raise PlanMismatchError(
+                f"{operation.cmd_name} gives another number of results than when the plan was built. "
+                f"Build a plan for tensors of this shape.{where}"
+            ) from error
+
+
+class _Writer:
+    """Write the text of one program."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.namespace: dict[str, Any] = {"read_mode": read_mode, "set_mode": set_mode, "make_slice": slice}
+        self.names: dict[int, str] = {}
+        self.rows: dict[int, int] = {}
+        self.first_line = 1
+        self.sets_mode = any(operation.cmd_name == GRAD_MODE for operation in program.operations)
+
+    def source(self) -> str:
+        """Return the text."""
+        program = self.program
+        lines = ["def plan(inputs, state, optimizers):"]
+        lines += self._unpack("inputs", program.inputs) + self._unpack("state", program.state)
+        margin = "    "
+        if self.sets_mode:
+            lines += ["    ambient = read_mode()", "    try:"]
+            margin = "        "
+        last_use = self._last_uses()
+        for number, operation in enumerate(program.operations):
+            self.rows[len(lines) + 1] = number
+            lines.append(margin + self._statement(operation) + self._forget(number, last_use))
+        lines.append(f"{margin}return {self._value(program.outputs)}")
+        if self.sets_mode:
+            lines += ["    finally:", "        set_mode(ambient)"]
+        return "\n".join(lines) + "\n"
+
+    def _unpack(self, source: str, placeholders: tuple[PlaceHolder, ...]) -> list[str]:
+        names = [self._name(placeholder) for placeholder in placeholders]
+        return [f"    ({', '.join(names)},) = {source}"] if names else []
+
+    def _name(self, placeholder: PlaceHolder) -> str:
+        return self.names.setdefault(id(placeholder), f"v{len(self.names)}")
+
+    def _last_uses(self) -> dict[int, list[PlaceHolder]]:
+        """Return, for each operation, the values that nothing after it needs."""
+        needed = {id(p) for p in (*iter_tensors(self.program.outputs), *self.program.state)}
+        last: dict[int, list[PlaceHolder]] = {}
+        for number in range(len(self.program.operations) - 1, -1, -1):
+            operation = self.program.operations[number]
+            for placeholder in iter_tensors((operation.cmd_args, operation.cmd_kwargs, operation.return_ids)):
+                if id(placeholder) not in needed:
+                    needed.add(id(placeholder))
+                    last.setdefault(number, []).append(placeholder)
+        return last
+
+    def _forget(self, number: int, last_use: dict[int, list[PlaceHolder]]) -> str:
+        gone = [self._name(placeholder) for placeholder in last_use.get(number, ())]
+        return f"; del {', '.join(gone)}" if gone else ""
+
+    def _statement(self, operation: Operation) -> str:
+        if operation.cmd_name == GRAD_MODE:
+            mode = operation.cmd_args[0]
+            return f"set_mode({'ambient' if mode is None else mode is True})"
+        if operation.cmd_name == OPTIMIZER_STEP:
+            return f"optimizers[{int(operation.cmd_args[0])}].step()"
+        arguments = [self._value(arg) for arg in operation.cmd_args]
+        arguments += [f"{key}={self._value(value)}" for key, value in operation.cmd_kwargs.items()]
+        call = f"{self._constant('f', guarded(operation.cmd_name))}({', '.join(arguments)})"
+        if not operation.return_ids or operation.return_ids[0] is None:
+            return call
+        return f"{self._target(operation.return_ids[0])} = {call}"
+
+    def _target(self, pattern: Any) -> str:
+        if pattern is None:
+            return "_"
+        if isinstance(pattern, PlaceHolder):
+            return self._name(pattern)
+        return f"({''.join(self._target(part) + ', ' for part in pattern)})" if pattern else "()"
+
+    def _value(self, value: Any) -> str:
+        if isinstance(value, PlaceHolder):
+            return self._name(value)
+        if next(iter_tensors(value), None) is None:
+            return self._constant("c", value)
+        if isinstance(value, tuple):
+            return f"({''.join(self._value(item) + ', ' for item in value)})"
+        if isinstance(value, list):
+            return f"[{', '.join(self._value(item) for item in value)}]"
+        if isinstance(value, dict):
+            items = [f"{self._constant('c', key)}: {self._value(item)}" for key, item in value.items()]
+            return "{" + ", ".join(items) + "}"
+        return f"make_slice({self._value(value.start)}, {self._value(value.stop)}, {self._value(value.step)})"
+
+    def _constant(self, prefix: str, value: Any) -> str:
+        name = f"{prefix}{len(self.namespace)}"
+        self.namespace[name] = value
+        return name
+
+
+def guarded(name: str) -> Callable[..., Any]:
+    """Return the function of an operation, with its check in front if it needs one."""
+    function = function_for(name)
+    guard = GUARDS.get(name)
+    if guard is None:
+        return function
+
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        # A remote tensor is checked where it is.
+        if not any(isinstance(leaf, SyftTensor) for leaf in iter_tensors((args, kwargs))):
+            guard(args, kwargs)
+        return function(*args, **kwargs)
+
+    return checked
+
+
+def read_mode() -> bool | None:
+    """Return how autograd is set; inside a recording, how the recording says it is."""
+    recorder = current_recorder()
+    return torch.is_grad_enabled() if recorder is None else recorder.mode
+
+
+def set_mode(mode: bool | None) -> None:
+    """Set autograd, also in the recording of a plan that this one is part of."""
+    recorder = current_recorder()
+    if recorder is not None:
+        recorder.set_mode(mode)
+    enabled = mode if mode is not None else True
+    with torch._C.DisableTorchFunction():
+        torch._C._set_grad_enabled(enabled)

@@ -1,0 +1,99 @@
+"""Optimizers inside plans: a real torch optimizer over the plan's own state, wherever the plan is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from syft.exceptions import MalformedPlanError, PlanBuildError
+
+KINDS: dict[str, type[torch.optim.Optimizer]] = {
+    cls.__name__: cls
+    for cls in (
+        torch.optim.SGD,
+        torch.optim.Adam,
+        torch.optim.AdamW,
+        torch.optim.Adamax,
+        torch.optim.NAdam,
+        torch.optim.RAdam,
+        torch.optim.Adagrad,
+        torch.optim.Adadelta,
+        torch.optim.RMSprop,
+        torch.optim.Rprop,
+        torch.optim.ASGD,
+    )
+}
+_NUMBERS = (bool, int, float, type(None))
+# How torch computes a step is torch's business; some of these would skip the checks of sizes that others make.
+_LEFT_OUT = frozenset({"params", "foreach", "fused", "capturable", "differentiable", "param_names"})
+
+
+def to_row(optimizer: Any, state: list[Any]) -> tuple[Any, ...]:
+    """Return the kind of an optimizer, its groups (with numbers for parameters) and what it remembers."""
+    kind = type(optimizer).__name__
+    if KINDS.get(kind) is not type(optimizer):
+        known = ", ".join(sorted(KINDS))
+        raise PlanBuildError(f"A step of {kind}", hint=f"These optimizers can be part of a plan: {known}.")
+    numbers = {id(tensor): number for number, tensor in enumerate(state)}
+    groups = []
+    for group in optimizer.param_groups:
+        settings = {key: _setting(kind, key, value) for key, value in group.items() if key not in _LEFT_OUT}
+        groups.append((tuple(numbers[id(parameter)] for parameter in group["params"]), settings))
+    memory = {str(numbers[id(parameter)]): dict(entry) for parameter, entry in optimizer.state.items()}
+    return (kind, tuple(groups), memory)
+
+
+def _setting(kind: str, key: str, value: Any) -> Any:
+    parts = value if isinstance(value, tuple | list) else (value,)
+    if not all(type(part) in _NUMBERS for part in parts):
+        raise PlanBuildError(f"{kind} with {key} of type {type(value).__name__}", hint="Use plain numbers.")
+    return tuple(value) if isinstance(value, tuple | list) else value
+
+
+def from_row(row: Any, state: list[Any]) -> Any:
+    """Rebuild an optimizer that may come from anyone, over the tensors of a state."""
+    kind, groups, memory = row
+    cls = KINDS.get(kind) if type(kind) is str else None
+    if cls is None or type(groups) is not tuple or not groups or type(memory) is not dict:
+        raise MalformedPlanError("An optimizer of a plan has a known kind, groups and a memory.")
+    try:
+        optimizer = cls([_group(group, state) for group in groups])  # type: ignore[call-arg]
+    except (TypeError, ValueError) as error:
+        raise MalformedPlanError(
+            f"The settings of the plan's {kind} are refused by torch: {str(error)[:200]}"
+        ) from None
+    for number, entry in memory.items():
+        parameter = state[_index(int(number) if type(number) is str and number.isdecimal() else None, state)]
+        optimizer.state[parameter] = _memory(entry, parameter)
+    return optimizer
+
+
+def _group(group: Any, state: list[Any]) -> dict[str, Any]:
+    numbers, settings = group
+    if type(numbers) is not tuple or type(settings) is not dict or _LEFT_OUT & settings.keys():
+        raise MalformedPlanError("A group of a plan's optimizer has parameters and settings.")
+    for value in settings.values():
+        if not all(type(part) in _NUMBERS for part in (value if type(value) is tuple else (value,))):
+            raise MalformedPlanError("The settings of a plan's optimizer are numbers.")
+    return {"params": [state[_index(number, state)] for number in numbers], **settings}
+
+
+def _index(number: Any, state: list[Any]) -> int:
+    if type(number) is not int or not 0 <= number < len(state):
+        raise MalformedPlanError("A plan's optimizer names a tensor that the state does not have.")
+    return number
+
+
+def _memory(entry: Any, parameter: Any) -> dict[str, Any]:
+    """Check what an optimizer remembers of a parameter: numbers, and tensors of its shape."""
+    if type(entry) is not dict:
+        raise MalformedPlanError("A plan's optimizer remembers numbers and tensors by name.")
+    for key, value in entry.items():
+        fits = type(value) in _NUMBERS or (
+            type(value) is torch.Tensor
+            and (value.dim() == 0 or (value.shape == parameter.shape and value.is_floating_point()))
+        )
+        if type(key) is not str or not fits:
+            raise MalformedPlanError("A plan's optimizer remembers numbers and tensors of its parameters' shapes.")
+    return dict(entry)

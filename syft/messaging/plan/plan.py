@@ -1,0 +1,529 @@
+"""Plan: a recorded function, with the tensors it needs, that any worker runs with one message."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+
+from syft.config import current
+from syft.core.context import local_worker
+from syft.core.id_provider import ID_PROVIDER, ObjectId
+from syft.core.labels import check_labels, id_of, set_id
+from syft.core.object import AbstractObject
+from syft.core.object_storage import ObjectStorage
+from syft.core.trees import iter_tensors
+from syft.exceptions import MalformedPlanError, PlanBuildError, PlanMismatchError
+from syft.messaging.message import Operation
+from syft.messaging.plan import optimizers as plan_optimizers
+from syft.messaging.plan.arguments import match
+from syft.messaging.plan.building import record
+from syft.messaging.plan.checks import check
+from syft.messaging.plan.executor import Compiled, compile_program
+from syft.messaging.plan.forms import Form
+from syft.messaging.plan.program import Argument, Program, from_rows, map_pattern, too_many_operations
+from syft.messaging.plan.state import CAPTURED, State
+from syft.messaging.plan.translation import kept as translations_kept
+from syft.pointers.pointer_plan import PointerPlan
+from syft.tensors.placeholder import PlaceHolder
+
+_Tensor = torch.Tensor
+_is_tensor: Callable[[Any], bool] = torch.is_tensor
+
+
+class Plan(AbstractObject, ObjectStorage, translations_kept.Translatable):
+    """A sequence of torch operations, recorded from a function, with its state.
+
+    Make one with `@sy.func2plan(...)`, by subclassing it and writing `forward`, or around a module with
+    `sy.Plan(forward_func=module)`. All arguments are optional.
+
+    Args:
+        name: the name of the plan.
+        state: its tensors.
+        include_state: give the state to the function as its last argument.
+        is_built: whether operations are given already.
+        operations: the operations, for a plan that is built.
+        placeholders: the placeholders of these operations by id; tags tell inputs and outputs.
+        forward_func: the function, or a module.
+        state_tensors: tensors to make a state of.
+        id: its id.
+        owner: the worker it belongs to.
+        tags: words it can be found by.
+        description: a text it can be found by.
+    """
+
+    pointer_kind = "plan"
+    state: State
+    _takes_tensors: int
+
+    def __init__(
+        self,
+        name: str | None = None,
+        state: State | None = None,
+        include_state: bool = False,
+        is_built: bool = False,
+        operations: list[Operation] | None = None,
+        placeholders: dict[ObjectId, PlaceHolder] | None = None,
+        forward_func: Callable[..., Any] | None = None,
+        state_tensors: Iterable[Any] | None = None,
+        id: ObjectId | None = None,
+        owner: Any = None,
+        tags: Any = None,
+        description: str | None = None,
+    ) -> None:
+        # First, because __setattr__ looks at it.
+        self.__dict__["state"] = state if state is not None else State(owner=owner)
+        AbstractObject.__init__(self, id=id, owner=owner, tags=tags, description=description)
+        ObjectStorage.__init__(self, name)
+        self.name = name or getattr(forward_func, "__name__", None) or type(self).__name__
+        self.include_state = include_state
+        self.forward_func = forward_func  # a module in here becomes state
+        self.optimizers: list[Any] = []
+        self.pointers: dict[Any, PointerPlan] = {}
+        self._lines: list[tuple[str, int]] = []
+        self._program: Program | None = None
+        self._compiled: Compiled | None = None
+        self._translations = translations_kept.Translations()
+        self._forms: tuple[Form, ...] = ()  # of the inputs that it was built with
+        self._placeholders: dict[Any, PlaceHolder] = dict(placeholders or {})
+        for tensor in state_tensors or ():
+            self.state.add(tensor)
+            self._register(tensor)
+        if operations is not None or is_built:
+            self._install(_from_documented(operations or [], self._placeholders, self.state))
+
+    # --- state ----------------------------------------------------------------------------------------------
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute; tensors and modules become part of the state."""
+        if isinstance(value, _Tensor | torch.nn.Module):
+            self.state.remove(name)
+            if isinstance(value, _Tensor):
+                self.state.add(value, name)
+                self._register(value)
+            else:
+                prefix = "" if name == "forward_func" else f"{name}."
+                for inner, parameter in value.named_parameters():
+                    self.state.add(parameter, prefix + inner, "#parameter")
+                    self._register(parameter)
+                for inner, buffer in value.named_buffers():
+                    self.state.add(buffer, prefix + inner, "#buffer")
+            self._forget_program()
+        object.__setattr__(self, name, value)
+
+    def _register(self, tensor: Any) -> None:
+        owner = self.owner
+        if owner is not None:
+            owner.register_obj(tensor)
+
+    def parameters(self) -> list[Any]:
+        """Return the tensors that training changes, as nn.Module.parameters does."""
+        return self.state.parameters()
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the function that the plan was made of; subclasses write it."""
+        if self.forward_func is None:
+            raise PlanBuildError(
+                f"The plan {self.name!r}, which has no function,", hint="Write forward(), or give it a forward_func."
+            )
+        return self.forward_func(*args, **kwargs)
+
+    def get_(self) -> Plan:
+        """Fetch the tensors of the state that are elsewhere, such as shares; returns the plan."""
+        self.state.get_()
+        return self
+
+    get = get_
+
+    def fix_precision_(self, *args: Any, **kwargs: Any) -> Plan:
+        """Encode the state in fixed precision; returns the plan."""
+        self.state.fix_precision_(*args, **kwargs)
+        return self
+
+    fix_precision = fix_prec_ = fix_prec = fix_precision_
+
+    def float_precision_(self) -> Plan:
+        """Decode the state; returns the plan."""
+        self.state.float_precision_()
+        return self
+
+    float_precision = float_prec_ = float_prec = float_precision_
+
+    def share_(self, *args: Any, **kwargs: Any) -> Plan:
+        """Share the state among workers; returns the plan."""
+        self.state.share_(*args, **kwargs)
+        return self
+
+    share = share_
+
+    # --- building -------------------------------------------------------------------------------------------
+
+    @property
+    def is_built(self) -> bool:
+        """Whether the operations are recorded."""
+        return self._program is not None
+
+    @property
+    def program(self) -> Program:
+        """What the plan does, as data."""
+        if self._program is None:
+            raise RuntimeError(f"The plan {self.name!r} is not built yet; build it with plan.build(*examples).")
+        return self._program
+
+    @property
+    def operations(self) -> list[Operation]:
+        """The recorded operations."""
+        return list(self._program.operations) if self._program is not None else []
+
+    @property
+    def readable_plan(self) -> list[Operation]:
+        """The recorded operations (print(plan.code) shows them as text)."""
+        return self.operations
+
+    @property
+    def code(self) -> str:
+        """The recorded operations as Python-like text."""
+        from syft.messaging.plan.code import code_of
+
+        return code_of(self)
+
+    def build(self, *args: Any, **kwargs: Any) -> Plan:
+        """Record the function with example arguments; nothing that it changes stays changed.
+
+        Args:
+            *args: examples, of the kinds and numbers of dimensions that the plan will be called with.
+            **kwargs: examples given by name; `trace_autograd` is taken and ignored, gradients are always recorded.
+        """
+        kwargs.pop("trace_autograd", None)
+        function = self._function()
+        last = (self.state,) if self.include_state else ()
+        declared = [p for p in self.state.state_placeholders if CAPTURED not in p.tags]
+        self.state.state_placeholders = declared
+        found = record(function, declared, args, kwargs, last)
+        self.optimizers = found.optimizers
+        self._lines = found.lines
+        for optimizer in self.optimizers:  # says now, not when it is sent, what can't travel
+            plan_optimizers.to_row(optimizer, [p.child for p in found.program.state])
+        self.state.state_placeholders = list(found.program.state)
+        self._install(found.program)
+        self.__dict__["_forms"] = found.forms
+        return self
+
+    def _function(self) -> Callable[..., Any]:
+        """Return what is recorded: something whose signature is that of the user's function."""
+        if type(self).forward is not Plan.forward:
+            return self.forward
+        if isinstance(self.forward_func, torch.nn.Module):
+            module = self.forward_func
+            return functools.wraps(module.forward)(lambda *args, **kwargs: module(*args, **kwargs))
+        return self.forward_func if self.forward_func is not None else self.forward
+
+    def _install(self, program: Program) -> None:
+        self._forget_program()
+        self._program = program
+        self._placeholders = {placeholder.id: placeholder for placeholder in program.placeholders()}
+
+    def _forget_program(self) -> None:
+        self.__dict__.update(_program=None, _compiled=None, pointers={}, _forms=())
+        self.__dict__["_translations"] = translations_kept.Translations()
+
+    @staticmethod
+    def _create_placeholders(args_shape: Any) -> list[Any]:
+        """Make an example for each shape; -1 stands for any size. A tensor stands for itself."""
+        return [
+            shape if isinstance(shape, _Tensor) else torch.zeros([2 if size == -1 else size for size in shape])
+            for shape in args_shape
+        ]
+
+    # --- placeholders ---------------------------------------------------------------------------------------
+
+    @property
+    def placeholders(self) -> dict[Any, PlaceHolder]:
+        """The placeholders by id."""
+        return self._placeholders
+
+    def add_placeholder(self, tensor: Any, node_type: str | None = None) -> PlaceHolder:
+        """Return the placeholder of a tensor, made when first asked for and tagged with its number.
+
+        Args:
+            tensor: the tensor.
+            node_type: "input" or "output", to tag it `#input-0`, `#output-0` and so on.
+        """
+        if node_type not in (None, "input", "output"):
+            raise ValueError(f"node_type should be 'input', 'output' or None, not {node_type!r}.")
+        key = id_of(tensor)
+        if key not in self._placeholders:
+            self._placeholders[key] = PlaceHolder(owner=self._owner, tags={f"#{len(self._placeholders)}"}, child=tensor)
+        placeholder = self._placeholders[key]
+        if node_type is not None and not any(tag.startswith(f"#{node_type}-") for tag in placeholder.tags):
+            placeholder.tags.add(f"#{node_type}-{len(self.find_placeholders(f'#{node_type}-'))}")
+        return placeholder
+
+    def replace_with_placeholders(self, obj: Any, **kw: Any) -> Any:
+        """Return nested arguments with placeholders in place of tensors.
+
+        Args:
+            obj: the arguments.
+            **kw: passed to `add_placeholder`.
+        """
+        if isinstance(obj, _Tensor):
+            return self.add_placeholder(obj, **kw)
+        if isinstance(obj, tuple | list):
+            return type(obj)(self.replace_with_placeholders(item, **kw) for item in obj)
+        if isinstance(obj, dict):
+            return {key: self.replace_with_placeholders(item, **kw) for key, item in obj.items()}
+        try:
+            return map_pattern(lambda leaf: leaf, obj)
+        except MalformedPlanError as error:
+            raise TypeError(f"A plan can't hold a {type(obj).__name__}.") from error
+
+    def find_placeholders(self, *search_tags: str) -> list[PlaceHolder]:
+        """Return the placeholders with a tag that contains one of these texts."""
+        return [p for p in self._placeholders.values() if any(s in tag for s in search_tags for tag in p.tags)]
+
+    # --- running --------------------------------------------------------------------------------------------
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the plan: its recorded operations, or its function as long as it is not built."""
+        program = self._program
+        if program is None:
+            last = (self.state,) if self.include_state else ()
+            return self._function()(*args, *last, **kwargs)
+        compiled = self._compiled
+        if compiled is None:
+            check(program, len(self.optimizers))
+            compiled = self.__dict__["_compiled"] = compile_program(program)
+            self.__dict__["_takes_tensors"] = _takes_tensors(program.arguments)
+        inputs: Any = args
+        if kwargs or len(args) != self._takes_tensors or not all(map(_is_tensor, args)):
+            inputs = match(self.name, program.arguments, args, kwargs)
+        try:
+            return compiled.run(inputs, [p.child for p in program.state], self.optimizers)
+        except Exception as error:
+            compiled.explain(error, self._lines)
+            raise
+
+    def run(self, args: tuple[Any, ...], result_ids: list[ObjectId] | None = None) -> Any:
+        """Run the plan and keep its results under given ids; builds it first if need be.
+
+        Args:
+            args: the arguments.
+            result_ids: the ids of the tensors it returns.
+        """
+        if not self.is_built:
+            self.build(*args)
+        result = self(*args)
+        tensors = [leaf for leaf in iter_tensors(result) if isinstance(leaf, _Tensor)]
+        if result_ids and len(result_ids) != len(tensors):
+            raise PlanMismatchError(f"The plan {self.name!r} returns {len(tensors)} tensors, not {len(result_ids)}.")
+        for tensor, result_id in zip(tensors, result_ids or (), strict=False):
+            set_id(tensor, result_id)
+            self._register(tensor)
+        return result
+
+    def copy(self) -> Plan:
+        """Return a copy with an id and a state of its own."""
+        if self._program is None:
+            twin: Plan = copy.copy(self)
+            twin.__dict__.update(_id=None, state=State(), pointers={}, tags=set(self.tags))
+            for name, value in self.__dict__.items():
+                if isinstance(value, _Tensor | torch.nn.Module):
+                    setattr(twin, name, copy.deepcopy(value))
+            for tensor in [p.child for p in self.state.state_placeholders if p.description is None]:
+                twin.state.add(copy.deepcopy(tensor))
+            return twin
+        parts = list(Plan.simplify(None, self))
+        parts[0] = ID_PROVIDER.pop()
+        state = State(None, [p.copy() for p in self.state.state_placeholders])
+        for placeholder in state.state_placeholders:
+            placeholder.child = copy.deepcopy(placeholder.child)
+        parts[5] = state
+        parts[6] = copy.deepcopy(parts[6])
+        twin = Plan.detail(self._owner, tuple(parts))
+        twin._forms = self._forms
+        if twin.translations:
+            twin._translations = self._translations.copied(twin.state)
+        return twin
+
+    # --- sending --------------------------------------------------------------------------------------------
+
+    def send(self, *locations: Any, force: bool = False) -> PointerPlan:
+        """Send the plan to workers and return one pointer to all of them.
+
+        A plan that is there already, unchanged, is not sent again.
+
+        Args:
+            *locations: the workers.
+            force: send it although it is not built.
+        """
+        if not self.is_built and not force:
+            raise RuntimeError(
+                f"The plan {self.name!r} needs to be built before it is sent: plan.build(*examples), "
+                "or give args_shape to func2plan."
+            )
+        owner = local_worker()
+        workers = [owner.get_worker(place, fail_hard=True) for place in _flat(locations)]
+        if not workers:
+            raise ValueError("send needs a worker: plan.send(bob).")
+        pointers = [self._pointer_at(owner, worker) for worker in workers]
+        return pointers[0] if len(pointers) == 1 else PointerPlan.joined(pointers)
+
+    def _pointer_at(self, owner: Any, worker: Any) -> PointerPlan:
+        version = [_version_of(tensor) for tensor in self.state.tensors()]
+        known = self.pointers.get(worker)
+        if known is not None and known.lease.spent is None and known.version == version:
+            return known
+        pointer: PointerPlan = owner.send(self, worker)
+        pointer.version = version
+        self.pointers[worker] = pointer
+        return pointer
+
+    def get_pointers(self) -> dict[Any, PointerPlan]:
+        """Return the pointers to where the plan was sent, by worker."""
+        return self.pointers
+
+    def create_pointer(
+        self,
+        owner: Any,
+        garbage_collect_data: bool,
+        location: Any = None,
+        id_at_location: ObjectId | None = None,
+        **kwargs: Any,
+    ) -> PointerPlan:
+        """Make a pointer to this plan at a worker that holds it."""
+        return PointerPlan(
+            location=location if location is not None else self.owner,
+            id_at_location=id_at_location if id_at_location is not None else self.id,
+            owner=owner,
+            garbage_collect_data=garbage_collect_data,
+            tags=self.tags,
+            description=self.description,
+        )
+
+    @property
+    def location(self) -> Any:
+        """A plan is here; what is elsewhere is a pointer to it."""
+        raise AttributeError("A plan has no location; plan.get_pointers() tells where it was sent.")
+
+    @property
+    def _known_workers(self) -> Any:
+        return self.owner._known_workers
+
+    def send_msg(self, *args: Any, **kwargs: Any) -> Any:
+        """Send a message as the plan's owner."""
+        return self.owner.send_msg(*args, **kwargs)
+
+    def request_obj(self, *args: Any, **kwargs: Any) -> Any:
+        """Take an object from another worker as the plan's owner."""
+        return self.owner.request_obj(*args, **kwargs)
+
+    def respond_to_obj_req(self, obj_id: ObjectId) -> Any:
+        """Return an object of the plan's own store, which no longer keeps it."""
+        obj = self.get_obj(obj_id)
+        self.de_register_obj(obj)
+        return obj
+
+    # --- how it looks ---------------------------------------------------------------------------------------
+
+    def summary(self, *examples: Any) -> Any:
+        """Return a table of the operations, shapes and parameters; print it, or let a notebook draw it.
+
+        Args:
+            *examples: tensors like the inputs, for the shapes in a plan that was not built here.
+        """
+        from syft.messaging.plan.view import Summary
+
+        return Summary(self, *examples)
+
+    def __repr__(self) -> str:
+        from syft.messaging.plan.view import text_of
+
+        return text_of(self)
+
+    __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        from syft.messaging.plan.view import html_of
+
+        return html_of(self)
+
+    # --- the wire form --------------------------------------------------------------------------------------
+
+    @staticmethod
+    def simplify(worker: Any, plan: Plan) -> tuple[Any, ...]:
+        """Return id, name, whether it is built, number of inputs, rows, state, optimizers, labels, translations."""
+        program = plan._program if plan._program is not None else Program()
+        rows = tuple(plan_optimizers.to_row(o, [p.child for p in program.state]) for o in plan.optimizers)
+        return (
+            plan.id, plan.name, plan.is_built, len(program.inputs), program.to_rows(), plan.state, rows,
+            plan.tags, plan.description, plan._translations.to_rows(plan.state),
+        )  # fmt: skip
+
+    @staticmethod
+    def screen(parts: tuple[Any, ...]) -> None:
+        """Refuse a received plan with too many operations before they are rebuilt, which takes long."""
+        rows = parts[5] if len(parts) > 5 else None
+        if type(rows) is tuple and any(
+            len(part) > current().max_plan_operations + 1 for part in rows if type(part) is tuple
+        ):
+            raise too_many_operations()
+
+    @staticmethod
+    def detail(worker: Any, plan_tuple: tuple[Any, ...]) -> Plan:
+        """Rebuild a plan that may come from anyone; refuses one whose parts do not fit together."""
+        plan_id, name, is_built, inputs, rows, state, optimizers, tags, description, translations = plan_tuple
+        check_labels(plan_id, tags, description)
+        if type(state) is not State or type(is_built) is not bool or type(name) is not str or len(name) > 1000:
+            raise MalformedPlanError("A plan has a name, a flag and a state.")
+        plan = Plan(name=name, state=state, id=plan_id, owner=worker, tags=tags, description=description)
+        if is_built:
+            program = from_rows(rows, inputs, tuple(state.state_placeholders))
+            plan.optimizers = [plan_optimizers.from_row(row, state.tensors()) for row in optimizers]
+            check(program, len(plan.optimizers))
+            plan._install(program)
+            plan._translations = translations_kept.from_rows(translations, state)
+        return plan
+
+
+def _takes_tensors(arguments: tuple[Argument, ...]) -> int:
+    """Return how many arguments there are if each is one tensor, else -1."""
+    simple = all(type(a.pattern) is PlaceHolder and not a.by_name for a in arguments)
+    return len(arguments) if simple else -1
+
+
+def _version_of(tensor: Any) -> tuple[int, int]:
+    """Return something that changes when a tensor of the state is replaced or changed in place."""
+    plain = type(tensor) in (_Tensor, torch.nn.Parameter)
+    return id(tensor), tensor._version if plain else id(getattr(tensor, "child", None))
+
+
+def _flat(locations: Iterable[Any]) -> list[Any]:
+    found: list[Any] = []
+    for place in locations:
+        found += _flat(place) if isinstance(place, tuple | list) else [place]
+    return found
+
+
+def _from_documented(operations: list[Operation], placeholders: dict[Any, PlaceHolder], state: State) -> Program:
+    """Make a program of operations and tagged placeholders; `#input-2` comes before `#input-10`."""
+
+    def tagged(word: str) -> list[PlaceHolder]:
+        found = {}
+        for placeholder in placeholders.values():
+            for tag in placeholder.tags:
+                number = re.fullmatch(rf"#{word}-(\d+)", tag)
+                if number:
+                    found[int(number[1])] = placeholder
+        return [found[number] for number in sorted(found)]
+
+    inputs, outputs = tagged("input"), tagged("output")
+    arguments = tuple(Argument(None, placeholder) for placeholder in inputs)
+    returned: Any = outputs[0] if len(outputs) == 1 else tuple(outputs)
+    program = Program(arguments, tuple(inputs), tuple(state.state_placeholders), tuple(operations), returned)
+    program.to_rows()  # refuses placeholders that nothing gives a value
+    check(program)
+    return program

@@ -1,0 +1,193 @@
+"""Program: what a plan does, as data.
+
+In memory the operations hold placeholders. On a wire a placeholder is its number: inputs first, then the state, then
+the results in the order they come about, so that a number not seen before is wrong by itself.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from syft.config import current
+from syft.core.references import Ref
+from syft.core.trees import iter_tensors
+from syft.exceptions import MalformedPlanError
+from syft.messaging.message import Operation
+from syft.tensors.placeholder import PlaceHolder
+
+MAX_NESTING = 16
+_ATOMS = frozenset(
+    {
+        bool,
+        int,
+        float,
+        complex,
+        str,
+        torch.dtype,
+        torch.device,
+        torch.layout,
+        torch.memory_format,
+        type(None),
+        type(...),
+    }
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument of a plan.
+
+    Attributes:
+        name: its name, or None if it has only a place.
+        pattern: what it looks like: placeholders where tensors go, and anything else as it was.
+        by_name: it is given by name only.
+        optional: it may be left out; it then is what it was when the plan was built.
+    """
+
+    name: str | None
+    pattern: Any
+    by_name: bool = False
+    optional: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Program:
+    """Operations over placeholders.
+
+    Attributes:
+        arguments: the arguments, in order.
+        inputs: the placeholders of the tensors in the arguments.
+        state: the placeholders of the state, each with its tensor.
+        operations: what is done.
+        outputs: what is returned: placeholders in containers, and anything that is always the same.
+    """
+
+    arguments: tuple[Argument, ...] = ()
+    inputs: tuple[PlaceHolder, ...] = ()
+    state: tuple[PlaceHolder, ...] = ()
+    operations: tuple[Operation, ...] = ()
+    outputs: Any = None
+
+    def placeholders(self) -> list[PlaceHolder]:
+        """Return every placeholder once, in the order of their numbers."""
+        found: dict[int, PlaceHolder] = {id(p): p for p in (*self.inputs, *self.state)}
+        for operation in self.operations:
+            for placeholder in iter_tensors(operation.return_ids):
+                found.setdefault(id(placeholder), placeholder)
+        return list(found.values())
+
+    def to_rows(self) -> tuple[Any, ...]:
+        """Return arguments, operations and outputs with numbers for placeholders."""
+        numbers = {id(p): Ref(number) for number, p in enumerate(self.placeholders())}
+
+        def numbered(value: Any) -> Any:
+            return map_pattern(lambda p: _number(numbers, p), value)
+
+        arguments = tuple((a.name, numbered(a.pattern), a.by_name, a.optional) for a in self.arguments)
+        operations = tuple(
+            (o.cmd_name, numbered(o.cmd_args), numbered(o.cmd_kwargs), numbered(o.return_ids)) for o in self.operations
+        )
+        return arguments, operations, numbered(self.outputs)
+
+
+def _number(numbers: dict[int, Ref], placeholder: Any) -> Ref:
+    found = numbers.get(id(placeholder))
+    if found is None:
+        raise MalformedPlanError(f"{placeholder!r} is used in the plan, but nothing gives it a value before.")
+    return found
+
+
+def map_pattern(function: Callable[[Any], Any], value: Any, depth: int = 0) -> Any:
+    """Return nested values with `function` applied to each placeholder or reference, everything else checked."""
+    kind = type(value)
+    if kind in _ATOMS:
+        return value
+    if kind is PlaceHolder or kind is Ref:
+        return function(value)
+    if depth >= MAX_NESTING:
+        raise MalformedPlanError(f"A plan holds values nested deeper than {MAX_NESTING} levels.")
+    if kind is tuple:
+        return tuple([map_pattern(function, item, depth + 1) for item in value])
+    if kind is list:
+        return [map_pattern(function, item, depth + 1) for item in value]
+    if kind is dict:
+        if not all(type(key) is str for key in value):
+            raise MalformedPlanError("A plan holds a dictionary whose keys are not texts.")
+        return {key: map_pattern(function, item, depth + 1) for key, item in value.items()}
+    if kind is slice:
+        return slice(*(map_pattern(function, part, depth + 1) for part in (value.start, value.stop, value.step)))
+    raise MalformedPlanError(f"A plan can't hold a {kind.__name__}.")
+
+
+class _Reader:
+    """Turn numbered rows back into placeholders, refusing what does not fit together."""
+
+    def __init__(self, inputs: int, state: tuple[PlaceHolder, ...]) -> None:
+        self.inputs = tuple(PlaceHolder(tags={f"#input-{number}"}) for number in range(inputs))
+        self.known: list[PlaceHolder] = [*self.inputs, *state]
+
+    def use(self, ref: Any) -> PlaceHolder:
+        """Return the placeholder of a number that has come about already."""
+        if type(ref) is not Ref or type(ref.id) is not int or ref.attribute is not None:
+            raise MalformedPlanError("A plan names its values by numbers.")
+        if not 0 <= ref.id < len(self.known):
+            raise MalformedPlanError(
+                f"The plan uses value {ref.id} before anything gives it: it dangles or goes round."
+            )
+        return self.known[ref.id]
+
+    def give(self, ref: Any) -> PlaceHolder:
+        """Return the placeholder of a result: the next number, or one known already (a call in place)."""
+        if type(ref) is Ref and ref.id == len(self.known):
+            self.known.append(PlaceHolder(tags={"#inner"}))
+        return self.use(ref)
+
+
+def from_rows(rows: Any, inputs: int, state: tuple[PlaceHolder, ...]) -> Program:
+    """Read a program that may come from anyone."""
+    arguments, operations, outputs = rows
+    limit = current().max_plan_operations
+    if type(operations) is not tuple or len(operations) > limit:
+        raise too_many_operations()
+    if type(inputs) is not int or not 0 <= inputs <= limit:
+        raise MalformedPlanError(f"A plan has at most {limit} inputs.")
+    reader = _Reader(inputs, state)
+    parsed = tuple(_argument(reader, row) for row in _tuple(arguments))
+    if [id(p) for a in parsed for p in iter_tensors(a.pattern)] != [id(p) for p in reader.inputs]:
+        raise MalformedPlanError("The arguments of a plan hold its inputs, each once and in order.")
+    body = tuple(_operation(reader, row) for row in operations)
+    return Program(parsed, reader.inputs, state, body, map_pattern(reader.use, outputs))
+
+
+def too_many_operations() -> MalformedPlanError:
+    """Return the error for a plan that is too long."""
+    limit = current().max_plan_operations
+    return MalformedPlanError(f"A plan has at most {limit} operations (syft.config: max_plan_operations).")
+
+
+def _tuple(value: Any) -> tuple[Any, ...]:
+    if type(value) is not tuple:
+        raise MalformedPlanError("The parts of a plan come in tuples.")
+    return value
+
+
+def _argument(reader: _Reader, row: Any) -> Argument:
+    name, pattern, by_name, optional = _tuple(row)
+    if not (name is None or type(name) is str) or type(by_name) is not bool or type(optional) is not bool:
+        raise MalformedPlanError("An argument of a plan has a name, a pattern and two flags.")
+    if by_name and name is None:
+        raise MalformedPlanError("An argument of a plan that is given by name has none.")
+    return Argument(name, map_pattern(reader.use, pattern), by_name, optional)
+
+
+def _operation(reader: _Reader, row: Any) -> Operation:
+    name, args, kwargs, results = _tuple(row)
+    if type(name) is not str or type(args) is not tuple or type(kwargs) is not dict or type(results) is not tuple:
+        raise MalformedPlanError("An operation of a plan has a name, arguments, keyword arguments and results.")
+    operation = Operation(name, None, map_pattern(reader.use, args), map_pattern(reader.use, kwargs), ())
+    given = map_pattern(reader.give, results)
+    return dataclasses.replace(operation, return_ids=given)

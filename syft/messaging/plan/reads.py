@@ -1,0 +1,101 @@
+"""What looking at a recorded tensor does: its form becomes a size or a check, its values are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+Reader = Callable[[Any, Any, Any, tuple[Any, ...], dict[str, Any]], Any]
+_Tensor: Any = torch.Tensor
+
+
+def _of_form(form: str) -> Reader:
+    def read(recorder: Any, func: Any, placeholder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        from syft.messaging.plan.commands import FORMS
+
+        recorder.check_form(placeholder, form, recorder.run(FORMS[form], (args[0],), {}))
+        return func(*args, **kwargs)
+
+    return read
+
+
+def _shape(recorder: Any, func: Any, placeholder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    shape = recorder.shape_of(placeholder, args[0])
+    dim = args[1] if len(args) > 1 else kwargs.get("dim")
+    return shape if dim is None else shape[dim]
+
+
+def _numel(recorder: Any, func: Any, placeholder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return recorder.numel_of(placeholder, func(*args, **kwargs))
+
+
+def _length(recorder: Any, func: Any, placeholder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+    return int(recorder.shape_of(placeholder, args[0])[0])  # Python wants a plain number here, so it is fixed
+
+
+def _bytes(recorder: Any, func: Any, placeholder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    size = _of_form("dtype")(recorder, _Tensor.element_size, placeholder, args, {})
+    return recorder.numel_of(placeholder, args[0].numel()) * size
+
+
+def _getter(name: str) -> Any:
+    return getattr(_Tensor, name).__get__
+
+
+READS: dict[Any, Reader] = {
+    _getter("shape"): _shape,
+    _Tensor.size: _shape,
+    _Tensor.numel: _numel,
+    _Tensor.nelement: _numel,
+    torch.numel: _numel,
+    _Tensor.__len__: _length,
+    _getter("nbytes"): _bytes,
+}
+_FORM_OF: dict[str, list[Any]] = {
+    "ndim": [_Tensor.dim, _Tensor.ndimension, _getter("ndim")],
+    "dtype": [
+        _getter("dtype"), _getter("itemsize"), _Tensor.element_size, _Tensor.is_floating_point, _Tensor.is_complex,
+        _Tensor.is_signed, torch.is_floating_point, torch.is_complex, torch.is_signed,
+    ],
+    "device": [
+        _getter("device"), _Tensor.get_device, torch.get_device,
+        *(_getter(f"is_{name}") for name in "cuda cpu meta mps xpu xla ipu maia mtia vulkan".split()),
+    ],
+    "layout": [
+        _getter("layout"), _Tensor.is_coalesced,
+        *(_getter(f"is_{name}") for name in ("sparse", "sparse_csr", "mkldnn", "quantized", "nested")),
+    ],
+    "requires_grad": [_getter("requires_grad"), _getter("grad_fn"), _getter("retains_grad")],
+    "is_leaf": [_getter("is_leaf")],
+    "stride": [_Tensor.stride, _Tensor.dim_order],
+    "is_contiguous": [_Tensor.is_contiguous],
+    "storage_offset": [_Tensor.storage_offset],
+    "is_conj": [_Tensor.is_conj, torch.is_conj],
+    "is_neg": [_Tensor.is_neg, torch.is_neg],
+}  # fmt: skip
+READS.update({function: _of_form(form) for form, functions in _FORM_OF.items() for function in functions})
+
+_BRANCH = "Use torch.where(condition, a, b), or decide outside of the plan."
+_NUMBER = "Keep it a tensor; torch calls take tensors of no dimension as numbers."
+_ARRAY = "Use torch calls instead of numpy's."
+VALUE_READS: dict[Any, tuple[str, str]] = {
+    _Tensor.__bool__: ("A branch on the value of a tensor", _BRANCH),
+    _Tensor.is_nonzero: ("A branch on the value of a tensor", _BRANCH),
+    torch.is_nonzero: ("A branch on the value of a tensor", _BRANCH),
+    _Tensor.__contains__: ("A search in the values of a tensor", _BRANCH),
+    _Tensor.equal: ("A comparison to True or False", "Use torch.eq and torch.where."),
+    torch.equal: ("A comparison to True or False", "Use torch.eq and torch.where."),
+    torch.allclose: ("A comparison to True or False", "Use torch.isclose and torch.where."),
+    _Tensor.allclose: ("A comparison to True or False", "Use torch.isclose and torch.where."),
+    _Tensor.item: (".item()", _NUMBER),
+    _Tensor.tolist: (".tolist()", _NUMBER),
+    _Tensor.__int__: ("int() of a tensor", _NUMBER),
+    _Tensor.__float__: ("float() of a tensor", _NUMBER),
+    _Tensor.__complex__: ("complex() of a tensor", _NUMBER),
+    _Tensor.__index__: ("A tensor as an index of Python", _NUMBER),
+    _Tensor.numpy: (".numpy()", _ARRAY),
+    _Tensor.__array__: ("numpy on a tensor", _ARRAY),
+    _Tensor.__array_wrap__: ("numpy on a tensor", _ARRAY),
+}

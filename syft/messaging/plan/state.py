@@ -1,0 +1,118 @@
+"""State: the tensors that a plan carries with it, such as the parameters of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from syft.core.bufferizable import Bufferizable
+from syft.exceptions import MalformedPlanError
+from syft.hook.syft_tensor import SyftTensor
+from syft.tensors.placeholder import PlaceHolder
+
+STATE = "#state"
+CAPTURED = "#captured"  # found while the plan was built, not declared
+NOT_PARAMETERS = frozenset({"#buffer", "#constant"})
+KINDS = frozenset({STATE, CAPTURED, "#buffer", "#constant", "#parameter"})
+
+
+class State(Bufferizable):
+    """The tensors of a plan.
+
+    Args:
+        owner: the plan, or the worker it is at.
+        state_placeholders: placeholders, each with its tensor inside.
+    """
+
+    def __init__(self, owner: Any = None, state_placeholders: Iterable[PlaceHolder] | None = None) -> None:
+        self.owner = owner
+        self.state_placeholders: list[PlaceHolder] = list(state_placeholders or ())
+
+    def add(self, tensor: Any, name: str | None = None, kind: str = STATE) -> None:
+        """Add a tensor, unless it is there already."""
+        if not any(placeholder.child is tensor for placeholder in self.state_placeholders):
+            placeholder = PlaceHolder(tags={STATE, kind}, description=name, child=tensor)
+            self.state_placeholders.append(placeholder)
+
+    def remove(self, name: str) -> None:
+        """Remove the tensors of an attribute."""
+        self.state_placeholders = [
+            p
+            for p in self.state_placeholders
+            if p.description != name and not (p.description or "").startswith(f"{name}.")
+        ]
+
+    def tensors(self) -> list[Any]:
+        """Return all tensors."""
+        return [placeholder.child for placeholder in self.state_placeholders]
+
+    def parameters(self) -> list[Any]:
+        """Return the tensors that training changes: no buffers, no constants found in the function."""
+        return [p.child for p in self.state_placeholders if not p.tags & NOT_PARAMETERS]
+
+    def copy(self) -> State:
+        """Return a state with the same tensors in placeholders of its own."""
+        return State(self.owner, [placeholder.copy() for placeholder in self.state_placeholders])
+
+    def read(self) -> list[Any]:
+        """Return the tensors, for use inside the function of the plan."""
+        return [p.child for p in self.state_placeholders if CAPTURED not in p.tags]
+
+    @staticmethod
+    def create_grad_if_missing(tensor: Any) -> None:
+        """Give a parameter a gradient of zeros if it has none."""
+        if isinstance(tensor, torch.nn.Parameter) and tensor.grad is None:
+            tensor.grad = torch.zeros_like(tensor)
+
+    def _replace(self, method: str, *args: Any, **kwargs: Any) -> None:
+        """Let each tensor become what one of its methods returns: all of them, or none."""
+        replaced = [getattr(tensor, method)(*args, **kwargs) for tensor in self.tensors()]
+        for placeholder, tensor in zip(self.state_placeholders, replaced, strict=True):
+            placeholder.child = tensor
+
+    def fix_precision_(self, *args: Any, **kwargs: Any) -> None:
+        """Encode the tensors in fixed precision."""
+        self._replace("fix_precision", *args, **kwargs)
+
+    def float_precision_(self) -> None:
+        """Decode the tensors."""
+        self._replace("float_precision")
+
+    def share_(self, *args: Any, **kwargs: Any) -> None:
+        """Share the tensors among workers."""
+        self._replace("share", *args, **kwargs)
+
+    def get_(self) -> None:
+        """Fetch the tensors that are elsewhere."""
+        for placeholder in self.state_placeholders:
+            tensor: Any = placeholder.child
+            if isinstance(tensor, SyftTensor):
+                placeholder.child = tensor.get()  # type: ignore[attr-defined]
+
+    def __repr__(self) -> str:
+        rows = [
+            f"\n  {p.description or ''} {tuple(p.child.shape)} {p.child.dtype}".rstrip()
+            for p in self.state_placeholders
+        ]
+        return f"State({len(rows)} tensors)" + "".join(rows)
+
+    @staticmethod
+    def simplify(worker: Any, state: State) -> tuple[Any, ...]:
+        """Return, for each tensor, its name, its kinds and itself."""
+        return tuple((p.description, tuple(sorted(p.tags & KINDS)), p.child) for p in state.state_placeholders)
+
+    @staticmethod
+    def detail(worker: Any, state_tuple: tuple[Any, ...]) -> State:
+        """Rebuild a state."""
+        return State(worker, [_entry(row) for row in state_tuple])
+
+
+def _entry(row: Any) -> PlaceHolder:
+    name, kinds, tensor = row
+    if not isinstance(tensor, torch.Tensor) or tensor.device.type == "meta":
+        raise MalformedPlanError(f"The state of a plan holds tensors, and this has a {type(tensor).__name__}.")
+    if not (name is None or type(name) is str) or type(kinds) is not tuple or not KINDS.issuperset(kinds):
+        raise MalformedPlanError("A tensor in the state of a plan has a name and kinds.")
+    return PlaceHolder(tags={STATE, *kinds}, description=name, child=tensor)

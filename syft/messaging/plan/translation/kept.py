@@ -1,0 +1,149 @@
+"""The translations that a plan carries: opaque bytes, which only their maker or a trusting worker loads."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from syft.exceptions import MalformedPlanError, SerdeError
+from syft.messaging.plan.translation.table import TRANSLATORS, kind_of
+
+
+@dataclasses.dataclass(slots=True)
+class Translations:
+    """Translations by kind, with the state that they were made of.
+
+    A translation holds copies of the tensors of the state. As soon as the state is another one it is stale: it would
+    give other numbers than the plan, and sent along with a plan whose state was encoded or shared since it would give
+    away what that hides. So a stale translation is neither given out nor sent.
+
+    Attributes:
+        data: the bytes of each.
+        own: which of them were made here and not received.
+        made_of: the tensors of the state, each with the count of its changes.
+    """
+
+    data: dict[str, bytes] = dataclasses.field(default_factory=dict)
+    own: set[str] = dataclasses.field(default_factory=set)
+    made_of: list[tuple[Any, int]] = dataclasses.field(default_factory=list)
+
+    def is_fresh(self, state: Any) -> bool:
+        """Say whether the state still is what the translations were made of."""
+        now = state.tensors()
+        return len(now) == len(self.made_of) and all(
+            tensor is known and tensor._version == count
+            for tensor, (known, count) in zip(now, self.made_of, strict=True)
+        )
+
+    def note(self, state: Any) -> None:
+        """Remember what the translations are made of."""
+        self.made_of = [(tensor, tensor._version) for tensor in state.tensors()]
+
+    def to_rows(self, state: Any) -> tuple[tuple[str, bytes], ...]:
+        """Return the translations that may be sent."""
+        return tuple(self.data.items()) if self.data and self.is_fresh(state) else ()
+
+    def copied(self, state: Any) -> Translations:
+        """Return the same translations for a plan whose state is a copy."""
+        twin = Translations(dict(self.data), set(self.own))
+        twin.note(state)
+        return twin
+
+
+def from_rows(rows: Any, state: Any) -> Translations:
+    """Read translations that may come from anyone: nothing of them is loaded here."""
+    if type(rows) is not tuple or len(rows) > len(TRANSLATORS):
+        raise MalformedPlanError("The translations of a plan are a tuple, one of each kind.")
+    found = Translations()
+    for row in rows:
+        if type(row) is not tuple or len(row) != 2 or type(row[0]) is not str or type(row[1]) is not bytes:
+            raise MalformedPlanError("A translation of a plan is its kind and bytes.")
+        if row[0] not in TRANSLATORS or row[0] in found.data:
+            raise MalformedPlanError("A plan holds a translation of an unknown kind, or two of one kind.")
+        found.data[row[0]] = row[1]
+    if rows:
+        found.note(state)
+    return found
+
+
+class Translatable:
+    """What plans can do with translations."""
+
+    state: Any
+    name: str
+    owner: Any
+    pointers: dict[Any, Any]
+    _translations: Translations
+
+    @property
+    def translations(self) -> dict[str, bytes]:
+        """The translations by kind, as the bytes of a file; empty once the state has changed."""
+        return dict(self._translations.to_rows(self.state))
+
+    def add_translation(self, kind: Any, *examples: Any) -> Any:
+        """Translate the plan for workers without this library; returns the plan.
+
+        What is made is in `plan.translations`, travels with the plan, and is gone when its program or its state
+        changes. It holds copies of the state as it is now.
+
+            >>> plan.add_translation("torchscript")                                          # doctest: +SKIP
+            >>> pathlib.Path("plan.pt").write_bytes(plan.translations["torchscript"])        # doctest: +SKIP
+
+        Plain torch then runs it with `torch.jit.load("plan.pt")(x)`, and one of kind "torch.export" with
+        `torch.export.load("plan.pt2").module()(x)`. Arguments are the tensors of the plan's arguments, in order or
+        by name; what was no tensor when the plan was built is part of the plan.
+
+        Args:
+            kind: "torchscript" or "torch.export", or the class of a translator.
+            *examples: tensors to translate with; needed only for a plan that was not built here.
+        """
+        translator = TRANSLATORS[kind_of(kind)](self, *examples)
+        data = translator.to_bytes()
+        if not self._translations.is_fresh(self.state):
+            self.__dict__["_translations"] = Translations()
+        self._translations.data[translator.kind] = data
+        self._translations.own.add(translator.kind)
+        self._translations.note(self.state)
+        self.pointers = {}  # what was sent before has it not
+        return self
+
+    def remove_translation(self, kind: Any = None) -> Any:
+        """Forget a translation, or all of them; returns the plan.
+
+        Args:
+            kind: "torchscript" or "torch.export", or the class of a translator.
+        """
+        for name in list(TRANSLATORS) if kind is None else [kind_of(kind)]:
+            self._translations.data.pop(name, None)
+            self._translations.own.discard(name)
+        self.pointers = {}
+        return self
+
+    def get_translation(self, kind: Any) -> Any:
+        """Load a translation and return it: something to call with tensors, that gives the plan's numbers.
+
+        Loading runs code of whoever made the bytes: torch.jit.load reads a program with its own interpreter, and
+        torch.export.load rebuilds Python objects of a graph and compiles it. A translation that came with a plan is
+        therefore only loaded where the worker that holds the plan trusts everyone who can reach it.
+
+        Args:
+            kind: "torchscript" or "torch.export", or the class of a translator.
+        """
+        name = kind_of(kind)
+        kept = self._translations
+        if name not in kept.data:
+            raise KeyError(
+                f"The plan {self.name!r} has no translation {name!r}; make it: plan.add_translation({name!r})."
+            )
+        if not kept.is_fresh(self.state):
+            raise KeyError(
+                f"The state of the plan {self.name!r} has changed since it was translated; translate it anew: "
+                f"plan.add_translation({name!r})."
+            )
+        if name not in kept.own and getattr(self.owner, "trusts_script_modules", False) is not True:
+            raise SerdeError(
+                f"The translation {name!r} of the plan {self.name!r} is code of its sender and this worker does not "
+                "accept any; set worker.trusts_script_modules = True if you trust everyone who can reach it, or make "
+                f"a translation of your own: plan.add_translation({name!r}, *examples)."
+            )
+        return TRANSLATORS[name].load(kept.data[name])

@@ -1,0 +1,127 @@
+"""Plans as TorchScript: a file that `torch.jit.load` runs, in Python, C++ or on a phone."""
+
+from __future__ import annotations
+
+import functools
+import io
+import warnings
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+import torch
+from torch.jit._trace import TracerWarning
+
+from syft.exceptions import PlanTranslationError
+from syft.messaging.plan.commands import EXPECT, RELATIONS
+from syft.messaging.plan.translation.module import COMMON, Functions, PlanModule
+from syft.messaging.plan.translation.translator import PlanTranslator
+from syft.tensors.placeholder import PlaceHolder
+
+_DEBUG = ".debug_pkl"
+
+
+# --- checks of sizes --------------------------------------------------------------------------------------------
+# While torch traces, a size is a tensor. Compiled functions with a raise in them are not optimised away.
+
+
+def _holds(left: torch.Tensor, right: torch.Tensor, relation: str, outcome: bool) -> torch.Tensor:
+    held = False
+    if relation == "==":
+        held = bool(left == right)
+    elif relation == "!=":
+        held = bool(left != right)
+    elif relation == "<":
+        held = bool(left < right)
+    elif relation == "<=":
+        held = bool(left <= right)
+    elif relation == ">":
+        held = bool(left > right)
+    else:
+        held = bool(left >= right)
+    if held != outcome:
+        raise RuntimeError("The plan was made for tensors of other shapes.")
+    return left
+
+
+@functools.cache
+def _compiled() -> Callable[..., Any]:
+    script: Callable[..., Any] = torch.jit.script
+    compiled: Callable[..., Any] = script(_holds)
+    return compiled
+
+
+def _expect(relation: str, left: Any, right: Any, outcome: bool) -> None:
+    if RELATIONS[relation](int(left), int(right)) is not outcome:
+        raise PlanTranslationError("The plan was built for tensors of other shapes.")
+    if isinstance(left, torch.Tensor) or isinstance(right, torch.Tensor):
+        _compiled()(torch.as_tensor(left), torch.as_tensor(right), relation, outcome)
+
+
+class PlanTranslatorTorchscript(PlanTranslator):
+    """Translate a plan to a ScriptModule.
+
+    The program is traced with made-up inputs. What depends on sizes of the inputs keeps depending on them, and the
+    checks of sizes are part of the result; what a plan checks of dtypes and numbers of dimensions is not.
+
+        >>> scripted = PlanTranslatorTorchscript(plan).translate()         # doctest: +SKIP
+
+    Args:
+        plan: a built plan.
+        *examples: tensors like its inputs, for a plan that was not built here.
+    """
+
+    kind = "torchscript"
+    functions: ClassVar[Functions] = {**COMMON, EXPECT: _expect}
+
+    def write(self, module: PlanModule, places: dict[str, Any], names: dict[str, Any]) -> bytes:
+        """Trace a module."""
+        _require_typed(self.plan.program.outputs)
+        trace: Callable[..., Any] = torch.jit.trace
+        before = {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
+        with _quiet():
+            # The inputs would be stored in the file; a second run to compare is made by our own check.
+            inputs = (*places.values(), *names.values())
+            traced = trace(module, inputs, check_trace=False, strict=False, _store_inputs=False)
+            traced.load_state_dict(before)  # tracing runs the program, which may change its state
+            out = io.BytesIO()
+            torch.jit.save(traced, out)
+        return _without_debug(out)
+
+    @staticmethod
+    def read(data: bytes) -> Any:
+        """Load a ScriptModule: runs code of whoever made it."""
+        load: Callable[..., Any] = torch.jit.load
+        with _quiet():
+            return load(io.BytesIO(data), map_location="cpu")
+
+
+def _require_typed(outputs: Any) -> None:
+    """Refuse results that TorchScript has no type for."""
+    values = outputs.values() if isinstance(outputs, dict) else outputs if isinstance(outputs, tuple | list) else ()
+    if isinstance(outputs, dict) and not all(isinstance(value, PlaceHolder) for value in values):
+        raise PlanTranslationError("it returns a dictionary of other things than tensors; return a tuple.")
+    if not isinstance(outputs, PlaceHolder | dict | tuple | list):
+        raise PlanTranslationError(f"it returns a {type(outputs).__name__}, and results in TorchScript are tensors.")
+    for value in values:
+        _require_typed(value)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Silence that torch.jit will be gone one day, and that a trace is only a trace: what it lost, our check finds."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"`torch\.jit\.\w+` is deprecated", DeprecationWarning)
+        warnings.simplefilter("ignore", TracerWarning)
+        yield
+
+
+def _without_debug(file: io.BytesIO) -> bytes:
+    """Return a saved module without the names of the maker's files and functions."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(file) as source, zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as target:
+        for name in source.namelist():
+            if not name.endswith(_DEBUG):
+                target.writestr(zipfile.ZipInfo(name), source.read(name))
+    return out.getvalue()

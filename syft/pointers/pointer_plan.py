@@ -1,0 +1,189 @@
+"""PointerPlan: a reference to a plan at one or several workers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from syft.core.id_provider import ObjectId
+from syft.core.trees import iter_tensors, map_tensors
+from syft.exceptions import SyftError
+from syft.pointers.object_pointer import ObjectPointer
+from syft.pointers.remote_call import call_by_name, pointer_kinds
+
+RUN_PLAN = "syft.run_plan"
+PLAN_PARAMETERS = "syft.plan_parameters"
+
+
+class PointerPlan(ObjectPointer):
+    """A pointer to a plan; calling it runs the plan where its arguments are, with one message.
+
+    Args:
+        location: the worker that holds the plan, or a list of workers.
+        id_at_location: its id there, or a list of ids.
+        owner: the worker this pointer belongs to.
+        garbage_collect_data: whether the plan goes when its pointers go.
+        id: the id of the pointer itself.
+        tags: words to find it by.
+        description: a text to find it by.
+    """
+
+    # The other places of a plan that was sent to several workers.
+    others: tuple[PointerPlan, ...] = ()
+    # What the state was when it was sent, for whoever keeps this pointer to use it again.
+    version: Any = None
+
+    def __init__(
+        self,
+        location: Any = None,
+        id_at_location: Any = None,
+        owner: Any = None,
+        garbage_collect_data: bool = True,
+        id: ObjectId | None = None,
+        tags: Any = None,
+        description: str | None = None,
+    ) -> None:
+        places = list(location) if isinstance(location, tuple | list) else [location]
+        ids = list(id_at_location) if isinstance(id_at_location, tuple | list) else [id_at_location] * len(places)
+        if len(places) != len(ids) or not places:
+            raise ValueError("A pointer to a plan at several workers needs as many ids as workers.")
+        super().__init__(
+            location=places[0],
+            id_at_location=ids[0],
+            owner=owner,
+            id=id,
+            garbage_collect_data=garbage_collect_data,
+            tags=tags,
+            description=description,
+        )
+        self.others = tuple(
+            PointerPlan(place, other, owner, garbage_collect_data)
+            for place, other in zip(places[1:], ids[1:], strict=True)
+        )
+
+    @classmethod
+    def joined(cls, pointers: list[PointerPlan]) -> PointerPlan:
+        """Return one pointer to the places of several; each keeps its claim alive."""
+        first = pointers[0]
+        joined: PointerPlan = cls._attach(first.lease, first._owner)
+        joined.others = tuple(pointers[1:])
+        joined.tags, joined.description = set(first.tags), first.description
+        return joined
+
+    def pointers(self) -> tuple[PointerPlan, ...]:
+        """Return a pointer for each place."""
+        return (self, *self.others)
+
+    @property
+    def location(self) -> Any:
+        """The worker that holds the plan, or the list of them."""
+        return self._location if not self.others else [self._location, *(other._location for other in self.others)]
+
+    @location.setter
+    def location(self, worker: Any) -> None:
+        self._location = worker
+
+    @property
+    def id_at_location(self) -> Any:
+        """The id of the plan at its worker, or the list of ids."""
+        return self._id_at_location if not self.others else [p._id_at_location for p in self.pointers()]
+
+    @id_at_location.setter
+    def id_at_location(self, obj_id: ObjectId) -> None:
+        self._id_at_location = obj_id
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the plan where its arguments are; returns pointers to its results.
+
+        Plain tensors among the arguments travel along in the same message.
+        """
+        place = self._place_of(args, kwargs)
+        return place._run((args, kwargs))
+
+    def _place_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> PointerPlan:
+        for leaf in iter_tensors((args, kwargs)):
+            pointer = getattr(leaf, "child", leaf)
+            if isinstance(pointer, ObjectPointer):
+                return self._at(pointer.location)
+        if self.others:
+            places = ", ".join(str(place.id) for place in self.location)
+            raise SyftError(f"The plan is at {places}; give it an argument that is at one of them, to say which.")
+        return self
+
+    def _at(self, location: Any) -> PointerPlan:
+        for pointer in self.pointers():
+            if pointer._location is location:
+                return pointer
+        raise RuntimeError(
+            f"The plan is not at {location.id!r}, where its arguments are; send it there too: plan.send({location.id})."
+        )
+
+    def _run(self, given: Any) -> Any:
+        args, kwargs = map_tensors(_unwrapped, given)
+        single = self if not self.others else PointerPlan._attach(self.lease, self._owner)
+        result = call_by_name(RUN_PLAN, (single, *args), kwargs, carries_local=True)
+        return map_tensors(_wrapped, result)
+
+    def request_run_plan(self, location: Any, response_ids: Any, *args: Any, **kwargs: Any) -> Any:
+        """Run the plan at a worker.
+
+        Args:
+            location: the worker.
+            response_ids: kept from earlier releases; ids are drawn here.
+            *args: the arguments.
+            **kwargs: the keyword arguments.
+
+        Raises:
+            RuntimeError: the plan is not at that worker.
+        """
+        return self._at(self._owner.get_worker(location, fail_hard=True))._run((args, kwargs))
+
+    def parameters(self) -> list[Any]:
+        """Return pointers to the parameters of the plan, which stay part of it."""
+        if self.others:
+            raise RuntimeError("A plan at several workers has parameters at each; ask plan.send(one_worker) for them.")
+        return [_wrapped(pointer) for pointer in call_by_name(PLAN_PARAMETERS, (self,), {})]
+
+    def get(self, user: Any = None, reason: str = "", deregister_ptr: bool = True) -> Any:
+        """Fetch the plan; it is no longer at its worker afterwards (the first one, if it is at several)."""
+        return ObjectPointer.get(
+            self if not self.others else PointerPlan._attach(self.lease, self._owner), user, reason, deregister_ptr
+        )
+
+    def wrap(self, register: bool = True, type: Any = None, **kwargs: Any) -> Any:
+        """Return the pointer itself."""
+        return self
+
+    @staticmethod
+    def simplify(worker: Any, ptr: ObjectPointer) -> tuple[Any, ...]:
+        """Return the fields another worker needs; a pointer to several places is sent as one for each."""
+        if isinstance(ptr, PointerPlan) and ptr.others:
+            raise SyftError("A pointer to a plan at several workers can't be sent; send plan.get_pointers()[worker].")
+        return ObjectPointer.simplify(worker, ptr)
+
+    def __repr__(self) -> str:
+        if not self.others:
+            return super().__repr__()
+        places = ", ".join(f"{p._location.id}:{p._id_at_location}" for p in self.pointers())
+        return f"[PointerPlan | {getattr(self._owner, 'id', None)}:{self.id} -> {places}]"
+
+
+def _unwrapped(leaf: Any) -> Any:
+    """Return what is in a shell; a local tensor travels as a plain one."""
+    child = getattr(leaf, "child", None)
+    if child is not None or not isinstance(leaf, torch.Tensor):
+        return leaf if child is None else child
+    if leaf.requires_grad and torch.is_grad_enabled():
+        raise SyftError(
+            "A local tensor that requires a gradient can't travel along with a call: none would come back. "
+            "Pass x.detach(), or send it first: x.send(worker)."
+        )
+    return leaf.detach() if type(leaf) is torch.nn.Parameter or leaf.requires_grad else leaf
+
+
+def _wrapped(leaf: Any) -> Any:
+    return leaf.wrap() if isinstance(leaf, ObjectPointer) else leaf
+
+
+pointer_kinds["plan"] = PointerPlan

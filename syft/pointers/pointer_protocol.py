@@ -1,0 +1,65 @@
+"""PointerProtocol: a reference to a protocol that a worker holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from syft.core.trees import map_tensors
+from syft.pointers.object_pointer import ObjectPointer
+from syft.pointers.remote_call import call_by_name, pointer_kinds
+
+RUN_PROTOCOL = "syft.run_protocol"
+
+
+class PointerProtocol(ObjectPointer):
+    """A pointer to a protocol; running it lets its worker run the protocol. See ObjectPointer for the arguments."""
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        """Let the worker that holds the protocol run it, with one message.
+
+        Args:
+            *args: pointers to that worker, or local tensors, which travel there in the same message.
+            **kwargs: the same, by name.
+
+        Returns:
+            Pointers to what that worker got, which is pointers: `.get().get()` fetches a result.
+        """
+        inner_args, inner_kwargs = map_tensors(_unwrapped, (args, kwargs))
+        result = call_by_name(RUN_PROTOCOL, (self, *inner_args), inner_kwargs, carries_local=True)
+        return map_tensors(_wrapped, result)
+
+    __call__ = run
+
+    def request_remote_run(self, location: Any, args: Any, kwargs: Any) -> Any:
+        """Run the protocol at the worker that holds it.
+
+        Args:
+            location: the worker.
+            args: the arguments.
+            kwargs: the keyword arguments.
+
+        Raises:
+            RuntimeError: the protocol is at another worker.
+        """
+        worker = self._owner.get_worker(location, fail_hard=True)
+        if worker is not self.location:
+            raise RuntimeError(
+                f"The protocol is at {self.location.id!r}, not at {worker.id!r}; send it there: protocol.send(worker)."
+            )
+        return self.run(*args, **(kwargs or {}))
+
+    def wrap(self, register: bool = True, type: Any = None, **kwargs: Any) -> Any:
+        """Return the pointer itself."""
+        return self
+
+
+def _unwrapped(leaf: Any) -> Any:
+    child = None if isinstance(leaf, ObjectPointer) else getattr(leaf, "child", None)
+    return leaf if child is None else child
+
+
+def _wrapped(leaf: Any) -> Any:
+    return leaf.wrap() if isinstance(leaf, ObjectPointer) else leaf
+
+
+pointer_kinds["protocol"] = PointerProtocol

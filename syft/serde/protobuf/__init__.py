@@ -1,0 +1,38 @@
+"""The protobuf strategy. Nothing of google.protobuf is loaded before something here is used."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from syft.core.bufferizable import register_bufferizer
+
+if TYPE_CHECKING:
+    from syft.serde.protobuf.serde import deserialize as deserialize
+    from syft.serde.protobuf.serde import serialize as serialize
+
+_FUNCTIONS = frozenset({"deserialize", "serialize"})
+_MODULES = frozenset({"proto", "serde", "torch_serde"})
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"{__name__}.{name}")
+    if name in _FUNCTIONS:
+        return getattr(importlib.import_module(f"{__name__}.serde"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _bufferize(worker: Any, obj: Any) -> Any:
+    from syft.serde.protobuf.methods import bufferize
+
+    return bufferize(worker, obj)
+
+
+def _unbufferize(cls: type, worker: Any, message: Any) -> Any:
+    from syft.serde.protobuf.methods import unbufferize
+
+    return unbufferize(cls, worker, message)
+
+
+register_bufferizer(_bufferize, _unbufferize)

@@ -1,0 +1,231 @@
+"""How one field of a typed message is written from a part of a `simplify` tuple, and read back into one.
+
+All of it follows from the schema: the type of a field chooses a row of one of the tables below, `optional` lets
+the part be None. A message that is neither a row of the table nor a typed kind of Value is a plain group of fields,
+whose part is the tuple of theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from google.protobuf.descriptor import FieldDescriptor
+
+from syft.exceptions import SerdeError
+from syft.serde.protobuf.proto import get_protobuf_id, set_protobuf_id
+
+# write(writer, message, part, depth) and read(reader, message, depth) -> part
+Write = Callable[[Any, Any, Any, int], None]
+Read = Callable[[Any, Any, int], Any]
+
+
+class Field(NamedTuple):
+    """One field: its name, how to write and read it, and whether it takes all parts that are left."""
+
+    name: str
+    write: Write
+    read: Read
+    optional: bool
+    rest: bool
+
+
+class Codec(NamedTuple):
+    """How a whole message of some type is written from one part, and read back into it."""
+
+    write: Write
+    read: Read
+
+
+_SCALARS: dict[int, type] = {
+    FieldDescriptor.TYPE_STRING: str,
+    FieldDescriptor.TYPE_BOOL: bool,
+    FieldDescriptor.TYPE_DOUBLE: float,
+    FieldDescriptor.TYPE_SINT64: int,
+    FieldDescriptor.TYPE_UINT64: int,
+}
+
+
+def _write_tags(writer: Any, message: Any, part: Any, depth: int) -> None:
+    if not isinstance(part, set | frozenset) or not all(type(word) is str for word in part):
+        raise SerdeError("An object can't be serialized: its tags are not a set of words.")
+    message.words.extend(sorted(part))
+
+
+def _read_tags(reader: Any, message: Any, depth: int) -> set[str]:
+    words = set(message.words)
+    if len(words) != len(message.words):
+        raise SerdeError("The message holds the same tag twice; its sender is not compatible.")
+    return words
+
+
+CODECS: dict[str, Codec] = {
+    "Value": Codec(
+        lambda writer, message, part, depth: writer.value(message, part, depth),
+        lambda reader, message, depth: reader.value(message, depth),
+    ),
+    "Bytes": Codec(
+        lambda writer, message, part, depth: writer.buffer(message, part),
+        lambda reader, message, depth: reader.buffer(message),
+    ),
+    "Id": Codec(
+        lambda writer, message, part, depth: set_protobuf_id(message, part),
+        lambda reader, message, depth: get_protobuf_id(message),
+    ),
+    "Tags": Codec(_write_tags, _read_tags),
+}
+
+
+def fields_of(descriptor: Any, typed: frozenset[str]) -> tuple[Field, ...]:
+    """Make the fields of a message type; `typed` names the messages that are kinds of Value."""
+    fields = []
+    for field in sorted(descriptor.fields, key=lambda field: field.number):
+        write, read = _repeated(field, typed) if field.is_repeated else _singular(field, typed)
+        fields.append(Field(field.name, write, read, _is_optional(field), field.name == "parts"))
+    return tuple(fields)
+
+
+def write_fields(fields: tuple[Field, ...], writer: Any, message: Any, parts: tuple[Any, ...], depth: int) -> None:
+    """Write the parts of one object; optional fields at the end may have none."""
+    message.SetInParent()  # a message without contents is not the same as none
+    count = len(parts)
+    for index, field in enumerate(fields):
+        if field.rest:
+            field.write(writer, message, parts[index:], depth)
+            return
+        if index < count:
+            field.write(writer, message, parts[index], depth)
+        elif not field.optional:
+            raise SerdeError(f"{message.DESCRIPTOR.name} has {len(fields)} fields and its type gave {count} parts.")
+    if count > len(fields):
+        raise SerdeError(f"{message.DESCRIPTOR.name} has {len(fields)} fields and its type gave {count} parts.")
+
+
+def read_fields(fields: tuple[Field, ...], reader: Any, message: Any, depth: int) -> tuple[Any, ...]:
+    """Read the parts of one object."""
+    parts: list[Any] = []
+    for field in fields:
+        part = field.read(reader, message, depth)
+        if field.rest:
+            parts.extend(part)
+        else:
+            parts.append(part)
+    return tuple(parts)
+
+
+def group(descriptor: Any, typed: frozenset[str]) -> Codec:
+    """Make the codec of a message that is a plain group of fields."""
+    fields = fields_of(descriptor, typed)
+
+    def write(writer: Any, message: Any, part: Any, depth: int) -> None:
+        if type(part) is not tuple:
+            raise _misfit(descriptor.name, part)
+        write_fields(fields, writer, message, part, depth)
+
+    return Codec(write, lambda reader, message, depth: read_fields(fields, reader, message, depth))
+
+
+def _is_optional(field: Any) -> bool:
+    # protoc puts each field marked `optional` in a oneof of its own, whose name begins with an underscore.
+    oneof = field.containing_oneof
+    return oneof is not None and bool(oneof.name.startswith("_"))
+
+
+def _codec(descriptor: Any, typed: frozenset[str]) -> Codec:
+    name = descriptor.name
+    if name in CODECS:
+        return CODECS[name]
+    if name in typed:
+        return Codec(
+            lambda writer, message, part, depth: writer.typed(message, part, depth),
+            lambda reader, message, depth: reader.typed(message, depth),
+        )
+    return group(descriptor, typed)
+
+
+def _singular(field: Any, typed: frozenset[str]) -> tuple[Write, Read]:
+    name, optional, where = field.name, _is_optional(field), f"{field.containing_type.name}.{field.name}"
+    if field.message_type is None:
+        return _scalar(field, optional, where)
+    codec = _codec(field.message_type, typed)
+
+    def write(writer: Any, message: Any, part: Any, depth: int) -> None:
+        if part is None and optional:
+            return
+        inner = getattr(message, name)
+        inner.SetInParent()
+        codec.write(writer, inner, part, depth)
+
+    def read(reader: Any, message: Any, depth: int) -> Any:
+        if message.HasField(name):
+            return codec.read(reader, getattr(message, name), depth)
+        if optional:
+            return None
+        raise SerdeError(f"The message lacks {where}; its sender is not compatible.")
+
+    return write, read
+
+
+def _scalar(field: Any, optional: bool, where: str) -> tuple[Write, Read]:
+    name, kind = field.name, _SCALARS[field.type]
+
+    def write(writer: Any, message: Any, part: Any, depth: int) -> None:
+        if part is None and optional:
+            return
+        if type(part) is not kind:
+            raise _misfit(where, part)
+        _set(message, name, part, where)
+
+    def read(reader: Any, message: Any, depth: int) -> Any:
+        return getattr(message, name) if not optional or message.HasField(name) else None
+
+    return write, read
+
+
+def _repeated(field: Any, typed: frozenset[str]) -> tuple[Write, Read]:
+    name, where = field.name, f"{field.containing_type.name}.{field.name}"
+    if field.message_type is None:
+        kind = _SCALARS[field.type]
+
+        def write_scalars(writer: Any, message: Any, part: Any, depth: int) -> None:
+            if type(part) is not tuple or not all(type(item) is kind for item in part):
+                raise _misfit(where, part)
+            try:
+                getattr(message, name).extend(part)
+            except (ValueError, UnicodeError) as error:
+                raise SerdeError(f"{where} can't hold that value: {str(error)[:80]}.") from error
+
+        return write_scalars, lambda reader, message, depth: tuple(getattr(message, name))
+
+    codec = _codec(field.message_type, typed)
+    # The parts of a tuple or of a composite may be buffers, the items of any other field are whole objects.
+    takes_parts = name == "parts" and field.message_type.name == "Value"
+
+    def write(writer: Any, message: Any, part: Any, depth: int) -> None:
+        if type(part) is not tuple:
+            raise _misfit(where, part)
+        add = getattr(message, name).add
+        for item in part:
+            if takes_parts:
+                writer.part(add(), item, depth)
+            else:
+                codec.write(writer, add(), item, depth)
+
+    def read(reader: Any, message: Any, depth: int) -> tuple[Any, ...]:
+        items = getattr(message, name)
+        if takes_parts:
+            return tuple([reader.part(item, depth) for item in items])
+        return tuple([codec.read(reader, item, depth) for item in items])
+
+    return write, read
+
+
+def _set(message: Any, name: str, part: Any, where: str) -> None:
+    try:
+        setattr(message, name, part)
+    except (ValueError, UnicodeError) as error:
+        raise SerdeError(f"{where} can't hold that value: {str(error)[:80]}.") from error
+
+
+def _misfit(where: str, part: Any) -> SerdeError:
+    return SerdeError(f"{where} can't be a {type(part).__name__}.")

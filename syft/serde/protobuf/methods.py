@@ -1,0 +1,54 @@
+"""`bufferize` and `unbufferize` of every class that has a wire code: its own message, and nothing around it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from syft.exceptions import SerdeError
+from syft.serde.protobuf.engine import Reader, Writer
+from syft.serde.protobuf.envelope import checked
+from syft.serde.protobuf.kinds import KINDS
+from syft.serde.protobuf.schema import syft_pb2
+from syft.serde.registry import BY_TYPE, row_for
+
+_pb: Any = syft_pb2
+
+
+def bufferize(worker: Any, obj: Any) -> Any:
+    """Return the typed message of an object, or the Composite of one whose type has none.
+
+    Args:
+        worker: the worker that sends it; chooses the format of tensors.
+        obj: the object.
+    """
+    row = BY_TYPE.get(type(obj)) or row_for(type(obj))
+    kind = KINDS.get(row.code)
+    writer = Writer(worker, None)
+    if kind is None:
+        composite = _pb.Composite()
+        writer.composite(composite, obj, row, 0)
+        return composite
+    message = kind.message()
+    writer.fill(message, obj, kind, row, 0)
+    return message
+
+
+def unbufferize(cls: type, worker: Any, message: Any) -> Any:
+    """Rebuild an object of a class from what `bufferize` returned, checking all of it.
+
+    Args:
+        cls: the class; several may share one kind of message.
+        worker: the worker that receives it.
+        message: the message.
+    """
+    row = BY_TYPE.get(cls) or row_for(cls)
+    kind = KINDS.get(row.code)
+    reader = Reader(worker, [])
+    if isinstance(message, _pb.Composite):
+        if message.code != row.code:
+            raise SerdeError(f"The message has the type code {message.code}; {cls.__name__} has {row.code}.")
+        return reader.composite(checked(message), 0)
+    if kind is None or not isinstance(message, kind.message):
+        wanted = "Composite" if kind is None else kind.message.DESCRIPTOR.name
+        raise SerdeError(f"{cls.__name__} is rebuilt from a {wanted} message, not from {type(message).__name__}.")
+    return reader.fill(checked(message), kind, 0)

@@ -1,0 +1,77 @@
+"""Ids in protobuf messages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from syft.core.id_provider import MAX_ID_BITS, MAX_ID_CHARS, ObjectId
+from syft.exceptions import SerdeError
+
+_MAX_BYTES = MAX_ID_BITS // 8 + 1
+
+
+def set_protobuf_id(field: Any, id: ObjectId) -> None:
+    """Put an id in an Id message.
+
+    Args:
+        field: the message.
+        id: a number or a text.
+    """
+    if type(id) is str:
+        field.name = id
+    elif type(id) is not int:
+        raise SerdeError(f"An id is a number or a text, not {type(id).__name__}.")
+    elif 0 <= id < 2**64:
+        field.number = id
+    elif 0 <= id < 2**128:
+        field.wide = id.to_bytes(16, "big")
+    elif id.bit_length() <= MAX_ID_BITS:
+        field.other = signed_bytes(id)
+    else:
+        raise SerdeError(f"An id of {id.bit_length()} bits can't travel: the largest allowed has {MAX_ID_BITS}.")
+
+
+def get_protobuf_id(field: Any) -> ObjectId:
+    """Read the id in an Id message.
+
+    Args:
+        field: the message.
+
+    Raises:
+        SerdeError: it holds no id, or one that is not written in the one way an id has.
+    """
+    kind = field.WhichOneof("kind")
+    if kind == "wide":
+        found = int.from_bytes(field.wide, "big")
+        if len(field.wide) == 16 and found >= 2**64:
+            return found
+    elif kind == "number":
+        number: int = field.number
+        return number
+    elif kind == "name":
+        name: str = field.name
+        if len(name) <= MAX_ID_CHARS:
+            return name
+    elif kind == "other":
+        found = signed_int(field.other, _MAX_BYTES)
+        if not 0 <= found < 2**128:
+            return found
+    else:
+        raise SerdeError("The message holds an id with nothing in it; write it with set_protobuf_id.")
+    raise SerdeError(f"The message holds an id in a form that no id has ({kind}); write it with set_protobuf_id.")
+
+
+def signed_bytes(number: int) -> bytes:
+    """Write an integer of any size: signed, big-endian, as short as possible."""
+    size = (number if number >= 0 else ~number).bit_length() // 8 + 1
+    return number.to_bytes(size, "big", signed=True)
+
+
+def signed_int(data: bytes, most: int) -> int:
+    """Read what `signed_bytes` wrote, at most so many bytes."""
+    if not 0 < len(data) <= most:
+        raise SerdeError(f"The message holds an int of {len(data)} bytes, not 1 to {most}.")
+    number = int.from_bytes(data, "big", signed=True)
+    if signed_bytes(number) != data:
+        raise SerdeError("The message holds an int with more bytes than it needs; its sender is not compatible.")
+    return number

@@ -1,0 +1,109 @@
+"""Objects to protobuf bytes and back."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from syft import config
+from syft.exceptions import SerdeError
+from syft.serde import compression
+from syft.serde.msgpack.frames import Buffer
+from syft.serde.protobuf import envelope
+from syft.serde.protobuf.engine import Reader, Writer
+from syft.serde.protobuf.schema import syft_pb2
+from syft.serde.registry import FORCED
+
+_pb: Any = syft_pb2
+_UNCOMPRESSED = SimpleNamespace(compression="none")
+
+
+def serialize(
+    obj: Any,
+    worker: Any = None,
+    simplified: bool = False,
+    force_no_compression: bool = False,
+    force_no_serialization: bool = False,
+    force_full_simplification: bool = False,
+) -> Any:
+    """Write an object as bytes.
+
+    Args:
+        obj: what to write; its type, and those of everything in it, must be registered.
+        worker: the worker that sends it; chooses the tensor format and the compression.
+        simplified: `obj` is already an Envelope or a Value message.
+        force_no_compression: leave the bytes as they are, whatever the worker would do.
+        force_no_serialization: return the Envelope message instead of its bytes.
+        force_full_simplification: send all of an object that otherwise travels as a reference.
+    """
+    frames: list[Buffer] = []
+    if simplified:
+        value = _given(obj, frames)
+    else:
+        value = _pb.Value()
+        _write(Writer(worker, frames), value, obj, force_full_simplification)
+    if force_no_serialization:
+        return envelope.envelope(value, frames)
+    return compression.join(envelope.write(value, frames), _UNCOMPRESSED if force_no_compression else worker)
+
+
+def deserialize(
+    binary: bytes | bytearray | memoryview,
+    worker: Any = None,
+    unbufferizes: bool = True,
+    *,
+    max_message_bytes: int | None = None,
+    owns_buffer: bool = False,
+) -> Any:
+    """Read an object from bytes that may come from anyone.
+
+    Args:
+        binary: what `serialize` returned.
+        worker: the worker that receives it.
+        unbufferizes: rebuild the object; if False, return the Envelope message.
+        max_message_bytes: refuse anything larger, before or after decompression; from `syft.config` if None.
+        owns_buffer: for transports, as in the msgpack strategy; here tensors are copied in any case, because
+            nothing in a protobuf message begins at a multiple of its size.
+
+    Raises:
+        SerdeError: the bytes are not a valid message.
+    """
+    limit = config.current().max_message_bytes if max_message_bytes is None else max_message_bytes
+    try:
+        view = memoryview(binary)
+        if view.format != "B" or view.ndim != 1:
+            view = view.cast("B")
+    except TypeError as error:
+        raise SerdeError(f"A message must be bytes, not {type(binary).__name__}.") from error
+    if len(view) > limit:
+        raise SerdeError(f"The message has {len(view)} bytes and the limit (max_message_bytes) is {limit}.")
+    opened = envelope.read(memoryview(compression._decompress(view, limit)).toreadonly())
+    value = envelope.parse(_pb.Value, opened.value)
+    if not unbufferizes:
+        return envelope.envelope(value, [Buffer(frame) for frame in opened.frames if frame is not None])
+    reader = Reader(worker, opened.frames)
+    obj = reader.value(value)
+    reader.finish()
+    return obj
+
+
+def _write(writer: Writer, value: Any, obj: Any, complete: bool) -> None:
+    row = next((FORCED[base] for base in type(obj).__mro__ if base in FORCED), None) if complete else None
+    if row is None:
+        writer.value(value, obj)
+    else:
+        writer.level(value, obj, row, 0)
+
+
+def _given(obj: Any, frames: list[Buffer]) -> Any:
+    if isinstance(obj, _pb.Value):
+        return obj
+    if not isinstance(obj, _pb.Envelope):
+        raise SerdeError(
+            f"A simplified object is an Envelope or a Value message, not {type(obj).__name__}; "
+            "pass simplified=False for anything else."
+        )
+    if obj.version != envelope.VERSION:
+        raise SerdeError(f"The Envelope has version {obj.version} and only {envelope.VERSION} is known here.")
+    frames.extend(map(Buffer, obj.frames))
+    return obj.value

@@ -1,0 +1,41 @@
+"""Tensors as TensorData messages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from syft.exceptions import SerdeError
+from syft.serde.msgpack.torch_serde import raw_tensor_deserializer, raw_tensor_serializer
+from syft.serde.protobuf.engine import Reader, Writer
+from syft.serde.protobuf.envelope import checked
+from syft.serde.protobuf.fields import group
+from syft.serde.protobuf.schema import syft_pb2
+
+_pb: Any = syft_pb2
+_TENSOR_DATA = group(_pb.TensorData.DESCRIPTOR, frozenset())
+
+
+def protobuf_tensor_serializer(worker: Any, tensor: torch.Tensor) -> Any:
+    """Write the values of a tensor as a TensorData message.
+
+    Args:
+        worker: the worker that sends it.
+        tensor: a dense tensor of any dtype that can travel.
+    """
+    message = _pb.TensorData()
+    _TENSOR_DATA.write(Writer(worker, None), message, raw_tensor_serializer(worker, tensor), 0)
+    return message
+
+
+def protobuf_tensor_deserializer(worker: Any, protobuf_tensor: Any) -> torch.Tensor:
+    """Read the values in a TensorData message.
+
+    Args:
+        worker: the worker that receives it.
+        protobuf_tensor: the message.
+    """
+    if not isinstance(protobuf_tensor, _pb.TensorData):
+        raise SerdeError(f"A tensor is read from a TensorData message, not from {type(protobuf_tensor).__name__}.")
+    return raw_tensor_deserializer(worker, _TENSOR_DATA.read(Reader(worker, []), checked(protobuf_tensor), 0))

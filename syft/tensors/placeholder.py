@@ -1,0 +1,75 @@
+"""PlaceHolder: stands for a tensor (or a number) in the operations of a plan."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from syft.core.dispatch import forward
+from syft.core.id_provider import ObjectId
+from syft.core.labels import check_labels
+from syft.core.tensor import AbstractTensor, wrapper_class
+from syft.exceptions import SyftError
+
+
+class PlaceHolder(AbstractTensor):
+    """A value of a plan: an input, an output, a tensor of the state, or something in between.
+
+    Its tags say which: `#input-0`, `#output-0`, `#state`, `#inner`, and `#<n>`, its number in the plan.
+
+    Args:
+        owner: the worker it belongs to.
+        id: its id.
+        tags: words it can be found by.
+        description: a text; that of a state tensor is the name it has in its module.
+    """
+
+    unregistered = "forward"
+
+    def __init__(
+        self,
+        owner: Any = None,
+        id: ObjectId | None = None,
+        tags: set[str] | None = None,
+        description: str | None = None,
+        child: Any = None,
+    ) -> None:
+        super().__init__(id=id, owner=owner, tags=tags, description=description, child=child)
+
+    def instantiate(self, tensor: Any) -> PlaceHolder:
+        """Put a tensor in; one that is itself around a placeholder is taken out of it first."""
+        if isinstance(tensor, wrapper_class()) and isinstance(tensor.child, PlaceHolder):
+            tensor = tensor.child
+        self.child = tensor.child if isinstance(tensor, PlaceHolder) else tensor
+        return self
+
+    def copy(self) -> PlaceHolder:
+        """Return a placeholder with the same tags and the same tensor."""
+        return PlaceHolder(owner=self._owner, tags=self.tags, description=self.description, child=self._tensor())
+
+    def _tensor(self) -> Any:
+        return self.__dict__.get("child")
+
+    @classmethod
+    def handle(cls, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run a call on the tensors that are in the placeholders."""
+        for leaf in (*args, *kwargs.values()):
+            if isinstance(leaf, PlaceHolder) and leaf._tensor() is None:
+                raise SyftError(f"{leaf!r} is empty: put a tensor in first with placeholder.instantiate(tensor).")
+        return forward(cls, function, args, kwargs)
+
+    def __repr__(self) -> str:
+        tags = " ".join(sorted(self.tags))
+        inside = self._tensor()
+        return f"PlaceHolder[{tags}]" + (f">{tuple(inside.shape)}" if hasattr(inside, "shape") else "")
+
+    @staticmethod
+    def simplify(worker: Any, tensor: AbstractTensor) -> tuple[Any, ...]:
+        """Return id, tags, description and what is inside."""
+        return (tensor.id, tensor.tags, tensor.description, tensor.__dict__.get("child"))
+
+    @classmethod
+    def detail(cls, worker: Any, tensor_tuple: tuple[Any, ...]) -> PlaceHolder:
+        """Rebuild a placeholder."""
+        obj_id, tags, description, child = tensor_tuple
+        check_labels(obj_id, tags, description)
+        return PlaceHolder(owner=worker, id=obj_id, tags=tags, description=description, child=child)

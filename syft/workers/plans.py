@@ -1,0 +1,67 @@
+"""What a worker does with plans: run them, show their parameters, give copies of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from syft.codes import PLAN_CMDS
+from syft.core.id_provider import ObjectId, is_id
+from syft.exceptions import CommandNotAllowed, ObjectNotFoundError, SerdeError
+from syft.hook.functions import register_command
+from syft.messaging.plan.plan import Plan
+from syft.pointers.pointer_plan import PLAN_PARAMETERS, RUN_PLAN
+from syft.workers.base import PLAN_COMMANDS
+from syft.workers.policy import check_release
+from syft.workers.session import Session
+
+
+def run_plan(plan: Any, *args: Any, **kwargs: Any) -> Any:
+    """Run a plan that is held here."""
+    return require_plan(plan)(*args, **kwargs)
+
+
+def plan_parameters(plan: Any) -> list[torch.Tensor]:
+    """Return the parameters of a plan, to be pointed at."""
+    return list(require_plan(plan).parameters())
+
+
+def require_plan(plan: Any) -> Plan:
+    """Return a plan that can run, or refuse."""
+    if not isinstance(plan, Plan):
+        raise CommandNotAllowed(f"Running a {type(plan).__name__} as a plan")
+    if not plan.is_built:
+        raise CommandNotAllowed(f"Running the plan {plan.name!r}", "it was sent before it was built.")
+    return plan
+
+
+def fetch_plan(worker: Any, session: Session, *contents: Any) -> Plan:
+    """Give a copy of a plan that stays here.
+
+    Args:
+        worker: the worker that holds it.
+        session: who asks.
+        *contents: its id, and whether the copy gets an id of its own.
+    """
+    plan_id, copied = parse_fetch(contents)
+    plan = worker.object_store.get(plan_id)
+    if not isinstance(plan, Plan):
+        raise ObjectNotFoundError(plan_id, worker.id, "it is not a plan")
+    check_release(worker, session, plan, "fetch_plan")
+    twin = plan.copy()
+    if not copied:
+        twin.id = plan.id
+    return twin
+
+
+def parse_fetch(contents: tuple[Any, ...]) -> tuple[ObjectId, bool]:
+    """Read the arguments of a command that fetches something by its id."""
+    if len(contents) != 2 or not is_id(contents[0]) or type(contents[1]) is not bool:
+        raise SerdeError("To fetch a plan takes its id and whether to give a copy a new id.")
+    return contents
+
+
+register_command(RUN_PLAN, run_plan)
+register_command(PLAN_PARAMETERS, plan_parameters)
+PLAN_COMMANDS[PLAN_CMDS.FETCH_PLAN] = fetch_plan

@@ -1,0 +1,369 @@
+"""Plans of a stranger: what does not fit together is refused before anything of it runs."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+from torch import nn
+
+import syft as sy
+from syft import config
+from syft.core.references import Ref, TensorMeta
+from syft.exceptions import GetNotPermittedError, MalformedPlanError, NotPermittedError
+from syft.messaging import message as m
+from syft.messaging.plan import Plan
+from syft.pointers.pointer_plan import PLAN_PARAMETERS, RUN_PLAN
+from syft.serde.msgpack.serde import _simplify
+from syft.workers.policy import DenyAll
+from tests.attacks.hostile import OBJECT, Mallory, error_name, still_answers
+
+PLAN_CODE = 100
+ID, NAME, BUILT, INPUTS, ROWS, STATE, OPTIMIZERS, TAGS, DESCRIPTION = range(9)
+
+
+@pytest.fixture
+def mallory(bob):
+    return Mallory(bob)
+
+
+@pytest.fixture
+def honest(hook):
+    weight = torch.tensor([2.0])
+
+    @sy.func2plan(args_shape=[(3,)])
+    def honest(x):
+        return x.mul(weight).add(1.0)
+
+    return honest
+
+
+def parts_of(plan, **changes):
+    parts = list(Plan.simplify(None, plan))
+    for name, value in changes.items():
+        parts[globals()[name]] = value
+    return parts
+
+
+def send(mallory, parts, obj_id="forged"):
+    """Have the worker keep a plan with these parts; returns its answer."""
+    return mallory.raw((OBJECT, (PLAN_CODE, *[_simplify(None, part) for part in parts]), obj_id, False, None))
+
+
+FIRST_RESULT = Ref(2)  # after the input and the tensor of the state
+ONE_INPUT = ((None, Ref(0), False, False),)
+
+
+def program(*operations, outputs=FIRST_RESULT, arguments=ONE_INPUT):
+    return (arguments, operations, outputs)
+
+
+def op(name, *args, results=(FIRST_RESULT,), **kwargs):
+    return (name, args, kwargs, results)
+
+
+def test_an_honest_plan_is_taken(mallory, bob, honest):
+    assert send(mallory, parts_of(honest)) is None
+    assert isinstance(bob._objects["forged"], Plan)
+    assert send(mallory, parts_of(honest, ROWS=program(op("torch.Tensor.add", Ref(0), Ref(1)))), "second") is None
+
+
+NESTED = Ref(0)
+for _ in range(40):
+    NESTED = (NESTED,)
+
+MALFORMED = {
+    "unknown operation": program(op("torch.load", Ref(0))),
+    "operation of python": program(op("os.system", "true")),
+    "operation of the builtins": program(op("builtins.eval", "1")),
+    "refused operation": program(op("torch.Tensor.register_hook", Ref(0), 1)),
+    "label": program(op("syft.tag", Ref(0), "#mine", results=())),
+    "call of an object": program(op("syft.call", Ref(0))),
+    "plan in a plan": program(op("syft.run_plan", Ref(0))),
+    "reading of values": program(op("torch.Tensor.item", Ref(0))),
+    "reading of lists": program(op("torch.Tensor.tolist", Ref(0))),
+    "reading of arrays": program(op("torch.Tensor.numpy", Ref(0))),
+    "check of a value": program(("syft.plan.expect", ("==", Ref(0), 41.4375, True), {}, ()), outputs=Ref(0)),
+    "check of a value in the place of a size": program(
+        op("syft.plan.numel", Ref(0)),
+        op("torch.Tensor.sum", Ref(0)),
+        ("syft.plan.expect", ("==", Ref(2), 41.4375, True), {}, ()),
+    ),
+    "arithmetic on values": program(op("syft.plan.mul", Ref(0), Ref(0))),
+    "a dunder": program(op("torch.Tensor.__reduce_ex__", Ref(0), 2)),
+    "too few arguments": program(op("torch.Tensor.add", Ref(0))),
+    "too many arguments": program(op("torch.Tensor.abs", Ref(0), 1, 2, 3, 4)),
+    "unknown keyword": program(op("torch.Tensor.abs", Ref(0), banana=1)),
+    "keyword that is code": program(op("torch.Tensor.sum", Ref(0), **{"dim=0) or exit(": 1})),
+    "keyword of python": program(op("torch.Tensor.sum", Ref(0), **{"lambda": 1})),
+    "dangling value": program(op("torch.Tensor.abs", Ref(7))),
+    "value from later": program(op("torch.Tensor.abs", Ref(2)), op("torch.Tensor.abs", Ref(0), results=(Ref(3),))),
+    "circle": program(
+        op("torch.Tensor.add", Ref(0), Ref(3)), op("torch.Tensor.add", Ref(2), 1, results=(Ref(3),)), outputs=Ref(3)
+    ),
+    "negative value": program(op("torch.Tensor.abs", Ref(-1))),
+    "value named by text": program(op("torch.Tensor.abs", Ref("0"))),
+    "value with an attribute": program(op("torch.Tensor.abs", Ref(0, "grad"))),
+    "result out of order": program(op("torch.Tensor.abs", Ref(0), results=(Ref(9),))),
+    "dangling output": program(op("torch.Tensor.abs", Ref(0)), outputs=Ref(77)),
+    "output that is an object": program(op("torch.Tensor.abs", Ref(0)), outputs={1, 2}),
+    "deep nesting": program(op("torch.Tensor.abs", NESTED)),
+    "a range": program(op("torch.tensor", range(10**9))),
+    "an array": program(op("torch.Tensor.add", Ref(0), b"bytes")),
+    "number as a name": program((7, (Ref(0),), {}, (Ref(2),))),
+    "list of operations": ((), [op("torch.Tensor.abs", Ref(0))], Ref(2)),
+    "operation with three parts": program(("torch.Tensor.abs", (Ref(0),), {})),
+    "no operations at all": (((None, Ref(0), False, False),), None, Ref(0)),
+    "argument twice": program(arguments=((None, Ref(0), False, False), (None, Ref(0), False, False)), outputs=Ref(0)),
+    "argument that is state": program(arguments=((None, Ref(1), False, False),), outputs=Ref(1)),
+    "argument with a wrong name": program(arguments=((5, Ref(0), False, False),), outputs=Ref(0)),
+    "optimizer that is not there": program(("syft.plan.optimizer_step", (0,), {}, ())),
+    "optimizer by a value": program(("syft.plan.optimizer_step", (Ref(0),), {}, ())),
+    "mode that is a value": program(("syft.plan.grad_mode", (Ref(0),), {}, ())),
+    "mode with a result": program(("syft.plan.grad_mode", (True,), {}, (Ref(2),))),
+    "unknown form": program(("syft.plan.expect_form", (Ref(0), "__class__", 1), {}, ())),
+    "unknown relation": program(("syft.plan.expect", ("is", 1, 2, True), {}, ())),
+    "arithmetic on texts": program(op("syft.plan.mul", "x", 10**9)),
+    "huge tuple of results": program(op("torch.Tensor.abs", Ref(0), results=(Ref(2), Ref(3)))),
+    "result that is a number": program(op("torch.Tensor.abs", Ref(0), results=(5,))),
+}
+
+
+@pytest.mark.parametrize("case", MALFORMED)
+def test_a_malformed_program_is_refused_before_it_is_kept(case, mallory, bob, honest):
+    answer = send(mallory, parts_of(honest, ROWS=MALFORMED[case]))
+    assert error_name(answer) in ("MalformedPlanError", "CommandNotAllowed", "SerdeError"), answer
+    assert "forged" not in bob._objects
+    still_answers(bob)
+
+
+def test_a_million_operations_are_refused(mallory, bob, honest):
+    simplified = [_simplify(None, part) for part in parts_of(honest)]
+    arguments, operations, outputs = simplified[ROWS][1:]
+    many = (operations[0], *(operations[1:2] * 10**6))  # the same row a million times: written at once
+    simplified[ROWS] = (simplified[ROWS][0], arguments, many, outputs)
+    answer = mallory.raw((OBJECT, (PLAN_CODE, *simplified), "forged", False, None))
+    assert error_name(answer) == "MalformedPlanError" and "at most 20000 operations" in str(answer.contents)
+    assert "forged" not in bob._objects
+    with config.override(max_plan_operations=1):
+        assert error_name(send(mallory, parts_of(honest))) == "MalformedPlanError"
+
+
+STATES = {
+    "no state": None,
+    "a list": [torch.ones(1)],
+    "one tensor too few": (),
+    "a text in it": ((None, ("#state",), "text"),),
+    "a plan in it": ((None, ("#state",), "plan"),),
+    "an unknown kind": ((None, ("#anything",), torch.ones(1)),),
+    "a name that is no text": ((3, ("#state",), torch.ones(1)),),
+    "a row too short": ((torch.ones(1),),),
+}
+
+
+@pytest.mark.parametrize("case", STATES)
+def test_a_forged_state_is_refused(case, mallory, bob, honest):
+    rows = STATES[case]
+    if case == "a plan in it":
+        rows = ((None, ("#state",), honest),)
+    parts = parts_of(honest)
+    simplified = [_simplify(None, part) for part in parts]
+    simplified[STATE] = (101, *[_simplify(None, row) for row in rows]) if type(rows) is tuple else _simplify(None, rows)
+    answer = mallory.raw((OBJECT, (PLAN_CODE, *simplified), "forged", False, None))
+    assert error_name(answer) in ("MalformedPlanError", "SerdeError"), answer
+    assert "forged" not in bob._objects
+    still_answers(bob)
+
+
+def trained(hook):
+    model = nn.Linear(3, 1)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+
+    @sy.func2plan(args_shape=[(2, 3)])
+    def step(x):
+        optimizer.zero_grad()
+        loss = model(x).pow(2).sum()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    step(torch.ones(2, 3))
+    return step
+
+
+OPTIMIZER_ROWS = {
+    "unknown kind": ("Hacked", (((0, 1), {"lr": 0.1}),), {}),
+    "kind of python": ("__class__", (((0, 1), {"lr": 0.1}),), {}),
+    "parameter that is not there": ("SGD", (((0, 9), {"lr": 0.1}),), {}),
+    "negative parameter": ("SGD", (((-1,), {"lr": 0.1}),), {}),
+    "parameter twice": ("SGD", (((0, 0), {"lr": 0.1}),), {}),
+    "no groups": ("SGD", (), {}),
+    "setting that is an object": ("SGD", (((0,), {"lr": torch.ones(1)}),), {}),
+    "fused": ("Adam", (((0,), {"lr": 0.1, "fused": True}),), {}),
+    "foreach": ("Adam", (((0,), {"lr": 0.1, "foreach": True}),), {}),
+    "memory of a wrong shape": ("Adam", (((0,), {"lr": 0.1}),), {"0": {"exp_avg": torch.ones(50)}}),
+    "memory of nobody": ("Adam", (((0,), {"lr": 0.1}),), {"77": {"exp_avg": torch.ones(1, 3)}}),
+    "memory that is a text": ("Adam", (((0,), {"lr": 0.1}),), {"0": {"exp_avg": "text"}}),
+    "too short": ("Adam", ()),
+}
+
+
+@pytest.mark.parametrize("case", OPTIMIZER_ROWS)
+def test_a_forged_optimizer_is_refused(case, mallory, bob, hook):
+    answer = send(mallory, parts_of(trained(hook), OPTIMIZERS=(OPTIMIZER_ROWS[case],)))
+    assert error_name(answer) in ("MalformedPlanError", "SerdeError"), answer
+    assert "forged" not in bob._objects
+    still_answers(bob)
+
+
+def test_an_optimizer_that_lies_about_its_memory_fails_cleanly(mallory, bob, hook):
+    row = ("Adam", (((0, 1), {"lr": 0.1}),), {"0": {"exp_avg": torch.ones(1, 3)}})
+    assert send(mallory, parts_of(trained(hook), OPTIMIZERS=(row,))) is None
+    answer = mallory.call(RUN_PLAN, Ref("forged"), torch.ones(2, 3))
+    assert isinstance(answer, m.ErrorMessage | TensorMeta)
+    still_answers(bob)
+
+
+def test_sizes_can_not_grow_without_bound(mallory, bob, honest):
+    start = op("syft.plan.numel", Ref(0))
+    squares = [op("syft.plan.mul", Ref(n + 2), Ref(n + 2), results=(Ref(n + 3),)) for n in range(1, 60)]
+    first = op("syft.plan.add", Ref(2), 10**6, results=(Ref(3),))
+    forged = program(start, first, *squares, outputs=Ref(0))
+    assert send(mallory, parts_of(honest, ROWS=forged)) is None
+    answer = mallory.call(RUN_PLAN, Ref("forged"), torch.ones(3))
+    assert error_name(answer) == "MalformedPlanError" and "no tensor has" in str(answer.contents)
+
+
+def test_generated_code_holds_no_text_of_the_plan(mallory, bob, honest):
+    parts = parts_of(honest, NAME="'); import os #", TAGS={"#\n  import os"}, DESCRIPTION="'''\nimport os\n")
+    parts[ROWS] = program(
+        op("torch.functional.einsum", "i,i->i');import os#", Ref(0), Ref(1), results=(Ref(2),)),
+        arguments=(("import os", Ref(0), False, False),),
+    )
+    assert send(mallory, parts) is None
+    plan = bob._objects["forged"]
+    with pytest.raises(Exception):  # noqa: B017  (einsum refuses the text; what matters is the code)
+        plan(torch.ones(3))
+    assert re.fullmatch(r"[\w\s(),.=:;{}\[\]]*", plan._compiled.source, re.ASCII)
+    assert "import" not in plan._compiled.source
+
+
+# Under a policy ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def secret(bob):
+    tensor = torch.tensor([41.4375, -7341.625, 3.0]).tag("#secret")
+    bob.load_data([tensor])
+    bob.policy = DenyAll()
+    return tensor
+
+
+def put(mallory, plan, obj_id="mine"):
+    assert mallory.ask(m.ObjectMessage(plan, obj_id)) is None
+    return Ref(obj_id)
+
+
+def test_an_error_of_a_plan_tells_no_values(mallory, bob, secret, honest):
+    # A size made of a value: the text of the error would have it.
+    forged = program(op("torch.Tensor.sum", Ref(0)), op("torch.Tensor.view", Ref(0), Ref(2), results=(Ref(3),)))
+    assert send(mallory, parts_of(honest, ROWS=forged)) is None
+    assert isinstance(mallory.call(RUN_PLAN, Ref("forged"), Ref(secret.id)), m.ErrorMessage)
+    unpacked = program(op("torch.Tensor.unbind", Ref(0), results=((Ref(2), Ref(3)),)))
+    assert send(mallory, parts_of(honest, ROWS=unpacked), "second") is None
+    answer = mallory.call(RUN_PLAN, Ref("second"), Ref(secret.id))
+    assert error_name(answer) == "PlanMismatchError"
+    assert all(b"41.43" not in seen and b"7341" not in seen and b"7297" not in seen for seen in mallory.seen)
+
+
+def test_a_plan_changes_nothing_of_others(mallory, bob, secret, hook):
+    before = secret.clone()
+
+    @sy.func2plan(args_shape=[(3,)])
+    def meddle(x):
+        x.zero_()
+        x[0] = 5.0
+        y = x.view(3, 1)
+        y.add_(1)
+        return x, y, {"x": x}
+
+    ref = put(mallory, meddle)
+    base = 10**9
+    mallory.call(RUN_PLAN, ref, Ref(secret.id), return_id=base)
+    assert torch.equal(secret, before)
+    for obj_id in (base, base + 1, base + 2):
+        if obj_id in bob._objects:
+            assert bob._objects[obj_id] is not secret
+            mallory.call("torch.Tensor.zero_", Ref(obj_id))
+    assert torch.equal(secret, before)
+
+
+def test_results_of_a_plan_share_no_memory_with_others(mallory, bob, secret, hook):
+    before = secret.clone()
+
+    @sy.func2plan(args_shape=[(3,)])
+    def views(x):
+        return [x, x.view(3, 1), x[1:]]
+
+    ref = put(mallory, views)
+    mallory.call(RUN_PLAN, ref, Ref(secret.id), return_id=500)
+    for obj_id in (500, 501, 502):
+        assert obj_id in bob._objects
+        mallory.call("torch.Tensor.zero_", Ref(obj_id))
+    assert torch.equal(secret, before)
+
+
+def test_a_plan_of_somebody_else_is_neither_trained_nor_read(mallory, bob, hook):
+    theirs = trained(hook)
+    pointer = theirs.send(bob)
+    before = [t.clone() for t in bob._objects[pointer.id_at_location].state.tensors()]
+    bob.policy = DenyAll()
+    ref = Ref(pointer.id_at_location)
+    answer = mallory.call(RUN_PLAN, ref, torch.ones(2, 3))
+    assert error_name(answer), answer
+    mallory.call(PLAN_PARAMETERS, ref, return_id=900)
+    for obj_id in range(900, 902):
+        if obj_id in bob._objects:
+            mallory.call("torch.Tensor.zero_", Ref(obj_id))
+            assert error_name(mallory.ask(m.ObjectRequestMessage((obj_id, None, ""))))
+    after = bob._objects[pointer.id_at_location].state.tensors()
+    assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
+    assert error_name(mallory.ask(m.PlanCommandMessage((pointer.id_at_location, False), "fetch_plan")))
+    assert error_name(mallory.ask(m.PlanCommandMessage((pointer.id_at_location, True), "fetch_plan")))
+
+
+def test_batch_statistics_of_somebody_elses_plan_stay(mallory, bob, hook):
+    model = nn.Sequential(nn.BatchNorm1d(3), nn.ReLU(inplace=True))
+    pointer = sy.Plan(forward_func=model).build(torch.randn(4, 3)).send(bob)
+    state = bob._objects[pointer.id_at_location].state.tensors()
+    before = [t.clone() for t in state]
+    bob.policy = DenyAll()
+    assert not isinstance(mallory.call(RUN_PLAN, Ref(pointer.id_at_location), torch.randn(8, 3)), m.ErrorMessage)
+    assert all(torch.equal(a, b) for a, b in zip(before, state, strict=True))
+
+
+def test_other_things_are_not_run_as_plans(mallory, bob):
+    mallory.ask(m.ObjectMessage(torch.ones(3), "tensor"))
+    for name in (RUN_PLAN, PLAN_PARAMETERS):
+        assert error_name(mallory.call(name, Ref("tensor"))) == "CommandNotAllowed"
+        assert error_name(mallory.call(name, 5)) == "CommandNotAllowed"
+    for contents in ((), ("id",), ("id", 1), ([], True), ("no such id", False)):
+        assert error_name(mallory.ask(m.PlanCommandMessage(contents, "fetch_plan")))
+    still_answers(bob)
+
+
+def test_recurrent_layers_inside_plans_are_checked(mallory, bob, hook):
+    lstm = nn.LSTM(4, 3)
+    plan = sy.Plan(forward_func=lstm).build(torch.randn(2, 1, 4))
+    with torch.no_grad():
+        plan.state.state_placeholders[0].child = torch.ones(1, 1)  # too small: torch would read beyond it
+    ref = put(mallory, plan)
+    answer = mallory.call(RUN_PLAN, ref, torch.randn(2, 1, 4))
+    assert error_name(answer) == "CommandNotAllowed"
+    still_answers(bob)
+
+
+def test_the_errors_have_one_base():
+    assert issubclass(MalformedPlanError, sy.exceptions.SyftError)
+    assert issubclass(GetNotPermittedError, NotPermittedError)
