@@ -72,6 +72,7 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
         self.serializer: str = TENSOR_SERIALIZATION.RAW
         self.compression: str | None = None
         self.trusts_script_modules = False
+        self.trusts_translations = False
         self.remote = Remote(self, "torch")
         AddressBook.__init__(self)
         self._streams: dict[ObjectId, Any] = {}
@@ -221,7 +222,7 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
             claimant: the client that the claim on it belongs to, when that is not this worker.
         """
         stream = self.stream_to(destination)
-        prepare_transfer(obj)
+        prepare_transfer(obj, destination)
         stream.store(obj, obj_id, published, claimant)
         lease = Lease(stream, obj_id, owned=not published)
         meta = TensorMeta.of_copy(obj) if isinstance(obj, torch.Tensor) else None

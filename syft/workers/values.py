@@ -67,12 +67,16 @@ def pointers_in(obj: Any) -> list[ObjectPointer]:
     return found
 
 
-def prepare_transfer(obj: Any) -> None:
-    """Claim what the pointers of an object point at once more, for the worker that is to receive them."""
+def prepare_transfer(obj: Any, destination: Any = None) -> None:
+    """Claim what the pointers of an object point at once more, for the worker that is to receive them.
+
+    A pointer that comes home becomes the object itself, and nobody would ever take that claim over.
+    """
     if is_plain(obj):
         return
     for pointer in pointers_in(obj):
-        retain_for_transfer(pointer)
+        if destination is None or pointer.location is not destination:
+            retain_for_transfer(pointer)
     settle_pointers(obj)
 
 

@@ -94,7 +94,7 @@ def test_built_at_once(devices):
         assert torch.equal(pointer_plan(x.send(devices[0])).get(), torch.abs(x + x))
 
 
-def test_with_a_state(devices, nothing_left):
+def test_with_a_state(devices):
     @sy.func2plan(args_shape=[(1,)], state=(torch.tensor([1]),))
     def plan_add(x, state):
         (bias,) = state.read()

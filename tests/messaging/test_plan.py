@@ -99,7 +99,7 @@ def test_inputs_of_the_constructor_come_in_the_order_of_their_numbers(hook):
         operations.append(Operation("torch.Tensor.add", None, (total, scaled), {}, (added,)))
         total = added
     total.tags.add("#output-0")
-    shuffled = sorted(inputs, key=lambda p: str(p.tags)) + [total]
+    shuffled = [*sorted(inputs, key=lambda p: str(p.tags)), total]
     plan = Plan(is_built=True, operations=operations, placeholders={p.id: p for p in shuffled})
     values = [torch.tensor(float(number)) for number in range(12)]
     assert plan(*values).item() == sum(number * (number + 1) for number in range(12)) == 572

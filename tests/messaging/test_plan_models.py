@@ -281,7 +281,7 @@ class TestTraining:
         check_training(UPDATES["adam"], make_worker, name, count=8, falls=False)
 
     def test_it_learns(self, make_worker):
-        model, twin, make = pair("mlp", train=False)
+        model, _, make = pair("mlp", train=False)
         (x, y), bob = batches(make, 1, (16,))[0], make_worker("bob", "bytes")
         pointer = sy.func2plan()(UPDATES["adam"](model)).build(x, y).send(bob)
         losses = train_there(pointer, [(x, y)] * STEPS, bob)
@@ -699,6 +699,7 @@ class TestNoTrace:
         assert torch.equal(plan(x, y), torch.full((3,), 2.0))
 
     def test_of_views_of_the_state(self, hook):
+        """Tensors that share memory would be apart elsewhere, so they are refused; and put back even so."""
         base = torch.zeros(4)
         part = base[1:3]
 
@@ -706,9 +707,73 @@ class TestNoTrace:
             part.add_(x)
             return base * 1
 
-        with pytest.raises(PlanBuildError, match=r"share memory \(base, part\)"):
+        with pytest.raises(sy.exceptions.PlanBuildError, match="share memory"):
             sy.func2plan()(change).build(torch.ones(2))
         assert torch.equal(base, torch.zeros(4))
+        plan = sy.func2plan()(lambda x: base[:2] * x + part).build(torch.ones(2))  # only read: no harm
+        assert torch.equal(plan(torch.ones(2)), torch.zeros(2))
+
+    def test_of_a_scheduler(self, hook):
+        """Its step is Python's, and the plan would lose it."""
+        model, _, make = pair()
+        optimizer = optim.SGD(model.parameters(), lr=0.1)
+        scheduler = optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+        step = with_optimizer(model, optimizer)
+
+        def decaying(x, y):
+            loss = step(x, y)
+            scheduler.step()
+            return loss
+
+        def between(x, y):
+            step(x, y)
+            optimizer.param_groups[0]["lr"] *= 0.5
+            return step(x, y)
+
+        x, y = batches(make, 1)[0]
+        for function in (decaying, between):
+            with unchanged(model, optimizer):
+                with pytest.raises(sy.exceptions.PlanBuildError, match=r"settings .*between calls of the plan"):
+                    sy.func2plan()(function).build(x, y)
+            assert optimizer.param_groups[0]["lr"] == 0.1
+
+
+@pytest.mark.parametrize("kind", ["inline", "bytes"], indirect=True)
+def test_a_scheduler_between_calls(kind, make_worker):
+    """A new learning rate here is seen by the plan here, and travels with the next send."""
+    model, twin, make = pair()
+    bob, data = make_worker("bob", kind), batches(make, 3)
+    optimizer, plain = optim.SGD(model.parameters(), lr=0.5), optim.SGD(twin.parameters(), lr=0.5)
+    scheduler, other = (optim.lr_scheduler.StepLR(o, 1, 0.1) for o in (optimizer, plain))
+    plan = sy.func2plan()(with_optimizer(model, optimizer)).build(*data[0])
+    step = with_optimizer(twin, plain)
+    for n, (x, y) in enumerate(data):
+        pointer = plan.send(bob)
+        far = seeded(n, pointer, x, y)
+        close(seeded(n, plan, x, y), seeded(n, step, x, y))
+        for (_, mine), theirs in zip(model.named_parameters(), pointer.parameters(), strict=True):
+            close(theirs.copy().get().detach(), mine.detach())
+        scheduler.step()
+        other.step()
+        del far
+    same_model(model, twin)
+    unchanged_pointer = plan.send(bob)
+    assert plan.send(bob) is unchanged_pointer
+    optimizer.param_groups[0]["lr"] = 7.0
+    assert plan.send(bob) is not unchanged_pointer
+
+
+def test_an_optimizer_made_in_the_function(hook):
+    model, twin, make = pair()
+    x, y = batches(make, 1)[0]
+
+    def step_of(model, **settings):
+        return lambda x, y: with_optimizer(model, optim.SGD(model.parameters(), lr=0.1, **settings))(x, y)
+
+    with pytest.raises(sy.exceptions.PlanBuildError, match="made inside of the function .*Make it outside"):
+        sy.func2plan()(step_of(model, momentum=0.5)).build(x, y)
+    data = batches(make, 4)
+    close(train(sy.func2plan()(step_of(model)).build(x, y), data), train(step_of(twin), data))  # it remembers nothing
 
 
 def test_parameters_of_a_plan(hook, bob):

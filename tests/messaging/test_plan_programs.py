@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import importlib
 import warnings
 
 import hypothesis.strategies as st
@@ -15,6 +14,7 @@ import syft as sy
 from syft.core.trees import map_tensors
 from syft.exceptions import PlanBuildError, PlanMismatchError
 from syft.hook.functions import allowed
+from syft.serde import protobuf
 from tests.messaging.programs import (
     INPUT_KINDS,
     RETURNS,
@@ -60,21 +60,12 @@ def fetched(value):
     return map_tensors(lambda t: t.detach().copy().get() if hasattr(t, "child") else t, value)
 
 
-def protobuf_round_trip(plan):
-    protobuf = importlib.import_module("syft.serde.protobuf")
-    return protobuf.deserialize(protobuf.serialize(plan))
-
-
 class Places:
     """A plan in each of the places where it may run: here, rebuilt from bytes, and on workers."""
 
     def __init__(self, plan, workers):
         copy = sy.deserialize(sy.serialize(plan))
-        self.here = {"local": plan, "msgpack": copy}
-        try:
-            self.here["protobuf"] = protobuf_round_trip(plan)
-        except sy.exceptions.SerdeError:
-            pass
+        self.here = {"local": plan, "msgpack": copy, "protobuf": protobuf.deserialize(protobuf.serialize(plan))}
         self.there = {name: (plan if name == "inline" else copy).send(worker) for name, worker in workers.items()}
         self.workers = workers
 
@@ -161,7 +152,7 @@ class TestRandomPrograms:
     @settings(
         deadline=None,
         derandomize=True,
-        max_examples=60,
+        max_examples=50,
         database=None,
         suppress_health_check=list(HealthCheck),
     )
@@ -178,13 +169,13 @@ class TestRandomPrograms:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             taken = 0
-            for seed in range(40):
+            for seed in range(24):
                 kinds = ["leaf", "cube", "rows", "whole"]
                 choices = [("start", 0), ("scalar", seed), (name, seed)]
                 program = make_program(kinds, choices, 3, "tuple", 0)
                 taken += name in program.names
                 check_program(kinds, 3, program, {"bytes": places["bytes"]} if seed % 4 == 0 else {})
-            assert taken > 15
+            assert taken > 9
 
 
 # --- each allowed call by itself -----------------------------------------------------------------------------------
@@ -236,7 +227,7 @@ def check_sample(function, sample, bob, note):
     rebuilt = sy.deserialize(sy.serialize(plan))
     given = arguments(sample)
     got = run_seeded(plan, given)
-    sent = [tensor.send(bob) for tensor in arguments(sample)]
+    sent = [tensor.send(bob) if sample.mutates or sample.needs_grad else tensor for tensor in arguments(sample)]
     far = run_seeded(rebuilt.send(bob), sent)
     for place, results, after in (("local", got, given), ("bytes", fetched(far), fetched(sent))):
         if sample.uninitialised:

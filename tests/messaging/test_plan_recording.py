@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import copy
 import itertools
 import math
@@ -312,6 +313,14 @@ def test_a_learned_average_of_batch_norm():
     norm = nn.BatchNorm1d(3, momentum=None)
     with pytest.raises(PlanBuildError, match=r"float\(\) of a tensor"):
         planned(norm, torch.ones(4, 3))
+
+
+def test_building_inside_of_building():
+    def builds(x):
+        return planned(lambda y: y * 2, x)(x)
+
+    with pytest.raises(PlanBuildError, match="Building another plan .*Build it before"):
+        planned(builds, torch.ones(2))
 
 
 def test_no_function():
@@ -729,6 +738,40 @@ def test_nested_arguments(make_worker):
     ):
         with pytest.raises(PlanMismatchError, match=text):
             plan(*wrong)
+
+
+def test_named_tuples_as_arguments():
+    pair = collections.namedtuple("pair", "left right")
+    plan = planned(lambda p: p.left - p.right, pair(torch.ones(1), torch.ones(1)))
+    assert plan(pair(torch.tensor([5.0]), torch.tensor([3.0]))) == 2
+    assert plan((torch.tensor([5.0]), torch.tensor([3.0]))) == 2
+
+
+def test_a_changed_input_as_a_result(make_worker, kind):
+    """What travelled along and was changed there is a result like any other."""
+    bob = make_worker("bob", kind)
+
+    def change(x):
+        x.add_(1)
+        return x, x * 2
+
+    plan = planned(change, torch.ones(2))
+    x = torch.ones(2)
+    for given in (x, x.send(bob)):
+        same, double = plan.send(bob)(given)
+        assert torch.equal(same.copy().get(), torch.full((2,), 2.0))
+        assert torch.equal(double.get(), torch.full((2,), 4.0))
+    assert torch.equal(x, torch.ones(2))
+
+
+def test_the_state_as_a_result(make_worker, kind):
+    bob = make_worker("bob", kind)
+    weight = torch.ones(2)
+    pointer = planned(lambda x: (weight, x * weight), torch.ones(2)).send(bob)
+    for _ in range(2):
+        kept, product = pointer(torch.full((2,), 3.0).send(bob))
+        assert torch.equal(kept.copy().get(), torch.ones(2)) and torch.equal(product.get(), torch.full((2,), 3.0))
+        del kept  # the plan still has it
 
 
 def test_no_inputs_and_no_results(make_worker):

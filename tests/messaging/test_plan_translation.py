@@ -95,6 +95,13 @@ def test_checks_of_sizes_are_translated(hook, kind):
         translated(torch.ones(4, 5))
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_checks_of_fractions_of_sizes(hook, kind):
+    plan = plan_of(lambda x: x * (x.shape[0] / 2) if x.shape[0] / 2 > 2 else x, torch.ones(5, 3))
+    translated = plan.add_translation(kind).get_translation(kind)
+    assert same(translated(torch.ones(9, 3)), torch.full((9, 3), 4.5))
+
+
 def test_names_of_the_state_stay(hook):
     plan = built(CNN, 2, 3, 8, 8)
     scripted = PlanTranslatorTorchscript(plan).translate()
@@ -204,8 +211,11 @@ def received(plan, worker):
 
 
 @pytest.mark.parametrize("form", KINDS)
-def test_a_round_trip(workers, form):
+def test_a_round_trip(hook, workers, form, monkeypatch):
     bob, _ = workers
+    for worker in (bob, hook.local_worker):
+        assert worker.trusts_translations is False
+        monkeypatch.setattr(worker, "trusts_translations", True)
     plan = built(MLP, 4, 6).add_translation(form)
     pointer = plan.send(bob)
     there = bob._objects[pointer.id_at_location]
@@ -235,7 +245,6 @@ def test_a_plan_that_was_sent_is_sent_again_with_its_translation(hook, bob):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_worker_that_does_not_trust_never_loads(hook, bob, monkeypatch, kind):
     plan = built(MLP, 4, 6).add_translation(kind)
-    bob.trusts_script_modules = False
     twin = received(plan, bob)
     loaded = []
 
@@ -248,22 +257,21 @@ def test_a_worker_that_does_not_trust_never_loads(hook, bob, monkeypatch, kind):
     x = torch.randn(2, 6)
     assert same(twin(x), plan(x)) and twin.translations == plan.translations
     repr(twin), str(twin.summary()), twin.copy()
-    with pytest.raises(SerdeError, match=r"code of its sender.*worker.trusts_script_modules = True"):
+    with pytest.raises(SerdeError, match=r"code of its sender.*worker.trusts_translations = True"):
         twin.get_translation(kind)
     with pytest.raises(SerdeError, match="code of its sender"):
         twin.copy().get_translation(kind)
-    bob.trusts_script_modules = "yes"  # only True is True
+    bob.trusts_translations = "yes"  # only True is True
     with pytest.raises(SerdeError, match="code of its sender"):
         twin.get_translation(kind)
     assert loaded == []
-    bob.trusts_script_modules = True
+    bob.trusts_translations = True
     twin.get_translation(kind)
     assert len(loaded) == 1
 
 
 def test_one_of_your_own_takes_the_place_of_a_received_one(hook, bob):
     plan = built(MLP, 4, 6).add_translation("torchscript").add_translation("torch.export")
-    bob.trusts_script_modules = False
     twin = received(plan, bob)
     with pytest.raises(PlanTranslationError, match="not built here"):
         twin.add_translation("torchscript")
@@ -290,7 +298,6 @@ def forged():
 @pytest.mark.parametrize("kind", KINDS)
 def test_forged_bytes_do_nothing(hook, make_worker, kind):
     bob = make_worker("bob", "bytes")
-    bob.trusts_script_modules = False
     plan = built(MLP, 4, 6)
     plan._translations.data[kind] = forged()
     plan._translations.note(plan.state)

@@ -391,6 +391,18 @@ def test_sent_before_it_is_deployed(alice, bob):
         protocol.send(me())
 
 
+def test_a_worker_that_leads_and_has_a_plan(three, nothing_left):
+    """A plan that is pointed at where it is needs no claim; the plan outlives its deployer's pointer."""
+    alice, bob, _ = three
+    protocol = Protocol([("a", add(1)), ("b", add(2))], tags={"#led"}).deploy(alice, bob)
+    pointer = protocol.send(bob)
+    del protocol
+    assert pointer.run(ONE).get() == 4
+    pointer.delete()
+    del pointer
+    nothing_left(bob, alice)
+
+
 def test_copies(three, make_worker, kind):
     alice, bob, charlie = three
     protocol = Protocol([("a", add(1)), (bob, add(2))], tags={"#t"}, description="d").deploy(alice)

@@ -553,6 +553,11 @@ def test_a_worker_that_leads_and_plays_a_role(four, nothing_left):
     assert result.location is two and result.get() == 4
     pointer = protocol.send(one)
     assert pointer.run(a=(ONE,), b=(ONE,))["b"].get().get() == 4
+    del protocol, pointer, result
+    # Each holds pointers to the other, and lets go of them when it hears that its own protocol is gone.
+    for worker in (one, two):
+        worker._objects
+    nothing_left(one, two)
 
 
 def test_round_trip_in_bytes(alice, bob):

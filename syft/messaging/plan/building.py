@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from syft.core.callsite import describe_line
-from syft.core.trees import iter_tensors
+from syft.core.trees import iter_tensors, rebuild_tuple
 from syft.exceptions import PlanBuildError
 from syft.messaging.changes import alters
 from syft.messaging.plan.arguments import describe_arguments, example_of
@@ -17,7 +17,7 @@ from syft.messaging.plan.checks import check
 from syft.messaging.plan.forms import Form, forms_of
 from syft.messaging.plan.naming import name_captured
 from syft.messaging.plan.program import Argument, Program
-from syft.messaging.plan.recording import Recorder, memory_of
+from syft.messaging.plan.recording import Recorder, current, memory_of
 from syft.tensors.placeholder import PlaceHolder
 
 
@@ -29,12 +29,14 @@ class Recording:
         program: the program.
         lines: the user's line of each operation.
         optimizers: the optimizers whose steps are in it.
+        remembering: those of them that keep something from step to step.
         forms: the forms of the inputs it was recorded with.
     """
 
     program: Program
     lines: list[tuple[str, int]]
     optimizers: list[Any]
+    remembering: list[Any]
     forms: tuple[Form, ...]
 
 
@@ -57,9 +59,16 @@ def record(
         kwargs: example keyword arguments.
         last: what the plan adds to the arguments by itself: the state, or nothing.
     """
+    if current() is not None:
+        raise PlanBuildError("Building another plan", hint="Build it before, outside of the function, and call it.")
     first = _record_once(function, state, args, kwargs, last)
     again = _record_once(function, state, args, kwargs, last)
     _require_same(first, again)
+    if any(one is not other for one, other in zip(first.remembering, again.remembering, strict=True)):
+        raise PlanBuildError(
+            "An optimizer that is made inside of the function and remembers its steps",
+            hint="Make it outside, once; the plan then goes on with it from call to call.",
+        )
     check(first.program, len(first.optimizers))
     name_captured(function, first.program.state)
     _require_own_memory(first.program)
@@ -105,7 +114,9 @@ def _record_once(
         tuple(recorder.operations),
         outputs,
     )
-    return Recording(program, recorder.lines, recorder.optimizers, forms_of(row[1] for row in rows))
+    return Recording(
+        program, recorder.lines, recorder.optimizers, recorder.remembering, forms_of(row[1] for row in rows)
+    )
 
 
 def _input(recorder: Recorder, value: Any) -> tuple[Any, Any]:
@@ -115,8 +126,9 @@ def _input(recorder: Recorder, value: Any) -> tuple[Any, Any]:
         return example, recorder.new_input(example)
     if isinstance(value, tuple | list):
         pairs = [_input(recorder, item) for item in value]
-        kind = list if isinstance(value, list) else tuple
-        return kind(p[0] for p in pairs), kind(p[1] for p in pairs)
+        if isinstance(value, list):
+            return [p[0] for p in pairs], [p[1] for p in pairs]
+        return rebuild_tuple(type(value), [p[0] for p in pairs]), tuple(p[1] for p in pairs)
     if isinstance(value, dict):
         found = {key: _input(recorder, item) for key, item in value.items()}
         return {key: p[0] for key, p in found.items()}, {key: p[1] for key, p in found.items()}

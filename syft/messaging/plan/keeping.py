@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from syft.hook.syft_tensor import SyftTensor
+from syft.messaging.plan.optimizers import settings_of
 
 
 class Keeper:
@@ -15,7 +16,7 @@ class Keeper:
 
     def __init__(self) -> None:
         self._kept: dict[int, tuple[torch.Tensor, bool, torch.Tensor, torch.Tensor, Any, Any]] = {}
-        self._optimizers: dict[int, tuple[Any, Any]] = {}
+        self._optimizers: dict[int, tuple[Any, Any, Any]] = {}
         self._random = torch.get_rng_state()
         self.seed = torch.initial_seed()
 
@@ -32,7 +33,11 @@ class Keeper:
         """Remember the state of an optimizer."""
         if id(optimizer) not in self._optimizers:
             state = {key: copy.deepcopy(value) for key, value in optimizer.state.items()}
-            self._optimizers[id(optimizer)] = (optimizer, state)
+            self._optimizers[id(optimizer)] = (optimizer, state, settings_of(optimizer))
+
+    def settings_changed(self) -> bool:
+        """Say whether an optimizer has other settings than at its first step, as schedulers do."""
+        return any(settings_of(optimizer) != settings for optimizer, _, settings in self._optimizers.values())
 
     def restore(self) -> None:
         """Put everything back."""
@@ -49,9 +54,11 @@ class Keeper:
                     grad.copy_(copied)
                 if tensor.grad is not grad:
                     tensor.grad = grad
-        for optimizer, state in self._optimizers.values():
+        for optimizer, state, settings in self._optimizers.values():
             optimizer.state.clear()
             optimizer.state.update(state)
+            for group, kept in zip(optimizer.param_groups, settings, strict=True):
+                group.update(kept)
         torch.set_rng_state(self._random)
 
 

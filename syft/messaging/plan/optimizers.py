@@ -29,6 +29,11 @@ _NUMBERS = (bool, int, float, type(None))
 _LEFT_OUT = frozenset({"params", "foreach", "fused", "capturable", "differentiable", "param_names"})
 
 
+def settings_of(optimizer: Any) -> list[dict[str, Any]]:
+    """Return the settings of each group of an optimizer, such as its learning rate."""
+    return [{key: value for key, value in group.items() if key != "params"} for group in optimizer.param_groups]
+
+
 def to_row(optimizer: Any, state: list[Any]) -> tuple[Any, ...]:
     """Return the kind of an optimizer, its groups (with numbers for parameters) and what it remembers."""
     kind = type(optimizer).__name__

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import copy
 import functools
-import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 
 from syft.config import current
-from syft.core.context import local_worker
 from syft.core.id_provider import ID_PROVIDER, ObjectId
-from syft.core.labels import check_labels, id_of, set_id
+from syft.core.labels import check_labels, set_id
 from syft.core.object import AbstractObject
 from syft.core.object_storage import ObjectStorage
 from syft.core.trees import iter_tensors
@@ -25,17 +23,18 @@ from syft.messaging.plan.building import record
 from syft.messaging.plan.checks import check
 from syft.messaging.plan.executor import Compiled, compile_program
 from syft.messaging.plan.forms import Form
-from syft.messaging.plan.program import Argument, Program, from_rows, map_pattern, too_many_operations
+from syft.messaging.plan.placing import Placing, program_of
+from syft.messaging.plan.program import Argument, Program, from_rows, too_many_operations
+from syft.messaging.plan.sending import Sending
 from syft.messaging.plan.state import CAPTURED, State
 from syft.messaging.plan.translation import kept as translations_kept
-from syft.pointers.pointer_plan import PointerPlan
 from syft.tensors.placeholder import PlaceHolder
 
 _Tensor = torch.Tensor
 _is_tensor: Callable[[Any], bool] = torch.is_tensor
 
 
-class Plan(AbstractObject, ObjectStorage, translations_kept.Translatable):
+class Plan(Sending, Placing, translations_kept.Translatable):
     """A sequence of torch operations, recorded from a function, with its state.
 
     Make one with `@sy.func2plan(...)`, by subclassing it and writing `forward`, or around a module with
@@ -82,19 +81,19 @@ class Plan(AbstractObject, ObjectStorage, translations_kept.Translatable):
         self.name = name or getattr(forward_func, "__name__", None) or type(self).__name__
         self.include_state = include_state
         self.forward_func = forward_func  # a module in here becomes state
-        self.optimizers: list[Any] = []
-        self.pointers: dict[Any, PointerPlan] = {}
+        self.optimizers = []
+        self.pointers = {}
         self._lines: list[tuple[str, int]] = []
         self._program: Program | None = None
         self._compiled: Compiled | None = None
         self._translations = translations_kept.Translations()
         self._forms: tuple[Form, ...] = ()  # of the inputs that it was built with
-        self._placeholders: dict[Any, PlaceHolder] = dict(placeholders or {})
+        self._placeholders = dict(placeholders or {})
         for tensor in state_tensors or ():
             self.state.add(tensor)
             self._register(tensor)
         if operations is not None or is_built:
-            self._install(_from_documented(operations or [], self._placeholders, self.state))
+            self._install(program_of(operations or [], self._placeholders, self.state))
 
     # --- state ----------------------------------------------------------------------------------------------
 
@@ -239,52 +238,6 @@ class Plan(AbstractObject, ObjectStorage, translations_kept.Translatable):
             for shape in args_shape
         ]
 
-    # --- placeholders ---------------------------------------------------------------------------------------
-
-    @property
-    def placeholders(self) -> dict[Any, PlaceHolder]:
-        """The placeholders by id."""
-        return self._placeholders
-
-    def add_placeholder(self, tensor: Any, node_type: str | None = None) -> PlaceHolder:
-        """Return the placeholder of a tensor, made when first asked for and tagged with its number.
-
-        Args:
-            tensor: the tensor.
-            node_type: "input" or "output", to tag it `#input-0`, `#output-0` and so on.
-        """
-        if node_type not in (None, "input", "output"):
-            raise ValueError(f"node_type should be 'input', 'output' or None, not {node_type!r}.")
-        key = id_of(tensor)
-        if key not in self._placeholders:
-            self._placeholders[key] = PlaceHolder(owner=self._owner, tags={f"#{len(self._placeholders)}"}, child=tensor)
-        placeholder = self._placeholders[key]
-        if node_type is not None and not any(tag.startswith(f"#{node_type}-") for tag in placeholder.tags):
-            placeholder.tags.add(f"#{node_type}-{len(self.find_placeholders(f'#{node_type}-'))}")
-        return placeholder
-
-    def replace_with_placeholders(self, obj: Any, **kw: Any) -> Any:
-        """Return nested arguments with placeholders in place of tensors.
-
-        Args:
-            obj: the arguments.
-            **kw: passed to `add_placeholder`.
-        """
-        if isinstance(obj, _Tensor):
-            return self.add_placeholder(obj, **kw)
-        if isinstance(obj, tuple | list):
-            return type(obj)(self.replace_with_placeholders(item, **kw) for item in obj)
-        if isinstance(obj, dict):
-            return {key: self.replace_with_placeholders(item, **kw) for key, item in obj.items()}
-        try:
-            return map_pattern(lambda leaf: leaf, obj)
-        except MalformedPlanError as error:
-            raise TypeError(f"A plan can't hold a {type(obj).__name__}.") from error
-
-    def find_placeholders(self, *search_tags: str) -> list[PlaceHolder]:
-        """Return the placeholders with a tag that contains one of these texts."""
-        return [p for p in self._placeholders.values() if any(s in tag for s in search_tags for tag in p.tags)]
-
     # --- running --------------------------------------------------------------------------------------------
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -348,84 +301,6 @@ class Plan(AbstractObject, ObjectStorage, translations_kept.Translatable):
         if twin.translations:
             twin._translations = self._translations.copied(twin.state)
         return twin
-
-    # --- sending --------------------------------------------------------------------------------------------
-
-    def send(self, *locations: Any, force: bool = False) -> PointerPlan:
-        """Send the plan to workers and return one pointer to all of them.
-
-        A plan that is there already, unchanged, is not sent again.
-
-        Args:
-            *locations: the workers.
-            force: send it although it is not built.
-        """
-        if not self.is_built and not force:
-            raise RuntimeError(
-                f"The plan {self.name!r} needs to be built before it is sent: plan.build(*examples), "
-                "or give args_shape to func2plan."
-            )
-        owner = local_worker()
-        workers = [owner.get_worker(place, fail_hard=True) for place in _flat(locations)]
-        if not workers:
-            raise ValueError("send needs a worker: plan.send(bob).")
-        pointers = [self._pointer_at(owner, worker) for worker in workers]
-        return pointers[0] if len(pointers) == 1 else PointerPlan.joined(pointers)
-
-    def _pointer_at(self, owner: Any, worker: Any) -> PointerPlan:
-        version = [_version_of(tensor) for tensor in self.state.tensors()]
-        known = self.pointers.get(worker)
-        if known is not None and known.lease.spent is None and known.version == version:
-            return known
-        pointer: PointerPlan = owner.send(self, worker)
-        pointer.version = version
-        self.pointers[worker] = pointer
-        return pointer
-
-    def get_pointers(self) -> dict[Any, PointerPlan]:
-        """Return the pointers to where the plan was sent, by worker."""
-        return self.pointers
-
-    def create_pointer(
-        self,
-        owner: Any,
-        garbage_collect_data: bool,
-        location: Any = None,
-        id_at_location: ObjectId | None = None,
-        **kwargs: Any,
-    ) -> PointerPlan:
-        """Make a pointer to this plan at a worker that holds it."""
-        return PointerPlan(
-            location=location if location is not None else self.owner,
-            id_at_location=id_at_location if id_at_location is not None else self.id,
-            owner=owner,
-            garbage_collect_data=garbage_collect_data,
-            tags=self.tags,
-            description=self.description,
-        )
-
-    @property
-    def location(self) -> Any:
-        """A plan is here; what is elsewhere is a pointer to it."""
-        raise AttributeError("A plan has no location; plan.get_pointers() tells where it was sent.")
-
-    @property
-    def _known_workers(self) -> Any:
-        return self.owner._known_workers
-
-    def send_msg(self, *args: Any, **kwargs: Any) -> Any:
-        """Send a message as the plan's owner."""
-        return self.owner.send_msg(*args, **kwargs)
-
-    def request_obj(self, *args: Any, **kwargs: Any) -> Any:
-        """Take an object from another worker as the plan's owner."""
-        return self.owner.request_obj(*args, **kwargs)
-
-    def respond_to_obj_req(self, obj_id: ObjectId) -> Any:
-        """Return an object of the plan's own store, which no longer keeps it."""
-        obj = self.get_obj(obj_id)
-        self.de_register_obj(obj)
-        return obj
 
     # --- how it looks ---------------------------------------------------------------------------------------
 
@@ -493,37 +368,3 @@ def _takes_tensors(arguments: tuple[Argument, ...]) -> int:
     """Return how many arguments there are if each is one tensor, else -1."""
     simple = all(type(a.pattern) is PlaceHolder and not a.by_name for a in arguments)
     return len(arguments) if simple else -1
-
-
-def _version_of(tensor: Any) -> tuple[int, int]:
-    """Return something that changes when a tensor of the state is replaced or changed in place."""
-    plain = type(tensor) in (_Tensor, torch.nn.Parameter)
-    return id(tensor), tensor._version if plain else id(getattr(tensor, "child", None))
-
-
-def _flat(locations: Iterable[Any]) -> list[Any]:
-    found: list[Any] = []
-    for place in locations:
-        found += _flat(place) if isinstance(place, tuple | list) else [place]
-    return found
-
-
-def _from_documented(operations: list[Operation], placeholders: dict[Any, PlaceHolder], state: State) -> Program:
-    """Make a program of operations and tagged placeholders; `#input-2` comes before `#input-10`."""
-
-    def tagged(word: str) -> list[PlaceHolder]:
-        found = {}
-        for placeholder in placeholders.values():
-            for tag in placeholder.tags:
-                number = re.fullmatch(rf"#{word}-(\d+)", tag)
-                if number:
-                    found[int(number[1])] = placeholder
-        return [found[number] for number in sorted(found)]
-
-    inputs, outputs = tagged("input"), tagged("output")
-    arguments = tuple(Argument(None, placeholder) for placeholder in inputs)
-    returned: Any = outputs[0] if len(outputs) == 1 else tuple(outputs)
-    program = Program(arguments, tuple(inputs), tuple(state.state_placeholders), tuple(operations), returned)
-    program.to_rows()  # refuses placeholders that nothing gives a value
-    check(program)
-    return program

@@ -75,6 +75,7 @@ class Recorder(TorchFunctionMode):
         self.captured: list[PlaceHolder] = []
         self.inputs: list[PlaceHolder] = []
         self.optimizers: list[Any] = []
+        self.remembering: list[Any] = []  # those of the optimizers that keep something from step to step
         self.keeper = Keeper()
         # Kept in case that it is caught on its way, by the function or by torch.
         self.refusal: PlanBuildError | None = None
@@ -102,6 +103,7 @@ class Recorder(TorchFunctionMode):
         try:
             with _Unseen(self), self, _optimizer_steps(self):
                 yield
+            self._require_settings()
         finally:
             _active.recorder = before
             torch._C._set_grad_enabled(enabled)
@@ -116,6 +118,9 @@ class Recorder(TorchFunctionMode):
             return self._set_grad(func, bool(args[0]))
         reader = READS.get(func)
         if reader is not None:
+            if not args:
+                (_, first), *others = kwargs.items()
+                args, kwargs = (first,), dict(others)
             placeholder = self._placeholders.get(id(args[0]))
             if placeholder is None or id(args[0]) in self._of_state:
                 return func(*args, **kwargs)
@@ -359,6 +364,12 @@ class Recorder(TorchFunctionMode):
             self.write(GRAD_MODE, (mode,), {}, ())
             self.mode = mode
 
+    def _require_settings(self) -> None:
+        if self.keeper.settings_changed():
+            raise self._refuse(
+                "A change of an optimizer's settings", "Let a scheduler step outside, between calls of the plan."
+            )
+
     def step(self, optimizer: Any) -> None:
         """Record a step of an optimizer as one operation."""
         if optimizer not in self.optimizers:
@@ -458,6 +469,9 @@ def _optimizer_steps(recorder: Recorder) -> Iterator[None]:
 
     def before(optimizer: Any, args: Any, kwargs: Any) -> None:
         if current() is recorder:
+            if any(callable(given) for given in (*args, *kwargs.values()) if given is not optimizer):
+                raise recorder._refuse("A step with a closure", "Write forward and backward before optimizer.step().")
+            recorder._require_settings()
             recorder.running += 1
             recorder.keeper.note_optimizer(optimizer)
             for group in optimizer.param_groups:
@@ -467,6 +481,8 @@ def _optimizer_steps(recorder: Recorder) -> Iterator[None]:
         if current() is recorder:
             recorder.running -= 1
             recorder.step(optimizer)
+            if optimizer.state and optimizer not in recorder.remembering:
+                recorder.remembering.append(optimizer)
 
     hooks = [register_optimizer_step_pre_hook(before), register_optimizer_step_post_hook(after)]
     try:

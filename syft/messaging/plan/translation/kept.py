@@ -140,10 +140,10 @@ class Translatable:
                 f"The state of the plan {self.name!r} has changed since it was translated; translate it anew: "
                 f"plan.add_translation({name!r})."
             )
-        if name not in kept.own and getattr(self.owner, "trusts_script_modules", False) is not True:
+        if name not in kept.own and getattr(self.owner, "trusts_translations", False) is not True:
             raise SerdeError(
                 f"The translation {name!r} of the plan {self.name!r} is code of its sender and this worker does not "
-                "accept any; set worker.trusts_script_modules = True if you trust everyone who can reach it, or make "
+                "accept any; set worker.trusts_translations = True if you trust everyone who can reach it, or make "
                 f"a translation of your own: plan.add_translation({name!r}, *examples)."
             )
         return TRANSLATORS[name].load(kept.data[name])

@@ -53,7 +53,8 @@ def _compiled() -> Callable[..., Any]:
 
 
 def _expect(relation: str, left: Any, right: Any, outcome: bool) -> None:
-    if RELATIONS[relation](int(left), int(right)) is not outcome:
+    now = [side.item() if isinstance(side, torch.Tensor) else side for side in (left, right)]
+    if RELATIONS[relation](*now) is not outcome:
         raise PlanTranslationError("The plan was built for tensors of other shapes.")
     if isinstance(left, torch.Tensor) or isinstance(right, torch.Tensor):
         _compiled()(torch.as_tensor(left), torch.as_tensor(right), relation, outcome)
