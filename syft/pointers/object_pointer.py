@@ -9,7 +9,7 @@ from syft.core.id_provider import ID_PROVIDER, ObjectId, is_id
 from syft.core.labels import check_labels
 from syft.core.object import AbstractObject
 from syft.core.references import Ref, TensorMeta
-from syft.exceptions import CannotRequestObjectAttribute, SyftError, UnsupportedOperation
+from syft.exceptions import CannotRequestObjectAttribute, SyftError, UnsupportedOperation, WorkerNotFoundException
 from syft.pointers.lease import Lease
 
 
@@ -234,7 +234,9 @@ class ObjectPointer(AbstractObject):
             worker = local_worker()
         if location_id == worker.id:
             return worker.resolve(Ref(id_at_location, point_to_attr))
-        location = worker.get_worker(location_id, fail_hard=True)
+        location = worker._known_workers.get(location_id)
+        if location is None:  # whom this worker knows is nobody else's business
+            raise WorkerNotFoundException(location_id, ("not told to peers",))
         lease = Lease(worker.stream_to(location), id_at_location, owned=False)
         lease.pending = bool(owned)
         pointer = cls._attach(lease, worker, meta, point_to_attr)

@@ -47,7 +47,7 @@ class AddressBook:
             return known
         if fail_hard:
             raise WorkerNotFoundException(id_or_worker, tuple(self._known_workers))
-        logger.warning("Worker %s does not know a worker %s.", self.id, id_or_worker)
+        logger.warning("Worker %s does not know a worker %.80r.", self.id, id_or_worker)
         return id_or_worker
 
     def add_worker(self, worker: Any) -> Any:

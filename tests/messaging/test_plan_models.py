@@ -707,7 +707,7 @@ class TestNoTrace:
             part.add_(x)
             return base * 1
 
-        with pytest.raises(sy.exceptions.PlanBuildError, match="share memory"):
+        with pytest.raises(PlanBuildError, match="share memory"):
             sy.func2plan()(change).build(torch.ones(2))
         assert torch.equal(base, torch.zeros(4))
         plan = sy.func2plan()(lambda x: base[:2] * x + part).build(torch.ones(2))  # only read: no harm
@@ -733,7 +733,7 @@ class TestNoTrace:
         x, y = batches(make, 1)[0]
         for function in (decaying, between):
             with unchanged(model, optimizer):
-                with pytest.raises(sy.exceptions.PlanBuildError, match=r"settings .*between calls of the plan"):
+                with pytest.raises(PlanBuildError, match=r"settings .*between calls of the plan"):
                     sy.func2plan()(function).build(x, y)
             assert optimizer.param_groups[0]["lr"] == 0.1
 
@@ -763,6 +763,16 @@ def test_a_scheduler_between_calls(kind, make_worker):
     assert plan.send(bob) is not unchanged_pointer
 
 
+def test_parameters_in_one_piece_of_memory(make_worker):
+    """After vector_to_parameters they are views of one vector, but do not overlap."""
+
+    def step_of(model):
+        nn.utils.vector_to_parameters(nn.utils.parameters_to_vector(model.parameters()) * 1, model.parameters())
+        return UPDATES["adam"](model)
+
+    check_training(step_of, make_worker, count=4, falls=False)
+
+
 def test_an_optimizer_made_in_the_function(hook):
     model, twin, make = pair()
     x, y = batches(make, 1)[0]
@@ -770,7 +780,7 @@ def test_an_optimizer_made_in_the_function(hook):
     def step_of(model, **settings):
         return lambda x, y: with_optimizer(model, optim.SGD(model.parameters(), lr=0.1, **settings))(x, y)
 
-    with pytest.raises(sy.exceptions.PlanBuildError, match="made inside of the function .*Make it outside"):
+    with pytest.raises(PlanBuildError, match="made inside of the function .*Make it outside"):
         sy.func2plan()(step_of(model, momentum=0.5)).build(x, y)
     data = batches(make, 4)
     close(train(sy.func2plan()(step_of(model)).build(x, y), data), train(step_of(twin), data))  # it remembers nothing

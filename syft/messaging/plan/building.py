@@ -143,14 +143,22 @@ def _input(recorder: Recorder, value: Any) -> tuple[Any, Any]:
 
 def _require_own_memory(program: Program) -> None:
     """Refuse state tensors that share memory if the program changes tensors: apart, elsewhere, they would differ."""
-    memories = [memory_of(placeholder.child) for placeholder in program.state]
-    shared = [p for p, memory in zip(program.state, memories, strict=True) if memory and memories.count(memory) > 1]
+    spans = [(*_span(placeholder.child), placeholder) for placeholder in program.state]
+    shared = [p for start, end, p in spans if any(q is not p and start < b and a < end for a, b, q in spans)]
     if shared and alters(program.operations):
         names = ", ".join(sorted(p.description or "one without a name" for p in shared))
         raise PlanBuildError(
             f"A function that changes tensors and uses several that share memory ({names})",
             hint="Use one of them and make the others of it inside of the function.",
         )
+
+
+def _span(tensor: Any) -> tuple[int, int]:
+    """Return between which addresses the values of a tensor are."""
+    if not memory_of(tensor) or not tensor.numel():
+        return 0, 0
+    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return tensor.data_ptr(), tensor.data_ptr() + (last + 1) * tensor.element_size()
 
 
 def _require_same(first: Recording, again: Recording) -> None:

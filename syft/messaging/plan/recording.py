@@ -85,7 +85,8 @@ class Recorder(TorchFunctionMode):
         self._modes: dict[int, tuple[bool | None, Any]] = {}
         self._ambient = _ambient()
         self._alive: list[Any] = []
-        self._memories: set[int] = set()
+        self._memories: set[int] = set()  # of what was computed; views of the state are in that of the state
+        self._state_memories: set[int] = set()
         self._gradients_known: set[int] = set()
         self._gradients_missing: dict[int, Any] = {}
         self._placeholders: dict[int, PlaceHolder] = {}
@@ -208,7 +209,7 @@ class Recorder(TorchFunctionMode):
         self._alive.append(value)
         self._placeholders[id(value)] = placeholder
         memory = memory_of(value)
-        if memory:
+        if memory and memory not in self._state_memories:
             self._memories.add(memory)
 
     def _bind_state(self, placeholder: PlaceHolder) -> None:
@@ -216,6 +217,7 @@ class Recorder(TorchFunctionMode):
         self._alive.append(tensor)
         self._placeholders[id(tensor)] = placeholder
         self._of_state.add(id(tensor))
+        self._state_memories.add(memory_of(tensor))
         self.keeper.keep(tensor)
 
     def bind(self, result: Any) -> Any:
