@@ -23,9 +23,11 @@ class Claims:
     def __init__(self) -> None:
         # id -> the one session that claims it, or a Counter of sessions where there are several claims
         self._holders: dict[ObjectId, Any] = {}
-        # id -> the sessions that offer a claim to whoever takes it
-        self._offers: dict[ObjectId, list[Any]] = {}
+        # id -> (session, whether the object was its own) of each claim that is offered to whoever takes it
+        self._offers: dict[ObjectId, list[tuple[Any, bool]]] = {}
         self._published: dict[ObjectId, object] = {}
+        # id -> sessions that claimed what nobody offered: as many of their releases mean nothing
+        self._unfounded: dict[ObjectId, Counter[Any]] = {}
         self._lock = threading.RLock()
 
     def hold(self, obj_id: ObjectId, session: Any) -> None:
@@ -39,16 +41,19 @@ class Claims:
             self._holders.pop(obj_id, None)
 
     def offer(self, obj_id: ObjectId, session: Any) -> None:
-        """Add a claim for whoever takes it, made before a pointer is passed on; it lasts as long as the session."""
+        """Add a claim for whoever takes it, made before a pointer is passed on; it lasts as long as the session.
+
+        One that a session makes for an object of somebody else keeps the object, and gives nobody a say over it.
+        """
         with self._lock:
-            self._offers.setdefault(obj_id, []).append(session)
+            self._offers.setdefault(obj_id, []).append((session, self.belongs_to(obj_id, session)))
 
     def withdraw(self, session: Any) -> list[ObjectId]:
         """Take back the offers of a session that nobody has taken; returns the ids left without any claim."""
         left = []
         with self._lock:
-            for obj_id in [key for key, sessions in self._offers.items() if session in sessions]:
-                kept = [other for other in self._offers.pop(obj_id) if other is not session]
+            for obj_id in [key for key, offers in self._offers.items() if any(by is session for by, _ in offers)]:
+                kept = [offer for offer in self._offers.pop(obj_id) if offer[0] is not session]
                 if kept:
                     self._offers[obj_id] = kept
                 elif obj_id not in self._holders and obj_id not in self._published:
@@ -61,18 +66,25 @@ class Claims:
             if obj_id in self._published and self._published[obj_id] == session.client_id is not None:
                 del self._published[obj_id]
                 self._holders[obj_id] = session
-            elif self._take_offer(obj_id):
+            elif any(own for _, own in self._offers.get(obj_id, ())):
+                self._take_offer(obj_id)
                 held = self._holders.get(obj_id)
                 if not isinstance(held, Counter):
                     held = self._holders[obj_id] = Counter({held: 1} if held is not None else {})
                 held[session] += 1
+            elif obj_id not in self._offers:
+                self._unfounded.setdefault(obj_id, Counter())[session] += 1
 
     def release(self, obj_id: ObjectId, session: Any) -> bool:
         """Drop one claim of a session; True if that was the last claim on the object. Never raises."""
         held = self._holders.get(obj_id)
-        if held is session and obj_id not in self._offers:
+        if held is session and obj_id not in self._offers and obj_id not in self._unfounded:
             return self._holders.pop(obj_id, None) is not None
         with self._lock:
+            unfounded = self._unfounded.get(obj_id)
+            if unfounded is not None and unfounded[session] > 0:
+                unfounded[session] -= 1
+                return False
             if held is session:
                 self._holders.pop(obj_id, None)
             elif isinstance(held, Counter) and held[session] > 0:
@@ -87,7 +99,7 @@ class Claims:
         offers = self._offers.get(obj_id)
         if not offers:
             return False
-        offers.pop()
+        offers.remove(next((offer for offer in offers if offer[1]), offers[-1]))
         if not offers:
             del self._offers[obj_id]
         return True
@@ -114,12 +126,14 @@ class Claims:
     def forget(self, obj_id: ObjectId) -> None:
         """Drop every claim on an object that is gone."""
         self._holders.pop(obj_id, None)
-        if self._offers or self._published:
+        if self._offers or self._published or self._unfounded:
             self._offers.pop(obj_id, None)
             self._published.pop(obj_id, None)
+            self._unfounded.pop(obj_id, None)
 
     def clear(self) -> None:
         """Drop every claim."""
         self._holders.clear()
         self._offers.clear()
         self._published.clear()
+        self._unfounded.clear()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -11,6 +12,8 @@ from syft.exceptions import SyftError
 
 _acting: contextvars.ContextVar[Any] = contextvars.ContextVar("syft_acting_worker", default=None)
 _default: list[Any] = []
+# What this thread records, if anything: it hears of each message that is about to be sent.
+recording = threading.local()
 
 
 def set_default_worker(worker: Any) -> None:
@@ -26,6 +29,13 @@ def local_worker(required: bool = True) -> Any:
     if worker is None and required:
         raise SyftError("No local worker: hook torch first, with hook = sy.TorchHook(torch).")
     return worker
+
+
+def refuse_while_recording(what: str) -> None:
+    """Raise if this thread records a plan: a message sent meanwhile would not be part of it."""
+    refuse = getattr(recording, "refuse", None)
+    if refuse is not None:
+        raise refuse(what)
 
 
 @contextmanager

@@ -11,10 +11,32 @@ from typing import Any
 
 import torch
 
+from syft.core.tensor import AbstractTensor
+from syft.core.trees import iter_tensors, map_tensors
 from syft.exceptions import CommandNotAllowed
+from syft.hook.syft_tensor import SyftTensor
 
 Guard = Callable[[tuple[Any, ...], dict[str, Any]], None]
 GUARDS: dict[str, Guard] = {}
+_LINKED = (torch.Tensor, AbstractTensor)
+
+
+def guard_call(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Check a call, if it needs it, on the plain tensors below its links; a remote tensor is checked where it is."""
+    guard = GUARDS.get(name)
+    if guard is None:
+        return
+    if any(isinstance(leaf, SyftTensor | AbstractTensor) for leaf in iter_tensors((args, kwargs))):
+        args, kwargs = map_tensors(_bottom, (args, kwargs))
+        if not all(isinstance(leaf, torch.Tensor) for leaf in iter_tensors((args, kwargs))):
+            return
+    guard(args, kwargs)
+
+
+def _bottom(leaf: Any) -> Any:
+    while isinstance(leaf, SyftTensor | AbstractTensor) and isinstance(leaf.__dict__.get("child"), _LINKED):
+        leaf = leaf.child
+    return leaf
 
 
 def guards(*names: str) -> Callable[[Guard], Guard]:
@@ -45,6 +67,8 @@ def _recurrent(name: str) -> Guard:
         if batch is None or len(states) != (2 if name == "torch.lstm" else 1) or any(s.dim() != 3 for s in states):
             raise CommandNotAllowed(name, "the shapes of its input or states do not fit.")
         directions = 2 if bidirectional else 1
+        if type(layers) is not int or not 0 < layers <= len(weights):  # before anything is made of that number
+            raise CommandNotAllowed(name, "the number of its layers does not fit its weights.")
         hidden, width = states[0].shape[-1], states[-1].shape[-1]
         rows, features = _GATES[name] * width, args[0].shape[-1]
         expected = _weight_shapes(rows, hidden, width, features, int(layers), directions, bool(has_biases))

@@ -107,7 +107,7 @@ class MultiPointerTensor(AbstractTensor):
             if all(result is pointer for result, pointer in zip(results, multi.child.values(), strict=True)):
                 multi.reshaped = any(pointer.reshaped for pointer in multi.child.values())
                 return multi
-        return _group(results, multis[0]._owner)
+        return group_results(results, multis[0]._owner)
 
     def set_garbage_collect_data(self, value: bool) -> None:
         """Say whether the tensors go when their pointers go."""
@@ -141,12 +141,14 @@ class MultiPointerTensor(AbstractTensor):
         return cls(owner=worker, id=obj_id, tags=tags, description=description, children=pointers)
 
 
-def _group(results: list[Any], owner: Any) -> Any:
+def group_results(results: list[Any], owner: Any) -> Any:
     """Group the results of one call at several workers, walking containers in step."""
     first = results[0]
     if isinstance(first, ObjectPointer):
         return MultiPointerTensor(owner=owner, children=results)
     if isinstance(first, tuple | list) and not isinstance(first, torch.Size):
-        items = [_group(list(parts), owner) for parts in zip(*results, strict=True)]
+        items = [group_results(list(parts), owner) for parts in zip(*results, strict=True)]
         return rebuild_container(type(first), items)
+    if type(first) is dict:
+        return {key: group_results([result[key] for result in results], owner) for key in first}
     return None if all(result is None for result in results) else results

@@ -9,11 +9,13 @@ import torch
 from syft.core.id_provider import ObjectId
 from syft.core.trees import iter_tensors, map_tensors
 from syft.exceptions import SyftError
+from syft.pointers.multi_pointer import MultiPointerTensor, group_results
 from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.remote_call import call_by_name, pointer_kinds
 
 RUN_PLAN = "syft.run_plan"
 PLAN_PARAMETERS = "syft.plan_parameters"
+COPY_PLAN = "syft.copy_plan"
 
 
 class PointerPlan(ObjectPointer):
@@ -98,18 +100,24 @@ class PointerPlan(ObjectPointer):
 
         Plain tensors among the arguments travel along in the same message.
         """
-        place = self._place_of(args, kwargs)
-        return place._run((args, kwargs))
-
-    def _place_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> PointerPlan:
         for leaf in iter_tensors((args, kwargs)):
-            pointer = getattr(leaf, "child", leaf)
-            if isinstance(pointer, ObjectPointer):
-                return self._at(pointer.location)
+            link = getattr(leaf, "child", leaf)
+            if isinstance(link, MultiPointerTensor):
+                return self._run_at_each(link, map_tensors(_unwrapped, (args, kwargs)))
+            if isinstance(link, ObjectPointer):
+                return self._at(link.location)._run((args, kwargs))
         if self.others:
             places = ", ".join(str(place.id) for place in self.location)
             raise SyftError(f"The plan is at {places}; give it an argument that is at one of them, to say which.")
-        return self
+        return self._run((args, kwargs))
+
+    def _run_at_each(self, multi: MultiPointerTensor, given: Any) -> Any:
+        """Run the plan at each worker of a multi-pointer, and group what it returns."""
+        results = []
+        for pointer in multi.child.values():
+            place = self._at(pointer.location)
+            results.append(map_tensors(_unwrapped, place._run(MultiPointerTensor.dispatch(given, pointer.location))))
+        return map_tensors(lambda leaf: leaf.wrap(), group_results(results, self._owner))
 
     def _at(self, location: Any) -> PointerPlan:
         for pointer in self.pointers():
@@ -144,6 +152,12 @@ class PointerPlan(ObjectPointer):
         if self.others:
             raise RuntimeError("A plan at several workers has parameters at each; ask plan.send(one_worker) for them.")
         return [_wrapped(pointer) for pointer in call_by_name(PLAN_PARAMETERS, (self,), {})]
+
+    def copy(self) -> PointerPlan:
+        """Copy the plan at its worker and return a pointer to the copy: `pointer.copy().get()` leaves it there."""
+        single = self if not self.others else PointerPlan._attach(self.lease, self._owner)
+        copied: PointerPlan = call_by_name(COPY_PLAN, (single,), {})
+        return copied
 
     def get(self, user: Any = None, reason: str = "", deregister_ptr: bool = True) -> Any:
         """Fetch the plan; it is no longer at its worker afterwards (the first one, if it is at several)."""

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from syft.core.context import refuse_while_recording
 from syft.core.id_provider import ID_PROVIDER, ObjectId
 from syft.core.references import ObjectMeta, Ref, SameAs, TensorMeta
 from syft.core.tensor import AbstractTensor
@@ -38,6 +39,7 @@ def call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 def call_by_name(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], carries_local: bool = False) -> Any:
     """Run a call of the table of allowed functions by its wire name."""
+    refuse_while_recording("A call on a remote object")
     first = args[0] if args and isinstance(args[0], ObjectPointer) else _first_pointer(args, kwargs)
     place = first.location
     refs = []

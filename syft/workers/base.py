@@ -11,13 +11,13 @@ from typing import Any
 import torch
 
 from syft.codes import PLAN_CMDS, TENSOR_SERIALIZATION
-from syft.core.context import local_worker
-from syft.core.id_provider import ID_PROVIDER, ObjectId
+from syft.core.context import local_worker, refuse_while_recording
+from syft.core.id_provider import ID_PROVIDER, ObjectId, is_id
 from syft.core.labels import id_of, tags_of
 from syft.core.object import AbstractObject
 from syft.core.object_storage import ObjectStorage
 from syft.core.references import ObjectMeta, Ref, TensorMeta
-from syft.exceptions import GetNotPermittedError, PlanCommandUnknownError, SyftError
+from syft.exceptions import GetNotPermittedError, PlanCommandUnknownError, SerdeError, SyftError
 from syft.hook.remote import Remote
 from syft.messaging import message as m
 from syft.pointers.lease import Lease
@@ -87,6 +87,7 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
 
     def stream_to(self, location: Any) -> Any:
         """Return the ordered stream from this worker to another, opening it when first needed."""
+        refuse_while_recording("A message to another worker")
         stream = self._streams.get(location.id)
         if stream is None or stream.location is not location:
             with self._opening:  # two streams to one worker would not keep each other's order
@@ -306,7 +307,9 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
 
     def fetch_plan(self, plan_id: ObjectId, location: Any, copy: bool = False) -> Any:
         """Fetch a plan (or a copy of it) from a worker."""
-        return self.send_msg(m.PlanCommandMessage((plan_id, copy), PLAN_CMDS.FETCH_PLAN), location)
+        plan = self.send_msg(m.PlanCommandMessage((plan_id, copy), PLAN_CMDS.FETCH_PLAN), location)
+        plan.owner = self
+        return plan
 
     def fetch_protocol(self, protocol_id: ObjectId, location: Any, copy: bool = False) -> Any:
         """Fetch a protocol (or a copy of it) from a worker."""
@@ -390,15 +393,18 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
     @staticmethod
     def force_detail(worker: Any, worker_tuple: tuple[Any, ...]) -> Any:
         """Rebuild a worker with its objects from the full form."""
-        worker_id, objects, auto_add = worker_tuple
-        rebuilt = pointer_free_worker(worker.hook, worker_id, auto_add)
+        worker_id, objects, _auto_add = worker_tuple
+        if not is_id(worker_id) or type(objects) is not dict or not all(map(is_id, objects)):
+            raise SerdeError("The full form of a worker has an id and objects by id.")
+        # A worker of its own, whoever has this id already; nobody gets to know it by this.
+        rebuilt = pointer_free_worker(getattr(worker, "hook", None), worker_id)
         rebuilt.object_store.objects.update(objects)
         return rebuilt
 
 
-def pointer_free_worker(hook: Any, worker_id: ObjectId, auto_add: bool) -> Any:
-    """Make an in-process worker (filled in by the module that defines it)."""
-    return _virtual[0](hook, id=worker_id, auto_add=auto_add)
+def pointer_free_worker(hook: Any, worker_id: ObjectId) -> Any:
+    """Make an in-process worker that nobody knows (filled in by the module that defines it)."""
+    return _virtual[0](hook, id=worker_id, auto_add=False)
 
 
 _virtual: list[Any] = []

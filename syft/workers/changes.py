@@ -12,7 +12,9 @@ from typing import Any
 import torch
 
 from syft.core.references import Ref
+from syft.core.tensor import AbstractTensor
 from syft.core.trees import iter_tensors, map_tensors
+from syft.hook.syft_tensor import SyftTensor
 from syft.messaging.changes import alters, changed_values
 from syft.messaging.message import Operation
 from syft.messaging.plan.plan import Plan
@@ -52,11 +54,16 @@ class Loan:
     def __init__(self, worker: Any, session: Any, operation: Operation) -> None:
         store = worker.object_store
         self.copies = operation.cmd_name in _SHARE or _runs_altering_plan(store, operation)
+        self.sent = (*operation.cmd_args, *operation.cmd_kwargs.values())
         self.memories: set[int] = set()
+        self.own: list[Any] = []
         for leaf in iter_tensors((operation.cmd_args, operation.cmd_kwargs)):
-            if type(leaf) is Ref and not store.claims.belongs_to(leaf.id, session):
+            if type(leaf) is Ref:
                 obj = store.get(leaf.id)
-                self.memories |= _memories(obj)
+                if store.claims.belongs_to(leaf.id, session):
+                    self.own.append(obj)
+                else:
+                    self.memories |= _memories(obj)
 
     def lend(self, value: Any) -> Any:
         """Return arguments that leave no gradients behind on the tensors of others."""
@@ -72,23 +79,52 @@ class Loan:
 
         return map_tensors(lent, value)
 
-    def settle(self, result: Any, given: Any) -> Any:
-        """Return a result without views of what was lent; the very argument stays, for it is not kept again."""
-        if any(result is leaf for leaf in iter_tensors(given)):
+    def settle(self, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Return a result without views of what was lent.
+
+        The very object of an argument stays, for it is not kept again; a copy of one is a result like others.
+        """
+        given = (*args, *kwargs.values())
+        if not self.copies and any(
+            result is arg for sent, arg in zip(self.sent, given, strict=True) if type(sent) is Ref
+        ):
             return result
-        return map_tensors(lambda leaf: leaf.detach().clone() if self._is_lent(leaf) else leaf, result)
+        arguments = {id(leaf) for leaf in iter_tensors(given)} if self.copies else set()
+        return map_tensors(lambda leaf: self._settled(leaf, id(leaf) in arguments), result)
+
+    def _settled(self, leaf: Any, is_argument: bool) -> Any:
+        if not isinstance(leaf, torch.Tensor):
+            return leaf
+        if self._is_lent(leaf):
+            return leaf.detach().clone()
+        return leaf.detach() if is_argument and not self._is_own(leaf) else leaf
+
+    def _is_own(self, leaf: Any) -> bool:
+        return any(leaf is obj for obj in self.own)
 
     def _is_lent(self, leaf: Any) -> bool:
         return bool(self.memories & _memories(leaf))
 
 
 def _memories(obj: Any) -> set[int]:
-    """Return where the values of a plain tensor and of its gradient are; of a plan, those of its state."""
+    """Return where the values of a tensor and of its gradient are, below any links; of a plan, those of its state."""
     if isinstance(obj, Plan):
         return set().union(*(_memories(tensor) for tensor in obj.state.tensors()))
-    if type(obj) not in (torch.Tensor, torch.nn.Parameter) or obj.layout is not torch.strided:
+    if isinstance(obj, SyftTensor | AbstractTensor):
+        below = obj.__dict__.get("child")
+        return _memories(below) if isinstance(below, torch.Tensor | AbstractTensor) else set()
+    if not isinstance(obj, torch.Tensor):
         return set()
-    found = {obj.untyped_storage().data_ptr()}
-    if obj.is_leaf and obj.grad is not None:
+    found = {part.untyped_storage().data_ptr() for part in _parts(obj)}
+    if (obj.is_leaf or obj.retains_grad) and obj.grad is not None:
         found |= _memories(obj.grad)
     return found - {0}
+
+
+def _parts(tensor: torch.Tensor) -> list[torch.Tensor]:
+    """Return the dense tensors that a tensor is made of."""
+    if tensor.layout is torch.strided:
+        return [tensor]
+    if tensor.layout is torch.sparse_coo:
+        return [tensor._values(), tensor._indices()]
+    return [tensor.values()]

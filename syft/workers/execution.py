@@ -14,13 +14,17 @@ from syft.core.labels import add_tags, set_description
 from syft.core.object import AbstractObject
 from syft.core.references import ObjectMeta, Ref, SameAs, TensorMeta
 from syft.core.string import String
+from syft.core.tensor import AbstractTensor
 from syft.core.trees import SCALARS, iter_tensors, map_tensors, register_leaf
 from syft.exceptions import CommandNotAllowed, GetNotPermittedError, IdNotUniqueError, SyftError
 from syft.hook.functions import function_of, register_command
-from syft.hook.guards import GUARDS
+from syft.hook.guards import GUARDS, guard_call
+from syft.hook.syft_tensor import SyftTensor
 from syft.messaging.changes import trains
 from syft.messaging.message import Operation
 from syft.messaging.plan.plan import Plan
+from syft.pointers.multi_pointer import MultiPointerTensor
+from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.object_wrapper import ObjectWrapper
 from syft.pointers.pointer_plan import RUN_PLAN
 from syft.pointers.remote_call import following_id, rebuild_container
@@ -83,13 +87,12 @@ def execute(worker: Any, session: Session, operation: Operation) -> Any:
         for ref in changed_refs(operation):
             check_change(worker, session, ref.id, f"change by {operation.cmd_name}")
         _check_training(worker, session, operation, args)
-        if deputy is not None:
+        if deputy is not None or _reaches_others((args, kwargs)):
             _check_deputy(worker, session, operation, (args, kwargs))
         loan = Loan(worker, session, operation)
         args, kwargs = loan.lend(args), loan.lend(kwargs)
-    guard = GUARDS.get(operation.cmd_name)
-    if guard is not None:
-        guard(args, kwargs)
+    if operation.cmd_name in GUARDS:
+        guard_call(operation.cmd_name, args, kwargs)
     try:
         if operation.grad_enabled is torch.is_grad_enabled():
             result = function(*args, **kwargs)
@@ -100,7 +103,7 @@ def execute(worker: Any, session: Session, operation: Operation) -> Any:
         _note_failure(worker, operation)
         raise _told(worker, session, operation, error) from (error if worker.policy is ALLOW_ALL else None)
     if loan is not None:
-        result = loan.settle(result, (args, kwargs))
+        result = loan.settle(result, args, kwargs)
     return Registrar(worker, session, operation, args, kwargs).register(result)
 
 
@@ -108,6 +111,19 @@ def _check_training(worker: Any, session: Session, operation: Operation, args: t
     """Let a plan of somebody else be trained only if the policy lets it change."""
     if operation.cmd_name == RUN_PLAN and isinstance(args[0], Plan) and trains(args[0].operations):
         check_change(worker, session, operation.cmd_args[0].id, "training")
+
+
+def _reaches_others(given: Any) -> bool:
+    """Say whether a call goes on to other workers: by a pointer that is held here, or one in the state of a plan."""
+    for leaf in iter_tensors(given):
+        if isinstance(leaf, Plan):
+            if _reaches_others(leaf.state.tensors()):
+                return True
+        elif isinstance(leaf, ObjectPointer | MultiPointerTensor):
+            return True
+        elif isinstance(leaf, SyftTensor | AbstractTensor) and _reaches_others(leaf.__dict__.get("child")):
+            return True
+    return False
 
 
 def _check_deputy(worker: Any, session: Session, operation: Operation, given: Any) -> None:

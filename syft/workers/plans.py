@@ -11,7 +11,7 @@ from syft.core.id_provider import ObjectId, is_id
 from syft.exceptions import CommandNotAllowed, ObjectNotFoundError, SerdeError
 from syft.hook.functions import register_command
 from syft.messaging.plan.plan import Plan
-from syft.pointers.pointer_plan import PLAN_PARAMETERS, RUN_PLAN
+from syft.pointers.pointer_plan import COPY_PLAN, PLAN_PARAMETERS, RUN_PLAN
 from syft.workers.base import PLAN_COMMANDS
 from syft.workers.policy import check_release
 from syft.workers.session import Session
@@ -25,6 +25,13 @@ def run_plan(plan: Any, *args: Any, **kwargs: Any) -> Any:
 def plan_parameters(plan: Any) -> list[torch.Tensor]:
     """Return the parameters of a plan, to be pointed at."""
     return list(require_plan(plan).parameters())
+
+
+def copy_plan(plan: Any) -> Plan:
+    """Return a copy of a plan, which stays here too."""
+    if not isinstance(plan, Plan):
+        raise CommandNotAllowed(f"Copying a {type(plan).__name__} as a plan")
+    return plan.copy()
 
 
 def require_plan(plan: Any) -> Plan:
@@ -64,4 +71,5 @@ def parse_fetch(contents: tuple[Any, ...]) -> tuple[ObjectId, bool]:
 
 register_command(RUN_PLAN, run_plan)
 register_command(PLAN_PARAMETERS, plan_parameters)
+register_command(COPY_PLAN, copy_plan)
 PLAN_COMMANDS[PLAN_CMDS.FETCH_PLAN] = fetch_plan

@@ -187,6 +187,7 @@ def fetch_there(worker: Any, session: Session, message: m.FetchThereMessage) -> 
     """Replace a pointer held here by what it points at."""
     check_change(worker, session, message.contents, "change by remote_get")
     held = worker.object_store.get(message.contents)
+    check_release(worker, session, held, "remote_get")  # the worker acts at another one in its own name
     pointer = require_pointer(held)
     with acting_as(worker):
         obj = pointer.get()

@@ -530,5 +530,18 @@ def test_fetch_plan_with_and_without_a_new_id(net, hook, make_worker, kind):
         hook.local_worker.fetch_plan(net.id, bob)
 
 
+def test_named_results_of_torch_keep_their_names(hook, make_worker, kind):
+    @func2plan(args_shape=[(3, 4)])
+    def extremes(x):
+        return {"max": x.max(dim=1), "sorted": [torch.sort(x)]}
+
+    bob, x = make_worker("bob", kind), torch.randn(3, 4)
+    here, there = extremes(x), extremes.send(bob)(x)
+    assert torch.equal(here["max"].values, x.max(dim=1).values)
+    assert torch.equal(here["sorted"][0].indices, torch.sort(x).indices)
+    assert torch.equal(there["max"].values.get(), x.max(dim=1).values)
+    assert torch.equal(there["sorted"][0].indices.get(), torch.sort(x).indices)
+
+
 def test_every_documented_row_is_tested():
     row.check(35)

@@ -278,10 +278,12 @@ def test_a_seed_set_inside():
         torch.manual_seed(0)
         return x + torch.rand(3)
 
-    before = torch.get_rng_state()
-    with pytest.raises(PlanBuildError, match="manual_seed .*outside of the plan"):
-        planned(seeds, torch.ones(3))
-    assert torch.equal(torch.get_rng_state(), before)
+    for seed in (0, 1):  # also if it is the one that was set before
+        torch.default_generator.manual_seed(seed)
+        before = torch.get_rng_state()
+        with pytest.raises(PlanBuildError, match="manual_seed .*outside of the plan"):
+            planned(seeds, torch.ones(3))
+        assert torch.equal(torch.get_rng_state(), before) and torch.initial_seed() == seed
 
 
 def test_torch_func_transforms_and_script_modules():
@@ -497,6 +499,40 @@ def by_comparison_of_two(x):
     return y if x.size(0) * 2 == y.size(0) else None
 
 
+def by_type_of_size(x):
+    return x * 2 if isinstance(x.shape[0], int) and isinstance(x.shape[0] / 2, float) else x * 3
+
+
+def by_type_of_shape(x):
+    return x * 2 if isinstance(x.shape, torch.Size) and isinstance(x.shape[:1], torch.Size) else x * 3
+
+
+def by_bits(x):
+    return x * (x.shape[0] & 1 | x.shape[0] << 2) * (7 ^ x.shape[0])
+
+
+def by_word(x):
+    return x * {"3": 5}.get(str(x.shape[0]), 1) + {"3": 5}.get(f"{x.shape[0]}", 1)
+
+
+def by_made_size(x):
+    return (
+        x.new_ones(torch.Size([x.shape[0], 2])) * x.shape[1:].numel() + x.new_zeros(x.shape[:1] + torch.Size([2])) * 1
+    )
+
+
+def by_membership(x):
+    return x * 2 if x.shape[0] in (3, 4) else x
+
+
+def by_power(x):
+    return x / x.size(0) ** 0.5
+
+
+def by_rounding(x):
+    return x[: math.ceil(x.shape[0] / 2)] * round(x.shape[0] / 2)
+
+
 def by_key(x):
     return {2: x, 3: x * 2}[int(x.shape[0])]
 
@@ -504,10 +540,24 @@ def by_key(x):
 CHECKED = [
     by_length, by_range, by_dtype, by_dim, by_ndim, by_shape, by_shapes, by_whole_shape, by_unpacking, by_remainder,
     by_truth, by_flag, by_layout, by_float, by_text, by_list_of_sizes, by_min, by_numel, by_empty,
-    by_comparison_of_two, by_key,
+    by_comparison_of_two, by_key, by_type_of_size, by_type_of_shape, by_bits, by_word, by_made_size, by_membership,
+    by_power, by_rounding,
 ]  # fmt: skip
 # For these, no decision depends on the number of rows.
-FREE = {by_unpacking, by_comparison_of_two, by_dtype, by_dim, by_ndim, by_flag, by_layout, by_list_of_sizes, by_truth}
+FREE = {
+    by_unpacking,
+    by_comparison_of_two,
+    by_dtype,
+    by_dim,
+    by_ndim,
+    by_flag,
+    by_layout,
+    by_list_of_sizes,
+    by_truth,
+    by_type_of_size,
+    by_type_of_shape,
+    by_made_size,
+}
 
 
 def other_inputs():

@@ -69,6 +69,9 @@ def match(name: str, arguments: tuple[Argument, ...], args: tuple[Any, ...], kwa
     if len(args) > len(places):
         raise TypeError(f"The plan {name!r} takes {len(places)} arguments, not {len(args)}.")
     left = dict(kwargs)
+    unknown = sorted(left.keys() - {argument.name for argument in arguments})
+    if unknown:
+        raise TypeError(f"The plan {name!r} has no argument {', '.join(unknown)}.")
     inputs: list[Any] = []
     for number, argument in enumerate(arguments):
         label = argument.name or f"number {number}"
@@ -85,8 +88,6 @@ def match(name: str, arguments: tuple[Argument, ...], args: tuple[Any, ...], kwa
         else:
             raise TypeError(f"The plan {name!r} needs the argument {label}.")
         _match(f"the argument {label} of the plan {name!r}", argument.pattern, value, inputs)
-    if left:
-        raise TypeError(f"The plan {name!r} has no argument {', '.join(sorted(left))}.")
     return inputs
 
 
@@ -100,7 +101,7 @@ def _match(label: str, pattern: Any, value: Any, inputs: list[Any]) -> None:
     if isinstance(pattern, PlaceHolder):
         if not isinstance(value, torch.Tensor):
             raise PlanMismatchError(
-                f"A tensor was given for {label} when it was built, and now a {type(value).__name__}; "
+                f"A tensor was given for {label} when it was built, and now something of type {type(value).__name__}; "
                 "make it one with torch.tensor(value)."
             )
         inputs.append(value)
@@ -115,9 +116,10 @@ def _match(label: str, pattern: Any, value: Any, inputs: list[Any]) -> None:
                 f"{label} was a dictionary with the keys {sorted(pattern)} when the plan was built."
             )
         for key, part in pattern.items():
-            _match(label, part, value[key], inputs)
+            _match(f"{label}, key {key!r},", part, value[key], inputs)
     elif isinstance(value, torch.Tensor) or type(value) is not type(pattern) or value != pattern:
+        number = type(pattern) in (int, float)
         raise PlanMismatchError(
-            f"For {label} a {type(pattern).__name__} was given when it was built, and its value is part of the plan. "
-            "Pass a tensor at build and at each call to vary it, or build another plan."
+            f"Another {type(pattern).__name__} was given for {label} when it was built, and that value is part of the "
+            "plan. Build another plan" + (", or pass a tensor at build and at each call to vary it." if number else ".")
         )

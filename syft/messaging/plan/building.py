@@ -14,8 +14,9 @@ from syft.exceptions import PlanBuildError
 from syft.messaging.changes import alters
 from syft.messaging.plan.arguments import describe_arguments, example_of
 from syft.messaging.plan.checks import check
+from syft.messaging.plan.following import name_captured, optimizers_of
 from syft.messaging.plan.forms import Form, forms_of
-from syft.messaging.plan.naming import name_captured
+from syft.messaging.plan.keeping import seeded
 from syft.messaging.plan.program import Argument, Program
 from syft.messaging.plan.recording import Recorder, current, memory_of
 from syft.tensors.placeholder import PlaceHolder
@@ -79,7 +80,7 @@ def record(
 def _record_once(
     function: Callable[..., Any], state: list[PlaceHolder], args: Any, kwargs: Any, last: tuple[Any, ...]
 ) -> Recording:
-    recorder = Recorder(state)
+    recorder = Recorder(state, optimizers_of(function))
     rows = describe_arguments(function, args, kwargs, skip_last=bool(last))
     arguments: list[Argument] = []
     places: list[Any] = []
@@ -94,7 +95,7 @@ def _record_once(
     try:
         with recorder.recording():
             result = function(*places, *last, **names)
-            seeded = torch.initial_seed() != recorder.keeper.seed
+            sets_seed = seeded()
         outputs = recorder.symbolic(result)
     except Exception as error:
         if recorder.refusal is not None and recorder.refusal is not error:
@@ -104,7 +105,12 @@ def _record_once(
         raise
     if recorder.refusal is not None:
         raise recorder.refusal
-    if seeded:
+    if recorder.failure is not None:
+        name, line = recorder.failure
+        raise PlanBuildError(
+            f"An error of {name} that the function catches", describe_line(line), "Decide by shapes, or outside of it."
+        )
+    if sets_seed:
         raise PlanBuildError("torch.manual_seed", hint="Set the seed outside of the plan, before it is called.")
     recorder.prune(outputs)
     program = Program(

@@ -89,13 +89,14 @@ class _Checker:
         if not self._fits(name, args, kwargs) or (name in _SILENT and operation.return_ids):
             raise MalformedPlanError(f"{name} does not take {len(args)} such arguments and {sorted(kwargs)} by name.")
         results = {id(leaf) for leaf in iter_tensors(operation.return_ids)}
-        self.numbers = self.numbers | results if name in _NUMBERS else self.numbers - results
+        (self.numbers.update if name in _NUMBERS else self.numbers.difference_update)(results)
 
     def _fits(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         if name == GRAD_MODE:
             return len(args) == 1 and (args[0] is None or type(args[0]) is bool) and not kwargs
         if name == OPTIMIZER_STEP:
-            return len(args) == 1 and type(args[0]) is int and 0 <= args[0] < self.optimizers and not kwargs
+            known = len(args) == 2 and type(args[0]) is int and 0 <= args[0] < self.optimizers and not kwargs
+            return known and type(args[1]) is tuple and all(map(_is_setting, args[1]))
         if name in COMMANDS:
             return not kwargs and self._fits_command(name, args)
         return accepts(name, function_for(name), len(args), tuple(kwargs))
@@ -109,11 +110,17 @@ class _Checker:
         if not args or type(args[0]) is not PlaceHolder or id(args[0]) in self.numbers:
             return False
         if name == EXPECT_FORM:
-            return len(args) == 3 and type(args[1]) is str and args[1] in FORMS
+            known = len(args) == 3 and type(args[1]) is str and args[1] in FORMS
+            return known and next(iter_tensors(args[2]), None) is None
         return len(args) == 2 and type(args[1]) is int if name == SIZE else len(args) == 1
 
     def _is_number(self, value: Any) -> bool:
         return id(value) in self.numbers if type(value) is PlaceHolder else type(value) in (int, float)
+
+
+def _is_setting(row: Any) -> bool:
+    kinds = [type(part) for part in row] if type(row) is tuple else []
+    return kinds == [int, str, PlaceHolder]
 
 
 def _is_result(pattern: Any) -> bool:

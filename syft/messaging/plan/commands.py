@@ -81,11 +81,10 @@ def numel_of(tensor: Any) -> int:
 def expect(relation: str, left: Any, right: Any, outcome: bool) -> None:
     """Check that a comparison of sizes ends as it did when the plan was built."""
     if RELATIONS[relation](left, right) is not outcome:
-        verb = "held" if outcome else "did not hold"
         raise PlanMismatchError(
-            f"The plan was built where {_short(left)} {relation} {_short(right)} {verb}, so another path of its "
-            "function would be taken for tensors of these shapes. Build a plan for them: plan.build(...) with such "
-            "an example."
+            f"For these arguments {_short(left)} {relation} {_short(right)} is {not outcome}; when the plan was built, "
+            f"that comparison of sizes was {outcome}, so its function might do something else now. Build a plan with "
+            "such an example. (x.shape[0] follows the arguments; len(x), range() and comparisons fix a size.)"
         )
 
 

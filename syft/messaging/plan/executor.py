@@ -6,20 +6,21 @@ program are looked up in its namespace (keyword names are checked to be plain na
 
 from __future__ import annotations
 
+import itertools
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
 from syft.core.callsite import describe_line
 from syft.core.trees import iter_tensors
-from syft.exceptions import PlanMismatchError
-from syft.hook.guards import GUARDS
-from syft.hook.syft_tensor import SyftTensor
+from syft.exceptions import PlanMismatchError, TensorsNotCollocatedException
+from syft.hook.guards import GUARDS, guard_call
 from syft.messaging.message import Operation
 from syft.messaging.plan.checks import function_for
 from syft.messaging.plan.commands import GRAD_MODE, OPTIMIZER_STEP
+from syft.messaging.plan.optimizers import step
 from syft.messaging.plan.program import Program
 from syft.messaging.plan.recording import current as current_recorder
 from syft.tensors.placeholder import PlaceHolder
@@ -64,6 +65,8 @@ class Compiled:
         where = f"\n{describe_line(lines[number])}" if number < len(lines) else ""
         operation = self.program.operations[number]
         error.add_note(f"This is operation {number} of the plan: {operation.cmd_name}.{where}")
+        if isinstance(error, TensorsNotCollocatedException) and self.program.state:
+            error.add_note("The plan's own tensors are here. Run it where its arguments are: plan.send(worker)(...).")
         if trace.tb_next is None and isinstance(error, ValueError):
             raise PlanMismatchError(
                 f"{operation.cmd_name} gives another number of results than when the plan was built. "
@@ -76,7 +79,12 @@ class _Writer:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.namespace: dict[str, Any] = {"read_mode": read_mode, "set_mode": set_mode, "make_slice": slice}
+        self.namespace: dict[str, Any] = {
+            "read_mode": read_mode,
+            "set_mode": set_mode,
+            "make_slice": slice,
+            "step": step,
+        }
         self.names: dict[int, str] = {}
         self.rows: dict[int, int] = {}
         self.first_line = 1
@@ -128,7 +136,7 @@ class _Writer:
             mode = operation.cmd_args[0]
             return f"set_mode({'ambient' if mode is None else mode is True})"
         if operation.cmd_name == OPTIMIZER_STEP:
-            return f"optimizers[{int(operation.cmd_args[0])}].step()"
+            return f"step(optimizers[{int(operation.cmd_args[0])}], {self._value(operation.cmd_args[1])})"
         arguments = [self._value(arg) for arg in operation.cmd_args]
         arguments += [f"{key}={self._value(value)}" for key, value in operation.cmd_kwargs.items()]
         call = f"{self._constant('f', guarded(operation.cmd_name))}({', '.join(arguments)})"
@@ -149,13 +157,23 @@ class _Writer:
         if next(iter_tensors(value), None) is None:
             return self._constant("c", value)
         if isinstance(value, tuple):
-            return f"({''.join(self._value(item) + ', ' for item in value)})"
+            text = f"({''.join(item + ', ' for item in self._items(value))})"
+            return text if type(value) is tuple else f"{self._constant('t', type(value))}({text})"
         if isinstance(value, list):
-            return f"[{', '.join(self._value(item) for item in value)}]"
+            return f"[{', '.join(self._items(value))}]"
         if isinstance(value, dict):
             items = [f"{self._constant('c', key)}: {self._value(item)}" for key, item in value.items()]
             return "{" + ", ".join(items) + "}"
         return f"make_slice({self._value(value.start)}, {self._value(value.stop)}, {self._value(value.step)})"
+
+    def _items(self, values: Any) -> Iterator[str]:
+        """Yield the items of a sequence; a run of constants is one name, for there may be many."""
+        for is_constant, run in itertools.groupby(values, lambda item: next(iter_tensors(item), None) is None):
+            items = list(run)
+            if is_constant and len(items) > 1:
+                yield f"*{self._constant('c', tuple(items))}"
+            else:
+                yield from map(self._value, items)
 
     def _constant(self, prefix: str, value: Any) -> str:
         name = f"{prefix}{len(self.namespace)}"
@@ -166,14 +184,11 @@ class _Writer:
 def guarded(name: str) -> Callable[..., Any]:
     """Return the function of an operation, with its check in front if it needs one."""
     function = function_for(name)
-    guard = GUARDS.get(name)
-    if guard is None:
+    if name not in GUARDS:
         return function
 
     def checked(*args: Any, **kwargs: Any) -> Any:
-        # A remote tensor is checked where it is.
-        if not any(isinstance(leaf, SyftTensor) for leaf in iter_tensors((args, kwargs))):
-            guard(args, kwargs)
+        guard_call(name, args, kwargs)
         return function(*args, **kwargs)
 
     return checked

@@ -7,6 +7,7 @@ it takes a size, arithmetic on it is recorded, and where Python needs the plain 
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import torch
@@ -45,7 +46,8 @@ class _Recorded:
     def __repr__(self) -> str:
         return repr(self.value)
 
-    __str__ = __repr__
+    def __str__(self) -> str:
+        return str(self.fixed())
 
     def __format__(self, spec: str) -> str:
         return format(self.fixed(), spec)
@@ -99,12 +101,16 @@ class _Recorded:
 class RecordedInt(_Recorded, torch.SymInt):
     """A size, or a whole number computed from sizes."""
 
+    __class__ = property(lambda self: int)  # isinstance(x.shape[0], int) is decided as without a recording
+
     def __index__(self) -> int:
         return int(self.fixed())
 
 
 class RecordedFloat(_Recorded, torch.SymFloat):
     """A number computed from sizes that need not be whole."""
+
+    __class__ = property(lambda self: float)
 
     def is_integer(self) -> bool:
         """Say whether it is whole."""
@@ -115,6 +121,14 @@ class Shape(tuple[Any, ...]):
     """The shape of a recorded tensor."""
 
     __slots__ = ()
+    __class__ = property(lambda self: torch.Size)
+
+    def __getitem__(self, index: Any) -> Any:
+        found = super().__getitem__(index)
+        return Shape(found) if isinstance(index, slice) else found
+
+    def __add__(self, other: Any) -> Any:
+        return Shape((*self, *other))
 
     def numel(self) -> Any:
         """Return the product of the sizes."""
@@ -153,6 +167,18 @@ def _comparison(relation: str) -> Any:
     return compare
 
 
+def _on_bits(name: str, reflected: bool) -> Any:
+    function = getattr(operator, f"__{name}__")
+
+    def compute(self: Any, other: Any) -> Any:
+        if not isinstance(other, int):
+            return NotImplemented
+        operands = int(self), int(other)
+        return function(*reversed(operands)) if reflected else function(*operands)
+
+    return compute
+
+
 def _install() -> None:
     """Give both kinds Python's operators, over those that torch puts on its own symbolic numbers."""
     for cls in (RecordedInt, RecordedFloat):
@@ -163,6 +189,9 @@ def _install() -> None:
         for relation, function in RELATIONS.items():
             setattr(cls, f"__{function.__name__}__", _comparison(relation))
         cls.__hash__ = _Recorded.__hash__  # type: ignore[method-assign]
+    for name in ("and", "or", "xor", "lshift", "rshift"):
+        setattr(RecordedInt, f"__{name}__", _on_bits(name, reflected=False))
+        setattr(RecordedInt, f"__r{name}__", _on_bits(name, reflected=True))
 
 
 _install()

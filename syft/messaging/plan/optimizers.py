@@ -52,8 +52,21 @@ def to_row(optimizer: Any, state: list[Any]) -> tuple[Any, ...]:
 def _setting(kind: str, key: str, value: Any) -> Any:
     parts = value if isinstance(value, tuple | list) else (value,)
     if not all(type(part) in _NUMBERS for part in parts):
-        raise PlanBuildError(f"{kind} with {key} of type {type(value).__name__}", hint="Use plain numbers.")
+        raise PlanBuildError(
+            f"{kind} with {key} of type {type(value).__name__}",
+            hint=f"Use plain numbers, or set it in the function: optimizer.param_groups[0][{key!r}] = argument.",
+        )
     return tuple(value) if isinstance(value, tuple | list) else value
+
+
+def step(optimizer: Any, settings: tuple[tuple[int, str, Any], ...]) -> None:
+    """Take a step, with settings that the plan computed."""
+    for number, key, value in settings:
+        groups = optimizer.param_groups
+        if not 0 <= number < len(groups) or key not in groups[number] or key in _LEFT_OUT:
+            raise MalformedPlanError("A plan sets something that its optimizer does not have.")
+        groups[number][key] = value.item() if isinstance(value, torch.Tensor) else value
+    optimizer.step()
 
 
 def from_row(row: Any, state: list[Any]) -> Any:

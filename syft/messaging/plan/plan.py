@@ -22,11 +22,13 @@ from syft.messaging.plan.arguments import match
 from syft.messaging.plan.building import record
 from syft.messaging.plan.checks import check
 from syft.messaging.plan.executor import Compiled, compile_program
+from syft.messaging.plan.following import Following, used_by
 from syft.messaging.plan.forms import Form
 from syft.messaging.plan.placing import Placing, program_of
 from syft.messaging.plan.program import Argument, Program, from_rows, too_many_operations
 from syft.messaging.plan.sending import Sending
 from syft.messaging.plan.state import CAPTURED, State
+from syft.messaging.plan.stateful import Stateful
 from syft.messaging.plan.translation import kept as translations_kept
 from syft.tensors.placeholder import PlaceHolder
 
@@ -34,7 +36,7 @@ _Tensor = torch.Tensor
 _is_tensor: Callable[[Any], bool] = torch.is_tensor
 
 
-class Plan(Sending, Placing, translations_kept.Translatable):
+class Plan(Stateful, Sending, Placing, translations_kept.Translatable):
     """A sequence of torch operations, recorded from a function, with its state.
 
     Make one with `@sy.func2plan(...)`, by subclassing it and writing `forward`, or around a module with
@@ -84,6 +86,7 @@ class Plan(Sending, Placing, translations_kept.Translatable):
         self.optimizers = []
         self.pointers = {}
         self._lines: list[tuple[str, int]] = []
+        self._following = Following()
         self._program: Program | None = None
         self._compiled: Compiled | None = None
         self._translations = translations_kept.Translations()
@@ -95,34 +98,6 @@ class Plan(Sending, Placing, translations_kept.Translatable):
         if operations is not None or is_built:
             self._install(program_of(operations or [], self._placeholders, self.state))
 
-    # --- state ----------------------------------------------------------------------------------------------
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        """Set an attribute; tensors and modules become part of the state."""
-        if isinstance(value, _Tensor | torch.nn.Module):
-            self.state.remove(name)
-            if isinstance(value, _Tensor):
-                self.state.add(value, name)
-                self._register(value)
-            else:
-                prefix = "" if name == "forward_func" else f"{name}."
-                for inner, parameter in value.named_parameters():
-                    self.state.add(parameter, prefix + inner, "#parameter")
-                    self._register(parameter)
-                for inner, buffer in value.named_buffers():
-                    self.state.add(buffer, prefix + inner, "#buffer")
-            self._forget_program()
-        object.__setattr__(self, name, value)
-
-    def _register(self, tensor: Any) -> None:
-        owner = self.owner
-        if owner is not None:
-            owner.register_obj(tensor)
-
-    def parameters(self) -> list[Any]:
-        """Return the tensors that training changes, as nn.Module.parameters does."""
-        return self.state.parameters()
-
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Run the function that the plan was made of; subclasses write it."""
         if self.forward_func is None:
@@ -130,34 +105,6 @@ class Plan(Sending, Placing, translations_kept.Translatable):
                 f"The plan {self.name!r}, which has no function,", hint="Write forward(), or give it a forward_func."
             )
         return self.forward_func(*args, **kwargs)
-
-    def get_(self) -> Plan:
-        """Fetch the tensors of the state that are elsewhere, such as shares; returns the plan."""
-        self.state.get_()
-        return self
-
-    get = get_
-
-    def fix_precision_(self, *args: Any, **kwargs: Any) -> Plan:
-        """Encode the state in fixed precision; returns the plan."""
-        self.state.fix_precision_(*args, **kwargs)
-        return self
-
-    fix_precision = fix_prec_ = fix_prec = fix_precision_
-
-    def float_precision_(self) -> Plan:
-        """Decode the state; returns the plan."""
-        self.state.float_precision_()
-        return self
-
-    float_precision = float_prec_ = float_prec = float_precision_
-
-    def share_(self, *args: Any, **kwargs: Any) -> Plan:
-        """Share the state among workers; returns the plan."""
-        self.state.share_(*args, **kwargs)
-        return self
-
-    share = share_
 
     # --- building -------------------------------------------------------------------------------------------
 
@@ -208,9 +155,14 @@ class Plan(Sending, Placing, translations_kept.Translatable):
         for optimizer in self.optimizers:  # says now, not when it is sent, what can't travel
             plan_optimizers.to_row(optimizer, [p.child for p in found.program.state])
         self.state.state_placeholders = list(found.program.state)
+        self._following = Following(self._modules(function), found.program.state)
         self._install(found.program)
         self.__dict__["_forms"] = found.forms
         return self
+
+    def _modules(self, function: Callable[..., Any]) -> list[torch.nn.Module]:
+        own = [value for value in self.__dict__.values() if isinstance(value, torch.nn.Module)]
+        return own + [module for _, module in used_by(function, torch.nn.Module)]
 
     def _function(self) -> Callable[..., Any]:
         """Return what is recorded: something whose signature is that of the user's function."""
@@ -251,6 +203,8 @@ class Plan(Sending, Placing, translations_kept.Translatable):
             check(program, len(self.optimizers))
             compiled = self.__dict__["_compiled"] = compile_program(program)
             self.__dict__["_takes_tensors"] = _takes_tensors(program.arguments)
+        self._following.update()
+        self._following.check_modes()
         inputs: Any = args
         if kwargs or len(args) != self._takes_tensors or not all(map(_is_tensor, args)):
             inputs = match(self.name, program.arguments, args, kwargs)
@@ -331,6 +285,7 @@ class Plan(Sending, Placing, translations_kept.Translatable):
     @staticmethod
     def simplify(worker: Any, plan: Plan) -> tuple[Any, ...]:
         """Return id, name, whether it is built, number of inputs, rows, state, optimizers, labels, translations."""
+        plan._following.update()
         program = plan._program if plan._program is not None else Program()
         rows = tuple(plan_optimizers.to_row(o, [p.child for p in program.state]) for o in plan.optimizers)
         return (

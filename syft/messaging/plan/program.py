@@ -20,6 +20,7 @@ from syft.messaging.message import Operation
 from syft.tensors.placeholder import PlaceHolder
 
 MAX_NESTING = 16
+VALUES_EACH = 16  # how many values a plan may hold for each operation it may have
 _ATOMS = frozenset(
     {
         bool,
@@ -35,6 +36,9 @@ _ATOMS = frozenset(
         type(...),
     }
 )
+
+# The named tuples of torch, such as what x.max(dim=0) gives; they hold placeholders as well as tensors.
+RETURN_TYPES: frozenset[Any] = frozenset(torch.return_types.all_return_types)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -114,6 +118,8 @@ def map_pattern(function: Callable[[Any], Any], value: Any, depth: int = 0) -> A
         return tuple([map_pattern(function, item, depth + 1) for item in value])
     if kind is list:
         return [map_pattern(function, item, depth + 1) for item in value]
+    if kind in RETURN_TYPES:
+        return kind([map_pattern(function, item, depth + 1) for item in value])
     if kind is dict:
         if not all(type(key) is str for key in value):
             raise MalformedPlanError("A plan holds a dictionary whose keys are not texts.")
@@ -155,12 +161,29 @@ def from_rows(rows: Any, inputs: int, state: tuple[PlaceHolder, ...]) -> Program
         raise too_many_operations()
     if type(inputs) is not int or not 0 <= inputs <= limit:
         raise MalformedPlanError(f"A plan has at most {limit} inputs.")
+    _count_values(rows, limit * VALUES_EACH)
     reader = _Reader(inputs, state)
     parsed = tuple(_argument(reader, row) for row in _tuple(arguments))
     if [id(p) for a in parsed for p in iter_tensors(a.pattern)] != [id(p) for p in reader.inputs]:
         raise MalformedPlanError("The arguments of a plan hold its inputs, each once and in order.")
     body = tuple(_operation(reader, row) for row in operations)
     return Program(parsed, reader.inputs, state, body, map_pattern(reader.use, outputs))
+
+
+def _count_values(rows: Any, limit: int) -> None:
+    """Refuse a program that holds more values than it could have use for: compiling takes a name for each."""
+    count, waiting = 0, [rows]
+    while waiting:
+        value = waiting.pop()
+        kind = type(value)
+        if kind is tuple or kind is list or kind is dict or kind in RETURN_TYPES:
+            count += len(value)
+            if count > limit:
+                raise MalformedPlanError(
+                    f"A plan holds at most {limit} values in its operations. Long lists of numbers belong in a tensor "
+                    "that is made outside of the function."
+                )
+            waiting += value.values() if kind is dict else value
 
 
 def too_many_operations() -> MalformedPlanError:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,6 +18,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
+from syft.core import context
 from syft.core.callsite import describe_line, user_line
 from syft.core.dispatch import function_name
 from syft.core.trees import iter_tensors, map_tensors
@@ -39,6 +40,7 @@ from syft.messaging.plan.commands import (
 )
 from syft.messaging.plan.keeping import Keeper
 from syft.messaging.plan.numbers import RecordedFloat, RecordedInt, Shape, plain
+from syft.messaging.plan.program import RETURN_TYPES
 from syft.messaging.plan.reads import READS, VALUE_READS
 from syft.tensors.placeholder import PlaceHolder
 
@@ -49,6 +51,10 @@ _Tensor: Any = torch.Tensor
 _GRAD_GET, _GRAD_SET = _Tensor.grad.__get__, _Tensor.grad.__set__
 # Printing while the plan is built is no part of it.
 _SHOWS = frozenset({_Tensor.__repr__, _Tensor.__format__})
+_HINTS = {
+    "_nested_tensor_from_mask_left_aligned": "Make the nn.TransformerEncoder with enable_nested_tensor=False.",
+    "_pack_padded_sequence": "Pack the sequence outside of the plan, or give the layer the padded one.",
+}
 # What torch does around its own calls; a tensor made of an array is looked at when it is used.
 _NOT_COMPUTING = ("profiler.", "aten.lift_fresh")
 _APPLY = torch.autograd.Function.apply.__func__.__code__  # type: ignore[attr-defined]
@@ -65,10 +71,12 @@ class Recorder(TorchFunctionMode):
 
     Args:
         state: placeholders of the tensors that the plan declares as its state.
+        optimizers: the optimizers that the function has as variables.
     """
 
-    def __init__(self, state: list[PlaceHolder]) -> None:
+    def __init__(self, state: list[PlaceHolder], optimizers: Iterable[Any] = ()) -> None:
         super().__init__()
+        self.known_optimizers = list(optimizers)
         self.operations: list[Operation] = []
         self.lines: list[tuple[str, int]] = []
         self.state: list[PlaceHolder] = list(state)
@@ -79,6 +87,8 @@ class Recorder(TorchFunctionMode):
         self.keeper = Keeper()
         # Kept in case that it is caught on its way, by the function or by torch.
         self.refusal: PlanBuildError | None = None
+        # A call that raised: a function that catches that would take another path for other tensors.
+        self.failure: tuple[str, tuple[str, int]] | None = None
         self.running = 0
         # How autograd is set: True or False where the function said so, None as it was when the plan is called.
         self.mode: bool | None = None
@@ -100,13 +110,16 @@ class Recorder(TorchFunctionMode):
     def recording(self) -> Iterator[None]:
         """Record what happens inside a `with` block, in this thread."""
         before, _active.recorder = current(), self
+        context.recording.refuse = lambda what: self._refuse(what, "Do it outside of the function.")
         enabled = torch.is_grad_enabled()
+        self.keeper.begin(self.known_optimizers)
         try:
             with _Unseen(self), self, _optimizer_steps(self):
                 yield
             self._require_settings()
         finally:
             _active.recorder = before
+            context.recording.refuse = None
             torch._C._set_grad_enabled(enabled)
             self.keeper.restore()
 
@@ -131,7 +144,7 @@ class Recorder(TorchFunctionMode):
                 self.run(func, args, kwargs)  # torch tries it on tensors that are no index, to find a signature
             raise self._refuse(*VALUE_READS.get(func, _ITERATION))
         if func in _SHOWS:
-            return self.run(func, args, kwargs)
+            return f"<recorded tensor {tuple(args[0].shape)} {args[0].dtype}>"
         if function_name(func).startswith(_NOT_COMPUTING):
             return func(*args, **kwargs)
         return self._record_call(func, args, kwargs)
@@ -150,7 +163,9 @@ class Recorder(TorchFunctionMode):
         try:
             return _CONSTRUCTOR_NAMES.get(func) or name_of(func)
         except CommandNotAllowed as error:
-            raise self._refuse(function_name(func), error.hint) from None
+            what = getattr(func, "__name__", "") if " at 0x" in function_name(func) else function_name(func)
+            hint = _HINTS.get(what.rpartition(".")[2]) or error.hint[:1].upper() + error.hint[1:]
+            raise self._refuse(what, hint) from None
 
     def _for_each(self, func: Any, tensors: Any, *args: Any, **kwargs: Any) -> Any:
         """Take a call on many tensors, which does not travel, apart into calls on one."""
@@ -173,7 +188,11 @@ class Recorder(TorchFunctionMode):
                 "inference_mode or autocast inside of the function", "Use it around the call of the plan."
             )
         symbolic_args, symbolic_kwargs = self.symbolic((args, kwargs))
-        result = self.run(func, *example((args, kwargs)))
+        try:
+            result = self.run(func, *example((args, kwargs)))
+        except Exception:
+            self.failure = (name, user_line())
+            raise
         if result is NotImplemented:
             return result
         pattern = self.bind(result)
@@ -242,11 +261,17 @@ class Recorder(TorchFunctionMode):
             return self._placeholder_of(value)
         if value is None or value is Ellipsis or type(value) in _LITERALS:
             return value
-        if isinstance(value, torch.Size):
-            return tuple(value)
+        if type(value) is torch.Size:
+            return tuple([self.symbolic(item) for item in value])
         if isinstance(value, list | tuple):
             items = [self.symbolic(item) for item in value]
-            return items if isinstance(value, list) else tuple(items)
+            return (
+                items
+                if isinstance(value, list)
+                else type(value)(items)
+                if type(value) in RETURN_TYPES
+                else tuple(items)
+            )
         if isinstance(value, dict):
             return {self._key(key): self.symbolic(item) for key, item in value.items()}
         if isinstance(value, slice):
@@ -369,14 +394,27 @@ class Recorder(TorchFunctionMode):
     def _require_settings(self) -> None:
         if self.keeper.settings_changed():
             raise self._refuse(
-                "A change of an optimizer's settings", "Let a scheduler step outside, between calls of the plan."
+                "A change of an optimizer's settings",
+                "Pass them in as tensors: optimizer.param_groups[0]['lr'] = lr, with lr an argument of the function.",
             )
+
+    def settings(self, optimizer: Any) -> tuple[Any, ...]:
+        """Return the settings of an optimizer that the function computed, such as a learning rate from an argument."""
+        return tuple(
+            (number, key, self._placeholder_of(value))
+            for number, group in enumerate(optimizer.param_groups)
+            for key, value in group.items()
+            if key != "params" and self.is_traced(value)
+        )
 
     def step(self, optimizer: Any) -> None:
         """Record a step of an optimizer as one operation."""
+        settings = self.settings(optimizer)
+        if settings and not self.keeper.knew(optimizer):
+            raise self._refuse("Settings of an optimizer that is no variable of the function")
         if optimizer not in self.optimizers:
             self.optimizers.append(optimizer)
-        self.write(OPTIMIZER_STEP, (self.optimizers.index(optimizer),), {}, ())
+        self.write(OPTIMIZER_STEP, (self.optimizers.index(optimizer), settings), {}, ())
 
     # --- ends -------------------------------------------------------------------------------------------------
 
@@ -430,7 +468,7 @@ def example(value: Any) -> Any:
         return value.value
     if isinstance(value, torch.Tensor) or value is None:
         return value
-    if isinstance(value, Shape):
+    if type(value) in (Shape, torch.Size):
         return torch.Size([plain(item) for item in value])
     if type(value) in (list, tuple):
         return type(value)(example(item) for item in value)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import torch
-
 from syft.core.context import local_worker
 from syft.core.id_provider import ObjectId
 from syft.core.object import AbstractObject
@@ -51,8 +49,8 @@ class Sending(AbstractObject, ObjectStorage):
         return pointers[0] if len(pointers) == 1 else PointerPlan.joined(pointers)
 
     def _pointer_at(self, owner: Any, worker: Any) -> PointerPlan:
-        version: list[Any] = [_version_of(tensor) for tensor in self.state.tensors()]
-        version += [plan_optimizers.settings_of(optimizer) for optimizer in self.optimizers]
+        settings = [plan_optimizers.settings_of(optimizer) for optimizer in self.optimizers]
+        version = (self.state.fingerprint(), settings)
         known = self.pointers.get(worker)
         if known is not None and known.lease.spent is None and known.version == version:
             return known
@@ -62,8 +60,8 @@ class Sending(AbstractObject, ObjectStorage):
         return pointer
 
     def get_pointers(self) -> dict[Any, PointerPlan]:
-        """Return the pointers to where the plan was sent, by worker."""
-        return self.pointers
+        """Return the pointers to where the plan is, by worker."""
+        return {worker: pointer for worker, pointer in self.pointers.items() if pointer.lease.spent is None}
 
     def create_pointer(
         self,
@@ -105,12 +103,6 @@ class Sending(AbstractObject, ObjectStorage):
         obj = self.get_obj(obj_id)
         self.de_register_obj(obj)
         return obj
-
-
-def _version_of(tensor: Any) -> tuple[int, int]:
-    """Return something that changes when a tensor of the state is replaced or changed in place."""
-    plain = type(tensor) in (torch.Tensor, torch.nn.Parameter)
-    return id(tensor), tensor._version if plain else id(getattr(tensor, "child", None))
 
 
 def _flat(locations: Iterable[Any]) -> list[Any]:

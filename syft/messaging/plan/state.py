@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import hashlib
 from collections.abc import Iterable
 from typing import Any
 
@@ -51,6 +53,14 @@ class State(Bufferizable):
     def parameters(self) -> list[Any]:
         """Return the tensors that training changes: no buffers, no constants found in the function."""
         return [p.child for p in self.state_placeholders if not p.tags & NOT_PARAMETERS]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the tensors by their names; `state_<n>` where there is none."""
+        return {p.description or f"state_{n}": p.child.detach() for n, p in enumerate(self.state_placeholders)}
+
+    def fingerprint(self) -> tuple[Any, ...]:
+        """Return something that is another one when any value of the state is, however it was changed."""
+        return tuple(_fingerprint(tensor) for tensor in self.tensors())
 
     def copy(self) -> State:
         """Return a state with the same tensors in placeholders of its own."""
@@ -107,6 +117,16 @@ class State(Bufferizable):
     def detail(worker: Any, state_tuple: tuple[Any, ...]) -> State:
         """Rebuild a state."""
         return State(worker, [_entry(row) for row in state_tuple])
+
+
+def _fingerprint(tensor: Any) -> tuple[Any, ...]:
+    if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or tensor.layout is not torch.strided:
+        return id(tensor), id(getattr(tensor, "child", None)), getattr(tensor, "_version", 0)
+    # Version counters would be quicker, but writing through .data does not move them.
+    flat = tensor.detach().cpu().contiguous().flatten().view(torch.uint8)
+    content = (ctypes.c_char * flat.numel()).from_address(flat.data_ptr()) if flat.numel() else b""
+    digest = hashlib.blake2b(content, digest_size=16).digest()
+    return tensor.dtype, tuple(tensor.shape), tensor.requires_grad, digest
 
 
 def _entry(row: Any) -> PlaceHolder:

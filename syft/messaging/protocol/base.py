@@ -9,7 +9,7 @@ from syft.core.context import local_worker
 from syft.core.id_provider import ObjectId
 from syft.core.object import AbstractObject
 from syft.core.trees import iter_tensors
-from syft.exceptions import SyftError
+from syft.exceptions import SyftError, WorkerNotFoundException
 from syft.messaging.plan.plan import Plan
 from syft.messaging.protocol.carrying import pointer_in
 from syft.pointers.object_pointer import ObjectPointer
@@ -194,4 +194,12 @@ def require_worker(place: Any) -> Any:
         raise SyftError(
             f"A {type(place).__name__} is no place for a plan; give a worker, or a name to be told later by deploy()."
         )
+    return worker
+
+
+def known_worker(owner: Any, place: Any) -> Any:
+    """Return a worker that a received protocol names; whom the receiver knows is nobody else's business."""
+    worker = owner if place == owner.id else owner._known_workers.get(place)
+    if worker is None:
+        raise WorkerNotFoundException(place, ("not told to peers",))
     return worker

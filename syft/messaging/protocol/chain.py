@@ -15,6 +15,7 @@ from syft.messaging.protocol.base import (
     MAX_PLANS,
     AbstractProtocol,
     copy_plan,
+    known_worker,
     only_pointers,
     place_plan,
     places_of,
@@ -293,7 +294,7 @@ def _assigned(owner: Any, pair: Any, resolved: bool) -> Step:
     if type(pair) not in (tuple, list) or len(pair) != 2 or not is_id(pair[0]):
         raise MalformedPlanError("A protocol pairs the name or the id of a worker with a plan.")
     place, plan = pair
-    worker = owner.get_worker(place, fail_hard=True) if resolved else None
+    worker = known_worker(owner, place) if resolved else None
     if is_id(plan) and worker is not None:
         plan = PointerPlan(location=worker, id_at_location=plan, owner=owner, garbage_collect_data=False)
     step = Step(str(place), worker)

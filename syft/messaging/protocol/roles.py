@@ -20,6 +20,7 @@ from syft.messaging.plan.program import map_pattern
 from syft.messaging.protocol.base import (
     AbstractProtocol,
     copy_plan,
+    known_worker,
     only_pointers,
     place_plan,
     plan_name,
@@ -287,7 +288,7 @@ class RoleProtocol(AbstractProtocol):
         if places is not None:
             if type(places) is not tuple or len(places) != len(choreography.roles):
                 raise MalformedPlanError("A deployed protocol has a worker for each role.")
-            protocol.workers = tuple(owner.get_worker(place, fail_hard=True) for place in places)
+            protocol.workers = tuple(known_worker(owner, place) for place in places)
         protocol._choreography = choreography
         protocol._plans = _checked_plans(choreography, plans, protocol.workers)
         protocol._state = _checked_state(choreography, states, protocol.workers)

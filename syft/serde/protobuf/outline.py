@@ -2,14 +2,13 @@
 
 They have the form they have in the msgpack strategy, nested tuples that begin with a code, two levels down. The
 tuples of the second level have their true lengths, and None for each part: to look at more would take as long as
-what a screen is there to save.
+what a screen is there to save. What is packed, being far down, is not looked at.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from syft.serde.protobuf.envelope import parse
 from syft.serde.protobuf.kinds import BY_MESSAGE, BY_NAME
 from syft.serde.protobuf.schema import syft_pb2
 
@@ -52,8 +51,6 @@ def _value(value: Any, levels: int) -> Any:
     name = value.WhichOneof("kind")
     if name in _ATOMS:
         return getattr(value, name)
-    if name == "packed":
-        return _value(parse(_pb.Value, value.packed), levels)
     if name == "composite":
         return outline(value.composite.code, value.composite, levels)
     return outline(BY_NAME[name].code, getattr(value, name), levels) if name in BY_NAME else None
