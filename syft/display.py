@@ -6,6 +6,8 @@ import html
 from collections.abc import Iterable
 from typing import Any
 
+from syft.core.labels import printable
+
 _STYLE = "border-collapse:collapse;font-size:90%;color:var(--jp-ui-font-color1,inherit)"
 
 
@@ -13,7 +15,7 @@ def table_html(title: str, rows: Iterable[tuple[str, object]]) -> str:
     """Render a title and name-value rows."""
     cells = "".join(
         f"<tr><td style='text-align:left;padding:2px 12px 2px 4px;opacity:.7'>{html.escape(name)}</td>"
-        f"<td style='text-align:left;padding:2px 4px'>{html.escape(str(value))}</td></tr>"
+        f"<td style='text-align:left;padding:2px 4px'>{html.escape(printable(value))}</td></tr>"
         for name, value in rows
     )
     head = f"<tr><th colspan=2 style='text-align:left'>{html.escape(title)}</th></tr>"

@@ -52,6 +52,8 @@ class Claims:
         """Take back the offers of a session that nobody has taken; returns the ids left without any claim."""
         left = []
         with self._lock:
+            for sessions in self._unfounded.values():
+                sessions.pop(session, None)
             for obj_id in [key for key, offers in self._offers.items() if any(by is session for by, _ in offers)]:
                 kept = [offer for offer in self._offers.pop(obj_id) if offer[0] is not session]
                 if kept:

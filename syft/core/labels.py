@@ -14,6 +14,11 @@ from syft.core.id_provider import ID_PROVIDER, ObjectId, is_id
 ID, TAGS, DESCRIPTION, OWNER = "_syft_id", "_syft_tags", "_syft_description", "_syft_owner"
 
 
+def printable(text: object) -> str:
+    """Return a text without the characters that would do something to a terminal."""
+    return "".join(c if c.isprintable() or c == "\n" else "?" for c in str(text))
+
+
 def id_of(obj: Any) -> ObjectId:
     """Return the id of an object, drawing one when first asked for."""
     if not isinstance(obj, torch.Tensor):

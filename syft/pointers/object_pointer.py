@@ -6,7 +6,7 @@ from typing import Any
 
 from syft.core.context import local_worker
 from syft.core.id_provider import ID_PROVIDER, ObjectId, is_id
-from syft.core.labels import check_labels
+from syft.core.labels import check_labels, printable
 from syft.core.object import AbstractObject
 from syft.core.references import Ref, TensorMeta
 from syft.exceptions import CannotRequestObjectAttribute, SyftError, UnsupportedOperation, WorkerNotFoundException
@@ -195,9 +195,9 @@ class ObjectPointer(AbstractObject):
         if self.lease.spent:
             text += f" (spent: {self.lease.spent})"
         if self.tags:
-            text += "\n\tTags: " + " ".join(sorted(self.tags))
+            text += "\n\tTags: " + printable(" ".join(sorted(self.tags)))
         if self.description:
-            text += "\n\tDescription: " + self.description.split("\n")[0][:60]
+            text += "\n\tDescription: " + printable(self.description.split("\n")[0][:60])
         return text
 
     def _repr_html_(self) -> str:

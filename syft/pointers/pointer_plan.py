@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
+from syft.core.callsite import describe_line
 from syft.core.id_provider import ObjectId
 from syft.core.trees import iter_tensors, map_tensors
 from syft.exceptions import SyftError
@@ -35,6 +38,8 @@ class PointerPlan(ObjectPointer):
     others: tuple[PointerPlan, ...] = ()
     # What the state was when it was sent, for whoever keeps this pointer to use it again.
     version: Any = None
+    # The user's line of each operation, if the plan was built here.
+    lines: Sequence[tuple[str, int]] = ()
 
     def __init__(
         self,
@@ -130,8 +135,19 @@ class PointerPlan(ObjectPointer):
     def _run(self, given: Any) -> Any:
         args, kwargs = map_tensors(_unwrapped, given)
         single = self if not self.others else PointerPlan._attach(self.lease, self._owner)
-        result = call_by_name(RUN_PLAN, (single, *args), kwargs, carries_local=True)
+        try:
+            result = call_by_name(RUN_PLAN, (single, *args), kwargs, carries_local=True)
+        except Exception as error:
+            self._name_line(error)
+            raise
         return map_tensors(_wrapped, result)
+
+    def _name_line(self, error: Exception) -> None:
+        """Add the user's line to an error at a worker, which does not know it."""
+        text = "\n".join((str(error), *getattr(error, "__notes__", ())))
+        found = re.search(r"operation (\d+) of the plan", text)
+        if found is not None and int(found[1]) < len(self.lines):
+            error.add_note(f"It was recorded from {describe_line(self.lines[int(found[1])])}")
 
     def request_run_plan(self, location: Any, response_ids: Any, *args: Any, **kwargs: Any) -> Any:
         """Run the plan at a worker.
@@ -160,10 +176,11 @@ class PointerPlan(ObjectPointer):
         return copied
 
     def get(self, user: Any = None, reason: str = "", deregister_ptr: bool = True) -> Any:
-        """Fetch the plan; it is no longer at its worker afterwards (the first one, if it is at several)."""
-        return ObjectPointer.get(
-            self if not self.others else PointerPlan._attach(self.lease, self._owner), user, reason, deregister_ptr
-        )
+        """Fetch the plan, which is no longer at its worker afterwards; a list of plans if it is at several workers."""
+        if not self.others:
+            return super().get(user, reason, deregister_ptr)
+        first: PointerPlan = PointerPlan._attach(self.lease, self._owner)
+        return [pointer.get(user, reason, deregister_ptr) for pointer in (first, *self.others)]
 
     def wrap(self, register: bool = True, type: Any = None, **kwargs: Any) -> Any:
         """Return the pointer itself."""

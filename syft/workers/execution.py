@@ -67,7 +67,9 @@ def resolve(worker: Any, ref: Ref) -> Any:
         if len(names) > MAX_ATTRIBUTES:
             raise CommandNotAllowed(f"A walk through more than {MAX_ATTRIBUTES} attributes")
         for name in names:
-            if name not in ATTRIBUTES or not isinstance(obj, torch.Tensor):
+            # Looking at an attribute of a pointer is a call at another worker, which the policy was not asked about.
+            elsewhere = worker.policy is not ALLOW_ALL and isinstance(obj, SyftTensor)
+            if name not in ATTRIBUTES or not isinstance(obj, torch.Tensor) or elsewhere:
                 raise CommandNotAllowed(f"The attribute {name!r} of a {type(obj).__name__}")
             obj = getattr(obj, name)
     return obj

@@ -16,7 +16,7 @@ from syft.exceptions import IdNotUniqueError, InvalidTensorForRemoteGet, SerdeEr
 from syft.messaging import message as m
 from syft.pointers.pointer_tensor import require_pointer
 from syft.workers.execution import execute, kind_of, resolve
-from syft.workers.policy import check_change, check_release
+from syft.workers.policy import ALLOW_ALL, check_change, check_release
 from syft.workers.session import Session
 from syft.workers.values import complete_transfer, copy_for, end_claims, settle_pointers
 
@@ -143,7 +143,8 @@ def retain_object(worker: Any, session: Session, message: m.RetainMessage) -> No
 @handles(m.ClaimMessage)
 def claim_object(worker: Any, session: Session, message: m.ClaimMessage) -> None:
     """Let a client take over a claim that was offered."""
-    worker.object_store.claims.claim(message.contents, session)
+    if message.contents in worker.object_store.objects:
+        worker.object_store.claims.claim(message.contents, session)
 
 
 @handles(m.PublishMessage)
@@ -201,7 +202,10 @@ def fetch_there(worker: Any, session: Session, message: m.FetchThereMessage) -> 
 def search(worker: Any, session: Session, message: m.SearchMessage) -> list[Any]:
     """Describe the objects that match every word: by id, by tag, or inside the description."""
     found = []
+    claims = worker.object_store.claims
     for obj_id, obj in worker.object_store.objects.copy().items():
+        if worker.policy is not ALLOW_ALL and not (claims.is_published(obj_id) or claims.belongs_to(obj_id, session)):
+            continue  # what somebody works with is theirs to know of
         tags, text = tags_of(obj), description_of(obj) or ""
         if all(word == obj_id or word in tags or (isinstance(word, str) and word in text) for word in message.contents):
             meta = TensorMeta.of(obj) if isinstance(obj, torch.Tensor) else ObjectMeta(kind_of(obj))

@@ -17,50 +17,8 @@ from syft.messaging.plan import Plan
 from syft.pointers.pointer_plan import PLAN_PARAMETERS, RUN_PLAN
 from syft.serde.msgpack.serde import _simplify
 from syft.workers.policy import DenyAll
-from tests.attacks.hostile import OBJECT, Mallory, error_name, still_answers
-
-PLAN_CODE = 100
-ID, NAME, BUILT, INPUTS, ROWS, STATE, OPTIMIZERS, TAGS, DESCRIPTION = range(9)
-
-
-@pytest.fixture
-def mallory(bob):
-    return Mallory(bob)
-
-
-@pytest.fixture
-def honest(hook):
-    weight = torch.tensor([2.0])
-
-    @sy.func2plan(args_shape=[(3,)])
-    def honest(x):
-        return x.mul(weight).add(1.0)
-
-    return honest
-
-
-def parts_of(plan, **changes):
-    parts = list(Plan.simplify(None, plan))
-    for name, value in changes.items():
-        parts[globals()[name]] = value
-    return parts
-
-
-def send(mallory, parts, obj_id="forged"):
-    """Have the worker keep a plan with these parts; returns its answer."""
-    return mallory.raw((OBJECT, (PLAN_CODE, *[_simplify(None, part) for part in parts]), obj_id, False, None))
-
-
-FIRST_RESULT = Ref(2)  # after the input and the tensor of the state
-ONE_INPUT = ((None, Ref(0), False, False),)
-
-
-def program(*operations, outputs=FIRST_RESULT, arguments=ONE_INPUT):
-    return (arguments, operations, outputs)
-
-
-def op(name, *args, results=(FIRST_RESULT,), **kwargs):
-    return (name, args, kwargs, results)
+from tests.attacks.forged import PLAN_CODE, ROWS, STATE, op, parts_of, program, put, send
+from tests.attacks.hostile import OBJECT, error_name, still_answers
 
 
 def test_an_honest_plan_is_taken(mallory, bob, honest):
@@ -250,19 +208,6 @@ def test_generated_code_holds_no_text_of_the_plan(mallory, bob, honest):
 
 
 # Under a policy ---------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def secret(bob):
-    tensor = torch.tensor([41.4375, -7341.625, 3.0]).tag("#secret")
-    bob.load_data([tensor])
-    bob.policy = DenyAll()
-    return tensor
-
-
-def put(mallory, plan, obj_id="mine"):
-    assert mallory.ask(m.ObjectMessage(plan, obj_id)) is None
-    return Ref(obj_id)
 
 
 def test_an_error_of_a_plan_tells_no_values(mallory, bob, secret, honest):

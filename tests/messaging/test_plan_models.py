@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import nn, optim
 
 import syft as sy
-from syft.exceptions import PlanBuildError
+from syft.exceptions import PlanBuildError, PlanMismatchError
 from tests.messaging.models import CNN, MLP, MODELS
 
 BATCHES = (1, 2, 5, 64)
@@ -125,11 +125,13 @@ class TestForward:
         assert not torch.equal(model.norm1.running_mean, twin.norm1.running_mean)
 
     def test_mode_is_that_of_the_build(self, hook):
-        """Python's `self.training` is decided once; a rebuild decides anew."""
+        """Python's `self.training` is decided once: a switch is noticed, a rebuild decides anew."""
         model, twin, make = pair("mlp", train=False)
         plan, x = as_module(model).build(make(3)), make(4)
-        model.train()
         close(plan(x), twin(x))
+        model.train()
+        with pytest.raises(PlanMismatchError, match="in eval mode, and it is in train mode now"):
+            plan(x)
         plan.build(x)
         close(seeded(2, plan, x), seeded(2, twin.train(), x))
         assert not torch.equal(seeded(2, plan, x), twin.eval()(x))
@@ -733,7 +735,7 @@ class TestNoTrace:
         x, y = batches(make, 1)[0]
         for function in (decaying, between):
             with unchanged(model, optimizer):
-                with pytest.raises(PlanBuildError, match=r"settings .*between calls of the plan"):
+                with pytest.raises(PlanBuildError, match=r"settings .*with lr an argument"):
                     sy.func2plan()(function).build(x, y)
             assert optimizer.param_groups[0]["lr"] == 0.1
 

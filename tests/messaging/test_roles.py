@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import syft as sy
-from syft.exceptions import MalformedPlanError, PlanBuildError
+from syft.exceptions import MalformedPlanError, PlanBuildError, TensorsNotCollocatedException
 from syft.messaging.protocol import Role, RoleProtocol
 from syft.messaging.protocol.choreography import Move, Run
 from syft.pointers.pointer_protocol import PointerProtocol
@@ -471,7 +471,10 @@ def test_arguments_that_do_not_fit(alice, bob):
         protocol.run(alice=3, bob=ONE)
     with pytest.raises(ValueError, match="names eve"):
         protocol.run(alice=ONE, bob=ONE, eve=ONE)
-    assert protocol.run(alice=ONE.send(bob), bob=ONE).get() == 1
+    elsewhere = ONE.send(bob)
+    with pytest.raises(TensorsNotCollocatedException, match=r"this input is on 'bob.*x.move\(alice"):
+        protocol.run(alice=elsewhere, bob=ONE)
+    assert elsewhere.get() == 1
 
 
 def test_roles_only_mean_something_in_their_function():

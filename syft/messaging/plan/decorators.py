@@ -25,6 +25,10 @@ class func2plan:
         tensor(6.)
     """
 
+    def __new__(cls, args_shape: Any = None, state: Any = None) -> Any:
+        """Make the decorator; written without parentheses, make the plan at once."""
+        return cls()(args_shape) if callable(args_shape) else super().__new__(cls)
+
     def __init__(self, args_shape: Any = None, state: Any = None) -> None:
         self.args_shape = args_shape
         self.state_tensors = state if state is not None else ()
@@ -32,6 +36,8 @@ class func2plan:
 
     def __call__(self, plan_function: Callable[..., Any]) -> Plan:
         """Make the plan, and build it if shapes were given."""
+        if not callable(plan_function):
+            raise TypeError(f"func2plan makes a plan of a function or module, not of a {type(plan_function).__name__}.")
         plan = Plan(
             name=getattr(plan_function, "__name__", type(plan_function).__name__),
             include_state=self.include_state,

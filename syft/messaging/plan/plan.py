@@ -80,12 +80,13 @@ class Plan(Stateful, Sending, Placing, translations_kept.Translatable):
         self.__dict__["state"] = state if state is not None else State(owner=owner)
         AbstractObject.__init__(self, id=id, owner=owner, tags=tags, description=description)
         ObjectStorage.__init__(self, name)
-        self.name = name or getattr(forward_func, "__name__", None) or type(self).__name__
+        kind = type(forward_func if isinstance(forward_func, torch.nn.Module) else self)
+        self.name = name or getattr(forward_func, "__name__", None) or kind.__name__
         self.include_state = include_state
         self.forward_func = forward_func  # a module in here becomes state
         self.optimizers = []
         self.pointers = {}
-        self._lines: list[tuple[str, int]] = []
+        self._lines = []
         self._following = Following()
         self._program: Program | None = None
         self._compiled: Compiled | None = None
@@ -232,10 +233,19 @@ class Plan(Stateful, Sending, Placing, translations_kept.Translatable):
             self._register(tensor)
         return result
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Plan:
+        """Return a copy with an id and a state of its own."""
+        return self.copy()
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Say how a plan is written."""
+        raise TypeError("A plan is not pickled; write it with sy.serialize(plan) and read it with sy.deserialize.")
+
     def copy(self) -> Plan:
         """Return a copy with an id and a state of its own."""
         if self._program is None:
-            twin: Plan = copy.copy(self)
+            twin: Plan = object.__new__(type(self))
+            twin.__dict__.update(self.__dict__)
             twin.__dict__.update(_id=None, state=State(), pointers={}, tags=set(self.tags))
             for name, value in self.__dict__.items():
                 if isinstance(value, _Tensor | torch.nn.Module):

@@ -20,7 +20,8 @@ from syft.messaging.message import Operation
 from syft.tensors.placeholder import PlaceHolder
 
 MAX_NESTING = 16
-VALUES_EACH = 16  # how many values a plan may hold for each operation it may have
+# How many values a plan may hold, and how many more for each of its operations.
+VALUES, VALUES_EACH = 50_000, 16
 _ATOMS = frozenset(
     {
         bool,
@@ -161,7 +162,7 @@ def from_rows(rows: Any, inputs: int, state: tuple[PlaceHolder, ...]) -> Program
         raise too_many_operations()
     if type(inputs) is not int or not 0 <= inputs <= limit:
         raise MalformedPlanError(f"A plan has at most {limit} inputs.")
-    _count_values(rows, limit * VALUES_EACH)
+    _count_values(rows, VALUES + VALUES_EACH * len(operations))
     reader = _Reader(inputs, state)
     parsed = tuple(_argument(reader, row) for row in _tuple(arguments))
     if [id(p) for a in parsed for p in iter_tensors(a.pattern)] != [id(p) for p in reader.inputs]:

@@ -7,6 +7,7 @@ raises, for the plan would lose it.
 
 from __future__ import annotations
 
+import inspect
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -57,7 +58,10 @@ _HINTS = {
 }
 # What torch does around its own calls; a tensor made of an array is looked at when it is used.
 _NOT_COMPUTING = ("profiler.", "aten.lift_fresh")
-_APPLY = torch.autograd.Function.apply.__func__.__code__  # type: ignore[attr-defined]
+_APPLIES = frozenset({torch.autograd.Function.apply.__func__.__code__})  # type: ignore[attr-defined]
+_ZERO_GRAD = frozenset(
+    inspect.unwrap(method).__code__ for method in (torch.optim.Optimizer.zero_grad, torch.nn.Module.zero_grad)
+)
 _active = threading.local()
 
 
@@ -181,7 +185,7 @@ class Recorder(TorchFunctionMode):
         """Run a call with the example and write it down."""
         if torch._C._functorch.maybe_current_level() is not None:
             raise self._refuse("A transform of torch.func", "Use loss.backward() or torch.autograd.grad.")
-        if _inside(_APPLY):
+        if _inside(_APPLIES):
             raise self._refuse("A torch.autograd.Function", "Its backward would be lost; write it with torch calls.")
         if _ambient() != self._ambient:
             raise self._refuse(
@@ -356,21 +360,29 @@ class Recorder(TorchFunctionMode):
     def _read_gradient(self, tensor: torch.Tensor) -> Any:
         """Record the reading of a gradient.
 
-        A tensor of the state may have one or not when the plan runs, unless the function said so itself. Where the
-        example has none, zeros stand for it that never become the gradient of the tensor.
+        A tensor of the state may have one or not when the plan runs, unless the function said so itself: a check.
         """
         if isinstance(tensor, SyftTensor) or not (tensor.is_leaf and tensor.requires_grad):
             return self._record("torch.Tensor.grad.__get__", _GRAD_GET, (tensor,), {})
         placeholder = self._placeholder_of(tensor)
-        known = id(tensor) in self._gradients_known or id(tensor) not in self._of_state
-        if self.run(_GRAD_GET, (tensor,), {}) is not None:
+        has = self.run(_GRAD_GET, (tensor,), {}) is not None
+        if id(tensor) not in self._gradients_known and id(tensor) in self._of_state:
+            if _inside(_ZERO_GRAD):
+                return self._gradient_to_zero(tensor, has)
             self._gradients_known.add(id(tensor))
-            if known:
-                return self._record("torch.Tensor.grad.__get__", _GRAD_GET, (tensor,), {})
+            self.check_form(placeholder, "has a gradient", has)
+        if has:
+            return self._record("torch.Tensor.grad.__get__", _GRAD_GET, (tensor,), {})
+        self.check_form(placeholder, "has a gradient", False)
+        return None
+
+    def _gradient_to_zero(self, tensor: torch.Tensor, has: bool) -> Any:
+        """Record that zero_grad looks at a gradient, which may be there or not when the plan runs.
+
+        Where the example has none, zeros stand for it that never become the gradient of the tensor.
+        """
+        if has:
             return self._record(GRADIENT, gradient_of, (tensor,), {})
-        if known:
-            self.check_form(placeholder, "has a gradient", False)
-            return None
         if id(tensor) not in self._gradients_missing:
             self._gradients_missing[id(tensor)] = self._record(GRADIENT, gradient_of, (tensor,), {})
         return self._gradients_missing[id(tensor)]
@@ -439,10 +451,10 @@ class Recorder(TorchFunctionMode):
 _ITERATION = ("A loop over a tensor", "Use torch calls on the whole tensor, or x.unbind() if its length is fixed.")
 
 
-def _inside(code: Any) -> bool:
-    """Say whether a function is among those that led here."""
+def _inside(codes: frozenset[Any]) -> bool:
+    """Say whether one of some functions is among those that led here."""
     frame: Any = sys._getframe(1)
-    while frame is not None and frame.f_code is not code:
+    while frame is not None and frame.f_code not in codes:
         frame = frame.f_back
     return frame is not None
 

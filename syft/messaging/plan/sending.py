@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from syft.core.context import local_worker
-from syft.core.id_provider import ObjectId
+from syft.core.id_provider import ID_PROVIDER, ObjectId
 from syft.core.object import AbstractObject
 from syft.core.object_storage import ObjectStorage
 from syft.messaging.plan import optimizers as plan_optimizers
@@ -21,6 +21,7 @@ class Sending(AbstractObject, ObjectStorage):
     state: State
     pointers: dict[Any, PointerPlan]
     optimizers: list[Any]
+    _lines: list[tuple[str, int]]
 
     @property
     def is_built(self) -> bool:
@@ -42,7 +43,7 @@ class Sending(AbstractObject, ObjectStorage):
                 "or give args_shape to func2plan."
             )
         owner = local_worker()
-        workers = [owner.get_worker(place, fail_hard=True) for place in _flat(locations)]
+        workers = list(dict.fromkeys(owner.get_worker(place, fail_hard=True) for place in _flat(locations)))
         if not workers:
             raise ValueError("send needs a worker: plan.send(bob).")
         pointers = [self._pointer_at(owner, worker) for worker in workers]
@@ -52,10 +53,16 @@ class Sending(AbstractObject, ObjectStorage):
         settings = [plan_optimizers.settings_of(optimizer) for optimizer in self.optimizers]
         version = (self.state.fingerprint(), settings)
         known = self.pointers.get(worker)
-        if known is not None and known.lease.spent is None and known.version == version:
+        if known is not None and known.lease.spent is None and known.version == version and _is_held(known):
             return known
-        pointer: PointerPlan = owner.send(self, worker)
-        pointer.version = version
+        # What was sent before may still be on its way, or on its way out, under the id of the plan.
+        sent_before = known is not None and not self.tags
+        pointer: PointerPlan = (
+            owner.send_object(self, worker, ID_PROVIDER.pop(), published=False)
+            if sent_before
+            else owner.send(self, worker)
+        )
+        pointer.version, pointer.lines = version, self._lines
         self.pointers[worker] = pointer
         return pointer
 
@@ -103,6 +110,11 @@ class Sending(AbstractObject, ObjectStorage):
         obj = self.get_obj(obj_id)
         self.de_register_obj(obj)
         return obj
+
+
+def _is_held(pointer: PointerPlan) -> bool:
+    """Say whether a plan is still where it was sent; somebody may have fetched or deleted it."""
+    return pointer._id_at_location in pointer._location._objects
 
 
 def _flat(locations: Iterable[Any]) -> list[Any]:

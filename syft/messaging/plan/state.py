@@ -10,7 +10,8 @@ from typing import Any
 import torch
 
 from syft.core.bufferizable import Bufferizable
-from syft.exceptions import MalformedPlanError
+from syft.core.labels import printable
+from syft.exceptions import MalformedPlanError, UnsupportedOperation
 from syft.hook.syft_tensor import SyftTensor
 from syft.tensors.placeholder import PlaceHolder
 
@@ -78,6 +79,8 @@ class State(Bufferizable):
 
     def _replace(self, method: str, *args: Any, **kwargs: Any) -> None:
         """Let each tensor become what one of its methods returns: all of them, or none."""
+        if not all(hasattr(tensor, method) for tensor in self.tensors()):
+            raise UnsupportedOperation(method, "these tensors", "Encrypted computation is not there yet.")
         replaced = [getattr(tensor, method)(*args, **kwargs) for tensor in self.tensors()]
         for placeholder, tensor in zip(self.state_placeholders, replaced, strict=True):
             placeholder.child = tensor
@@ -103,7 +106,7 @@ class State(Bufferizable):
 
     def __repr__(self) -> str:
         rows = [
-            f"\n  {p.description or ''} {tuple(p.child.shape)} {p.child.dtype}".rstrip()
+            f"\n  {printable(p.description or '')} {tuple(p.child.shape)} {p.child.dtype}".rstrip()
             for p in self.state_placeholders
         ]
         return f"State({len(rows)} tensors)" + "".join(rows)

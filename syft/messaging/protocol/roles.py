@@ -11,7 +11,8 @@ import torch
 from syft.core.context import local_worker
 from syft.core.id_provider import ObjectId
 from syft.core.labels import check_labels
-from syft.exceptions import MalformedPlanError
+from syft.core.trees import iter_tensors
+from syft.exceptions import MalformedPlanError, TensorsNotCollocatedException
 from syft.hook.syft_tensor import SyftTensor
 from syft.messaging.plan.arguments import example_of
 from syft.messaging.plan.building import record
@@ -203,7 +204,7 @@ class RoleProtocol(AbstractProtocol):
 
         Args:
             *args: the inputs of each role, in the order of the roles: a tuple of tensors each. Local ones are sent to
-                the worker of the role; what a pointer points at stays, and a copy moves if it is elsewhere.
+                the worker of the role; pointers must point there.
             **kwargs: the inputs of a role, by its name.
 
         Returns:
@@ -243,6 +244,7 @@ class RoleProtocol(AbstractProtocol):
                 raise TypeError(
                     f"The role {self.roles[role]!r} of {self.name!r} takes {wanted} inputs, not {len(tensors)}."
                 )
+            _require_here(self.roles[role], tensors, (self.workers or ())[role])
         for role, worker in enumerate(self.workers or ()):
             values.update(zip(choreography.input_numbers(role), carrier.bring(given[role], worker), strict=True))
             values.update(zip(choreography.state_numbers(role), self._state[role], strict=True))
@@ -365,6 +367,18 @@ class func2protocol:
             shapes = protocol._by_role(self.args_shape, "args_shape")
             protocol.build(**{role: tuple(Plan._create_placeholders(given)) for role, given in shapes})
         return protocol
+
+
+def _require_here(role: str, tensors: tuple[Any, ...], worker: Any) -> None:
+    """Refuse an input of a role that is at another worker: data crosses only where the function says so."""
+    for leaf in iter_tensors(tensors):
+        pointer = pointer_in(leaf)
+        if pointer is not None and pointer.location is not worker:
+            raise TensorsNotCollocatedException(
+                f"The role {role!r}, played by {worker.id!r},",
+                [f"this input is on {pointer.location.id!r}"],
+                f"If it may go there, move it: x.move({worker.id}).",
+            )
 
 
 def _own_tensor(tensor: Any, role: str) -> torch.Tensor:

@@ -2,13 +2,14 @@
 
 They have the form they have in the msgpack strategy, nested tuples that begin with a code, two levels down. The
 tuples of the second level have their true lengths, and None for each part: to look at more would take as long as
-what a screen is there to save. What is packed, being far down, is not looked at.
+what a screen is there to save.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from syft.serde.protobuf.envelope import parse
 from syft.serde.protobuf.kinds import BY_MESSAGE, BY_NAME
 from syft.serde.protobuf.schema import syft_pb2
 
@@ -47,8 +48,10 @@ def _part(part: Any, levels: int) -> Any:
     return outline(TUPLE if kind is None else kind.code, part, levels)
 
 
-def _value(value: Any, levels: int) -> Any:
+def _value(value: Any, levels: int, unpacked: bool = False) -> Any:
     name = value.WhichOneof("kind")
+    if name == "packed" and not unpacked:  # once: packed again inside, it would unfold without end
+        return _value(parse(_pb.Value, value.packed), levels, unpacked=True)
     if name in _ATOMS:
         return getattr(value, name)
     if name == "composite":

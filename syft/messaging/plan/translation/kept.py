@@ -20,24 +20,20 @@ class Translations:
     Attributes:
         data: the bytes of each.
         own: which of them were made here and not received.
-        made_of: the tensors of the state, each with the count of its changes.
+        made_of: a fingerprint of the tensors of the state.
     """
 
     data: dict[str, bytes] = dataclasses.field(default_factory=dict)
     own: set[str] = dataclasses.field(default_factory=set)
-    made_of: list[tuple[Any, int]] = dataclasses.field(default_factory=list)
+    made_of: tuple[Any, ...] = ()
 
     def is_fresh(self, state: Any) -> bool:
         """Say whether the state still is what the translations were made of."""
-        now = state.tensors()
-        return len(now) == len(self.made_of) and all(
-            tensor is known and tensor._version == count
-            for tensor, (known, count) in zip(now, self.made_of, strict=True)
-        )
+        return bool(self.made_of == state.fingerprint())
 
     def note(self, state: Any) -> None:
         """Remember what the translations are made of."""
-        self.made_of = [(tensor, tensor._version) for tensor in state.tensors()]
+        self.made_of = state.fingerprint()
 
     def to_rows(self, state: Any) -> tuple[tuple[str, bytes], ...]:
         """Return the translations that may be sent."""

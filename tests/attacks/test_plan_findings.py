@@ -1,0 +1,298 @@
+"""Ways around the checks of plans, pointers and protocols that once worked."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import syft as sy
+from syft.core.references import Ref
+from syft.messaging import message as m
+from syft.pointers.pointer_plan import RUN_PLAN
+from syft.serde.msgpack.serde import _simplify
+from syft.workers.policy import ALLOW_ALL, DenyAll
+from tests.attacks.forged import op, parts_of, program, send
+from tests.attacks.hostile import Mallory, error_name
+
+
+def test_expect_form_tells_values(mallory, bob, secret, honest):
+    """The expected form may be a placeholder: a tensor, whose text is in the PlanMismatchError under DenyAll."""
+    forged = program(
+        op("torch.Tensor.sum", Ref(0)),
+        ("syft.plan.expect_form", (Ref(0), "ndim", Ref(2)), {}, ()),
+        outputs=Ref(2),
+    )
+    send(mallory, parts_of(honest, ROWS=forged))
+    mallory.call(RUN_PLAN, Ref("forged"), Ref(secret.id))
+    assert all(b"7297" not in seen for seen in mallory.seen)
+
+
+def test_a_nested_argument_that_is_returned_is_kept_for_the_caller(mallory, bob, secret, honest):
+    """An identity plan over a list: the result is the very tensor of somebody else, kept under Mallory's id."""
+    before = secret.clone()
+    forged = program(outputs=Ref(0), arguments=((None, [Ref(0)], False, False),))
+    send(mallory, parts_of(honest, ROWS=forged))
+    mallory.call(RUN_PLAN, Ref("forged"), [Ref(secret.id)], return_id=777)
+    assert bob._objects.get(777) is not secret
+    mallory.call("torch.Tensor.zero_", Ref(777))
+    assert torch.equal(secret, before)
+
+
+def test_nobody_claims_what_nobody_offered_to_them(mallory, bob):
+    """Retain (offer) by Mallory, then claim by Mallory: she then holds anybody's object."""
+    theirs = torch.tensor([5.0, 6.0]).send(bob)
+    bob.policy = DenyAll()
+    obj_id = theirs.id_at_location
+    mallory.ask(m.RetainMessage(obj_id))
+    mallory.ask(m.ClaimMessage(obj_id))
+    mallory.call("torch.Tensor.zero_", Ref(obj_id))
+    assert bob._objects[obj_id].tolist() == [5.0, 6.0]
+    mallory.ask(m.ForceObjectDeleteMessage(obj_id))
+    assert obj_id in bob._objects
+    bob.policy = ALLOW_ALL
+
+
+def chained(*values):
+    sy.LoggingTensor.out = lambda text: None
+    return sy.LoggingTensor().on(torch.tensor(values))
+
+
+def run_apart(body, seconds=60):
+    """Run a script in a process of its own; return its exit code (negative: killed by a signal)."""
+    import subprocess
+    import sys
+    import textwrap
+
+    head = """
+        import sys; sys.path.insert(0, "/work/main")
+        import torch, syft as sy
+        from syft.core.references import Ref
+        from syft.messaging import message as m
+        from syft.messaging.plan.state import State
+        from syft.tensors.placeholder import PlaceHolder
+        from syft.pointers.pointer_plan import RUN_PLAN
+        from syft.workers.policy import DenyAll
+        from tests.attacks.hostile import Mallory
+        from tests.attacks.forged import op, parts_of, program, put, send
+        hook = sy.TorchHook(torch)
+        bob = sy.VirtualWorker(hook, id="bob")
+        mallory = Mallory(bob)
+        weight = torch.tensor([2.0])
+        honest = sy.func2plan(args_shape=[(3,)])(lambda x: x.mul(weight).add(1.0))
+        sy.LoggingTensor.out = lambda text: None
+    """
+    script = "ulimit -v 6000000; exec " + sys.executable + " -"
+    code = textwrap.dedent(head) + textwrap.dedent(body)
+    return subprocess.run(["bash", "-c", script], input=code, text=True, timeout=seconds, check=False).returncode
+
+
+def test_a_link_in_the_state_skips_the_guards(hook):
+    """A LoggingTensor among the arguments makes executor.guarded skip the check: SIGFPE of the worker."""
+    assert 0 == run_apart("""
+        bob.policy = DenyAll()
+        smallest = sy.LoggingTensor().on(torch.tensor([-(2**63)]))
+        parts = parts_of(honest, ROWS=program(op("torch.div", Ref(1), Ref(0), rounding_mode="trunc")))
+        parts[5] = State(None, [PlaceHolder(tags={"#state"}, child=smallest)])
+        send(mallory, parts)
+        mallory.call(RUN_PLAN, Ref("forged"), torch.tensor([-1]))
+    """)
+
+
+def test_a_plan_changes_chains_of_others(mallory, bob, honest):
+    """Loan knows only plain tensors: a LoggingTensor of somebody else is changed by a plan, and through a view."""
+    theirs = chained(1.0, 2.0, 3.0).send(bob)
+    bob.policy = DenyAll()
+    held = bob._objects[theirs.id_at_location]
+    send(mallory, parts_of(honest, ROWS=program(op("torch.Tensor.zero_", Ref(0)), outputs=None)))
+    mallory.call(RUN_PLAN, Ref("forged"), Ref(theirs.id_at_location))
+    mallory.call("torch.Tensor.view", Ref(theirs.id_at_location), -1, return_id=501)
+    mallory.call("torch.Tensor.fill_", Ref(501), 9.0)
+    assert held.child.child.tolist() == [1.0, 2.0, 3.0]
+    bob.policy = ALLOW_ALL
+
+
+def test_a_plan_changes_retained_gradients_of_others(mallory, bob, honest):
+    """_memories looks at the gradients of leaves only; one kept by retain_grad() is lent as it is."""
+    leaf = torch.ones(3, requires_grad=True)
+    result = leaf * 2
+    result.retain_grad()
+    result.sum().backward()
+    bob.object_store.objects["theirs"] = result
+    bob.policy = DenyAll()
+    send(mallory, parts_of(honest, ROWS=program(op("torch.Tensor.zero_", Ref(0)), outputs=None)))
+    mallory.call(RUN_PLAN, Ref("forged"), Ref("theirs", "grad"))
+    assert result.grad.tolist() == [1.0, 1.0, 1.0]
+    bob.object_store.objects.clear()
+
+
+def test_the_guard_of_recurrent_layers_unfolds_their_number(hook):
+    """A 200-byte call: the guard itself lists the weight shapes of 10**9 layers."""
+    assert 0 == run_apart("""
+        z = torch.zeros(1, 1, 1)
+        mallory.call("torch.lstm", z, (z, z), [z], True, 10**10, 0.0, False, False, False)
+        sys.exit(0)
+    """)
+
+
+@pytest.fixture
+def deputy(bob, alice):
+    """Bob has a tensor of his own at alice; both deny everything. Returns its id and a forged shell of a pointer."""
+    from syft.core.context import acting_as
+    from tests.attacks.hostile import DEVICE, DTYPE, SET, SHELL, SIZE, TENSOR_META, TENSOR_POINTER
+
+    with acting_as(bob):
+        pointer = torch.tensor([1.0, 2.0]).send(alice)
+    obj_id = pointer.id_at_location
+    alice.policy, bob.policy = DenyAll(), DenyAll()
+    meta = (TENSOR_META, (SIZE, 2), (DTYPE, "float32"), False, (DEVICE, "cpu", None))
+
+    def shell(owned):
+        link = (TENSOR_POINTER, 99, obj_id, alice.id, None, (SET,), None, owned, meta)
+        return (SHELL, link, False, False, None, None, None)
+
+    yield obj_id, shell
+    alice.policy, bob.policy = ALLOW_ALL, ALLOW_ALL
+
+
+def test_a_forged_pointer_makes_a_worker_change_its_objects_elsewhere(mallory, bob, alice, deputy):
+    """Mallory gives bob a pointer to alice; calls on it act at alice in bob's name (also inside plans)."""
+    obj_id, shell = deputy
+    mallory.raw((122, shell(False), "p1", False, None))
+    mallory.call("torch.Tensor.zero_", Ref("p1"))
+    assert alice._objects[obj_id].tolist() == [1.0, 2.0]
+
+
+def test_a_forged_claim_makes_a_worker_drop_its_objects_elsewhere(mallory, bob, alice, deputy):
+    """`owned` is what the sender says: bob adopts a claim that alice never gave, and releases his own."""
+    obj_id, shell = deputy
+    mallory.raw((122, shell(True), "p2", False, None))
+    mallory.ask(m.ForceObjectDeleteMessage("p2"))
+    assert obj_id in alice._objects
+
+
+def test_bytes_overwrite_the_store_of_a_worker(mallory, bob, alice):
+    """Wire code 162 (a worker in its full form): `force_detail` finds the KNOWN worker of that id and fills its store."""
+    for worker in (bob, alice):
+        worker.load_data([torch.ones(2).tag("#theirs")])
+        worker.policy = DenyAll()
+    kept = {worker: dict(worker._objects) for worker in (bob, alice)}
+    known = set(bob._known_workers)
+    for name in (bob.id, alice.id, "planted"):
+        ids = [*kept[bob], *kept[alice], "extra"]
+        mallory.raw((162, name, _simplify(None, {obj_id: torch.zeros(2) for obj_id in ids}), True))
+    try:
+        assert set(bob._known_workers) == known
+        assert {worker: dict(worker._objects) for worker in (bob, alice)} == kept
+    finally:
+        for worker in (*bob._known_workers.values(), *alice._known_workers.values(), sy.local_worker):
+            worker._known_workers.pop("planted", None)
+
+
+def test_a_protocol_tells_whom_a_worker_knows(mallory, bob, alice):
+    """`get_worker(place, fail_hard=True)` in the details of both protocols lists the known workers to a peer."""
+    bob.policy = DenyAll()
+    mallory.raw((122, (102, 1, (4,), None, True, (1, (1, "nobody", 7)), (1, "a")), 5, False, None))
+    rows = (1, (1, "a"), (1, 0), (1, 0), (1,), None)
+    mallory.raw((122, (103, 1, (4,), None, "x", rows, (1,), (1, (1,)), (1, "nobody")), 6, False, None))
+    assert all(alice.id.encode() not in seen for seen in mallory.seen)
+
+
+def test_packed_values_inside_each_other_are_not_unfolded_by_the_outline(hook):
+    """Protobuf: outline() parses a packed value in a packed value in ... before the level is checked."""
+    assert 0 == run_apart("""
+        import resource
+        from syft.serde import compression
+        from syft.serde.protobuf import envelope, serde
+        from syft.serde.protobuf.schema import syft_pb2 as pb
+        data = pb.Value(data=bytes(2_000_000)).SerializeToString()
+        for _ in range(400):
+            data = pb.Value(packed=data).SerializeToString()
+        plan = pb.Value()
+        plan.plan.optimizers.add().MergeFromString(data)
+        sent = bytes(compression.join(envelope.write(plan, []), bob))
+        assert len(sent) < 50_000
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        try:
+            serde.deserialize(sent, bob)
+        except sy.exceptions.SerdeError:
+            pass
+        sys.exit(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before > 200_000)
+    """)
+
+
+def test_numbers_ride_to_another_worker_with_a_call(mallory, bob, alice, secret):
+    """A 0-dim tensor counts as a number and travels along with a call on a pointer, past DenyAll: to alice/eve."""
+    from tests.attacks.hostile import DEVICE, DTYPE, SET, SHELL, SIZE, TENSOR_META, TENSOR_POINTER
+
+    mine = torch.zeros(3).send(alice)  # alice stands for any worker that bob knows and Mallory can read
+    meta = (TENSOR_META, (SIZE, 3), (DTYPE, "float32"), False, (DEVICE, "cpu", None))
+    link = (TENSOR_POINTER, 99, mine.id_at_location, alice.id, None, (SET,), None, False, meta)
+    mallory.raw((122, (SHELL, link, False, False, None, None, None), "there", False, None))
+    for number in range(3):
+        mallory.call("torch.Tensor.__getitem__", Ref(secret.id), number, return_id=f"n{number}")
+        mallory.call("torch.Tensor.__setitem__", Ref("there"), number, Ref(f"n{number}"))
+    assert mine.get().tolist() == [0.0, 0.0, 0.0]
+
+
+def test_remote_get_of_a_forged_pointer_takes_objects_from_others(mallory, bob, alice, deputy):
+    """Alice releases to bob; Mallory's pointer on bob + FetchThereMessage moves X away from alice, into her hands."""
+    obj_id, shell = deputy
+
+    class ToBob:
+        def allows(self, release):
+            return release.client == bob.id
+
+    alice.policy = ToBob()
+    mallory.raw((122, shell(False), "p3", False, None))
+    mallory.ask(m.FetchThereMessage("p3"))
+    assert obj_id in alice._objects
+
+
+def test_claims_of_ids_that_do_not_exist_leave_nothing(mallory, bob):
+    """Each ClaimMessage for an invented id is remembered for ever (also after the session has ended)."""
+    for number in range(100):
+        mallory.ask(m.ClaimMessage(f"invented-{number}"))
+    mallory.session.close()
+    claims = bob.object_store.claims
+    assert not getattr(claims, "_unfounded", {})
+
+
+def test_labels_of_strangers_print_no_escape_codes(mallory, bob, honest):
+    """plan.__repr__ and plan.code escape them; State.__repr__, pointers and HTML tables do not."""
+    from syft.messaging.plan.state import State
+    from syft.tensors.placeholder import PlaceHolder
+
+    parts = parts_of(honest, DESCRIPTION="\x1b[2J", TAGS={"\x1b[2J"})
+    parts[5] = State(None, [PlaceHolder(tags={"#state"}, description="\x1b[2J", child=torch.ones(1))])
+    send(mallory, parts)
+    (found,) = sy.local_worker.request_search(["forged"], bob)
+    for text in (repr(bob._objects["forged"].state), repr(found), found._repr_html_(), bob._repr_html_()):
+        assert "\x1b" not in text
+
+
+def test_attributes_of_a_forged_pointer_reach_nobody(mallory, bob, alice, deputy):
+    """resolve() walks T/real/data of a held pointer, each a call at alice in bob's name, before the policy is asked."""
+    _, shell = deputy
+    mallory.raw((122, shell(False), "p4", False, None))
+    with sy.count_messages() as count:
+        mallory.ask(m.IsNoneMessage(Ref("p4", "real.real")))
+        mallory.ask(m.GetShapeMessage(Ref("p4", "data.data")))
+        mallory.call("torch.Tensor.abs", Ref("p4", "real"))
+    assert (bob.id, alice.id) not in count.by_worker
+
+
+def test_a_plan_holds_a_bounded_number_of_values(mallory, bob, honest):
+    one_list = program(op("torch.tensor", [0] * 300_000 + [Ref(0)]))
+    many = program(*(op("torch.cat", [Ref(0)] * 1000, results=(Ref(2 + n),)) for n in range(300)), outputs=Ref(2))
+    results = program(op("torch.Tensor.unbind", Ref(0), results=(tuple(Ref(2 + n) for n in range(300_000)),)))
+    for number, forged in enumerate((one_list, many, results)):
+        answer = send(mallory, parts_of(honest, ROWS=forged), f"many-{number}")
+        assert error_name(answer) == "MalformedPlanError" and "values in its operations" in str(answer.contents)
+    assert not [key for key in bob._objects if str(key).startswith("many")]
+
+
+def test_under_a_policy_a_search_lists_what_is_published_and_ones_own(mallory, bob, secret):
+    theirs = Mallory(bob, "owner").keep("torch.ones", 2)
+    mine = mallory.keep("torch.ones", 3)
+    found = {row[0] for row in mallory.ask(m.SearchMessage([]))}
+    assert theirs.id not in found and mine.id in found and secret.id in found
