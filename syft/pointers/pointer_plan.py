@@ -40,6 +40,8 @@ class PointerPlan(ObjectPointer):
     version: Any = None
     # The user's line of each operation, if the plan was built here.
     lines: Sequence[tuple[str, int]] = ()
+    # Tells what a call returns before it runs, if the plan was sent from here.
+    outlook: Any = None
 
     def __init__(
         self,
@@ -76,6 +78,7 @@ class PointerPlan(ObjectPointer):
         joined: PointerPlan = cls._attach(first.lease, first._owner)
         joined.others = tuple(pointers[1:])
         joined.tags, joined.description = set(first.tags), first.description
+        joined.lines, joined.outlook = first.lines, first.outlook
         return joined
 
     def pointers(self) -> tuple[PointerPlan, ...]:
@@ -134,13 +137,21 @@ class PointerPlan(ObjectPointer):
 
     def _run(self, given: Any) -> Any:
         args, kwargs = map_tensors(_unwrapped, given)
-        single = self if not self.others else PointerPlan._attach(self.lease, self._owner)
+        single = self._single()
         try:
             result = call_by_name(RUN_PLAN, (single, *args), kwargs, carries_local=True)
         except Exception as error:
             self._name_line(error)
             raise
         return map_tensors(_wrapped, result)
+
+    def _single(self) -> PointerPlan:
+        """Return the pointer to the first place alone."""
+        if not self.others:
+            return self
+        single: PointerPlan = PointerPlan._attach(self.lease, self._owner)
+        single.lines, single.outlook = self.lines, self.outlook
+        return single
 
     def _name_line(self, error: Exception) -> None:
         """Add the user's line to an error at a worker, which does not know it."""
@@ -171,16 +182,14 @@ class PointerPlan(ObjectPointer):
 
     def copy(self) -> PointerPlan:
         """Copy the plan at its worker and return a pointer to the copy: `pointer.copy().get()` leaves it there."""
-        single = self if not self.others else PointerPlan._attach(self.lease, self._owner)
-        copied: PointerPlan = call_by_name(COPY_PLAN, (single,), {})
+        copied: PointerPlan = call_by_name(COPY_PLAN, (self._single(),), {})
         return copied
 
     def get(self, user: Any = None, reason: str = "", deregister_ptr: bool = True) -> Any:
         """Fetch the plan, which is no longer at its worker afterwards; a list of plans if it is at several workers."""
         if not self.others:
             return super().get(user, reason, deregister_ptr)
-        first: PointerPlan = PointerPlan._attach(self.lease, self._owner)
-        return [pointer.get(user, reason, deregister_ptr) for pointer in (first, *self.others)]
+        return [pointer.get(user, reason, deregister_ptr) for pointer in (self._single(), *self.others)]
 
     def wrap(self, register: bool = True, type: Any = None, **kwargs: Any) -> Any:
         """Return the pointer itself."""

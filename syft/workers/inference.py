@@ -11,6 +11,7 @@ from syft.core.references import SameAs, TensorMeta
 from syft.core.trees import iter_tensors, map_tensors
 from syft.hook.functions import function_of
 from syft.pointers.object_pointer import ObjectPointer
+from syft.pointers.pointer_plan import RUN_PLAN
 
 # Words by which torch says that the meta device can't do a call, as opposed to a mistake of the caller.
 _META_CANT = (
@@ -36,6 +37,10 @@ def infer(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[boo
     """
     if name in _NO_RESULT:
         return True, None
+    if name == RUN_PLAN:
+        outlook = args[0].outlook
+        found = None if outlook is None else outlook.of(args[1:], kwargs)
+        return found is not None, found
     if not name.startswith("torch.") or name == "torch.autograd.grad":
         return False, None
     try:

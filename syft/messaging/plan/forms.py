@@ -116,7 +116,7 @@ def _dry_run(program: Program, forms: tuple[Form, ...]) -> tuple[Results, bool]:
     found: Results = []
     values: dict[int, Any] = {}
     try:
-        with _quiet(), FakeTensorMode() as mode, torch.enable_grad():
+        with quiet(), FakeTensorMode() as mode, torch.enable_grad():
             state = [mode.from_tensor(placeholder.child) for placeholder in program.state]
             for number in run_steps(program, [empty(form) for form in forms], state, _function, values):
                 places = iter_tensors(program.operations[number].return_ids)
@@ -128,7 +128,7 @@ def _dry_run(program: Program, forms: tuple[Form, ...]) -> tuple[Results, bool]:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Keep torch from telling the user that shapes do not fit, where trying that out is the point."""
     logger = logging.getLogger("torch._subclasses.fake_tensor")
     before, logger.disabled = logger.disabled, True

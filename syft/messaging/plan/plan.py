@@ -88,7 +88,7 @@ class Plan(Stateful, Sending, Placing, translations_kept.Translatable):
         self.pointers = {}
         self._lines = []
         self._following = Following()
-        self._program: Program | None = None
+        self._program = None
         self._compiled: Compiled | None = None
         self._translations = translations_kept.Translations()
         self._forms: tuple[Form, ...] = ()  # of the inputs that it was built with

@@ -10,6 +10,9 @@ from syft.core.id_provider import ID_PROVIDER, ObjectId
 from syft.core.object import AbstractObject
 from syft.core.object_storage import ObjectStorage
 from syft.messaging.plan import optimizers as plan_optimizers
+from syft.messaging.plan.following import Following
+from syft.messaging.plan.outlook import Outlook
+from syft.messaging.plan.program import Program
 from syft.messaging.plan.state import State
 from syft.pointers.pointer_plan import PointerPlan
 
@@ -22,6 +25,8 @@ class Sending(AbstractObject, ObjectStorage):
     pointers: dict[Any, PointerPlan]
     optimizers: list[Any]
     _lines: list[tuple[str, int]]
+    _following: Following
+    _program: Program | None
 
     @property
     def is_built(self) -> bool:
@@ -50,6 +55,7 @@ class Sending(AbstractObject, ObjectStorage):
         return pointers[0] if len(pointers) == 1 else PointerPlan.joined(pointers)
 
     def _pointer_at(self, owner: Any, worker: Any) -> PointerPlan:
+        self._following.update()
         settings = [plan_optimizers.settings_of(optimizer) for optimizer in self.optimizers]
         version = (self.state.fingerprint(), settings)
         known = self.pointers.get(worker)
@@ -63,6 +69,7 @@ class Sending(AbstractObject, ObjectStorage):
             else owner.send(self, worker)
         )
         pointer.version, pointer.lines = version, self._lines
+        pointer.outlook = Outlook(self.name, self._program) if self._program is not None else None
         self.pointers[worker] = pointer
         return pointer
 

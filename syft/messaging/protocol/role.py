@@ -113,7 +113,7 @@ class Role:
     take_recorded = receive  # what tensor.send and tensor.move look for
 
     def _recorder(self) -> Recorder:
-        recorder = current()
+        recorder: Recorder | None = current()
         if recorder is None:
             raise PlanBuildError(
                 f"The role {self.name!r} outside of its protocol's function",
