@@ -54,15 +54,16 @@ def training() -> Iterator[Row]:
 def many_small_ops() -> Iterator[Row]:
     """One message instead of a hundred."""
 
-    def chain(x: torch.Tensor) -> torch.Tensor:
-        for _ in range(50):
-            x = x.add(1.0).mul(0.99)
+    def chain(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        for _ in range(25):
+            x = x.add(y).mul(0.99).relu().sub(y)
         return x
 
     bob = worker()
-    data = torch.randn(10)
-    remote, pointer = sy.func2plan()(chain).build(data).send(bob), data.send(bob)
-    yield ratio("100 small ops: one plan / one by one", 0.2, lambda: remote(pointer), lambda: chain(pointer), 3)
+    data = torch.randn(10), torch.randn(10)
+    remote = sy.func2plan()(chain).build(*data).send(bob)
+    pointers = [tensor.send(bob) for tensor in data]
+    yield ratio("100 small ops: one plan / one by one", 0.2, lambda: remote(*pointers), lambda: chain(*pointers), 3)
 
 
 def building() -> Iterator[Row]:

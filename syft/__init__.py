@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from syft import _pause
 from syft import codes as codes
 from syft import exceptions as exceptions
 from syft._paths import install as _install
@@ -49,6 +50,7 @@ __version__ = "0.1.0"
 
 _base.worker_factory[:] = [VirtualWorker]
 _install()
+_pause.end()
 
 # Set by TorchHook in 0.2; computed here, so that importing changes nothing and threads see their own.
 _COMPUTED = ("local_worker", "torch", "framework")

@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
 
 from syft.core.trees import iter_tensors
 from syft.messaging.message import Operation
@@ -113,6 +112,8 @@ def results_of(program: Program, forms: tuple[Form, ...]) -> Results:
 
 def _dry_run(program: Program, forms: tuple[Form, ...]) -> tuple[Results, bool]:
     """Run a program on fake tensors; returns the forms it got to, and whether it got to the end."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
     found: Results = []
     values: dict[int, Any] = {}
     try:

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
 
 from syft.core.references import TensorMeta
 from syft.core.tensor import AbstractTensor
@@ -55,6 +54,8 @@ class Outlook:
     def _work_out(self, inputs: list[torch.Tensor]) -> Any:
         if len(self.program.operations) > _LONGEST:
             return None
+        from torch._subclasses.fake_tensor import FakeTensorMode
+
         ambient = torch.is_grad_enabled()
         try:
             with quiet(), FakeTensorMode() as mode, torch.set_grad_enabled(ambient):

@@ -37,6 +37,10 @@ class AbstractProtocol(AbstractObject):
         """Run the protocol, led by the local worker."""
         raise NotImplementedError(f"{type(self).__name__} must say how it runs")
 
+    def get(self) -> Any:
+        """Say that there is nothing to fetch: this is the protocol itself."""
+        raise SyftError("This protocol is here already; what was uploaded is fetched by its pointer: pointer.get().")
+
     def carried(self) -> Iterator[Any]:
         """Yield the pointers of this protocol; who receives it takes over a claim on each."""
         raise NotImplementedError(f"{type(self).__name__} must name its pointers")

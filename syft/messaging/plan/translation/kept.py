@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 from syft.exceptions import MalformedPlanError, SerdeError
-from syft.messaging.plan.translation.table import TRANSLATORS, kind_of
+from syft.messaging.plan.translation.table import KINDS, kind_of, translator_of
 
 
 @dataclasses.dataclass(slots=True)
@@ -48,13 +48,13 @@ class Translations:
 
 def from_rows(rows: Any, state: Any) -> Translations:
     """Read translations that may come from anyone: nothing of them is loaded here."""
-    if type(rows) is not tuple or len(rows) > len(TRANSLATORS):
+    if type(rows) is not tuple or len(rows) > len(KINDS):
         raise MalformedPlanError("The translations of a plan are a tuple, one of each kind.")
     found = Translations()
     for row in rows:
         if type(row) is not tuple or len(row) != 2 or type(row[0]) is not str or type(row[1]) is not bytes:
             raise MalformedPlanError("A translation of a plan is its kind and bytes.")
-        if row[0] not in TRANSLATORS or row[0] in found.data:
+        if row[0] not in KINDS or row[0] in found.data:
             raise MalformedPlanError("A plan holds a translation of an unknown kind, or two of one kind.")
         found.data[row[0]] = row[1]
     if rows:
@@ -93,7 +93,7 @@ class Translatable:
             kind: "torchscript" or "torch.export", or the class of a translator.
             *examples: tensors to translate with; needed only for a plan that was not built here.
         """
-        translator = TRANSLATORS[kind_of(kind)](self, *examples)
+        translator = translator_of(kind_of(kind))(self, *examples)
         data = translator.to_bytes()
         if not self._translations.is_fresh(self.state):
             self.__dict__["_translations"] = Translations()
@@ -109,7 +109,7 @@ class Translatable:
         Args:
             kind: "torchscript" or "torch.export", or the class of a translator.
         """
-        for name in list(TRANSLATORS) if kind is None else [kind_of(kind)]:
+        for name in list(KINDS) if kind is None else [kind_of(kind)]:
             self._translations.data.pop(name, None)
             self._translations.own.discard(name)
         self.pointers = {}
@@ -142,4 +142,4 @@ class Translatable:
                 "accept any; set worker.trusts_translations = True if you trust everyone who can reach it, or make "
                 f"a translation of your own: plan.add_translation({name!r}, *examples)."
             )
-        return TRANSLATORS[name].load(kept.data[name])
+        return translator_of(name).load(kept.data[name])
