@@ -14,6 +14,12 @@ torch.set_num_threads(1)
 _number = itertools.count()
 
 
+@pytest.fixture(autouse=True)
+def seeded():
+    """Start each test from the same random numbers, whichever ran before it."""
+    torch.manual_seed(0)
+
+
 @pytest.fixture
 def hook():
     return sy.TorchHook(torch)

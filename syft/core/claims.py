@@ -86,6 +86,8 @@ class Claims:
             unfounded = self._unfounded.get(obj_id)
             if unfounded is not None and unfounded[session] > 0:
                 unfounded[session] -= 1
+                if not +unfounded:
+                    del self._unfounded[obj_id]
                 return False
             if held is session:
                 self._holders.pop(obj_id, None)
@@ -129,9 +131,10 @@ class Claims:
         """Drop every claim on an object that is gone."""
         self._holders.pop(obj_id, None)
         if self._offers or self._published or self._unfounded:
-            self._offers.pop(obj_id, None)
-            self._published.pop(obj_id, None)
-            self._unfounded.pop(obj_id, None)
+            with self._lock:
+                self._offers.pop(obj_id, None)
+                self._published.pop(obj_id, None)
+                self._unfounded.pop(obj_id, None)
 
     def clear(self) -> None:
         """Drop every claim."""

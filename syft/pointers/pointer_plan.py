@@ -19,6 +19,7 @@ from syft.pointers.remote_call import call_by_name, pointer_kinds
 RUN_PLAN = "syft.run_plan"
 PLAN_PARAMETERS = "syft.plan_parameters"
 COPY_PLAN = "syft.copy_plan"
+PLAN_CALLS = frozenset({RUN_PLAN, PLAN_PARAMETERS, COPY_PLAN})
 
 
 class PointerPlan(ObjectPointer):

@@ -15,7 +15,7 @@ from syft.core.references import Ref
 from syft.core.tensor import AbstractTensor
 from syft.core.trees import iter_tensors, map_tensors
 from syft.hook.syft_tensor import SyftTensor
-from syft.messaging.changes import alters, changed_values
+from syft.messaging.changes import alters, changed_values, trains
 from syft.messaging.message import Operation
 from syft.messaging.plan.plan import Plan
 from syft.pointers.pointer_plan import RUN_PLAN
@@ -55,6 +55,7 @@ class Loan:
         store = worker.object_store
         self.copies = operation.cmd_name in _SHARE or _runs_altering_plan(store, operation)
         self.sent = (*operation.cmd_args, *operation.cmd_kwargs.values())
+        self.lends_plan = False
         self.memories: set[int] = set()
         self.own: list[Any] = []
         for leaf in iter_tensors((operation.cmd_args, operation.cmd_kwargs)):
@@ -72,7 +73,8 @@ class Loan:
             if not self._is_lent(leaf):
                 return leaf
             if isinstance(leaf, Plan):
-                return leaf.copy() if self.copies else leaf
+                self.lends_plan = True
+                return leaf.copy() if self.copies and not trains(leaf.operations) else leaf  # training was allowed
             if self.copies:
                 return leaf.detach().clone()
             return leaf.detach() if leaf.requires_grad else leaf
@@ -97,7 +99,8 @@ class Loan:
             return leaf
         if self._is_lent(leaf):
             return leaf.detach().clone()
-        return leaf.detach() if is_argument and not self._is_own(leaf) else leaf
+        # Without its graph: no gradient is left behind on the parameters of a plan of somebody else.
+        return leaf.detach() if self.lends_plan or (is_argument and not self._is_own(leaf)) else leaf
 
     def _is_own(self, leaf: Any) -> bool:
         return any(leaf is obj for obj in self.own)

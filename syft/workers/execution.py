@@ -26,7 +26,7 @@ from syft.messaging.plan.plan import Plan
 from syft.pointers.multi_pointer import MultiPointerTensor
 from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.object_wrapper import ObjectWrapper
-from syft.pointers.pointer_plan import RUN_PLAN
+from syft.pointers.pointer_plan import PLAN_CALLS, RUN_PLAN
 from syft.pointers.remote_call import following_id, rebuild_container
 from syft.workers.changes import Loan, changed_refs
 from syft.workers.policy import ALLOW_ALL, Release, check_change, check_release
@@ -77,6 +77,8 @@ def resolve(worker: Any, ref: Ref) -> Any:
 
 def execute(worker: Any, session: Session, operation: Operation) -> Any:
     """Run an operation, store its tensors under the ids the sender chose, and describe the result."""
+    if operation.cmd_name in PLAN_CALLS:
+        _require_held_plan(operation)
     deputy = DEPUTIES.get(operation.cmd_name)
     function = function_of(operation.cmd_name) if deputy is None else partial(deputy, worker, session)
 
@@ -107,6 +109,13 @@ def execute(worker: Any, session: Session, operation: Operation) -> Any:
     if loan is not None:
         result = loan.settle(result, args, kwargs)
     return Registrar(worker, session, operation, args, kwargs).register(result)
+
+
+def _require_held_plan(operation: Operation) -> None:
+    """Refuse to run a plan that comes along with the call: what it may do was not looked at."""
+    first = operation.cmd_args[0] if operation.cmd_args else None
+    if type(first) is not Ref or first.attribute is not None:
+        raise CommandNotAllowed(operation.cmd_name, "it takes a plan that is held here, first of all.")
 
 
 def _check_training(worker: Any, session: Session, operation: Operation, args: tuple[Any, ...]) -> None:
@@ -188,7 +197,7 @@ class Registrar:
         kwargs: its keyword arguments as they were here.
     """
 
-    __slots__ = ("args", "kwargs", "next_id", "operation", "session", "worker")
+    __slots__ = ("args", "kept", "kwargs", "next_id", "operation", "session", "worker")
 
     def __init__(
         self,
@@ -205,12 +214,21 @@ class Registrar:
         self.kwargs = kwargs
         ids = operation.return_ids
         self.next_id: ObjectId | None = ids[0] if ids else None
+        self.kept: list[ObjectId] = []
 
     def register(self, result: Any) -> Any:
-        """Return the result with stored objects in place of what must be pointed at.
+        """Return the result with stored objects in place of what must be pointed at: all of them, or none.
 
         An in-process sender reads the metadata off the tensors themselves; `describe` makes the wire form.
         """
+        try:
+            return self._register(result)
+        except Exception:
+            for obj_id in self.kept:
+                self.session.release(obj_id)
+            raise
+
+    def _register(self, result: Any) -> Any:
         if isinstance(result, torch.Tensor):
             for position, arg in enumerate((*self.args, *self.kwargs.values())):
                 if result is arg and type(self._sent(position)) is Ref:
@@ -228,9 +246,9 @@ class Registrar:
         if isinstance(result, _FORM_TYPES) or self.operation.cmd_name in FORM:
             return result
         if type(result) is dict:
-            return {key: self.register(item) for key, item in result.items()}
+            return {key: self._register(item) for key, item in result.items()}
         if isinstance(result, tuple | list) and next(iter_tensors(result), None) is not None:
-            return rebuild_container(type(result), [self.register(item) for item in result])
+            return rebuild_container(type(result), [self._register(item) for item in result])
         if isinstance(result, tuple) and not result:
             return result
         return self._release(result)
@@ -249,6 +267,7 @@ class Registrar:
                 f"the result of {self.operation.cmd_name} is not kept."
             )
         self.session.keep(self.next_id, obj)
+        self.kept.append(self.next_id)
         self.next_id = following_id(self.next_id)
 
     def _release(self, value: Any) -> Any:

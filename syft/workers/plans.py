@@ -17,7 +17,7 @@ from syft.workers.policy import check_release
 from syft.workers.session import Session
 
 
-def run_plan(plan: Any, *args: Any, **kwargs: Any) -> Any:
+def run_plan(plan: Any, /, *args: Any, **kwargs: Any) -> Any:
     """Run a plan that is held here."""
     return require_plan(plan)(*args, **kwargs)
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch import nn
 
 import syft as sy
 from syft.core.references import Ref
 from syft.messaging import message as m
-from syft.pointers.pointer_plan import RUN_PLAN
+from syft.pointers.pointer_plan import COPY_PLAN, PLAN_PARAMETERS, RUN_PLAN
 from syft.serde.msgpack.serde import _simplify
 from syft.workers.policy import ALLOW_ALL, DenyAll
-from tests.attacks.forged import op, parts_of, program, send
+from tests.attacks.forged import op, parts_of, program, put, send
 from tests.attacks.hostile import Mallory, error_name
 
 
@@ -296,3 +297,65 @@ def test_under_a_policy_a_search_lists_what_is_published_and_ones_own(mallory, b
     mine = mallory.keep("torch.ones", 3)
     found = {row[0] for row in mallory.ask(m.SearchMessage([]))}
     assert theirs.id not in found and mine.id in found and secret.id in found
+
+
+def test_a_plan_that_comes_along_with_a_call_is_not_run(mallory, bob, secret, hook):
+    """A plan by value: nobody looked at what it changes."""
+    before = secret.clone()
+
+    @sy.func2plan(args_shape=[(3,)])
+    def meddle(x):
+        return x.fill_(42.0)
+
+    for name in (RUN_PLAN, PLAN_PARAMETERS, COPY_PLAN):
+        assert error_name(mallory.call(name, meddle, Ref(secret.id))) == "CommandNotAllowed"
+        assert error_name(mallory.call(name)) == "CommandNotAllowed"
+        assert error_name(mallory.call(name, Ref(secret.id, "data"))) == "CommandNotAllowed"
+    assert torch.equal(secret, before)
+
+
+def test_no_gradient_is_left_on_a_plan_of_somebody_else(mallory, bob, hook):
+    pointer = sy.Plan(forward_func=nn.Linear(3, 1)).build(torch.ones(2, 3)).send(bob)
+    plan = bob._objects[pointer.id_at_location]
+    bob.policy = DenyAll()
+    mallory.call(RUN_PLAN, Ref(pointer.id_at_location), torch.ones(2, 3), return_id=700)
+    mallory.call("torch.Tensor.sum", Ref(700), return_id=701)
+    mallory.call("torch.Tensor.backward", Ref(701))
+    assert all(tensor.grad is None for tensor in plan.state.tensors())
+    bob.policy = ALLOW_ALL
+
+
+def test_training_that_is_allowed_trains_the_plan_itself(mallory, bob, hook):
+    model = nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    @sy.func2plan(args_shape=[(2, 3)])
+    def step(x):
+        optimizer.zero_grad()
+        loss = model(x).pow(2).sum()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    pointer = step.send(bob)
+    plan = bob._objects[pointer.id_at_location]
+    before = plan.state.tensors()[0].clone()
+
+    class Training(DenyAll):
+        def allows(self, release):
+            return release.how == "training"
+
+    bob.policy = Training()
+    mallory.call(RUN_PLAN, Ref(pointer.id_at_location), torch.ones(2, 3))
+    assert not torch.equal(plan.state.tensors()[0], before)
+    bob.policy = ALLOW_ALL
+
+
+def test_a_result_that_is_refused_in_part_leaves_nothing(mallory, bob, secret, hook):
+    @sy.func2plan(args_shape=[(3,)])
+    def mixed(x):
+        return x + 1, x.shape[0]
+
+    ref, held = put(mallory, mixed), len(bob._objects)
+    assert error_name(mallory.call(RUN_PLAN, ref, Ref(secret.id))) == "GetNotPermittedError"
+    assert len(bob._objects) == held

@@ -133,7 +133,8 @@ def test_code_holds_no_values_of_tensors(hook):
     secret = torch.tensor([123.25, 456.5])
     plan = plan_of(lambda x: x + secret, torch.tensor([789.75, 1.5]), name="f")
     everything = plan.code + repr(plan) + str(plan.summary()) + plan._repr_html_() + plan.summary()._repr_html_()
-    assert not any(number in everything for number in ("123", "456", "789"))
+    shown = everything.replace(str(plan.id), "")  # random digits, which may be any
+    assert not any(number in shown for number in ("123.2", "456.5", "789.7"))
     assert "x1 = x + self.secret" in plan.code
 
 

@@ -17,6 +17,7 @@ from syft.core.callsite import describe_line
 from syft.core.trees import iter_tensors
 from syft.exceptions import PlanMismatchError, TensorsNotCollocatedException
 from syft.hook.guards import GUARDS, guard_call
+from syft.hook.syft_tensor import SyftTensor
 from syft.messaging.message import Operation
 from syft.messaging.plan.checks import function_for
 from syft.messaging.plan.commands import GRAD_MODE, OPTIMIZER_STEP
@@ -27,11 +28,6 @@ from syft.tensors.placeholder import PlaceHolder
 
 FILE = "<plan>"
 Run = Callable[[Any, Any, Any], Any]
-
-
-def compile_program(program: Program) -> Compiled:
-    """Return the function of a program that was checked."""
-    return Compiled(program)
 
 
 class Compiled:
@@ -49,7 +45,6 @@ class Compiled:
         exec(code, writer.namespace)  # noqa: S102  (made above, of names made above)
         function: types.FunctionType = writer.namespace["plan"]
         self.run: Run = function
-        self.first_line = writer.first_line
         self.rows = writer.rows
 
     def explain(self, error: Exception, lines: list[tuple[str, int]]) -> None:
@@ -65,7 +60,8 @@ class Compiled:
         where = f"\n{describe_line(lines[number])}" if number < len(lines) else ""
         operation = self.program.operations[number]
         error.add_note(f"This is operation {number} of the plan: {operation.cmd_name}.{where}")
-        if isinstance(error, TensorsNotCollocatedException) and self.program.state:
+        local = [p for p in self.program.state if not isinstance(p.child, SyftTensor)]
+        if isinstance(error, TensorsNotCollocatedException) and local:
             error.add_note("The plan's own tensors are here. Run it where its arguments are: plan.send(worker)(...).")
         if trace.tb_next is None and isinstance(error, ValueError):
             raise PlanMismatchError(
@@ -87,7 +83,6 @@ class _Writer:
         }
         self.names: dict[int, str] = {}
         self.rows: dict[int, int] = {}
-        self.first_line = 1
         self.sets_mode = any(operation.cmd_name == GRAD_MODE for operation in program.operations)
 
     def source(self) -> str:
@@ -103,7 +98,7 @@ class _Writer:
         for number, operation in enumerate(program.operations):
             self.rows[len(lines) + 1] = number
             lines.append(margin + self._statement(operation) + self._forget(number, last_use))
-        lines.append(f"{margin}return {self._value(program.outputs)}")
+        lines.append(f"{margin}return {self._value(program.outputs, fresh=True)}")
         if self.sets_mode:
             lines += ["    finally:", "        set_mode(ambient)"]
         return "\n".join(lines) + "\n"
@@ -151,23 +146,27 @@ class _Writer:
             return self._name(pattern)
         return f"({''.join(self._target(part) + ', ' for part in pattern)})" if pattern else "()"
 
-    def _value(self, value: Any) -> str:
+    def _value(self, value: Any, fresh: bool = False) -> str:
+        """Return an expression; containers that the caller gets are made anew at each run."""
         if isinstance(value, PlaceHolder):
             return self._name(value)
-        if next(iter_tensors(value), None) is None:
+        if next(iter_tensors(value), None) is None and not (fresh and isinstance(value, tuple | list | dict)):
             return self._constant("c", value)
         if isinstance(value, tuple):
-            text = f"({''.join(item + ', ' for item in self._items(value))})"
+            text = f"({''.join(item + ', ' for item in self._items(value, fresh))})"
             return text if type(value) is tuple else f"{self._constant('t', type(value))}({text})"
         if isinstance(value, list):
-            return f"[{', '.join(self._items(value))}]"
+            return f"[{', '.join(self._items(value, fresh))}]"
         if isinstance(value, dict):
-            items = [f"{self._constant('c', key)}: {self._value(item)}" for key, item in value.items()]
+            items = [f"{self._constant('c', key)}: {self._value(item, fresh)}" for key, item in value.items()]
             return "{" + ", ".join(items) + "}"
         return f"make_slice({self._value(value.start)}, {self._value(value.stop)}, {self._value(value.step)})"
 
-    def _items(self, values: Any) -> Iterator[str]:
+    def _items(self, values: Any, fresh: bool = False) -> Iterator[str]:
         """Yield the items of a sequence; a run of constants is one name, for there may be many."""
+        if fresh:
+            yield from (self._value(item, fresh) for item in values)
+            return
         for is_constant, run in itertools.groupby(values, lambda item: next(iter_tensors(item), None) is None):
             items = list(run)
             if is_constant and len(items) > 1:

@@ -22,9 +22,19 @@ from syft.tensors.placeholder import PlaceHolder
 @dataclasses.dataclass(slots=True)
 class _Link:
     placeholder: PlaceHolder
-    holder: Any
-    key: str
     tensor: Any
+    # Where modules hold it; several places if its weights are tied.
+    places: list[tuple[Any, str]]
+
+    def now(self) -> Any:
+        """Return the tensor that the modules hold now."""
+        found = [holder.get(key) for holder, key in self.places]
+        if any(tensor is not found[0] for tensor in found):
+            raise PlanMismatchError(
+                f"{self.placeholder.description or 'A tensor of the state'} was one tensor in several places when the "
+                "plan was built, and these hold different ones now. Build it again: plan.build(*examples)."
+            )
+        return found[0]
 
 
 class Following:
@@ -38,19 +48,22 @@ class Following:
     def __init__(self, modules: Iterable[torch.nn.Module] = (), state: Iterable[PlaceHolder] = ()) -> None:
         of_tensor = {id(placeholder.child): placeholder for placeholder in state}
         self.modes: list[tuple[torch.nn.Module, bool]] = []
-        self.links: list[_Link] = []
+        links: dict[int, _Link] = {}
         for part in {id(part): part for module in modules for part in module.modules()}.values():
             if _heeds_mode(part):
                 self.modes.append((part, part.training))
             for holder in (part._parameters, part._buffers):
                 for key, tensor in holder.items():
                     if id(tensor) in of_tensor:
-                        self.links.append(_Link(of_tensor[id(tensor)], holder, key, tensor))
+                        link = links.setdefault(id(tensor), _Link(of_tensor[id(tensor)], tensor, []))
+                        link.places.append((holder, key))
+        self.links = list(links.values())
 
     def update(self) -> None:
         """Take over replaced tensors; one that the plan itself encoded or shared stays as it is."""
         for link in self.links:
-            now = link.holder.get(link.key)
+            places = link.places
+            now = places[0][0].get(places[0][1]) if len(places) == 1 else link.now()
             if now is not link.tensor and now is not None and link.placeholder.child is link.tensor:
                 if now.shape != link.tensor.shape or now.dtype != link.tensor.dtype:
                     raise PlanMismatchError(
@@ -58,6 +71,11 @@ class Following:
                         "when the plan was built. Build it again: plan.build(*examples)."
                     )
                 link.placeholder.child = link.tensor = now
+                if sum(other.tensor is now for other in self.links) > 1:
+                    raise PlanMismatchError(
+                        "Tensors that were two when the plan was built are one now. "
+                        "Build it again: plan.build(*examples)."
+                    )
 
     def check_modes(self) -> None:
         """Raise if a module was switched between train and eval."""

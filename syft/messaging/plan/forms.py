@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from syft.messaging.plan.commands import GRAD_MODE, OPTIMIZER_STEP
 from syft.messaging.plan.program import Program, map_pattern
 from syft.tensors.placeholder import PlaceHolder
 
+_one_at_a_time = threading.RLock()
 Lookup = Callable[[Operation], Callable[..., Any] | None]
 
 
@@ -132,13 +134,14 @@ def _dry_run(program: Program, forms: tuple[Form, ...]) -> tuple[Results, bool]:
 def quiet() -> Iterator[None]:
     """Keep torch from telling the user that shapes do not fit, where trying that out is the point."""
     logger = logging.getLogger("torch._subclasses.fake_tensor")
-    before, logger.disabled = logger.disabled, True
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logger.disabled = before
+    with _one_at_a_time:  # filters and loggers are the whole process's
+        before, logger.disabled = logger.disabled, True
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                yield
+        finally:
+            logger.disabled = before
 
 
 def _function(operation: Operation) -> Callable[..., Any] | None:

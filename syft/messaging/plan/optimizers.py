@@ -6,7 +6,8 @@ from typing import Any
 
 import torch
 
-from syft.exceptions import MalformedPlanError, PlanBuildError
+from syft.exceptions import MalformedPlanError, PlanBuildError, PlanMismatchError
+from syft.messaging.plan.state import fingerprint_of
 
 KINDS: dict[str, type[torch.optim.Optimizer]] = {
     cls.__name__: cls
@@ -34,6 +35,12 @@ def settings_of(optimizer: Any) -> list[dict[str, Any]]:
     return [{key: value for key, value in group.items() if key != "params"} for group in optimizer.param_groups]
 
 
+def fingerprint(optimizer: Any) -> list[Any]:
+    """Return something that is another one when the settings of an optimizer or what it remembers are."""
+    memory = [(key, fingerprint_of(value)) for entry in optimizer.state.values() for key, value in entry.items()]
+    return [settings_of(optimizer), memory]
+
+
 def to_row(optimizer: Any, state: list[Any]) -> tuple[Any, ...]:
     """Return the kind of an optimizer, its groups (with numbers for parameters) and what it remembers."""
     kind = type(optimizer).__name__
@@ -43,9 +50,14 @@ def to_row(optimizer: Any, state: list[Any]) -> tuple[Any, ...]:
     numbers = {id(tensor): number for number, tensor in enumerate(state)}
     groups = []
     for group in optimizer.param_groups:
+        if not all(id(parameter) in numbers for parameter in group["params"]):
+            raise PlanMismatchError(
+                f"A {kind} of the plan has a parameter that is not in its state (any more). Make the optimizer of the "
+                "parameters that the model has now, and build the plan again."
+            )
         settings = {key: _setting(kind, key, value) for key, value in group.items() if key not in _LEFT_OUT}
         groups.append((tuple(numbers[id(parameter)] for parameter in group["params"]), settings))
-    memory = {str(numbers[id(parameter)]): dict(entry) for parameter, entry in optimizer.state.items()}
+    memory = {str(numbers[id(p)]): dict(entry) for p, entry in optimizer.state.items() if id(p) in numbers}
     return (kind, tuple(groups), memory)
 
 

@@ -36,6 +36,8 @@ class Outlook:
         self.name = name
         self.program = program
         self.known: dict[Any, Any] = {}
+        # As it is sent: what becomes of the state here later is not what the worker has.
+        self.state = [TensorMeta.of_copy(placeholder.child) for placeholder in program.state]
 
     def of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Return the metadata of what a call returns, in its containers; None if only the worker can tell.
@@ -45,11 +47,11 @@ class Outlook:
         given_args, given_kwargs = map_tensors(_stand_in, (args, kwargs))
         inputs = match(self.name, self.program.arguments, given_args, given_kwargs)
         key = (torch.is_grad_enabled(), *[(t.shape, t.dtype, t.requires_grad) for t in inputs])
-        if key not in self.known:
-            if len(self.known) >= _MOST:
-                self.known.clear()
-            self.known[key] = self._work_out(inputs)
-        return self.known[key]
+        if key in (known := self.known):
+            return known[key]
+        found = self._work_out(inputs)
+        self.known = {**(known if len(known) < _MOST else {}), key: found}  # another one: other threads may look
+        return found
 
     def _work_out(self, inputs: list[torch.Tensor]) -> Any:
         if len(self.program.operations) > _LONGEST:
@@ -58,9 +60,8 @@ class Outlook:
 
         ambient = torch.is_grad_enabled()
         try:
-            with quiet(), FakeTensorMode() as mode, torch.set_grad_enabled(ambient):
-                state = [mode.from_tensor(placeholder.child) for placeholder in self.program.state]
-                fakes = [torch.zeros(t.shape, dtype=t.dtype).requires_grad_(t.requires_grad) for t in inputs]
+            with quiet(), FakeTensorMode(), torch.set_grad_enabled(ambient):
+                state, fakes = [_empty(meta) for meta in self.state], [_empty(tensor) for tensor in inputs]
                 result = interpret(self.program, fakes, state, _lookup(ambient))
         except Exception:
             return None  # shapes that depend on values, or a mistake, which the worker will explain
@@ -69,6 +70,10 @@ class Outlook:
         if not leaves or not _only_tensors(result) or any(id(leaf) in itself for leaf in leaves):
             return None
         return map_tensors(lambda t: TensorMeta(torch.Size(t.shape), t.dtype, t.requires_grad), result)
+
+
+def _empty(form: Any) -> torch.Tensor:
+    return torch.zeros(form.shape, dtype=form.dtype).requires_grad_(form.requires_grad)
 
 
 def _lookup(ambient: bool) -> Callable[[Operation], Callable[..., Any] | None]:
@@ -88,7 +93,7 @@ def _stand_in(leaf: Any) -> Any:
     if isinstance(leaf, AbstractTensor):
         meta = leaf.tensor_meta()
         return torch.empty(meta.shape, dtype=meta.dtype, device="meta").requires_grad_(meta.requires_grad)
-    return torch.empty(leaf.shape, dtype=leaf.dtype, device="meta")
+    return torch.empty(leaf.shape, dtype=leaf.dtype, device="meta") if isinstance(leaf, torch.Tensor) else leaf
 
 
 def _only_tensors(result: Any) -> bool:

@@ -21,7 +21,7 @@ from syft.messaging.plan import optimizers as plan_optimizers
 from syft.messaging.plan.arguments import match
 from syft.messaging.plan.building import record
 from syft.messaging.plan.checks import check
-from syft.messaging.plan.executor import Compiled, compile_program
+from syft.messaging.plan.executor import Compiled
 from syft.messaging.plan.following import Following, used_by
 from syft.messaging.plan.forms import Form
 from syft.messaging.plan.placing import Placing, program_of
@@ -86,6 +86,7 @@ class Plan(Stateful, Sending, Placing, translations_kept.Translatable):
         self.forward_func = forward_func  # a module in here becomes state
         self.optimizers = []
         self.pointers = {}
+        self._sent_to = set()
         self._lines = []
         self._following = Following()
         self._program = None
@@ -202,8 +203,10 @@ class Plan(Stateful, Sending, Placing, translations_kept.Translatable):
         compiled = self._compiled
         if compiled is None:
             check(program, len(self.optimizers))
-            compiled = self.__dict__["_compiled"] = compile_program(program)
-            self.__dict__["_takes_tensors"] = _takes_tensors(program.arguments)
+            self.__dict__["_takes_tensors"] = _takes_tensors(
+                program.arguments
+            )  # first: other threads look at _compiled
+            compiled = self.__dict__["_compiled"] = Compiled(program)
         self._following.update()
         self._following.check_modes()
         inputs: Any = args
@@ -246,7 +249,7 @@ class Plan(Stateful, Sending, Placing, translations_kept.Translatable):
         if self._program is None:
             twin: Plan = object.__new__(type(self))
             twin.__dict__.update(self.__dict__)
-            twin.__dict__.update(_id=None, state=State(), pointers={}, tags=set(self.tags))
+            twin.__dict__.update(_id=None, state=State(), pointers={}, _sent_to=set(), tags=set(self.tags))
             for name, value in self.__dict__.items():
                 if isinstance(value, _Tensor | torch.nn.Module):
                     setattr(twin, name, copy.deepcopy(value))

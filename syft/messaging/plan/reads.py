@@ -15,7 +15,10 @@ def _of_form(form: str) -> Reader:
     def read(recorder: Any, func: Any, placeholder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         from syft.messaging.plan.commands import FORMS
 
-        recorder.check_form(placeholder, form, recorder.run(FORMS[form], (args[0],), {}))
+        if form == "is_contiguous" and (len(args) > 1 or kwargs):
+            raise recorder._refuse("is_contiguous with a memory format")
+        for asked in (form, "is_leaf") if func == _GRAD_FN else (form,):
+            recorder.check_form(placeholder, asked, recorder.run(FORMS[asked], (args[0],), {}))
         return func(*args, **kwargs)
 
     return read
@@ -44,6 +47,7 @@ def _getter(name: str) -> Any:
     return getattr(_Tensor, name).__get__
 
 
+_GRAD_FN = _getter("grad_fn")
 READS: dict[Any, Reader] = {
     _getter("shape"): _shape,
     _Tensor.size: _shape,
@@ -64,10 +68,10 @@ _FORM_OF: dict[str, list[Any]] = {
         *(_getter(f"is_{name}") for name in "cuda cpu meta mps xpu xla ipu maia mtia vulkan".split()),
     ],
     "layout": [
-        _getter("layout"), _Tensor.is_coalesced,
+        _getter("layout"),
         *(_getter(f"is_{name}") for name in ("sparse", "sparse_csr", "mkldnn", "quantized", "nested")),
     ],
-    "requires_grad": [_getter("requires_grad"), _getter("grad_fn"), _getter("retains_grad")],
+    "requires_grad": [_getter("requires_grad"), _GRAD_FN],
     "is_leaf": [_getter("is_leaf")],
     "stride": [_Tensor.stride, _Tensor.dim_order],
     "is_contiguous": [_Tensor.is_contiguous],

@@ -27,6 +27,7 @@ class Sending(AbstractObject, ObjectStorage):
     _lines: list[tuple[str, int]]
     _following: Following
     _program: Program | None
+    _sent_to: set[Any]
 
     @property
     def is_built(self) -> bool:
@@ -36,7 +37,7 @@ class Sending(AbstractObject, ObjectStorage):
     def send(self, *locations: Any, force: bool = False) -> PointerPlan:
         """Send the plan to workers and return one pointer to all of them.
 
-        A plan that is there already, unchanged, is not sent again.
+        A plan that is there already is not sent again, unless it has changed here; what it learned there it keeps.
 
         Args:
             *locations: the workers.
@@ -56,13 +57,13 @@ class Sending(AbstractObject, ObjectStorage):
 
     def _pointer_at(self, owner: Any, worker: Any) -> PointerPlan:
         self._following.update()
-        settings = [plan_optimizers.settings_of(optimizer) for optimizer in self.optimizers]
-        version = (self.state.fingerprint(), settings)
+        version = (self.state.fingerprint(), [plan_optimizers.fingerprint(optimizer) for optimizer in self.optimizers])
         known = self.pointers.get(worker)
         if known is not None and known.lease.spent is None and known.version == version and _is_held(known):
             return known
         # What was sent before may still be on its way, or on its way out, under the id of the plan.
-        sent_before = known is not None and not self.tags
+        sent_before = worker in self._sent_to and not self.tags
+        self._sent_to.add(worker)
         pointer: PointerPlan = (
             owner.send_object(self, worker, ID_PROVIDER.pop(), published=False)
             if sent_before

@@ -61,7 +61,7 @@ class State(Bufferizable):
 
     def fingerprint(self) -> tuple[Any, ...]:
         """Return something that is another one when any value of the state is, however it was changed."""
-        return tuple(_fingerprint(tensor) for tensor in self.tensors())
+        return tuple(fingerprint_of(tensor) for tensor in self.tensors())
 
     def copy(self) -> State:
         """Return a state with the same tensors in placeholders of its own."""
@@ -122,9 +122,12 @@ class State(Bufferizable):
         return State(worker, [_entry(row) for row in state_tuple])
 
 
-def _fingerprint(tensor: Any) -> tuple[Any, ...]:
+def fingerprint_of(tensor: Any) -> tuple[Any, ...]:
+    """Return something that is another one when a value of a tensor is."""
+    if not isinstance(tensor, torch.Tensor):
+        return (tensor,)
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or tensor.layout is not torch.strided:
-        return id(tensor), id(getattr(tensor, "child", None)), getattr(tensor, "_version", 0)
+        return id(tensor), id(tensor.__dict__.get("child"))
     # Version counters would be quicker, but writing through .data does not move them.
     flat = tensor.detach().cpu().contiguous().flatten().view(torch.uint8)
     content = (ctypes.c_char * flat.numel()).from_address(flat.data_ptr()) if flat.numel() else b""

@@ -69,6 +69,11 @@ class Stateful(AbstractObject):
         if mine.keys() != state.keys():
             others = sorted(mine.keys() ^ state.keys())[:10]
             raise PlanMismatchError(f"These are not the tensors of this plan; the names differ in {others}.")
+        for name, tensor in mine.items():
+            if not isinstance(state[name], torch.Tensor) or state[name].shape != tensor.shape:
+                raise PlanMismatchError(
+                    f"{name} has the shape {tuple(tensor.shape)} in this plan; nothing was changed."
+                )
         with torch.no_grad():
             for name, tensor in mine.items():
                 tensor.copy_(state[name])

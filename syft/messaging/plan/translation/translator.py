@@ -8,7 +8,7 @@ import torch
 
 from syft.core.trees import map_tensors
 from syft.exceptions import PlanTranslationError
-from syft.messaging.plan.executor import compile_program
+from syft.messaging.plan.executor import Compiled
 from syft.messaging.plan.forms import Form, forms_of, with_other_sizes
 from syft.messaging.plan.translation.module import Functions, PlanModule, module_of, signature
 
@@ -111,7 +111,7 @@ class PlanTranslator:
         state = [_twin(placeholder.child) for placeholder in program.state]
         with torch.random.fork_rng(devices=()):
             torch.manual_seed(SEED)
-            return compile_program(program).run(self.inputs(forms), state, ())
+            return Compiled(program).run(self.inputs(forms), state, ())
 
     def _check(self, data: bytes, forms: tuple[Form, ...], must_run: bool) -> None:
         """Compare a translation with the plan; one for other sizes may raise, but not give other numbers."""
