@@ -16,6 +16,11 @@ from tests.attacks.forged import op, parts_of, program, put, send
 from tests.attacks.hostile import Mallory, error_name
 
 
+@pytest.fixture(autouse=True)
+def silent(monkeypatch):
+    monkeypatch.setattr(sy.LoggingTensor, "out", staticmethod(lambda text: None))
+
+
 def test_expect_form_tells_values(mallory, bob, secret, honest):
     """The expected form may be a placeholder: a tensor, whose text is in the PlanMismatchError under DenyAll."""
     forged = program(
@@ -54,7 +59,6 @@ def test_nobody_claims_what_nobody_offered_to_them(mallory, bob):
 
 
 def chained(*values):
-    sy.LoggingTensor.out = lambda text: None
     return sy.LoggingTensor().on(torch.tensor(values))
 
 
