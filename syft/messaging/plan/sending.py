@@ -11,7 +11,6 @@ from syft.core.object import AbstractObject
 from syft.core.object_storage import ObjectStorage
 from syft.messaging.plan import optimizers as plan_optimizers
 from syft.messaging.plan.following import Following
-from syft.messaging.plan.outlook import Outlook
 from syft.messaging.plan.program import Program
 from syft.messaging.plan.state import State
 from syft.pointers.pointer_plan import PointerPlan
@@ -70,7 +69,7 @@ class Sending(AbstractObject, ObjectStorage):
             else owner.send(self, worker)
         )
         pointer.version, pointer.lines = version, self._lines
-        pointer.outlook = Outlook(self.name, self._program) if self._program is not None else None
+        pointer.outlook = _outlook(self.name, self._program)
         self.pointers[worker] = pointer
         return pointer
 
@@ -118,6 +117,12 @@ class Sending(AbstractObject, ObjectStorage):
         obj = self.get_obj(obj_id)
         self.de_register_obj(obj)
         return obj
+
+
+def _outlook(name: str, program: Program | None) -> Any:
+    from syft.messaging.plan.outlook import Outlook
+
+    return None if program is None else Outlook(name, program)
 
 
 def _is_held(pointer: PointerPlan) -> bool:
