@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
 import pytest
 import torch
 from torch import nn
@@ -64,12 +71,8 @@ def chained(*values):
 
 def run_apart(body, seconds=60):
     """Run a script in a process of its own; return its exit code (negative: killed by a signal)."""
-    import subprocess
-    import sys
-    import textwrap
-
     head = """
-        import sys; sys.path.insert(0, "/work/main")
+        import sys
         import torch, syft as sy
         from syft.core.references import Ref
         from syft.messaging import message as m
@@ -86,9 +89,11 @@ def run_apart(body, seconds=60):
         honest = sy.func2plan(args_shape=[(3,)])(lambda x: x.mul(weight).add(1.0))
         sy.LoggingTensor.out = lambda text: None
     """
-    script = "ulimit -v 6000000; exec " + sys.executable + " -"
+    script = f"ulimit -v 6000000; exec {shlex.quote(sys.executable)} -"
     code = textwrap.dedent(head) + textwrap.dedent(body)
-    return subprocess.run(["bash", "-c", script], input=code, text=True, timeout=seconds, check=False).returncode
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+    done = subprocess.run(["bash", "-c", script], input=code, text=True, env=env, timeout=seconds, check=False)
+    return done.returncode
 
 
 def test_a_link_in_the_state_skips_the_guards(hook):
