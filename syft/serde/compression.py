@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from syft import config
 from syft.exceptions import CompressionNotFoundException, SerdeError
 
 NO_COMPRESSION = 40
@@ -188,3 +189,17 @@ def _wrong_size(declared: int) -> SerdeError:
 
 
 DECOMPRESSORS: dict[int, Callable[[memoryview, int], Bytes]] = {LZ4: _read_lz4, ZSTD: _read_zstd}
+
+
+def opened(binary: bytes | bytearray | memoryview, max_message_bytes: int | None = None) -> memoryview:
+    """Return the contents of a message that may come from anyone, within the limit before and after decompression."""
+    limit = config.current().max_message_bytes if max_message_bytes is None else max_message_bytes
+    try:
+        view = memoryview(binary)
+        if view.format != "B" or view.ndim != 1:
+            view = view.cast("B")
+    except TypeError as error:
+        raise SerdeError(f"A message must be bytes, not {type(binary).__name__}.") from error
+    if len(view) > limit:
+        raise SerdeError(f"The message has {len(view)} bytes and the limit (max_message_bytes) is {limit}.")
+    return memoryview(_decompress(view, limit))

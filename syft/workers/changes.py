@@ -36,7 +36,7 @@ def changed_refs(operation: Operation) -> Iterator[Ref]:
 
 
 def _runs_altering_plan(store: Any, operation: Operation) -> bool:
-    if operation.cmd_name != RUN_PLAN or type(operation.cmd_args[0]) is not Ref:
+    if operation.cmd_name != RUN_PLAN:
         return False
     plan = store.get(operation.cmd_args[0].id)
     return isinstance(plan, Plan) and alters(plan.operations)

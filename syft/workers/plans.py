@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from syft.codes import PLAN_CMDS
-from syft.core.id_provider import ObjectId, is_id
+from syft.core.id_provider import is_id
 from syft.exceptions import CommandNotAllowed, ObjectNotFoundError, SerdeError
 from syft.hook.functions import register_command
 from syft.messaging.plan.plan import Plan
@@ -51,22 +51,23 @@ def fetch_plan(worker: Any, session: Session, *contents: Any) -> Plan:
         session: who asks.
         *contents: its id, and whether the copy gets an id of its own.
     """
-    plan_id, copied = parse_fetch(contents)
-    plan = worker.object_store.get(plan_id)
-    if not isinstance(plan, Plan):
-        raise ObjectNotFoundError(plan_id, worker.id, "it is not a plan")
-    check_release(worker, session, plan, "fetch_plan")
-    twin = plan.copy()
+    plan, copied = find_for_fetch(worker, session, contents, Plan, PLAN_CMDS.FETCH_PLAN)
+    twin: Plan = plan.copy()
     if not copied:
         twin.id = plan.id
     return twin
 
 
-def parse_fetch(contents: tuple[Any, ...]) -> tuple[ObjectId, bool]:
-    """Read the arguments of a command that fetches something by its id."""
+def find_for_fetch(worker: Any, session: Session, contents: tuple[Any, ...], kind: type, how: str) -> tuple[Any, bool]:
+    """Return what a command asks for by its id, if the policy releases it, and whether a copy gets an id of its own."""
     if len(contents) != 2 or not is_id(contents[0]) or type(contents[1]) is not bool:
-        raise SerdeError("To fetch a plan takes its id and whether to give a copy a new id.")
-    return contents
+        raise SerdeError(f"{how} takes an id and whether to give a copy a new id.")
+    obj_id, copied = contents
+    obj = worker.object_store.get(obj_id)
+    if not isinstance(obj, kind):
+        raise ObjectNotFoundError(obj_id, worker.id, f"it is not a {how.removeprefix('fetch_')}")
+    check_release(worker, session, obj, how)
+    return obj, copied
 
 
 register_command(RUN_PLAN, run_plan)

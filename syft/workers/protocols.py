@@ -10,13 +10,12 @@ from syft.codes import PLAN_CMDS
 from syft.core.context import acting_as
 from syft.core.id_provider import ID_PROVIDER
 from syft.core.trees import iter_tensors, map_tensors
-from syft.exceptions import CommandNotAllowed, ObjectNotFoundError
+from syft.exceptions import CommandNotAllowed
 from syft.messaging.protocol.base import AbstractProtocol
 from syft.pointers.pointer_protocol import RUN_PROTOCOL
 from syft.workers.base import PLAN_COMMANDS
 from syft.workers.execution import DEPUTIES
-from syft.workers.plans import parse_fetch
-from syft.workers.policy import check_release
+from syft.workers.plans import find_for_fetch
 from syft.workers.router import Copy
 from syft.workers.session import Session
 from syft.workers.values import complete_transfer, copy_for, prepare_transfer
@@ -56,18 +55,14 @@ def fetch_protocol(worker: Any, session: Session, *contents: Any) -> Copy:
         session: who asks.
         *contents: its id, and whether the copy gets an id of its own.
     """
-    protocol_id, copied = parse_fetch(contents)
-    protocol = worker.object_store.get(protocol_id)
-    if not isinstance(protocol, AbstractProtocol):
-        raise ObjectNotFoundError(protocol_id, worker.id, "it is not a protocol")
-    check_release(worker, session, protocol, "fetch_protocol")
+    protocol, copied = find_for_fetch(worker, session, contents, AbstractProtocol, PLAN_CMDS.FETCH_PROTOCOL)
     # The copy gets claims of its own on the plans that the protocol points at, and takes them along.
     prepare_transfer(protocol)
     twin = copy_for(worker, protocol)
     complete_transfer(twin)
     if copied:
         twin.id = ID_PROVIDER.pop()
-    return Copy(twin, session, protocol_id, published=False)
+    return Copy(twin, session, contents[0], published=False)
 
 
 DEPUTIES[RUN_PROTOCOL] = run_protocol

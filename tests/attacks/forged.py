@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import torch
+from torch import nn
+
+import syft as sy
 from syft.core.references import Ref
 from syft.messaging import message as m
 from syft.messaging.plan import Plan
@@ -39,3 +43,20 @@ def op(name, *args, results=(FIRST_RESULT,), **kwargs):
 def put(mallory, plan, obj_id="mine"):
     assert mallory.ask(m.ObjectMessage(plan, obj_id)) is None
     return Ref(obj_id)
+
+
+def trained(kind=torch.optim.Adam):
+    """Return a training plan that has taken a step already."""
+    model = nn.Linear(3, 1)
+    optimizer = kind(model.parameters(), lr=0.1)
+
+    @sy.func2plan(args_shape=[(2, 3)])
+    def step(x):
+        optimizer.zero_grad()
+        loss = model(x).pow(2).sum()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    step(torch.ones(2, 3))
+    return step

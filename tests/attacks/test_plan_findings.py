@@ -19,7 +19,7 @@ from syft.messaging import message as m
 from syft.pointers.pointer_plan import COPY_PLAN, PLAN_PARAMETERS, RUN_PLAN
 from syft.serde.msgpack.serde import _simplify
 from syft.workers.policy import ALLOW_ALL, DenyAll
-from tests.attacks.forged import op, parts_of, program, put, send
+from tests.attacks.forged import op, parts_of, program, put, send, trained
 from tests.attacks.hostile import Mallory, error_name
 
 
@@ -335,17 +335,7 @@ def test_no_gradient_is_left_on_a_plan_of_somebody_else(mallory, bob, hook):
 
 
 def test_training_that_is_allowed_trains_the_plan_itself(mallory, bob, hook):
-    model = nn.Linear(3, 1)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-
-    @sy.func2plan(args_shape=[(2, 3)])
-    def step(x):
-        optimizer.zero_grad()
-        loss = model(x).pow(2).sum()
-        loss.backward()
-        optimizer.step()
-        return loss
-
+    step = trained(torch.optim.SGD)
     pointer = step.send(bob)
     plan = bob._objects[pointer.id_at_location]
     before = plan.state.tensors()[0].clone()

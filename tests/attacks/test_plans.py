@@ -17,7 +17,7 @@ from syft.messaging.plan import Plan
 from syft.pointers.pointer_plan import PLAN_PARAMETERS, RUN_PLAN
 from syft.serde.msgpack.serde import _simplify
 from syft.workers.policy import DenyAll
-from tests.attacks.forged import PLAN_CODE, ROWS, STATE, op, parts_of, program, put, send
+from tests.attacks.forged import PLAN_CODE, ROWS, STATE, op, parts_of, program, put, send, trained
 from tests.attacks.hostile import OBJECT, error_name, still_answers
 
 
@@ -134,22 +134,6 @@ def test_a_forged_state_is_refused(case, mallory, bob, honest):
     still_answers(bob)
 
 
-def trained(hook):
-    model = nn.Linear(3, 1)
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
-
-    @sy.func2plan(args_shape=[(2, 3)])
-    def step(x):
-        optimizer.zero_grad()
-        loss = model(x).pow(2).sum()
-        loss.backward()
-        optimizer.step()
-        return loss
-
-    step(torch.ones(2, 3))
-    return step
-
-
 OPTIMIZER_ROWS = {
     "unknown kind": ("Hacked", (((0, 1), {"lr": 0.1}),), {}),
     "kind of python": ("__class__", (((0, 1), {"lr": 0.1}),), {}),
@@ -169,7 +153,7 @@ OPTIMIZER_ROWS = {
 
 @pytest.mark.parametrize("case", OPTIMIZER_ROWS)
 def test_a_forged_optimizer_is_refused(case, mallory, bob, hook):
-    answer = send(mallory, parts_of(trained(hook), OPTIMIZERS=(OPTIMIZER_ROWS[case],)))
+    answer = send(mallory, parts_of(trained(), OPTIMIZERS=(OPTIMIZER_ROWS[case],)))
     assert error_name(answer) in ("MalformedPlanError", "SerdeError"), answer
     assert "forged" not in bob._objects
     still_answers(bob)
@@ -177,7 +161,7 @@ def test_a_forged_optimizer_is_refused(case, mallory, bob, hook):
 
 def test_an_optimizer_that_lies_about_its_memory_fails_cleanly(mallory, bob, hook):
     row = ("Adam", (((0, 1), {"lr": 0.1}),), {"0": {"exp_avg": torch.ones(1, 3)}})
-    assert send(mallory, parts_of(trained(hook), OPTIMIZERS=(row,))) is None
+    assert send(mallory, parts_of(trained(), OPTIMIZERS=(row,))) is None
     answer = mallory.call(RUN_PLAN, Ref("forged"), torch.ones(2, 3))
     assert isinstance(answer, m.ErrorMessage | TensorMeta)
     still_answers(bob)
@@ -260,7 +244,7 @@ def test_results_of_a_plan_share_no_memory_with_others(mallory, bob, secret, hoo
 
 
 def test_a_plan_of_somebody_else_is_neither_trained_nor_read(mallory, bob, hook):
-    theirs = trained(hook)
+    theirs = trained()
     pointer = theirs.send(bob)
     before = [t.clone() for t in bob._objects[pointer.id_at_location].state.tensors()]
     bob.policy = DenyAll()

@@ -8,6 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+import syft as sy
+
 
 class MLP(nn.Module):
     """Two layers, with dropout in between."""
@@ -123,3 +125,16 @@ MODELS = {
     "transformer": (Transformer, _words(6)),
     "torch-transformer": (TorchTransformer, _words(6)),
 }
+
+
+class Net(sy.Plan):
+    """A plan by subclass: two layers, and a tensor of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc1 = nn.Linear(2, 3)
+        self.fc2 = nn.Linear(3, 2)
+        self.scale = torch.tensor([2.0])
+
+    def forward(self, x):
+        return self.fc2(F.relu(self.fc1(x))) * self.scale

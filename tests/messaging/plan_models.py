@@ -16,6 +16,10 @@ BATCHES = (1, 2, 5, 64)
 STEPS = 20
 
 
+def planned(function, *examples, **named):
+    return sy.Plan(forward_func=function).build(*examples, **named)
+
+
 def as_module(model):
     return sy.Plan(forward_func=model)
 

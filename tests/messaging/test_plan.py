@@ -5,26 +5,15 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import nn
-from torch.nn import functional as F
 
 import syft as sy
 from syft.exceptions import MalformedPlanError, ObjectNotFoundError, PlanMismatchError
 from syft.messaging.message import Operation
 from syft.messaging.plan import Plan, State, func2plan, method2plan
+from tests.messaging.models import Net
 from tests.rows import Rows
 
 row = Rows("syft.messaging.plan")
-
-
-class Net(sy.Plan):
-    def __init__(self):
-        super().__init__()
-        self.fc1 = nn.Linear(2, 3)
-        self.fc2 = nn.Linear(3, 2)
-        self.scale = torch.tensor([2.0])
-
-    def forward(self, x):
-        return self.fc2(F.relu(self.fc1(x))) * self.scale
 
 
 @pytest.fixture
@@ -121,10 +110,6 @@ def test_get_fetches_the_state_and_returns_the_plan(net, bob):
     assert net.get() is net
     assert [p.tolist() for p in net.parameters()] == before
     assert Plan.get is Plan.get_
-
-
-class Scaled(sy.LoggingTensor):
-    """A link that stands in for encodings: values are what they are."""
 
 
 @row("Plan.fix_precision_", "Plan.float_precision_", "Plan.share_", "Plan.share")

@@ -10,30 +10,9 @@ from torch import nn
 
 import syft as sy
 from syft.exceptions import PlanMismatchError
+from tests.messaging.plan_models import planned
 
-THIS_FILE = "test_plan_arguments.py"
-
-
-@pytest.fixture(autouse=True)
-def hooked(hook):
-    return hook
-
-
-def planned(function, *examples, **named):
-    return sy.Plan(forward_func=function).build(*examples, **named)
-
-
-class Doubled(torch.autograd.Function):
-    """A function with a backward of its own."""
-
-    @staticmethod
-    def forward(ctx, x):
-        return x * 2  # Doubled
-
-    @staticmethod
-    def backward(ctx, gradient):
-        return gradient * 100
-
+pytestmark = pytest.mark.usefixtures("hook")
 
 # --- arguments -----------------------------------------------------------------------------------------------------
 

@@ -9,29 +9,10 @@ import torch
 
 import syft as sy
 from syft.exceptions import PlanMismatchError
+from tests.messaging.plan_models import planned
 
+pytestmark = pytest.mark.usefixtures("hook")
 THIS_FILE = "test_plan_forms.py"
-
-
-@pytest.fixture(autouse=True)
-def hooked(hook):
-    return hook
-
-
-def planned(function, *examples, **named):
-    return sy.Plan(forward_func=function).build(*examples, **named)
-
-
-class Doubled(torch.autograd.Function):
-    """A function with a backward of its own."""
-
-    @staticmethod
-    def forward(ctx, x):
-        return x * 2  # Doubled
-
-    @staticmethod
-    def backward(ctx, gradient):
-        return gradient * 100
 
 
 # --- checks of forms -----------------------------------------------------------------------------------------------

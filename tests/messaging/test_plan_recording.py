@@ -13,17 +13,10 @@ from torch import nn
 
 import syft as sy
 from syft.exceptions import PlanBuildError
+from tests.messaging.plan_models import planned
 
+pytestmark = pytest.mark.usefixtures("hook")
 THIS_FILE = "test_plan_recording.py"
-
-
-@pytest.fixture(autouse=True)
-def hooked(hook):
-    return hook
-
-
-def planned(function, *examples, **named):
-    return sy.Plan(forward_func=function).build(*examples, **named)
 
 
 class Doubled(torch.autograd.Function):

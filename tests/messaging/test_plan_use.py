@@ -400,3 +400,39 @@ def test_missing_gradients_are_made_when_asked_for(hook):
     sy.State.create_grad_if_missing(parameter)
     sy.State.create_grad_if_missing(tensor)
     assert parameter.grad.tolist() == [0.0, 0.0] and tensor.grad is None
+
+
+def test_a_build_that_fails_leaves_the_plan_as_it_was(hook, bob):
+    weight, refuse = torch.tensor([2.0]), []
+
+    @sy.func2plan()
+    def scaled(x):
+        return x * weight * (x.sum().item() if refuse else 1.0)
+
+    scaled.build(ONES)
+    refuse.append(True)
+    with pytest.raises(PlanBuildError, match="item"):
+        scaled.build(ONES)
+    assert torch.equal(scaled(ONES), ONES * 2)
+    assert torch.equal(scaled.send(bob)(ONES).get(), ONES * 2)
+    assert torch.equal(sy.deserialize(sy.serialize(scaled))(ONES), ONES * 2)
+
+
+def test_a_copy_of_a_plan_that_is_not_built_shares_nothing(hook):
+    plan = Net()
+    twin = plan.copy()
+    twin.register_obj(torch.ones(1), "kept")
+    twin.add_placeholder(torch.ones(1))
+    assert plan._objects == {} and plan.placeholders == {}
+    twin.build(ONES)
+    assert not plan.is_built and plan.optimizers is not twin.optimizers
+
+
+def test_a_plan_whose_state_is_remote_is_sent_without_questions(make_worker, kind):
+    alice, bob = make_worker("alice", kind), make_worker("bob", kind)
+    net = Net().build(ONES)
+    net.fc.send(alice)
+    with sy.count_messages() as counted:
+        pointer = net.send(bob)
+    assert pointer.outlook is None and counted.rounds == 0
+    net.fc.get()

@@ -4,23 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch import nn
-from torch.nn import functional as F
 
 import syft as sy
 from syft.exceptions import GetNotPermittedError, ObjectNotFoundError
 from syft.messaging.plan import func2plan
-
-
-class Net(sy.Plan):
-    def __init__(self):
-        super().__init__()
-        self.fc1 = nn.Linear(2, 3)
-        self.fc2 = nn.Linear(3, 2)
-        self.scale = torch.tensor([2.0])
-
-    def forward(self, x):
-        return self.fc2(F.relu(self.fc1(x))) * self.scale
+from tests.messaging.models import Net
 
 
 @pytest.fixture
@@ -114,9 +102,7 @@ def test_a_plan_comes_back_with_what_it_learned(net, make_worker, kind, nothing_
     assert again is not pointer and torch.equal(again(x.send(bob)).get(), net(x))
     del again, fetched
     net.pointers.clear()
-    bob.synchronize() if kind == "thread" else None
-    if kind == "inline":
-        nothing_left(bob)
+    nothing_left(bob)
 
 
 def test_search_finds_plans_by_tag(net, make_worker, kind):

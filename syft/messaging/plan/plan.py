@@ -150,12 +150,10 @@ class Plan(Stateful, Sending, Placing, translations_kept.Translatable):
         function = self._function()
         last = (self.state,) if self.include_state else ()
         declared = [p for p in self.state.state_placeholders if CAPTURED not in p.tags]
-        self.state.state_placeholders = declared
         found = record(function, declared, args, kwargs, last)
-        self.optimizers = found.optimizers
-        self._lines = found.lines
-        for optimizer in self.optimizers:  # says now, not when it is sent, what can't travel
+        for optimizer in found.optimizers:  # says now, not when it is sent, what can't travel
             plan_optimizers.to_row(optimizer, [p.child for p in found.program.state])
+        self.optimizers, self._lines = found.optimizers, found.lines  # from here on nothing fails
         self.state.state_placeholders = list(found.program.state)
         self._following = Following(self._modules(function), found.program.state)
         self._install(found.program)
@@ -203,9 +201,8 @@ class Plan(Stateful, Sending, Placing, translations_kept.Translatable):
         compiled = self._compiled
         if compiled is None:
             check(program, len(self.optimizers))
-            self.__dict__["_takes_tensors"] = _takes_tensors(
-                program.arguments
-            )  # first: other threads look at _compiled
+            # In this order: another thread that sees _compiled looks at _takes_tensors next.
+            self.__dict__["_takes_tensors"] = _takes_tensors(program.arguments)
             compiled = self.__dict__["_compiled"] = Compiled(program)
         self._following.update()
         self._following.check_modes()
@@ -250,6 +247,8 @@ class Plan(Stateful, Sending, Placing, translations_kept.Translatable):
             twin: Plan = object.__new__(type(self))
             twin.__dict__.update(self.__dict__)
             twin.__dict__.update(_id=None, state=State(), pointers={}, _sent_to=set(), tags=set(self.tags))
+            twin.__dict__.update(optimizers=[], _lines=[], _placeholders={}, _following=Following())
+            ObjectStorage.__init__(twin, self.name)
             for name, value in self.__dict__.items():
                 if isinstance(value, _Tensor | torch.nn.Module):
                     setattr(twin, name, copy.deepcopy(value))

@@ -9,6 +9,7 @@ from syft.core.context import local_worker
 from syft.core.id_provider import ID_PROVIDER, ObjectId
 from syft.core.object import AbstractObject
 from syft.core.object_storage import ObjectStorage
+from syft.hook.syft_tensor import SyftTensor
 from syft.messaging.plan import optimizers as plan_optimizers
 from syft.messaging.plan.following import Following
 from syft.messaging.plan.program import Program
@@ -120,9 +121,12 @@ class Sending(AbstractObject, ObjectStorage):
 
 
 def _outlook(name: str, program: Program | None) -> Any:
+    """Return what tells the results of calls beforehand; None where asking for the form of the state takes messages."""
+    if program is None or any(isinstance(placeholder.child, SyftTensor) for placeholder in program.state):
+        return None
     from syft.messaging.plan.outlook import Outlook
 
-    return None if program is None else Outlook(name, program)
+    return Outlook(name, program)
 
 
 def _is_held(pointer: PointerPlan) -> bool:

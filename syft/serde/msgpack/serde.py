@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from syft import config
 from syft.exceptions import SerdeError, SyftError
 from syft.serde import compression
 from syft.serde.msgpack import frames, native_serde, numpy_serde, torch_serde
@@ -59,16 +58,7 @@ def deserialize(
         max_message_bytes: refuse anything larger, before or after decompression; from `syft.config` if None.
         owns_buffer: for transports: nobody else uses this writable buffer, so tensors may live inside it.
     """
-    limit = config.current().max_message_bytes if max_message_bytes is None else max_message_bytes
-    try:
-        view = memoryview(binary)
-        if view.format != "B" or view.ndim != 1:
-            view = view.cast("B")
-    except TypeError as error:
-        raise SerdeError(f"A message must be bytes, not {type(binary).__name__}.") from error
-    if len(view) > limit:
-        raise SerdeError(f"The message has {len(view)} bytes and the limit (max_message_bytes) is {limit}.")
-    body = memoryview(compression._decompress(view, limit))
+    body = compression.opened(binary, max_message_bytes)
     if not owns_buffer:
         body = body.toreadonly()
     return _detail(worker, frames.read(body))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from syft import config
 from syft.exceptions import SerdeError
 from syft.serde import compression
 from syft.serde.msgpack.frames import Buffer
@@ -68,16 +67,7 @@ def deserialize(
     Raises:
         SerdeError: the bytes are not a valid message.
     """
-    limit = config.current().max_message_bytes if max_message_bytes is None else max_message_bytes
-    try:
-        view = memoryview(binary)
-        if view.format != "B" or view.ndim != 1:
-            view = view.cast("B")
-    except TypeError as error:
-        raise SerdeError(f"A message must be bytes, not {type(binary).__name__}.") from error
-    if len(view) > limit:
-        raise SerdeError(f"The message has {len(view)} bytes and the limit (max_message_bytes) is {limit}.")
-    opened = envelope.read(memoryview(compression._decompress(view, limit)).toreadonly())
+    opened = envelope.read(compression.opened(binary, max_message_bytes).toreadonly())
     value = envelope.parse(_pb.Value, opened.value)
     if not unbufferizes:
         return envelope.envelope(value, [Buffer(frame) for frame in opened.frames if frame is not None])

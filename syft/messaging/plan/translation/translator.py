@@ -78,12 +78,12 @@ class PlanTranslator:
             places: arguments to give by position, with their names.
             names: arguments to give by name.
         """
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must say how it writes a translation")
 
     @staticmethod
     def read(data: bytes) -> Any:
         """Load a translation: runs code of whoever made it."""
-        raise NotImplementedError
+        raise NotImplementedError("a translator must say how its translation is read")
 
     @classmethod
     def load(cls, data: bytes) -> Any:
