@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import importlib
 import sys
+from typing import Any
 
 import torch
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-SUITES = ("foundation", "plans")
+from benchmarks.measure import Row
+
+SUITES = ("foundation", "plans", "mpc")
+COLUMNS = ("what", "measured", "at most", "", "sides, medians")  # of a suite that has none of its own
+
+TITLE = f"torch {torch.__version__}, 1 thread"
+
+
+def cells(row: Any) -> tuple[str, ...]:
+    """Return the line of a row: its own cells, or those of a plain one."""
+    if not isinstance(row, Row):
+        return row.cells
+    return row.name, f"{row.value:.3f} {row.unit}", f"{row.limit:g}", "ok" if row.ok else "OVER", row.detail
 
 
 def main(names: list[str]) -> int:
@@ -21,20 +34,19 @@ def main(names: list[str]) -> int:
         return 2
     torch.set_num_threads(1)
     console = Console(width=120)
-    table = Table(title=f"torch {torch.__version__}, 1 thread", title_justify="left")
-    for column in ("what", "measured", "at most", "", "sides, medians"):
-        table.add_column(column)
+    tables: dict[tuple[str, ...], Table] = {}
     good = True
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("measuring", total=None)
         for name in names or SUITES:
-            for row in importlib.import_module(f"benchmarks.{name}").rows():
+            suite = importlib.import_module(f"benchmarks.{name}")
+            columns = getattr(suite, "COLUMNS", COLUMNS)
+            table = tables.setdefault(columns, Table(*columns, title=TITLE, title_justify="left"))
+            for row in suite.rows():
                 good = good and row.ok
-                table.add_row(
-                    row.name, f"{row.value:.3f} {row.unit}", f"{row.limit:g}", "ok" if row.ok else "OVER", row.detail
-                )
-                progress.update(task, advance=1, description=row.name)
-    console.print(table)
+                table.add_row(*cells(row))
+                progress.update(task, advance=1, description=cells(row)[0])
+    console.print(*tables.values(), sep="\n")
     return 0 if good else 1
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from syft import _pause
 from syft import codes as codes
 from syft import exceptions as exceptions
+from syft import mpc as mpc
 from syft._paths import install as _install
 from syft.core.context import acting_as as acting_as
 from syft.core.id_provider import ID_PROVIDER as ID_PROVIDER
@@ -37,14 +38,17 @@ from syft.serde import deserialize as deserialize
 from syft.serde import rows as _rows  # noqa: F401  (gives this library's types their wire codes)
 from syft.serde import serialize as serialize
 from syft.tensors import native as _native  # noqa: F401  (fills the table of tensor methods)
+from syft.tensors.additive_shared import AdditiveSharingTensor as AdditiveSharingTensor
 from syft.tensors.functions import combine_pointers as combine_pointers
 from syft.tensors.logging import LoggingTensor as LoggingTensor
 from syft.tensors.placeholder import PlaceHolder as PlaceHolder
 from syft.tensors.plusisminus import PlusIsMinusTensor as PlusIsMinusTensor
+from syft.tensors.precision import FixedPrecisionTensor as FixedPrecisionTensor
 from syft.workers import BaseWorker as BaseWorker
 from syft.workers import VirtualWorker as VirtualWorker
 from syft.workers import plans as _plans  # noqa: F401  (tells workers what to do with plans)
 from syft.workers import protocols as _protocols  # noqa: F401  (and with protocols)
+from syft.workers.process import ProcessWorker as ProcessWorker
 
 __version__ = "0.1.0"
 

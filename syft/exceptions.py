@@ -12,6 +12,7 @@
     ├── ObjectNotFoundError                    a worker does not hold this id
     │   └── SpentPointerError                  the pointer's object was already fetched or moved
     ├── WorkerNotFoundException                unknown worker id
+    ├── WorkerLostError                        the process of a worker ended
     ├── NotPermittedError
     │   ├── GetNotPermittedError               the holder does not release this value
     │   └── SendNotPermittedError              this object may not be sent
@@ -23,6 +24,8 @@
     ├── MalformedPlanError                     the parts of a plan do not fit together
     ├── PlanTranslationError                   a plan has no form in what it should be translated to
     ├── RemoteError                            an error of a worker whose own type is not known here
+    ├── ProtocolError                          a protocol on shares can't be run, or did not come to its end
+    │   └── PartyLostError                     a party of a run is gone, or did not answer
     ├── SerdeError                             bytes that are not a valid message
     │   └── CompressionNotFoundException       unknown compression scheme
     ├── InvalidProtocolFileError
@@ -155,6 +158,17 @@ class WorkerNotFoundException(SyftError):
         )
 
 
+class WorkerLostError(SyftError):
+    """The process of a worker ended, or can't be reached, and what it held is gone."""
+
+    def __init__(self, worker_id: object = None, why: str = "") -> None:
+        self.worker_id = worker_id
+        super().__init__(
+            f"Worker {worker_id!r} is lost, and what it held with it" + (f": {why}" if why else ".") + " Make a worker "
+            "of this id again and send the data anew; other workers go on."
+        )
+
+
 class NotPermittedError(SyftError):
     """A release was refused by the policy of the worker that holds the data."""
 
@@ -212,6 +226,21 @@ class MalformedPlanError(SyftError):
 
 class PlanTranslationError(SyftError):
     """A plan can't be translated: what it does has no form in the other language, or would give other numbers."""
+
+
+class ProtocolError(SyftError):
+    """A protocol on shares can't be run, or did not come to its end."""
+
+
+class PartyLostError(ProtocolError):
+    """A party of a run is gone, or did not answer in time."""
+
+    def __init__(self, party: object = "", why: str = "it did not answer") -> None:
+        self.party = party
+        super().__init__(
+            f"Party {party!r} was lost in the middle of a protocol: {why}. "
+            "The shares it held are gone with it; share the values again with parties that are there."
+        )
 
 
 class RemoteError(SyftError):

@@ -95,10 +95,8 @@ def test_every_module_says_what_it_is():
 def test_names_to_come_say_so():
     from syft._globals import _TO_COME
 
-    with pytest.raises(
-        AttributeError, match="'FixedPrecisionTensor': this part of the documented API is not there yet"
-    ):
-        sy.FixedPrecisionTensor
+    with pytest.raises(AttributeError, match="'PrivateTensor': this part of the documented API is not there yet"):
+        sy.PrivateTensor
     with pytest.raises(AttributeError, match="has no attribute 'nonsense'$"):
         sy.nonsense
     assert not [name for name in _TO_COME if name in vars(syft)], "take it off the list: it is there"

@@ -53,6 +53,30 @@ def location_of(module: torch.nn.Module) -> Any:
     return None
 
 
+def _converted(module: Any, method: str, chosen: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Let some tensors of a module, with their gradients, become what one of their methods returns: all or none."""
+    tensors = [tensor for tensor in tensors_of(module) if chosen(tensor)]
+    with swapping(module):
+        check_swappable(tensors)
+        swap_all([(tensor, _follower(tensor, method, args, kwargs)) for tensor in tensors])
+    return module
+
+
+def _follower(tensor: Any, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Return what a method makes of a tensor, with its gradient converted too."""
+    made = getattr(tensor, method)(*args, **kwargs)
+    if tensor.grad is not None:
+        made.grad = getattr(tensor.grad, method)(*args, **kwargs)
+    return made
+
+
+def _fetched(remote: list[Any]) -> list[Any]:
+    """Fetch tensors: pointers with one message a worker, shares one tensor after the other."""
+    if all(tensor.location is not None for tensor in remote):
+        return list(local_worker().get_many([tensor.child for tensor in remote]))
+    return [_follower(tensor, "get", (), {}) for tensor in remote]
+
+
 class ModuleMethods:
     """A stand-in for nn.Module: its public names are copied onto the real one."""
 
@@ -98,13 +122,46 @@ class ModuleMethods:
             raise SyftError("This module is local, so there is nothing to get. Send it first: model.send(bob).")
         with swapping(module):
             check_swappable(remote)
-            fetched = local_worker().get_many([tensor.child for tensor in remote])
-            swap_all(list(zip(remote, fetched, strict=True)))
+            swap_all(list(zip(remote, _fetched(remote), strict=True)))
         return module
 
     def get_(self) -> Any:
         """Same as `get`: modules always move in place."""
         return ModuleMethods.get(self)
+
+    def fix_precision(self, *args: Any, **kwargs: Any) -> Any:
+        """Encode every parameter and every buffer of floats in fixed precision, in place; arguments as for tensors."""
+        return _converted(self, "fix_precision", lambda tensor: tensor.is_floating_point(), args, kwargs)
+
+    def float_precision(self) -> Any:
+        """Decode every parameter and buffer, in place."""
+        return _converted(self, "float_precision", lambda tensor: isinstance(tensor, SyftTensor), (), {})
+
+    def share(self, *args: Any, **kwargs: Any) -> Any:
+        """Share every parameter and buffer among workers, in place; arguments as for tensors."""
+        floats = [tensor for tensor in tensors_of(self) if tensor.is_floating_point()]  # type: ignore[arg-type]
+        if floats and not isinstance(floats[0], SyftTensor):
+            raise SyftError("Only encoded numbers can be shared. Encode first: model.fix_precision().share(...).")
+        follow = kwargs.pop("requires_grad", False)
+        shared = _converted(self, "share", lambda tensor: isinstance(tensor, SyftTensor), args, kwargs)
+        return shared.requires_grad_() if follow else shared
+
+    def fix_precision_(self, *args: Any, **kwargs: Any) -> Any:
+        """Same as `fix_precision`: modules always change in place."""
+        return ModuleMethods.fix_precision(self, *args, **kwargs)
+
+    def float_precision_(self) -> Any:
+        """Same as `float_precision`: modules always change in place."""
+        return ModuleMethods.float_precision(self)
+
+    def share_(self, *args: Any, **kwargs: Any) -> Any:
+        """Same as `share`: modules always change in place."""
+        return ModuleMethods.share(self, *args, **kwargs)
+
+    fix_prec = fix_precision
+    fix_prec_ = fix_precision_
+    float_prec = float_precision
+    float_prec_ = float_precision_
 
     def move(self, destination: Any) -> Any:
         """Make the remote module travel to another worker, in place."""

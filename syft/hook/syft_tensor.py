@@ -21,6 +21,7 @@ _NoDispatch = torch._C.DisableTorchFunctionSubclass
 _make_wrapper_subclass: Any = torch.Tensor._make_wrapper_subclass
 _swap_tensors: Any = torch.utils.swap_tensors
 _Tensor: Any = torch.Tensor
+_ATEN_OPERATIONS: Any = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
 # Answered by the shell itself: it knows them, whatever the chain is.
 METADATA = frozenset(
     [getattr(_Tensor, name).__get__ for name in (
@@ -71,6 +72,10 @@ class SyftTensor(torch.Tensor):
             inner_args, inner_kwargs = _unwrap_nested((args, kwargs), shells)
             link = deciding_link(inner_args, inner_kwargs)
         if link is None or link.level is not Level.API:
+            # Some calls never reach the level below: torch reads the values itself. A link may have a rule for them.
+            rule = None if link is None or isinstance(func, _ATEN_OPERATIONS) else find_rule(type(link), func)
+            if rule is not None:
+                return rule(*inner_args, **inner_kwargs)
             with _NoDispatch():
                 return func(*args, **kwargs)
         result = type(link).handle(func, inner_args, inner_kwargs)

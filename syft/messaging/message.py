@@ -266,6 +266,32 @@ class PlanCommandMessage(Message):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class RunMessage(Message):
+    """Take part in a protocol on shares, with the other parties: contents are its arguments.
+
+    Attributes:
+        contents: the arguments; this party's shares are named by `Ref`, everything else is public.
+        run_id: which run this is, the same for all parties.
+        name: which protocol.
+        parties: the ids of the workers that hold shares, in order.
+        provider: the id of the worker that deals.
+        options: named public arguments.
+        return_id: the id of the first result; the others follow it.
+    """
+
+    run_id: ObjectId = 0
+    name: str = ""
+    parties: tuple[ObjectId, ...] = ()
+    provider: ObjectId | None = None
+    options: dict[str, Any] = dataclasses.field(default_factory=dict)
+    return_id: ObjectId = 0
+    schema: ClassVar[dict[str, Any]] = {
+        "contents": tuple, "run_id": _ID, "name": str, "parties": tuple, "provider": (*_ID, type(None)),
+        "options": dict, "return_id": _ID,
+    }  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class ErrorMessage(Message):
     """What went wrong at a worker: contents are (type name, text, traceback text)."""
 
@@ -277,4 +303,5 @@ MESSAGE_TYPES: tuple[type[Message], ...] = (
     Message, Operation, ObjectMessage, ObjectRequestMessage, IsNoneMessage, GetShapeMessage,
     ForceObjectDeleteMessage, RetainMessage, ReleaseMessage, HandOverMessage, FetchThereMessage, SearchMessage,
     BatchMessage, PlanCommandMessage, ErrorMessage, PublishMessage, ClaimMessage,
+    RunMessage,
 )  # fmt: skip

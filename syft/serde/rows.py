@@ -19,15 +19,19 @@ from syft.pointers.pointer_protocol import PointerProtocol
 from syft.pointers.pointer_tensor import PointerTensor
 from syft.pointers.string_pointer import StringPointer
 from syft.serde.registry import Screen, register
+from syft.tensors.additive_shared import AdditiveSharingTensor
 from syft.tensors.logging import LoggingTensor
 from syft.tensors.placeholder import PlaceHolder
 from syft.tensors.plusisminus import PlusIsMinusTensor
+from syft.tensors.precision import FixedPrecisionTensor
 
 CODES: dict[type, int] = {
     SyftTensor: 60,
     LoggingTensor: 61,
     PlusIsMinusTensor: 62,
     PlaceHolder: 63,
+    FixedPrecisionTensor: 64,
+    AdditiveSharingTensor: 65,
     ObjectPointer: 80,
     PointerTensor: 81,
     MultiPointerTensor: 82,

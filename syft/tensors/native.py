@@ -15,6 +15,7 @@ from syft.core.context import local_worker
 from syft.core.dispatch import run
 from syft.core.id_provider import ObjectId
 from syft.core.object import _serializer
+from syft.core.tensor import AbstractTensor
 from syft.exceptions import InvalidTensorForRemoteGet, SyftError, UnsupportedOperation
 from syft.hook import base
 from syft.hook.patches import Computed
@@ -22,6 +23,7 @@ from syft.hook.syft_tensor import SyftTensor, swap
 from syft.pointers.multi_pointer import MultiPointerTensor
 from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.pointer_tensor import PointerTensor
+from syft.tensors.additive_shared import refuse_own_parties
 
 
 def default_pytorch_maximum_precision() -> int:
@@ -211,6 +213,7 @@ class TorchTensor:
             )
         if preinitialize_grad and self.grad is None:
             self.grad = torch.zeros_like(self)
+        refuse_own_parties(_chain(self), _flatten(location))
         owner = local_worker()
         pointers = [
             owner.send(self, worker, garbage_collect_data=garbage_collect_data) for worker in _flatten(location)
@@ -250,8 +253,10 @@ class TorchTensor:
         """
         link = _pointer(self, "get")
         fetched = link.get(reason=reason, **kwargs) if isinstance(link, ObjectPointer) else link.get(*args, **kwargs)
-        if fetched is link:
-            fetched = link.wrap()
+        if isinstance(fetched, AbstractTensor):
+            fetched = fetched.wrap()
+            if self.requires_grad and self.is_leaf:
+                fetched.requires_grad_()
         if not inplace:
             return fetched
         swap(self, fetched)

@@ -28,8 +28,8 @@ class AddressBook:
             return
         for other in (*list(local._known_workers.values()), local):
             if other is not self:
-                self._known_workers[other.id] = other
-                other._known_workers[self.id] = self
+                self.add_worker(other)
+                other.add_worker(self)
 
     def get_worker(self, id_or_worker: Any, fail_hard: bool = False) -> Any:
         """Return a worker by its id or itself.
@@ -53,7 +53,11 @@ class AddressBook:
     def add_worker(self, worker: Any) -> Any:
         """Remember another worker."""
         self._known_workers[worker.id] = worker
+        self._introduce(worker)
         return self
+
+    def _introduce(self, worker: Any) -> None:
+        """Tell this worker, if it is in another process, how the other one is reached."""
 
     def add_workers(self, workers: Iterable[Any]) -> Any:
         """Remember several workers."""

@@ -204,7 +204,11 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
     def _id_for(self, obj: Any, destination: Any) -> ObjectId:
         """Return the id an object gets at its destination: its own, or a fresh one if that is taken."""
         own = id_of(obj)
-        return ID_PROVIDER.pop() if own in destination.object_store.objects else own
+        return ID_PROVIDER.pop() if destination._may_hold(own) else own
+
+    def _may_hold(self, obj_id: ObjectId) -> bool:
+        """Say whether this worker holds an object, or might, for all that is known here."""
+        return obj_id in self.object_store.objects
 
     def session_of(self, client_id: ObjectId) -> Session | None:
         """Return the session of a connected client."""

@@ -15,6 +15,9 @@ class Session:
         client_id: who the client is, as the connection knows it (never as a message says).
     """
 
+    # Whether messages of this session come in a thread of their own, so that answering one may wait for others.
+    may_wait = False
+
     def __init__(self, worker: Any, client_id: object) -> None:
         self.worker = worker
         self.client_id = client_id

@@ -127,6 +127,9 @@ class Stream:
         """Ask which objects match every word."""
         return list(self.ask(m.SearchMessage(query)))
 
+    def raise_failure(self) -> None:
+        """Raise the error of an earlier call that nobody has heard of yet, if there is one."""
+
     def synchronize(self) -> None:
         """Wait until everything sent so far is done, and raise what went wrong."""
         self.ask(m.BatchMessage(()))

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import syft as sy
-from syft.exceptions import PlanBuildError, PlanMismatchError, SpentPointerError, SyftError, UnsupportedOperation
+from syft.exceptions import PlanBuildError, PlanMismatchError, SpentPointerError, SyftError
 
 ONES = torch.ones(3, 2)
 
@@ -327,10 +327,21 @@ def test_names_of_plans_and_of_the_state_of_plans_inside_plans(net):
     assert "net.fc.weight" in twice.code
 
 
-def test_what_is_still_to_come_says_so(net):
-    for method in ("fix_precision", "share", "float_precision"):
-        with pytest.raises(UnsupportedOperation, match="not there yet"):
-            getattr(net, method)()
+def test_state_is_encoded_and_shared(hook, workers):
+    model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
+    x = torch.randn(5, 3)
+    plan = sy.Plan(forward_func=model).build(x)
+    expected = model(x).detach()
+    alice, bob, dealer = (sy.VirtualWorker(hook, id=f"plan-party-{number}") for number in range(3))
+    precision = {"base": 2, "precision_fractional": 16}
+    assert plan.fix_precision(**precision) is plan
+    assert torch.allclose(plan(x.fix_precision(**precision)).float_precision(), expected, atol=1e-3)
+    assert plan.share(alice, bob, crypto_provider=dealer) is plan
+    for given in (x.fix_precision(**precision).share(alice, bob, crypto_provider=dealer), x.fix_precision(**precision)):
+        assert torch.allclose(plan(given).get().float_precision(), expected, atol=1e-3)
+    plan.get_()
+    assert plan.float_precision() is plan
+    assert torch.allclose(plan(x), expected, atol=1e-3)
 
 
 def test_tied_weights_are_followed_together(hook):

@@ -120,6 +120,10 @@ VALUES: dict[int, list[Any]] = {
     134: [m.ErrorMessage(("ValueError", "no", ""))],
     135: [m.PublishMessage(WIDE)],
     136: [m.ClaimMessage("é")],
+    137: [
+        m.RunMessage((Ref(1), 2, [Ref(3)]), WIDE, "product", ("alice", 7), "carol", {"divisor": 65536}, WIDE),
+        m.RunMessage((), 1, "open", ("a", "b"), None, {}, "r"),
+    ],
 }
 
 
@@ -164,11 +168,14 @@ def chains(me: Any, bob: Any, alice: Any) -> dict[int, list[Any]]:
     tensor = torch.ones(2, 3).tag("#t").describe("d").send(bob)
     text = sy.String("abc").tag("#s").send(bob)
     wrapper = sy.ObjectWrapper({"a": (1, 2)}, id="w", tags=["#w"])
+    shared = torch.ones(2).fix_precision().share(bob, alice)
     return {
         60: [sy.LoggingTensor(id="l").on(torch.ones(2)), tensor],
         61: [sy.LoggingTensor(id="l", tags=["#l"], description="d").on(torch.ones(2), wrap=False)],
         62: [sy.PlusIsMinusTensor(id=WIDE).on(torch.ones(2), wrap=False)],
         63: [PlaceHolder(id="h", tags={"#inner"}), PlaceHolder(id=1, description="w", child=torch.ones(2))],
+        64: [torch.tensor([1.5, -2.0]).fix_precision(base=2, precision_fractional=16).child, shared.child],
+        65: [shared.child.child, torch.arange(3).share(bob, alice, crypto_provider=me, protocol="fss").child],
         80: [sy.ObjectPointer(bob, WIDE, me, id="p", garbage_collect_data=False)],
         81: [tensor.child],
         82: [torch.ones(2).tag("#m").send(bob, alice).child],

@@ -11,7 +11,7 @@ import torch
 
 from syft.core.bufferizable import Bufferizable
 from syft.core.labels import printable
-from syft.exceptions import MalformedPlanError, UnsupportedOperation
+from syft.exceptions import MalformedPlanError
 from syft.hook.syft_tensor import SyftTensor
 from syft.tensors.placeholder import PlaceHolder
 
@@ -79,8 +79,6 @@ class State(Bufferizable):
 
     def _replace(self, method: str, *args: Any, **kwargs: Any) -> None:
         """Let each tensor become what one of its methods returns: all of them, or none."""
-        if not all(hasattr(tensor, method) for tensor in self.tensors()):
-            raise UnsupportedOperation(method, "these tensors", "Encrypted computation is not there yet.")
         replaced = [getattr(tensor, method)(*args, **kwargs) for tensor in self.tensors()]
         for placeholder, tensor in zip(self.state_placeholders, replaced, strict=True):
             placeholder.child = tensor

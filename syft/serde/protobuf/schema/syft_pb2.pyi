@@ -23,7 +23,7 @@ class Envelope(_message.Message):
     def __init__(self, version: _Optional[int] = ..., value: _Optional[_Union[Value, _Mapping]] = ..., frames: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class Value(_message.Message):
-    __slots__ = ("none", "boolean", "integer", "big_integer", "real", "text", "data", "buffer", "packed", "composite", "tuple", "list", "dict", "set", "frozenset", "range", "slice", "complex", "array", "tensor", "parameter", "size", "device", "dtype", "script_module", "script_function", "traced_module", "wrapper", "logging_tensor", "plus_is_minus_tensor", "placeholder", "object_pointer", "pointer_tensor", "multi_pointer", "callable_pointer", "string_pointer", "object_wrapper", "ref", "tensor_meta", "object_meta", "same_as", "pointer_plan", "pointer_protocol", "plan", "state", "protocol", "role_protocol", "message", "operation", "object_message", "object_request_message", "is_none_message", "get_shape_message", "force_object_delete_message", "retain_message", "release_message", "hand_over_message", "fetch_there_message", "search_message", "batch_message", "plan_command_message", "error_message", "publish_message", "claim_message", "string")
+    __slots__ = ("none", "boolean", "integer", "big_integer", "real", "text", "data", "buffer", "packed", "composite", "tuple", "list", "dict", "set", "frozenset", "range", "slice", "complex", "array", "tensor", "parameter", "size", "device", "dtype", "script_module", "script_function", "traced_module", "wrapper", "logging_tensor", "plus_is_minus_tensor", "placeholder", "fixed_precision_tensor", "additive_sharing_tensor", "object_pointer", "pointer_tensor", "multi_pointer", "callable_pointer", "string_pointer", "object_wrapper", "ref", "tensor_meta", "object_meta", "same_as", "pointer_plan", "pointer_protocol", "plan", "state", "protocol", "role_protocol", "message", "operation", "object_message", "object_request_message", "is_none_message", "get_shape_message", "force_object_delete_message", "retain_message", "release_message", "hand_over_message", "fetch_there_message", "search_message", "batch_message", "plan_command_message", "error_message", "publish_message", "claim_message", "run_message", "string")
     NONE_FIELD_NUMBER: _ClassVar[int]
     BOOLEAN_FIELD_NUMBER: _ClassVar[int]
     INTEGER_FIELD_NUMBER: _ClassVar[int]
@@ -55,6 +55,8 @@ class Value(_message.Message):
     LOGGING_TENSOR_FIELD_NUMBER: _ClassVar[int]
     PLUS_IS_MINUS_TENSOR_FIELD_NUMBER: _ClassVar[int]
     PLACEHOLDER_FIELD_NUMBER: _ClassVar[int]
+    FIXED_PRECISION_TENSOR_FIELD_NUMBER: _ClassVar[int]
+    ADDITIVE_SHARING_TENSOR_FIELD_NUMBER: _ClassVar[int]
     OBJECT_POINTER_FIELD_NUMBER: _ClassVar[int]
     POINTER_TENSOR_FIELD_NUMBER: _ClassVar[int]
     MULTI_POINTER_FIELD_NUMBER: _ClassVar[int]
@@ -88,6 +90,7 @@ class Value(_message.Message):
     ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
     PUBLISH_MESSAGE_FIELD_NUMBER: _ClassVar[int]
     CLAIM_MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    RUN_MESSAGE_FIELD_NUMBER: _ClassVar[int]
     STRING_FIELD_NUMBER: _ClassVar[int]
     none: Nothing
     boolean: bool
@@ -120,6 +123,8 @@ class Value(_message.Message):
     logging_tensor: Link
     plus_is_minus_tensor: Link
     placeholder: PlaceHolder
+    fixed_precision_tensor: Link
+    additive_sharing_tensor: AdditiveSharing
     object_pointer: Pointer
     pointer_tensor: Pointer
     multi_pointer: MultiPointer
@@ -153,8 +158,9 @@ class Value(_message.Message):
     error_message: ErrorMessage
     publish_message: PublishMessage
     claim_message: ClaimMessage
+    run_message: RunMessage
     string: String
-    def __init__(self, none: _Optional[_Union[Nothing, str]] = ..., boolean: bool = ..., integer: _Optional[int] = ..., big_integer: _Optional[bytes] = ..., real: _Optional[float] = ..., text: _Optional[str] = ..., data: _Optional[bytes] = ..., buffer: _Optional[_Union[Bytes, _Mapping]] = ..., packed: _Optional[bytes] = ..., composite: _Optional[_Union[Composite, _Mapping]] = ..., tuple: _Optional[_Union[Items, _Mapping]] = ..., list: _Optional[_Union[Items, _Mapping]] = ..., dict: _Optional[_Union[Table, _Mapping]] = ..., set: _Optional[_Union[Items, _Mapping]] = ..., frozenset: _Optional[_Union[Items, _Mapping]] = ..., range: _Optional[_Union[Span, _Mapping]] = ..., slice: _Optional[_Union[Span, _Mapping]] = ..., complex: _Optional[_Union[Complex, _Mapping]] = ..., array: _Optional[_Union[Array, _Mapping]] = ..., tensor: _Optional[_Union[Tensor, _Mapping]] = ..., parameter: _Optional[_Union[Parameter, _Mapping]] = ..., size: _Optional[_Union[Size, _Mapping]] = ..., device: _Optional[_Union[Device, _Mapping]] = ..., dtype: _Optional[_Union[Dtype, _Mapping]] = ..., script_module: _Optional[_Union[Script, _Mapping]] = ..., script_function: _Optional[_Union[Script, _Mapping]] = ..., traced_module: _Optional[_Union[Script, _Mapping]] = ..., wrapper: _Optional[_Union[Wrapper, _Mapping]] = ..., logging_tensor: _Optional[_Union[Link, _Mapping]] = ..., plus_is_minus_tensor: _Optional[_Union[Link, _Mapping]] = ..., placeholder: _Optional[_Union[PlaceHolder, _Mapping]] = ..., object_pointer: _Optional[_Union[Pointer, _Mapping]] = ..., pointer_tensor: _Optional[_Union[Pointer, _Mapping]] = ..., multi_pointer: _Optional[_Union[MultiPointer, _Mapping]] = ..., callable_pointer: _Optional[_Union[Pointer, _Mapping]] = ..., string_pointer: _Optional[_Union[Pointer, _Mapping]] = ..., object_wrapper: _Optional[_Union[ObjectWrapper, _Mapping]] = ..., ref: _Optional[_Union[Ref, _Mapping]] = ..., tensor_meta: _Optional[_Union[TensorMeta, _Mapping]] = ..., object_meta: _Optional[_Union[ObjectMeta, _Mapping]] = ..., same_as: _Optional[_Union[SameAs, _Mapping]] = ..., pointer_plan: _Optional[_Union[Pointer, _Mapping]] = ..., pointer_protocol: _Optional[_Union[Pointer, _Mapping]] = ..., plan: _Optional[_Union[Plan, _Mapping]] = ..., state: _Optional[_Union[State, _Mapping]] = ..., protocol: _Optional[_Union[Protocol, _Mapping]] = ..., role_protocol: _Optional[_Union[RoleProtocol, _Mapping]] = ..., message: _Optional[_Union[Message, _Mapping]] = ..., operation: _Optional[_Union[Operation, _Mapping]] = ..., object_message: _Optional[_Union[ObjectMessage, _Mapping]] = ..., object_request_message: _Optional[_Union[ObjectRequestMessage, _Mapping]] = ..., is_none_message: _Optional[_Union[IsNoneMessage, _Mapping]] = ..., get_shape_message: _Optional[_Union[GetShapeMessage, _Mapping]] = ..., force_object_delete_message: _Optional[_Union[ForceObjectDeleteMessage, _Mapping]] = ..., retain_message: _Optional[_Union[RetainMessage, _Mapping]] = ..., release_message: _Optional[_Union[ReleaseMessage, _Mapping]] = ..., hand_over_message: _Optional[_Union[HandOverMessage, _Mapping]] = ..., fetch_there_message: _Optional[_Union[FetchThereMessage, _Mapping]] = ..., search_message: _Optional[_Union[SearchMessage, _Mapping]] = ..., batch_message: _Optional[_Union[BatchMessage, _Mapping]] = ..., plan_command_message: _Optional[_Union[PlanCommandMessage, _Mapping]] = ..., error_message: _Optional[_Union[ErrorMessage, _Mapping]] = ..., publish_message: _Optional[_Union[PublishMessage, _Mapping]] = ..., claim_message: _Optional[_Union[ClaimMessage, _Mapping]] = ..., string: _Optional[_Union[String, _Mapping]] = ...) -> None: ...
+    def __init__(self, none: _Optional[_Union[Nothing, str]] = ..., boolean: bool = ..., integer: _Optional[int] = ..., big_integer: _Optional[bytes] = ..., real: _Optional[float] = ..., text: _Optional[str] = ..., data: _Optional[bytes] = ..., buffer: _Optional[_Union[Bytes, _Mapping]] = ..., packed: _Optional[bytes] = ..., composite: _Optional[_Union[Composite, _Mapping]] = ..., tuple: _Optional[_Union[Items, _Mapping]] = ..., list: _Optional[_Union[Items, _Mapping]] = ..., dict: _Optional[_Union[Table, _Mapping]] = ..., set: _Optional[_Union[Items, _Mapping]] = ..., frozenset: _Optional[_Union[Items, _Mapping]] = ..., range: _Optional[_Union[Span, _Mapping]] = ..., slice: _Optional[_Union[Span, _Mapping]] = ..., complex: _Optional[_Union[Complex, _Mapping]] = ..., array: _Optional[_Union[Array, _Mapping]] = ..., tensor: _Optional[_Union[Tensor, _Mapping]] = ..., parameter: _Optional[_Union[Parameter, _Mapping]] = ..., size: _Optional[_Union[Size, _Mapping]] = ..., device: _Optional[_Union[Device, _Mapping]] = ..., dtype: _Optional[_Union[Dtype, _Mapping]] = ..., script_module: _Optional[_Union[Script, _Mapping]] = ..., script_function: _Optional[_Union[Script, _Mapping]] = ..., traced_module: _Optional[_Union[Script, _Mapping]] = ..., wrapper: _Optional[_Union[Wrapper, _Mapping]] = ..., logging_tensor: _Optional[_Union[Link, _Mapping]] = ..., plus_is_minus_tensor: _Optional[_Union[Link, _Mapping]] = ..., placeholder: _Optional[_Union[PlaceHolder, _Mapping]] = ..., fixed_precision_tensor: _Optional[_Union[Link, _Mapping]] = ..., additive_sharing_tensor: _Optional[_Union[AdditiveSharing, _Mapping]] = ..., object_pointer: _Optional[_Union[Pointer, _Mapping]] = ..., pointer_tensor: _Optional[_Union[Pointer, _Mapping]] = ..., multi_pointer: _Optional[_Union[MultiPointer, _Mapping]] = ..., callable_pointer: _Optional[_Union[Pointer, _Mapping]] = ..., string_pointer: _Optional[_Union[Pointer, _Mapping]] = ..., object_wrapper: _Optional[_Union[ObjectWrapper, _Mapping]] = ..., ref: _Optional[_Union[Ref, _Mapping]] = ..., tensor_meta: _Optional[_Union[TensorMeta, _Mapping]] = ..., object_meta: _Optional[_Union[ObjectMeta, _Mapping]] = ..., same_as: _Optional[_Union[SameAs, _Mapping]] = ..., pointer_plan: _Optional[_Union[Pointer, _Mapping]] = ..., pointer_protocol: _Optional[_Union[Pointer, _Mapping]] = ..., plan: _Optional[_Union[Plan, _Mapping]] = ..., state: _Optional[_Union[State, _Mapping]] = ..., protocol: _Optional[_Union[Protocol, _Mapping]] = ..., role_protocol: _Optional[_Union[RoleProtocol, _Mapping]] = ..., message: _Optional[_Union[Message, _Mapping]] = ..., operation: _Optional[_Union[Operation, _Mapping]] = ..., object_message: _Optional[_Union[ObjectMessage, _Mapping]] = ..., object_request_message: _Optional[_Union[ObjectRequestMessage, _Mapping]] = ..., is_none_message: _Optional[_Union[IsNoneMessage, _Mapping]] = ..., get_shape_message: _Optional[_Union[GetShapeMessage, _Mapping]] = ..., force_object_delete_message: _Optional[_Union[ForceObjectDeleteMessage, _Mapping]] = ..., retain_message: _Optional[_Union[RetainMessage, _Mapping]] = ..., release_message: _Optional[_Union[ReleaseMessage, _Mapping]] = ..., hand_over_message: _Optional[_Union[HandOverMessage, _Mapping]] = ..., fetch_there_message: _Optional[_Union[FetchThereMessage, _Mapping]] = ..., search_message: _Optional[_Union[SearchMessage, _Mapping]] = ..., batch_message: _Optional[_Union[BatchMessage, _Mapping]] = ..., plan_command_message: _Optional[_Union[PlanCommandMessage, _Mapping]] = ..., error_message: _Optional[_Union[ErrorMessage, _Mapping]] = ..., publish_message: _Optional[_Union[PublishMessage, _Mapping]] = ..., claim_message: _Optional[_Union[ClaimMessage, _Mapping]] = ..., run_message: _Optional[_Union[RunMessage, _Mapping]] = ..., string: _Optional[_Union[String, _Mapping]] = ...) -> None: ...
 
 class Composite(_message.Message):
     __slots__ = ("code", "parts")
@@ -361,6 +367,24 @@ class MultiPointer(_message.Message):
     description: str
     pointers: Value
     def __init__(self, id: _Optional[_Union[Id, _Mapping]] = ..., tags: _Optional[_Union[Tags, _Mapping]] = ..., description: _Optional[str] = ..., pointers: _Optional[_Union[Value, _Mapping]] = ...) -> None: ...
+
+class AdditiveSharing(_message.Message):
+    __slots__ = ("id", "tags", "description", "pointers", "crypto_provider", "protocol", "insecure")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    TAGS_FIELD_NUMBER: _ClassVar[int]
+    DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    POINTERS_FIELD_NUMBER: _ClassVar[int]
+    CRYPTO_PROVIDER_FIELD_NUMBER: _ClassVar[int]
+    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    INSECURE_FIELD_NUMBER: _ClassVar[int]
+    id: Id
+    tags: Tags
+    description: str
+    pointers: Value
+    crypto_provider: Id
+    protocol: str
+    insecure: bool
+    def __init__(self, id: _Optional[_Union[Id, _Mapping]] = ..., tags: _Optional[_Union[Tags, _Mapping]] = ..., description: _Optional[str] = ..., pointers: _Optional[_Union[Value, _Mapping]] = ..., crypto_provider: _Optional[_Union[Id, _Mapping]] = ..., protocol: _Optional[str] = ..., insecure: bool = ...) -> None: ...
 
 class ObjectWrapper(_message.Message):
     __slots__ = ("id", "object", "tags", "description")
@@ -701,3 +725,21 @@ class ClaimMessage(_message.Message):
     CONTENTS_FIELD_NUMBER: _ClassVar[int]
     contents: Id
     def __init__(self, contents: _Optional[_Union[Id, _Mapping]] = ...) -> None: ...
+
+class RunMessage(_message.Message):
+    __slots__ = ("contents", "run_id", "name", "parties", "provider", "options", "return_id")
+    CONTENTS_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PARTIES_FIELD_NUMBER: _ClassVar[int]
+    PROVIDER_FIELD_NUMBER: _ClassVar[int]
+    OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    RETURN_ID_FIELD_NUMBER: _ClassVar[int]
+    contents: _containers.RepeatedCompositeFieldContainer[Value]
+    run_id: Id
+    name: str
+    parties: _containers.RepeatedCompositeFieldContainer[Id]
+    provider: Id
+    options: Table
+    return_id: Id
+    def __init__(self, contents: _Optional[_Iterable[_Union[Value, _Mapping]]] = ..., run_id: _Optional[_Union[Id, _Mapping]] = ..., name: _Optional[str] = ..., parties: _Optional[_Iterable[_Union[Id, _Mapping]]] = ..., provider: _Optional[_Union[Id, _Mapping]] = ..., options: _Optional[_Union[Table, _Mapping]] = ..., return_id: _Optional[_Union[Id, _Mapping]] = ...) -> None: ...

@@ -1,0 +1,136 @@
+"""The dealer: correlated randomness for the parties, made by someone who is not one of them.
+
+What can be dealt is a table: a row is a function over a `Deck`. The same function runs at three places: where all
+parties share a process, at a dealer in a process of its own, and at each of its parties, which expand from a seed
+whatever is uniform. Only the corrections of values that the dealer computes travel, and only to the last party.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from syft.exceptions import SyftError
+from syft.mpc import ring
+from syft.mpc.generator import Generator
+
+Shape = tuple[int, ...]
+Row = Callable[..., tuple[Any, ...]]
+DEALS: dict[str, Row] = {}
+
+
+def deals(kind: str) -> Callable[[Row], Row]:
+    """Register what can be dealt: a function `(deck, *spec)` that returns what the deck gave it."""
+
+    def register(row: Row) -> Row:
+        if kind in DEALS:
+            raise SyftError(f"There already is something dealt as {kind!r}.")
+        DEALS[kind] = row
+        return row
+
+    return register
+
+
+def row_of(kind: str) -> Row:
+    """Return a row of the table."""
+    if kind not in DEALS:
+        raise SyftError(f"Nothing is dealt as {str(kind)[:40]!r}.")
+    return DEALS[kind]
+
+
+class Dealt:
+    """Something dealt, as one who knows all shares sees it.
+
+    Args:
+        shares: one share a party.
+        xor: whether they are shares of bits.
+        value: what they are shares of, if that is known already.
+    """
+
+    __slots__ = ("_value", "shares", "xor")
+
+    def __init__(self, shares: list[torch.Tensor], xor: bool, value: torch.Tensor | None = None) -> None:
+        self.shares = shares
+        self.xor = xor
+        self._value = value
+
+    @property
+    def value(self) -> torch.Tensor:
+        """What the shares are shares of; for the dealer's eyes only."""
+        if self._value is None:
+            self._value = combine(self.shares, self.xor)
+        return self._value
+
+
+def combine(shares: list[torch.Tensor], xor: bool) -> torch.Tensor:
+    """Return what shares are shares of."""
+    if len(shares) == 1:
+        return shares[0]
+    join = torch.bitwise_xor if xor else ring.add
+    total: torch.Tensor = join(shares[0], shares[1])
+    for share in shares[2:]:
+        total = join(total, share)
+    return total
+
+
+class Deck:
+    """What a row of the table draws from, at a place where all shares are known.
+
+    Args:
+        generators: one generator a party.
+    """
+
+    def __init__(self, generators: list[Generator]) -> None:
+        self.generators = generators
+        # What has to be told to the last party, in order.
+        self.corrections: list[torch.Tensor] = []
+
+    def random(self, shape: Shape) -> Dealt:
+        """Deal uniform shares of a uniform value."""
+        return Dealt([generator.words(*shape) for generator in self.generators], False)
+
+    def random_bits(self, shape: Shape) -> Dealt:
+        """Deal uniform shares of uniform bits, 64 in a word."""
+        return Dealt([generator.words(*shape) for generator in self.generators], True)
+
+    def fixed(self, shape: Shape, compute: Callable[[], torch.Tensor]) -> Dealt:
+        """Deal shares of a value that the dealer computes."""
+        value = compute()
+        shares = [generator.words(*shape) for generator in self.generators[:-1]]
+        last = ring.sub(value, combine(shares, False))
+        self.corrections.append(last)
+        return Dealt([*shares, last], False, value)
+
+    def fixed_bits(self, shape: Shape, compute: Callable[[], torch.Tensor]) -> Dealt:
+        """Deal shares of bits that the dealer computes, 64 in a word."""
+        value = compute()
+        shares = [generator.words(*shape) for generator in self.generators[:-1]]
+        last = value ^ combine(shares, True)
+        self.corrections.append(last)
+        return Dealt([*shares, last], True, value)
+
+
+class Hand:
+    """What a row of the table draws from at one party: its own shares, and nothing of the others.
+
+    Args:
+        generator: the generator whose key the dealer gave this party.
+        corrections: where the last party gets its corrections from, shape by shape; None for the other parties.
+    """
+
+    def __init__(self, generator: Generator, corrections: Callable[[Shape], torch.Tensor] | None = None) -> None:
+        self.generator = generator
+        self.corrections = corrections
+
+    def random(self, shape: Shape) -> torch.Tensor:
+        """Take this party's share of a uniform value."""
+        return self.generator.words(*shape)
+
+    def fixed(self, shape: Shape, compute: Any = None) -> torch.Tensor:
+        """Take this party's share of a value that the dealer computes."""
+        return self.generator.words(*shape) if self.corrections is None else self.corrections(shape)
+
+    random_bits = random
+    fixed_bits = fixed

@@ -1,0 +1,160 @@
+"""Group: those who take part in a client's runs, as one of them sees them, and how they find each other."""
+
+from __future__ import annotations
+
+import hashlib
+import socket
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from syft.config import current
+from syft.exceptions import PartyLostError, ProtocolError, WorkerLostError
+from syft.mpc import dealing, mesh
+from syft.mpc.dealing import DealerLink
+from syft.mpc.mesh import Link
+
+# Purposes of connections: one that a group's frames go over, and one that only asks whether somebody is there.
+MESH, KNOCK = "mpc", "mpc-knock"
+# How often one who waits to be called looks whether the other is there at all, in seconds.
+_LOOK = 1.0
+MAX_ARRIVED = 1024
+
+
+class Lobby:
+    """Where connections that other parties opened wait until their group asks for them.
+
+    Args:
+        worker: the worker.
+    """
+
+    def __init__(self, worker: Any) -> None:
+        self.worker = worker
+        self._arrived: dict[tuple[str, Any], socket.socket] = {}
+        self._news = threading.Condition()
+
+    def call(self, peer: Any, purpose: str) -> socket.socket:
+        """Connect to another worker."""
+        known = self.worker._known_workers.get(peer)
+        if known is None or not hasattr(known, "connect"):
+            raise ProtocolError(f"Worker {self.worker.id!r} does not know how to reach party {peer!r}.")
+        try:
+            sock: socket.socket = known.connect(purpose)
+        except WorkerLostError:
+            raise PartyLostError(peer, "its process can't be reached") from None
+        return sock
+
+    def arrive(self, peer: Any, group: str, sock: socket.socket) -> None:
+        """Keep a connection that another party opened; the latest counts."""
+        with self._news:
+            earlier = self._arrived.pop((group, peer), None)
+            if earlier is not None:
+                earlier.close()
+            self._arrived[group, peer] = sock
+            while len(self._arrived) > MAX_ARRIVED:
+                self._arrived.pop(next(iter(self._arrived))).close()
+            self._news.notify_all()
+
+    def close(self) -> None:
+        """Close what nobody asked for."""
+        with self._news:
+            while self._arrived:
+                self._arrived.popitem()[1].close()
+
+    def arrived(self, group: str, peer: Any, timeout: float = 0.0) -> socket.socket | None:
+        """Return the connection that another party opened, if it has."""
+        with self._news:
+            if timeout:
+                self._news.wait_for(lambda: (group, peer) in self._arrived, timeout)
+            return self._arrived.pop((group, peer), None)
+
+
+class Group:
+    """A client's parties as one of them sees them: connections to the others and to the dealer.
+
+    Args:
+        lobby: where connections of others arrive.
+        client_id: the client.
+        members: the ids of all who take part, in order: those who hold shares, then a helper.
+        count: how many hold shares.
+        provider: the id of the dealer.
+        deal_here: serves a connection as the dealer, for one who deals to itself.
+    """
+
+    def __init__(
+        self,
+        lobby: Lobby,
+        client_id: Any,
+        members: tuple[Any, ...],
+        count: int,
+        provider: Any,
+        deal_here: Callable[[socket.socket], None],
+    ) -> None:
+        self.lobby = lobby
+        self.client_id = client_id
+        self.members = members
+        self.count = count
+        self.provider = provider
+        self.index = members.index(lobby.worker.id)
+        self.lock = threading.Lock()
+        self.name = hashlib.blake2b(repr((client_id, members, provider)).encode(), digest_size=16).hexdigest()
+        self.over: dict[bytes, None] = {}
+        self._deal_here = deal_here
+        self._links: dict[int, Link] = {}
+        self._dealer: DealerLink | None = None
+
+    def link(self, index: int, timeout: float) -> Link:
+        """Return the connection to another member: who comes later in the order calls."""
+        peer = self.members[index]
+        arrived = self.lobby.arrived(self.name, peer)
+        link = self._links.get(index)
+        if arrived is None and link is not None and link.is_open():
+            return link
+        if link is not None:
+            link.close()
+        if arrived is None:
+            calls = index < self.index
+            arrived = self.lobby.call(peer, f"{MESH}:{self.name}") if calls else self._await(peer, timeout)
+        link = self._links[index] = Link(arrived, peer, current().max_message_bytes, self.over, self.members)
+        return link
+
+    def _await(self, peer: Any, timeout: float) -> socket.socket:
+        end = time.monotonic() + timeout
+        while time.monotonic() < end:
+            arrived = self.lobby.arrived(self.name, peer, _LOOK)
+            if arrived is not None:
+                return arrived
+            self.lobby.call(peer, KNOCK).close()
+        raise PartyLostError(peer, f"it did not join within {timeout:g} s")
+
+    def dealer(self) -> DealerLink:
+        """Return the connection to the dealer."""
+        if self._dealer is not None and self._dealer.is_open():
+            return self._dealer
+        if self.provider is None:
+            raise ProtocolError("This run needs a crypto provider, and none was named.")
+        if self._dealer is not None:
+            self._dealer.close()
+            self._dealer = None
+        sock = dealing.connect(self.lobby.worker, self.provider, self._deal_here)
+        parties = self.members[: self.count]
+        self._dealer = DealerLink(sock, self.provider, self.client_id, parties, self.index == self.count - 1)
+        return self._dealer
+
+    def close(self) -> None:
+        """Leave the group."""
+        for link in self._links.values():
+            link.close()
+        self._links.clear()
+        if self._dealer is not None:
+            self._dealer.close()
+            self._dealer = None
+
+    def end(self, run: bytes) -> None:
+        """Note that a run is over: what still arrives of it is dropped."""
+        self.over[run] = None
+        while len(self.over) > mesh.MAX_OVER:
+            del self.over[next(iter(self.over))]
+        for link in self._links.values():
+            link.forget(run)

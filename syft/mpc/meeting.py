@@ -1,0 +1,151 @@
+"""Meeting: where workers of one process come together for a run.
+
+Each of them is told of the run by its own message. Who comes last drives the protocols of all of them, in lockstep.
+A worker whose messages come in a thread of their own waits there for the end of the run; one that shares the thread
+of its client does not have to: the client's next message is not sent before the last party has joined.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from syft.config import current
+from syft.exceptions import PartyLostError, ProtocolError, SyftError
+from syft.mpc import lockstep
+from syft.mpc.lockstep import LockstepParty
+from syft.mpc.party import Party
+
+Start = Callable[[Party], Any]
+Finish = Callable[[Any], None]
+# Runs that parties still wait for; a client that never calls the others must not fill the memory.
+MAX_OPEN = 256
+_open: dict[Any, Meeting] = {}
+_lock = threading.Lock()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Seat:
+    """One who takes part in a run.
+
+    Attributes:
+        worker_id: who it is.
+        start: makes its coroutine.
+        finish: stores its result.
+        forms: what it was told of the run, which all must have been told the same of; a helper has other shapes.
+    """
+
+    worker_id: Any
+    start: Start
+    finish: Finish
+    forms: Any
+
+
+class Meeting:
+    """A run that workers of this process take part in.
+
+    Args:
+        key: who asked for it, and its id.
+        count: how many parties hold shares.
+        seats: how many take part, with a helper.
+    """
+
+    def __init__(self, key: Any, count: int, seats: int) -> None:
+        self.key = key
+        self.count = count
+        self.seats: list[Seat | None] = [None] * seats
+        self.computed: list[Any] = []
+        self.done = threading.Event()
+        self.error: Exception | None = None
+
+    def take(self, index: int, seat: Seat) -> bool:
+        """Take a seat; says whether it was the last free one."""
+        if self.seats[index] is not None:
+            raise ProtocolError(f"Worker {seat.worker_id!r} was asked twice to take part in the same run.")
+        self.seats[index] = seat
+        return None not in self.seats
+
+    def hold(self) -> None:
+        """Drive the protocols of all parties, and hand out the results."""
+        try:
+            seated = [seat for seat in self.seats if seat is not None]
+            if any(seat.forms != seated[0].forms for seat in seated[1 : self.count]):
+                raise ProtocolError(
+                    "The parties of a run were asked for different things, or hold shares of other shapes."
+                )
+            parties = [LockstepParty(index, self.count, self.computed) for index in range(len(seated))]
+            coroutines = [seat.start(party) for party, seat in zip(parties, seated, strict=True)]
+            results = lockstep.drive(coroutines, self.count)
+            for seat, result in zip(seated, results, strict=True):
+                seat.finish(result)
+        except Exception as error:
+            self.error = error
+            raise
+        finally:
+            self.done.set()
+
+    def wait(self) -> None:
+        """Wait until the run is over, and raise what went wrong."""
+        if not self.done.wait(current().stream_timeout):
+            missing = [index for index, seat in enumerate(self.seats) if seat is None]
+            close(self.key, None)
+            raise PartyLostError(f"number {missing[0]}" if missing else "driving the run", "it did not join in time")
+        if self.error is not None:
+            raise ProtocolError(f"The run was given up because another party failed: {type(self.error).__name__}.")
+
+
+def join(key: Any, index: int, count: int, seats: int, seat: Seat, may_wait: bool) -> None:
+    """Take part in a run with workers of this process.
+
+    Args:
+        key: who asked for it, and its id.
+        index: which party this is.
+        count: how many parties hold shares.
+        seats: how many take part, with a helper.
+        seat: who this is, and what it does.
+        may_wait: whether this thread may wait for the others.
+    """
+    with _lock:
+        meeting = _open.get(key)
+        if meeting is None:
+            _make_room()
+            meeting = _open[key] = Meeting(key, count, seats)
+        if (meeting.count, len(meeting.seats)) != (count, seats):
+            raise ProtocolError("The parties of a run were told different things about who takes part.")
+        if meeting.error is None:
+            full = meeting.take(index, seat)
+    if meeting.error is not None:
+        meeting.wait()
+    elif full:
+        with _lock:
+            _open.pop(key, None)
+        meeting.hold()
+    elif may_wait:
+        meeting.wait()
+
+
+def _make_room() -> None:
+    while len(_open) >= MAX_OPEN:
+        oldest = next(iter(_open))
+        stale = _open.pop(oldest)
+        stale.error = SyftError("too many runs were begun and not joined by all their parties")
+        stale.done.set()
+
+
+def close(key: Any, error: Exception | None) -> None:
+    """Give up a run that can't take place, so that nobody waits for it."""
+    with _lock:
+        meeting = _open.pop(key, None)
+    if meeting is not None:
+        meeting.error = error or SyftError("a party did not join")
+        meeting.done.set()
+
+
+def settle(key: Any) -> None:
+    """Wait for a run that is not over yet (the client of parties that answer in different ways)."""
+    with _lock:
+        meeting = _open.get(key)
+    if meeting is not None:
+        meeting.wait()

@@ -1,0 +1,385 @@
+"""Mesh: frames of tensors between the parties of runs, each in a process of its own.
+
+A frame says which run and which round it belongs to, and the forms of its tensors; their bytes follow as they are in
+memory. Sockets never block: a party writes and reads at the same time, so two that both send a lot can't wait for each
+other. Whatever was begun can be gone on with, so a run that was given up leaves the connection usable.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import select
+import socket
+import struct
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import torch
+
+from syft.core.labels import printable
+from syft.exceptions import PartyLostError, ProtocolError
+from syft.mpc.forms import bytes_of, read_forms, write_forms
+
+DATA, ABORT = range(2)
+# kind, bytes of the forms, run, round, how often this protocol was dealt for, which seeds, bytes of the tensors
+_HEADER = struct.Struct("<BI16sIIQQ")
+_INBOX = 1 << 16
+_MAX_FORMS = 1 << 15
+# From here on bytes are received where they belong, without the inbox.
+_DIRECT = 1 << 14
+_LOST = struct.Struct("<h")
+_MAX_PIECES = 64
+# How many runs that are over, or were given up early, are remembered.
+MAX_OVER = 1000
+# How many frames of runs that have not begun here are kept; a party that is ahead waits after one.
+MAX_EARLY = 8
+DOUBT_SECONDS = 2.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Stamp:
+    """Where in which run a frame belongs.
+
+    Attributes:
+        run: the run, 16 bytes.
+        round: its round.
+        instance: how often its key was dealt for, 0 before anything was dealt.
+        seeds: which seeds of the dealer are in use, 0 before anything was dealt.
+    """
+
+    run: bytes
+    round: int
+    instance: int
+    seeds: int
+
+
+class _Sink:
+    """What the frame that is just arriving goes to.
+
+    Args:
+        stamp: where it belongs; None if nobody wants it.
+        groups: its tensors.
+        views: their memory, which is yet to be filled.
+    """
+
+    __slots__ = ("groups", "run", "stamp", "views")
+
+    def __init__(self, stamp: Stamp | None, groups: list[Any], views: list[memoryview]) -> None:
+        self.stamp = stamp
+        self.run = None if stamp is None else stamp.run
+        self.groups = groups
+        self.views = collections.deque(view for view in views if len(view))
+
+
+class Link:
+    """The connection of a party to another.
+
+    Args:
+        sock: the connected socket.
+        peer: the id of the other party, as the connection knows it.
+        limit: the largest frame that is read.
+        over: the runs that are over, the latest last; what still arrives of them is dropped.
+        members: the ids of all who take part, in order.
+    """
+
+    def __init__(
+        self, sock: socket.socket, peer: Any, limit: int, over: dict[bytes, None], members: tuple[Any, ...]
+    ) -> None:
+        sock.setblocking(False)
+        for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+            sock.setsockopt(socket.SOL_SOCKET, option, 1 << 22)
+        self.sock = sock
+        self.peer = peer
+        self.limit = limit
+        self.over = over
+        self.members = members
+        self._out: collections.deque[memoryview] = collections.deque()
+        self._inbox = bytearray(_INBOX)
+        self._view = memoryview(self._inbox)
+        self._start = self._end = 0
+        self._sink: _Sink | None = None
+        # Frames of runs that this party has not begun yet.
+        self._early: list[tuple[Stamp, list[Any]]] = []
+        self._doubt: float | None = None
+        # Why the other party gave up runs that this one has not begun yet.
+        self._given_up: dict[bytes, ProtocolError] = {}
+
+    # --- writing ----------------------------------------------------------------------------------------------
+
+    def put(self, stamp: Stamp, groups: list[tuple[torch.Tensor, ...] | None], forms: bytes | None = None) -> int:
+        """Put a frame into the queue, and return its size; its forms if they are known already."""
+        groups = [None if group is None else tuple(t.contiguous() for t in group) for group in groups]
+        views = [bytes_of(tensor) for group in groups for tensor in group or ()]
+        size = sum(map(len, views))
+        self._queue(DATA, write_forms(groups) if forms is None else forms, stamp, size)
+        self._out.extend(view for view in views if len(view))
+        return size
+
+    def put_abort(self, run: bytes, lost: int | None, text: str) -> None:
+        """Put the news that this party gives a run up into the queue: whom it lost, or what went wrong."""
+        reason = _LOST.pack(-1 if lost is None else lost) + text.encode()[:200]
+        self._queue(ABORT, reason, Stamp(run, 0, 0, 0), 0)
+
+    def _queue(self, kind: int, forms: bytes, stamp: Stamp, size: int) -> None:
+        if len(forms) > _MAX_FORMS or size > self.limit:
+            raise ProtocolError("A round with so many or so large tensors can't be sent; make fewer at once.")
+        header = _HEADER.pack(kind, len(forms), stamp.run, stamp.round, stamp.instance, stamp.seeds, size)
+        self._out.append(memoryview(header + forms))
+
+    def flush(self) -> bool:
+        """Write what the socket takes now; says whether all is written."""
+        while self._out:
+            pieces = [self._out[i] for i in range(min(len(self._out), _MAX_PIECES))]
+            try:
+                sent = self.sock.sendmsg(pieces)
+            except BlockingIOError:
+                return False
+            except OSError:
+                raise self._lost() from None
+            while sent:
+                size = len(self._out[0])
+                if sent < size:
+                    self._out[0] = self._out[0][sent:]
+                    break
+                self._out.popleft()
+                sent -= size
+        return True
+
+    # --- reading ----------------------------------------------------------------------------------------------
+
+    def take(self, stamp: Stamp, forms: bytes | None) -> list[Any] | None:
+        """Return the tensors of the frame that belongs there, or None if it has not arrived yet.
+
+        Args:
+            stamp: where it belongs.
+            forms: the forms it must have; None if only the other party knows.
+        """
+        if stamp.run in self._given_up:
+            raise self._given_up.pop(stamp.run)
+        for position, (early, groups) in enumerate(self._early):
+            if early.run == stamp.run:
+                del self._early[position]
+                self._compare(early, stamp)
+                if forms is not None and write_forms(groups) != forms:
+                    raise ProtocolError(f"Party {self.peer!r} sent shares of another shape.")
+                return groups
+        while True:
+            if self._sink is None:
+                self._sink = self._begin(stamp, forms)
+            if self._sink is None or not self._fill(self._sink.views):
+                return None
+            sink, self._sink = self._sink, None
+            if sink.stamp is None:
+                continue
+            if sink.run == stamp.run:
+                return sink.groups
+            if sink.run not in self.over:
+                self._early = [*self._early[1 - MAX_EARLY :], (sink.stamp, sink.groups)]
+                self._doubt = self._doubt or time.monotonic()
+
+    def _begin(self, stamp: Stamp, forms: bytes | None) -> _Sink | None:
+        """Read the head of a frame and say where the rest of it goes."""
+        if not self._have(_HEADER.size):
+            return None
+        kind, length, run, number, instance, seeds, size = _HEADER.unpack_from(self._inbox, self._start)
+        if kind not in (DATA, ABORT) or length > _MAX_FORMS or size > self.limit:
+            raise self._lost("it sent something that is not a frame")
+        if not self._have(_HEADER.size + length):
+            return None
+        self._start += _HEADER.size
+        theirs = bytes(self._view[self._start : self._start + length])
+        self._start += length
+        if run in self.over:
+            return _nowhere(size)
+        if kind == ABORT:
+            reason = self._read_abort(theirs)
+            if run == stamp.run:
+                raise reason
+            self._drop_early(run)
+            self._given_up[run] = reason
+            while len(self._given_up) > MAX_OVER:
+                del self._given_up[next(iter(self._given_up))]
+            return _nowhere(0)
+        self._sink = _nowhere(size)  # what is refused below is dropped when it arrives
+        found = Stamp(run, number, instance, seeds)
+        if run == stamp.run:
+            self._compare(found, stamp)
+            if forms is not None and theirs != forms:
+                raise ProtocolError(f"Party {self.peer!r} sent shares of another shape than this one has.")
+        try:
+            groups = read_forms(theirs, size)
+        except ProtocolError as error:
+            raise ProtocolError(f"Party {self.peer!r} was not understood: {error}.") from None
+        return _Sink(found, groups, [bytes_of(tensor) for group in groups for tensor in group or ()])
+
+    def _read_abort(self, reason: bytes) -> ProtocolError:
+        lost = _LOST.unpack_from(reason)[0] if len(reason) >= _LOST.size else -1
+        if 0 <= lost < len(self.members):
+            return PartyLostError(self.members[lost], f"party {self.peer!r} lost it")
+        text = printable(reason[_LOST.size :].decode("utf-8", "replace"))
+        return ProtocolError(f"Party {self.peer!r} gave this run up: {text}.")
+
+    def _compare(self, found: Stamp, expected: Stamp) -> None:
+        if found != expected:
+            raise Disagreement(self.peer, found)
+
+    def _have(self, count: int) -> bool:
+        """Say whether the inbox holds so many bytes, after receiving what there is."""
+        while self._end - self._start < count:
+            if len(self._inbox) - self._start < count or self._start == self._end:
+                rest = self._view[self._start : self._end].tobytes()
+                self._view[: len(rest)] = rest
+                self._start, self._end = 0, len(rest)
+            received = self._receive(self._view[self._end :])
+            if not received:
+                return False
+            self._end += received
+        return True
+
+    def _fill(self, views: collections.deque[memoryview]) -> bool:
+        while views:
+            view = views[0]
+            ready = min(self._end - self._start, len(view))
+            if ready:
+                view[:ready] = self._view[self._start : self._start + ready]
+                self._start += ready
+                count = ready
+            elif len(view) >= _DIRECT:
+                count = self._receive(view)
+            else:
+                if not self._have(1):
+                    return False
+                continue
+            if not count:
+                return False
+            if count == len(view):
+                views.popleft()
+            else:
+                views[0] = view[count:]
+        return True
+
+    def _receive(self, into: memoryview) -> int:
+        """Receive what there is; 0 if that is nothing."""
+        try:
+            count = self.sock.recv_into(into)
+        except BlockingIOError:
+            return 0
+        except OSError:
+            raise self._lost() from None
+        if not count:
+            raise self._lost()
+        return count
+
+    def is_open(self) -> bool:
+        """Say whether the other party is still there, as far as is known."""
+        try:
+            return self.sock.fileno() >= 0 and self.sock.recv(1, socket.MSG_PEEK) != b""
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+
+    def forget(self, run: bytes) -> None:
+        """Drop what was kept for a run that is over."""
+        self._drop_early(run)
+        self._doubt = None
+        self._given_up.pop(run, None)
+
+    def _drop_early(self, run: bytes) -> None:
+        self._early = [(stamp, groups) for stamp, groups in self._early if stamp.run != run]
+        if not self._early:
+            self._doubt = None
+
+    def patience(self, timeout: float) -> float:
+        """Return how long to wait for the other party, which may be at another run already.
+
+        It tells when it gives a run up, but may never have heard of one. What it sent may also be left of a run that
+        this party never heard of, so it gets a little time to say so.
+        """
+        if self._doubt is None:
+            return timeout
+        left = self._doubt + DOUBT_SECONDS - time.monotonic()
+        if left <= 0:
+            raise ProtocolError(f"Party {self.peer!r} is at another run than this one.")
+        return min(timeout, left)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.sock.close()
+
+    def _lost(self, why: str = "its connection was closed") -> PartyLostError:
+        self.close()
+        return PartyLostError(self.peer, why)
+
+
+class Disagreement(ProtocolError):
+    """Two parties are not at the same place of a run.
+
+    Args:
+        peer: the id of the other party.
+        stamp: where it is.
+    """
+
+    def __init__(self, peer: Any, stamp: Stamp) -> None:
+        self.stamp = stamp
+        super().__init__(f"Party {peer!r} is at another place of the run than this one; it was given up.")
+
+
+def _nowhere(size: int) -> _Sink:
+    """Return a sink that drops so many bytes."""
+    dropped = memoryview(bytearray(min(size, _INBOX)))
+    whole, rest = divmod(size, _INBOX)
+    return _Sink(None, [], [dropped] * whole + [dropped[:rest]])
+
+
+def transfer(
+    writing: Iterable[Link], reading: Mapping[Link, Callable[[], list[Any] | None]], timeout: float
+) -> dict[Link, list[Any]]:
+    """Write everything that is queued and read what is expected, at the same time.
+
+    Args:
+        writing: the links with something queued.
+        reading: link -> what returns its tensors once they are there.
+        timeout: seconds without any progress after which the others are given up.
+    """
+    unwritten = {link for link in writing if not link.flush()}
+    received: dict[Link, list[Any]] = {}
+    unread = dict(reading)
+    while True:
+        for link in list(unread):
+            groups = unread[link]()
+            if groups is not None:
+                received[link] = groups
+                del unread[link]
+        unwritten = {link for link in unwritten if not link.flush()}
+        if not unread and not unwritten:
+            return received
+        _wait(unwritten, set(unread), timeout)
+
+
+def _wait(writing: set[Link], reading: set[Link], timeout: float) -> None:
+    poll = select.poll()
+    for link in writing | reading:
+        events = (select.POLLOUT if link in writing else 0) | (select.POLLIN if link in reading else 0)
+        poll.register(link.sock, events)
+    patience = min([timeout, *[link.patience(timeout) for link in reading]])
+    if not poll.poll(patience * 1000) and patience == timeout:
+        late = next(iter(reading or writing))
+        raise PartyLostError(late.peer, f"it did not answer within {timeout:g} s")
+
+
+def drain(links: Iterable[Link], seconds: float) -> None:
+    """Write what is queued, for a while; a connection that does not take it is closed."""
+    end = time.monotonic() + seconds
+    for link in links:
+        try:
+            while not link.flush():
+                left = end - time.monotonic()
+                if left <= 0:
+                    link.close()
+                    break
+                _wait({link}, set(), left)
+        except (PartyLostError, OSError, ValueError):  # gone anyway
+            link.close()

@@ -1,0 +1,333 @@
+"""Network: one party of a run in a process of its own, driving its protocol and talking to the others directly.
+
+Parties find each other by what the maker of their processes told them. All runs of one client with the same parties
+use the same connections, one run after the other, as the client's messages say.
+"""
+
+from __future__ import annotations
+
+import functools
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from syft.config import current
+from syft.core.references import Ref
+from syft.core.trees import map_tensors
+from syft.exceptions import PartyLostError, ProtocolError
+from syft.mpc import dealing, lockstep, mesh
+from syft.mpc.dealing import Deals
+from syft.mpc.forms import write_forms
+from syft.mpc.group import KNOCK, MESH, Group, Lobby
+from syft.mpc.mesh import Link, Stamp
+from syft.mpc.party import Batch, Deal, Exchange, Open, Party
+from syft.mpc.provider import Provider
+from syft.workers.execution import DEPUTIES
+from syft.workers.sockets import PURPOSES, SERVED
+
+COST = "syft.mpc_cost"
+# How long a party that gives up tries to tell the others, in seconds.
+_FAREWELL = 5.0
+MAX_GROUPS = 256
+# How often a run is begun: anew, with other masks, when parties see that they are not at the same place.
+ATTEMPTS = 4
+
+
+class Runtime:
+    """What a worker in a process of its own takes part in runs with.
+
+    Args:
+        worker: the worker.
+    """
+
+    def __init__(self, worker: Any) -> None:
+        self.worker = worker
+        self.provider = Provider()
+        self.cost = lockstep.Tally()
+        self._groups: dict[Any, Group] = {}
+        self.lobby = Lobby(worker)
+        self._lock = threading.Lock()
+
+    def run(
+        self, session: Any, message: Any, index: int, seats: int, start: Callable[[Party], Any], finish: Any
+    ) -> None:
+        """Take part in a run until its end.
+
+        Args:
+            session: whose run it is.
+            message: which run.
+            index: which party this is.
+            seats: how many take part, with a helper.
+            start: makes the coroutine of this party.
+            finish: stores its result.
+        """
+        with self._group(session, message, seats) as group:
+            for attempt in range(ATTEMPTS):
+                run = Run(group, message, attempt)
+                try:
+                    finish(run.drive(start(Party(index, len(message.parties)))))
+                    run.deals.end()
+                    return
+                except mesh.Disagreement as error:
+                    # After a run that failed some parties have taken more from the dealer than others.
+                    if attempt + 1 == ATTEMPTS:
+                        run.give_up(error)
+                        raise ProtocolError(str(error)) from None
+                except Exception as error:
+                    run.give_up(error)
+                    raise
+                finally:
+                    group.end(run.tag)
+                    run.settle(self.cost)
+
+    def give_up(self, session: Any, message: Any, seats: int, error: Exception) -> None:
+        """Tell the other parties that this one can't take part in a run."""
+        with self._group(session, message, seats) as group:
+            run = Run(group, message)
+            run.give_up(error)
+            group.end(run.tag)
+
+    @contextmanager
+    def _group(self, session: Any, message: Any, seats: int) -> Iterator[Group]:
+        """Give the group of a run, for one run at a time."""
+        count = len(message.parties)
+        members = (*message.parties, *((message.provider,) if seats > count else ()))
+        key = (session.client_id, members, message.provider)
+        with self._lock:
+            group = self._groups.get(key)
+            if group is None:
+                here = functools.partial(self.provider.serve, self.worker.id)
+                group = Group(self.lobby, session.client_id, members, count, message.provider, here)
+                self._groups[key] = group
+                self._make_room()
+        with group.lock:
+            yield group
+
+    def close(self) -> None:
+        """Leave all groups."""
+        with self._lock:
+            while self._groups:
+                self._groups.popitem()[1].close()
+        self.lobby.close()
+
+    def _make_room(self) -> None:
+        """Leave the groups that were joined first, except those with a run."""
+        for key in list(self._groups)[:-MAX_GROUPS]:
+            group = self._groups[key]
+            if group.lock.acquire(blocking=False):
+                try:
+                    self._groups.pop(key).close()
+                finally:
+                    group.lock.release()
+
+
+class Run:
+    """One run at one party.
+
+    Args:
+        group: those who take part.
+        message: what was asked for.
+        attempt: the how-manieth time it is begun, from 0.
+    """
+
+    def __init__(self, group: Group, message: Any, attempt: int = 0) -> None:
+        self.group = group
+        self.count = group.count
+        self.is_helper = group.index >= self.count
+        self.tags = [dealing.digest(group.client_id, message.run_id, number) for number in range(ATTEMPTS)]
+        self.tag = self.tags[attempt]
+        self.deals = Deals(_base_of(message), group.dealer)
+        self.timeout = current().stream_timeout
+        self.rounds = 0
+        self.sent = 0
+        self._links: dict[int, Link] = {}
+
+    def drive(self, coroutine: Any) -> Any:
+        """Run the protocol to its end and return its result."""
+        answer = None
+        try:
+            while True:
+                try:
+                    request = coroutine.send(answer)
+                except StopIteration as stop:
+                    return stop.value
+                answer = self._serve(request)
+        finally:
+            coroutine.close()
+
+    def _serve(self, request: Any) -> Any:
+        leaves = list(_leaves(request))
+        answers: dict[int, Any] = {}
+        talks = []
+        for position, leaf in enumerate(leaves):
+            if type(leaf) is Deal:
+                answers[position] = () if self.is_helper else self.deals.deal(leaf.kind, leaf.spec)
+            else:
+                talks.append((position, leaf))
+        if talks:
+            found = self._round([leaf for _, leaf in talks])
+            answers.update({position: answer for (position, _), answer in zip(talks, found, strict=True)})
+        return _rebuild(request, iter([answers[position] for position in range(len(leaves))]))
+
+    def _round(self, leaves: list[Any]) -> list[Any]:
+        """Send what goes to each other member in one frame, and wait for theirs."""
+        self.rounds += 1
+        writing, reading, sources = [], {}, {}
+        forms = self._forms(leaves)
+        for index in range(len(self.group.members)):
+            if index == self.group.index:
+                continue
+            outgoing = [self._for(leaf, index) for leaf in leaves]
+            expected = [self._expects(leaf, index) for leaf in leaves]
+            sends = any(tensors is not None for tensors in outgoing)
+            if not sends and not any(expected):
+                continue
+            link = self._link(index)
+            stamp = self._stamp(index)
+            if sends:
+                self.sent += link.put(stamp, outgoing, forms)
+                writing.append(link)
+            if any(expected):
+                reading[link] = functools.partial(link.take, stamp, forms)
+                sources[link] = (index, expected)
+        try:
+            received = mesh.transfer(writing, reading, self.timeout)
+        except mesh.Disagreement as error:
+            self.deals.disagree(error.stamp.instance, error.stamp.seeds)
+            raise
+        arrived: dict[int, list[Any]] = {}
+        for link, groups in received.items():
+            index, expected = sources[link]
+            if [group is not None for group in groups] != expected:
+                raise ProtocolError(f"Party {link.peer!r} sent something else than this one waits for.")
+            arrived[index] = groups
+        return [_ANSWERS[type(leaf)](self, leaf, position, arrived) for position, leaf in enumerate(leaves)]
+
+    def _link(self, index: int) -> Link:
+        """Return the connection to another member, which was looked at once in this run."""
+        link = self._links.get(index)
+        if link is None:
+            link = self._links[index] = self.group.link(index, self.timeout)
+        return link
+
+    def _stamp(self, index: int) -> Stamp:
+        """Return where frames to and from another member belong; nothing is dealt to a helper."""
+        if index >= self.count or self.is_helper:
+            return Stamp(self.tag, self.rounds, 0, 0)
+        return Stamp(self.tag, self.rounds, self.deals.instance, self.deals.generation)
+
+    def _for(self, leaf: Any, index: int) -> Any:
+        """Return the tensors of a request that go to another member."""
+        if type(leaf) is Open:
+            return None if self.is_helper else leaf.shares
+        return leaf.outgoing.get(index)
+
+    def _expects(self, leaf: Any, index: int) -> bool:
+        """Say whether tensors of a request come from another member."""
+        return index < self.count if type(leaf) is Open else index in leaf.sources
+
+    def _forms(self, leaves: list[Any]) -> bytes | None:
+        """Return the forms of what everybody sends, where only values are opened that this party has shares of."""
+        if self.is_helper or any(type(leaf) is not Open for leaf in leaves):
+            return None
+        return write_forms(leaf.shares for leaf in leaves)
+
+    def _opened(self, leaf: Open, position: int, arrived: dict[int, list[Any]]) -> Any:
+        """Add up the shares of all parties, in the memory of those that arrived."""
+        others = [arrived[index][position] for index in range(self.count) if index != self.group.index]
+        join = torch.bitwise_xor if leaf.xor else torch.add
+        totals = list(others[0])
+        for shares in (*others[1:], *(() if self.is_helper else (leaf.shares,))):
+            if [(t.shape, t.dtype) for t in shares] != [(t.shape, t.dtype) for t in totals]:
+                raise ProtocolError("The shares of one value have different shapes, so it can't be opened.")
+            for total, share in zip(totals, shares, strict=True):
+                join(total, share, out=total)
+        return tuple(totals)
+
+    def _exchanged(self, leaf: Exchange, position: int, arrived: dict[int, list[Any]]) -> Any:
+        own = self.group.index
+        return {i: leaf.outgoing[own] if i == own else arrived[i][position] for i in leaf.sources}
+
+    def give_up(self, error: Exception) -> None:
+        """Tell the others, so that nobody waits."""
+        lost = error.party if isinstance(error, PartyLostError) else None
+        number = self.group.members.index(lost) if lost in self.group.members else None
+        told = []
+        for index, peer in enumerate(self.group.members):
+            if index == self.group.index or peer == lost:
+                continue
+            try:
+                link = self.group.link(index, _FAREWELL)
+                for tag in self.tags:
+                    link.put_abort(tag, number, type(error).__name__)
+                told.append(link)
+            except (ProtocolError, OSError):  # that one is gone too
+                continue
+        mesh.drain(told, _FAREWELL)
+
+    def settle(self, cost: lockstep.Tally) -> None:
+        """Add what the run cost to what is being counted."""
+        for tally in (cost, *lockstep._tallies):
+            tally.runs += 1
+            tally.rounds += self.rounds
+            tally.bytes += self.sent
+            tally.dealt += self.deals.bytes
+
+
+_ANSWERS: dict[type, Callable[..., Any]] = {Open: Run._opened, Exchange: Run._exchanged}
+
+
+def _leaves(request: Any) -> Iterator[Any]:
+    if type(request) is not Batch:
+        yield request
+        return
+    for part in request.requests:
+        yield from _leaves(part)
+
+
+def _rebuild(request: Any, answers: Iterator[Any]) -> Any:
+    if type(request) is not Batch:
+        return next(answers)
+    return [_rebuild(part, answers) for part in request.requests]
+
+
+def _base_of(message: Any) -> bytes:
+    """Return what stands for a protocol, its options and the forms of its arguments."""
+
+    def form(leaf: Any) -> Any:
+        if type(leaf) is Ref:
+            return "share"
+        return ("public", tuple(leaf.shape)) if isinstance(leaf, torch.Tensor) else leaf
+
+    return dealing.digest(message.name, repr(map_tensors(form, (message.contents, message.options))))
+
+
+def _take_mesh(worker: Any, client_id: Any, purpose: str, sock: socket.socket) -> None:
+    worker.mpc_runtime.lobby.arrive(client_id, purpose.partition(":")[2], sock)
+
+
+def _take_dealing(worker: Any, client_id: Any, purpose: str, sock: socket.socket) -> None:
+    worker.mpc_runtime.provider.serve(client_id, sock)
+
+
+def _take_knock(worker: Any, client_id: Any, purpose: str, sock: socket.socket) -> None:
+    sock.close()
+
+
+def _cost(worker: Any, session: Any) -> tuple[int, int, int, int]:
+    """Say what the runs at a worker cost so far: runs, rounds, bytes sent to other parties, bytes dealt."""
+    cost = worker.mpc_runtime.cost
+    return (cost.runs, cost.rounds, cost.bytes, cost.dealt)
+
+
+def _prepare(worker: Any) -> None:
+    worker.mpc_runtime = Runtime(worker)
+
+
+PURPOSES.update({MESH: _take_mesh, dealing.PURPOSE: _take_dealing, KNOCK: _take_knock})
+DEPUTIES[COST] = _cost
+SERVED.append(_prepare)

@@ -1,0 +1,77 @@
+"""Bit planes: the bits of many words laid out plane by plane, 64 bits of a plane in one word.
+
+Plane b of a list of words holds bit b of each of them. Whatever works bit by bit on all words then works on whole
+planes, and levels of a tree over the bits become smaller and smaller, without gaps.
+"""
+
+from __future__ import annotations
+
+import torch
+
+WORD = 64
+_MASKS = (
+    (32, 0x00000000FFFFFFFF),
+    (16, 0x0000FFFF0000FFFF),
+    (8, 0x00FF00FF00FF00FF),
+    (4, 0x0F0F0F0F0F0F0F0F),
+    (2, 0x3333333333333333),
+    (1, 0x5555555555555555),
+)
+# Bits 0 to 63, to be shifted by.
+_SHIFTS = torch.arange(WORD)
+# How many words of a plane are worked on at once: all 64 planes of a piece stay in the processor's cache.
+_PIECE = 512
+
+
+def width(count: int) -> int:
+    """Return how many words a plane over `count` words has."""
+    return -(-count // WORD)
+
+
+def to_planes(words: torch.Tensor) -> torch.Tensor:
+    """Return the 64 planes of words given in one dimension; what is missing to a whole word is zero."""
+    count = words.numel()
+    size = width(count)
+    if size * WORD != count:
+        padded = words.new_zeros(size * WORD)
+        padded[:count] = words.reshape(-1)
+        words = padded
+    planes = torch.empty(WORD, size, dtype=torch.int64)
+    blocks = words.reshape(size, WORD)
+    for start in range(0, size, _PIECE):
+        piece = blocks[start : start + _PIECE].t().clone(memory_format=torch.contiguous_format)
+        _transpose(piece)
+        planes[:, start : start + _PIECE] = piece
+    return planes
+
+
+def _transpose(rows: torch.Tensor) -> None:
+    """Transpose every 64x64 block of bits in place: bit j of row i changes places with bit i of row j."""
+    size = rows.shape[1]
+    spare = torch.empty(WORD // 2 * size, dtype=torch.int64)
+    for step, mask in _MASKS:
+        halves = rows.view(WORD // (2 * step), 2, step, size)
+        low, high = halves[:, 0], halves[:, 1]
+        swapped = spare.view(low.shape)
+        torch.bitwise_right_shift(low, step, out=swapped)
+        swapped.bitwise_xor_(high).bitwise_and_(mask)
+        high.bitwise_xor_(swapped)
+        swapped.bitwise_left_shift_(step)
+        low.bitwise_xor_(swapped)
+
+
+def unpack(plane: torch.Tensor, count: int) -> torch.Tensor:
+    """Return the bits of one plane as `count` words of 0 or 1."""
+    spread = plane.unsqueeze(-1) >> _SHIFTS
+    spread &= 1
+    return spread.flatten(-2)[..., :count]
+
+
+def pack(bits: torch.Tensor) -> torch.Tensor:
+    """Return words of 0 or 1, in the last dimension, as planes."""
+    count = bits.shape[-1]
+    size = width(count)
+    if size * WORD != count:
+        bits = torch.nn.functional.pad(bits, (0, size * WORD - count))
+    grouped = bits.reshape(*bits.shape[:-1], size, WORD)
+    return (grouped << _SHIFTS).sum(-1)

@@ -1,0 +1,185 @@
+"""Sums and products of shares: local where one side is public, Beaver's one round where both are private."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from syft.exceptions import ProtocolError, UnsupportedOperation
+from syft.mpc import ring, shapes
+from syft.mpc.dealer import deals
+from syft.mpc.party import Party
+from syft.mpc.protocols.truncation import truncate
+from syft.mpc.table import protocol
+
+# The products there are triples for. Each takes two tensors and keyword options, and is linear in both.
+PRODUCTS: dict[str, Callable[..., torch.Tensor]] = {"mul": ring.mul, "matmul": ring.matmul, "conv": ring.conv}
+_SHAPES: dict[str, Callable[..., torch.Size]] = {"mul": ring.broadcast, "matmul": shapes.matmul, "conv": shapes.conv}
+Options = tuple[tuple[str, Any], ...]
+
+
+def product(operation: str, x: torch.Tensor, y: torch.Tensor, options: Options = ()) -> torch.Tensor:
+    """Multiply two tensors in the ring by one of the products."""
+    if operation not in PRODUCTS:
+        raise UnsupportedOperation(f"The product {str(operation)[:40]!r}", "shares", f"There is {', '.join(PRODUCTS)}.")
+    return PRODUCTS[operation](x, y, **dict(options))
+
+
+def product_shape(operation: str, x: Any, y: Any, options: dict[str, Any]) -> torch.Size:
+    """Return the shape of a product."""
+    if operation not in _SHAPES:
+        raise UnsupportedOperation(f"The product {str(operation)[:40]!r}", "shares", f"There is {', '.join(PRODUCTS)}.")
+    return _SHAPES[operation](tuple(x), tuple(y), **options)
+
+
+def _of_private(x: torch.Tensor, y: torch.Tensor, divisor: int = 1, operation: str = "mul", **options: Any) -> Any:
+    return product_shape(operation, x.shape, y.shape, options)
+
+
+def _of_public(
+    x: torch.Tensor, y: Any, divisor: int = 1, operation: str = "mul", swapped: bool = False, **options: Any
+) -> torch.Size:
+    if not isinstance(y, torch.Tensor):
+        return x.shape
+    left, right = (y, x) if swapped else (x, y)
+    return product_shape(operation, left.shape, right.shape, options)
+
+
+def sum_of_products(operation: str, left: Any, right: Any, options: Options) -> torch.Tensor:
+    """Add two products of the same shapes; matrices and images are joined to one product of twice the depth."""
+    if operation == "matmul" and left[0].dim() and right[0].dim():
+        return ring.matmul(torch.cat(left, -1), torch.cat(right, -2 if right[0].dim() > 1 else 0))
+    if operation == "conv" and dict(options).get("groups", 1) == 1 and not dict(options).get("transposed"):
+        return ring.conv(torch.cat(left, 1), torch.cat(right, 1), **dict(options))
+    (x, e), (d, b) = left, right
+    return ring.add(product(operation, x, d, options), product(operation, e, b, options))
+
+
+@deals("triple")
+def deal_triple(deck: Any, operation: str, x: tuple[int, ...], y: tuple[int, ...], options: Options = ()) -> Any:
+    """Deal a, b and their product."""
+    a, b = deck.random(x), deck.random(y)
+    shape = tuple(product_shape(operation, x, y, dict(options)))
+    return a, b, deck.fixed(shape, lambda: product(operation, a.value, b.value, options))
+
+
+@deals("square")
+def deal_square(deck: Any, shape: tuple[int, ...]) -> Any:
+    """Deal a and its square."""
+    a = deck.random(shape)
+    return a, deck.fixed(shape, lambda: ring.mul(a.value, a.value))
+
+
+@protocol("product", shape=_of_private, rounds="1, and 1 to rescale", bytes="16, and 8 to rescale",
+          error="exact on whole numbers; 1 unit in the last place after rescaling")  # fmt: skip
+async def multiply(
+    party: Party, x: torch.Tensor, y: torch.Tensor, divisor: int = 1, operation: str = "mul", **options: Any
+) -> torch.Tensor:
+    """Multiply two private tensors: element by element, as matrices, or as a convolution (Beaver 1991).
+
+    1. The dealer deals uniform a, b and c = ab.
+    2. The parties open e = x - a and d = y - b, in one round.
+    3. xy = xd + eb + c, which is linear in what is still private.
+    4. If the operands are fixed-precision numbers, the product is divided by their scale (see `truncate`).
+
+    Sees: e and d, which are uniform. Rounds: 1, and 1 for step 4. Bytes: 8 for each element of both operands, and
+    8 for each element of the product in step 4.
+    """
+    frozen = tuple(sorted(options.items()))
+    a, b, c = await party.deal("triple", operation, tuple(x.shape), tuple(y.shape), frozen)
+    e, d = await party.open(ring.sub(x, a), ring.sub(y, b))
+    z = ring.add(c, sum_of_products(operation, (x, e), (d, b), frozen))
+    return await truncate(party, z, divisor)
+
+
+@protocol("square", shape=lambda x, divisor=1: x.shape, rounds="1, and 1 to rescale", bytes="8, and 8 to rescale",
+          error="exact on whole numbers; 1 unit in the last place after rescaling")  # fmt: skip
+async def square(party: Party, x: torch.Tensor, divisor: int = 1) -> torch.Tensor:
+    """Square a private tensor.
+
+    1. The dealer deals uniform a and its square.
+    2. The parties open e = x - a.
+    3. x^2 = a^2 + 2ae + e^2.
+
+    Sees: e, which is uniform. Rounds: 1. Bytes: 8 an element.
+    """
+    a, aa = await party.deal("square", tuple(x.shape))
+    (e,) = await party.open(ring.sub(x, a))
+    z = ring.add(aa, ring.mul(a, 2 * e))
+    known = party.public(ring.mul, e, e)
+    if party.first:
+        z = ring.add(z, known)
+    return await truncate(party, z, divisor)
+
+
+@protocol("product_public", shape=_of_public, rounds="0, and 1 to rescale", bytes="0, and 8 to rescale",
+          error="exact on whole numbers; 1 unit in the last place after rescaling")  # fmt: skip
+async def multiply_public(
+    party: Party,
+    x: torch.Tensor,
+    y: torch.Tensor | int,
+    divisor: int = 1,
+    operation: str = "mul",
+    swapped: bool = False,
+    **options: Any,
+) -> torch.Tensor:
+    """Multiply a private tensor by a public one; `swapped` when the public one stands on the left."""
+    if not isinstance(y, torch.Tensor):
+        return await truncate(party, x * y, divisor)
+    left, right = (y, x) if swapped else (x, y)
+    return await truncate(party, product(operation, left, right, tuple(options.items())), divisor)
+
+
+@protocol("add", shape=lambda x, y, alpha=1: ring.broadcast(x.shape, y.shape), deals=False)
+async def add(party: Party, x: torch.Tensor, y: torch.Tensor, alpha: int = 1) -> torch.Tensor:
+    """Add two private tensors, the second one times a public whole number: each party adds its shares."""
+    return torch.add(x, y, alpha=_whole(alpha))
+
+
+def _whole(alpha: Any) -> int:
+    if type(alpha) is not int:
+        raise ProtocolError("Shares are multiplied by whole numbers.")
+    return alpha
+
+
+def _with_public(x: torch.Tensor, y: Any, alpha: int = 1) -> torch.Size:
+    return ring.broadcast(x.shape, y.shape) if isinstance(y, torch.Tensor) else x.shape
+
+
+@protocol("add_public", shape=_with_public, deals=False)
+async def add_public(party: Party, x: torch.Tensor, y: torch.Tensor | int, alpha: int = 1) -> torch.Tensor:
+    """Add a public tensor or whole number to alpha times a private one: one party adds it, the others do not."""
+    scaled = x if alpha == 1 else x * _whole(alpha)
+    if party.first:
+        return torch.add(scaled, y)
+    shape = ring.broadcast(x.shape, y.shape) if isinstance(y, torch.Tensor) else x.shape
+    return scaled.expand(shape).clone()
+
+
+@protocol("open", shape=lambda x: x.shape, rounds="1", bytes="8", deals=False)
+async def reveal(party: Party, x: torch.Tensor) -> torch.Tensor:
+    """Let every party learn a value."""
+    (opened,) = await party.open(x)
+    kept: torch.Tensor = opened.clone()
+    return kept
+
+
+@protocol("refresh", shape=lambda x: x.shape)
+async def refresh(party: Party, x: torch.Tensor) -> torch.Tensor:
+    """Replace the shares by fresh ones of the same value: add dealt shares of zero."""
+    (zero,) = await party.deal("zero", tuple(x.shape))
+    return ring.add(x, zero)
+
+
+@deals("zero")
+def deal_zero(deck: Any, shape: tuple[int, ...]) -> Any:
+    """Deal shares of zero."""
+    return (deck.fixed(shape, lambda: torch.zeros(shape, dtype=torch.int64)),)
+
+
+@deals("random")
+def deal_random(deck: Any, shape: tuple[int, ...]) -> Any:
+    """Deal shares of a uniform value."""
+    return (deck.random(shape),)

@@ -1,0 +1,43 @@
+"""Triples of Beaver for whoever wants to multiply by hand: shares of a, b and their product."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from syft.exceptions import ProtocolError
+from syft.mpc.party import Party
+from syft.mpc.protocols.arithmetic import product_shape
+from syft.mpc.table import protocol
+
+OPERATIONS = ("mul", "matmul")
+
+
+def form(operation: str, a: torch.Size | tuple[int, ...], b: torch.Size | tuple[int, ...]) -> torch.Size:
+    """Return the shape of a product."""
+    if operation not in OPERATIONS:
+        raise ProtocolError(f"There are triples for {' and '.join(OPERATIONS)}, not for {str(operation)[:40]!r}.")
+    return product_shape(operation, tuple(a), tuple(b), {})
+
+
+def _shapes(anchor: torch.Tensor, operation: str, a_size: Any, b_size: Any) -> list[torch.Size]:
+    return [torch.Size(a_size), torch.Size(b_size), form(operation, a_size, b_size)]
+
+
+@protocol("triple", shape=_shapes)
+async def triple(party: Party, anchor: torch.Tensor, operation: str, a_size: Any, b_size: Any) -> Any:
+    """Hold shares of uniform a and b and of their product, dealt by the crypto provider.
+
+    1. The dealer deals. Nothing is opened. Rounds: 0.
+
+    Args:
+        party: who this is.
+        anchor: any shared tensor: the triple is dealt to its parties.
+        operation: "mul" or "matmul".
+        a_size: the shape of a.
+        b_size: the shape of b.
+    """
+    form(operation, a_size, b_size)
+    dealt = await party.deal("triple", operation, tuple(a_size), tuple(b_size), ())
+    return tuple(share.clone() for share in dealt)

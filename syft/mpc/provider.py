@@ -1,0 +1,250 @@
+"""Provider: the dealer in a process of its own, serving the parties of any number of groups.
+
+A group is a client and its parties, in order. Its seeds are given to each party once: when one comes again (it was
+restarted, or lost its connection) the whole group gets new seeds, so that nothing dealt is ever used twice.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import logging
+import os
+import queue
+import socket
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from syft.config import current
+from syft.core.id_provider import is_id
+from syft.exceptions import ProtocolError, SerdeError
+from syft.mpc.dealer import Deck, row_of
+from syft.mpc.dealing import (
+    ASK,
+    BEGIN,
+    DEALT,
+    DROP,
+    FAILED,
+    HELLO,
+    LEARN,
+    PACK,
+    PACK_HEAD,
+    PACK_ROW,
+    SEED,
+    SEEDS,
+    generator_for,
+    label_of,
+    plain,
+)
+from syft.mpc.forms import bytes_of
+from syft.mpc.generator import KEY_BYTES
+from syft.serde import deserialize
+from syft.workers.frames import Connection
+
+logger = logging.getLogger("syft.mpc")
+MAX_PARTIES = 64
+# Bytes that wait at the last party for runs that may come; beyond it what was not used for longest is taken back.
+AHEAD_BYTES = 256 * 2**20
+MAX_KEYS = 4096
+MAX_DEALS = 100_000
+Sequence = list[tuple[str, tuple[Any, ...]]]
+
+
+@dataclasses.dataclass(slots=True)
+class Group:
+    """The seeds of a group, and who has got one.
+
+    Attributes:
+        generation: which seeds these are.
+        seeds: one a party.
+        members: the connections of those who have got theirs.
+    """
+
+    generation: int
+    seeds: list[bytes] = dataclasses.field(repr=False)
+    members: dict[int, Connection]
+
+    @classmethod
+    def fresh(cls, count: int) -> Group:
+        """Make a group with seeds of its own."""
+        generation = int.from_bytes(os.urandom(8), "little") | 1
+        return cls(generation, [os.urandom(KEY_BYTES) for _ in range(count)], {})
+
+
+class Provider:
+    """The dealer of one process."""
+
+    def __init__(self) -> None:
+        self._groups: dict[tuple[Any, tuple[Any, ...]], Group] = {}
+        self._lock = threading.Lock()
+
+    def serve(self, peer: Any, sock: socket.socket) -> None:
+        """Serve a party until its connection ends.
+
+        Args:
+            peer: who it is, as the connection knows it.
+            sock: the connected socket.
+        """
+        connection = Connection(sock, current().max_message_bytes)
+        key, group = None, None
+        try:
+            frame = connection.read()
+            if frame is None or frame[0] != HELLO:
+                return
+            key = _read_group(frame[2], peer)
+            index = key[1].index(peer)
+            group = self._join(key, index, connection)
+            connection.write(SEED, 0, SEEDS.pack(group.generation, group.seeds[index]))
+            if index == len(key[1]) - 1:
+                Desk(group.seeds, connection).work()
+            else:
+                connection.read()  # it has all it needs; the end of its connection is all there is to read
+        except (OSError, SerdeError, ProtocolError) as error:
+            logger.info("The dealer ended the connection of %r: %s", peer, type(error).__name__)
+        finally:
+            connection.close()
+            if key is not None and group is not None:
+                self._leave(key, group)
+
+    def _join(self, key: tuple[Any, tuple[Any, ...]], index: int, connection: Connection) -> Group:
+        with self._lock:
+            group = self._groups.get(key)
+            stale: list[Connection] = []
+            if group is None or index in group.members:
+                stale = [] if group is None else list(group.members.values())
+                group = self._groups[key] = Group.fresh(len(key[1]))
+            group.members[index] = connection
+        for other in stale:
+            other.close()
+        return group
+
+    def _leave(self, key: tuple[Any, tuple[Any, ...]], group: Group) -> None:
+        """Forget a group that nobody of is connected any more."""
+        with self._lock:
+            if self._groups.get(key) is group and all(member.is_closed for member in group.members.values()):
+                del self._groups[key]
+
+
+def _read_group(contents: bytearray, peer: Any) -> tuple[Any, tuple[Any, ...]]:
+    parts = deserialize(contents)
+    if type(parts) is not tuple or len(parts) != 2 or type(parts[1]) is not tuple:
+        raise SerdeError("This is not a group.")
+    client, parties = parts
+    if not 2 <= len(parties) <= MAX_PARTIES or not all(map(is_id, parties)) or not (client is None or is_id(client)):
+        raise SerdeError("This is not a group.")
+    if parties.count(peer) != 1:
+        raise ProtocolError("Seeds are given to parties of the group only.")
+    return client, parties
+
+
+class Desk:
+    """Where the last party of a group is served: what it asks for first, what it may need when there is time.
+
+    Args:
+        seeds: the seeds of the group.
+        connection: its connection.
+    """
+
+    def __init__(self, seeds: list[bytes], connection: Connection) -> None:
+        self._seeds = seeds
+        self._connection = connection
+        self._frames: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._sequences: dict[bytes, Sequence] = {}
+        # The highest instance of each key that was sent, and what is to be sent when there is time.
+        self._sent: dict[bytes, int] = {}
+        self._ahead: collections.deque[tuple[bytes, int]] = collections.deque()
+        # What was sent and not begun, the oldest first: bytes by key and instance.
+        self._waiting: dict[tuple[bytes, int], int] = {}
+        self._handlers: dict[int, Callable[..., None]] = {ASK: self._asked, BEGIN: self._begun, LEARN: self._learn}
+
+    def work(self) -> None:
+        """Serve until the connection ends."""
+        threading.Thread(target=self._listen, name="syft dealer", daemon=True).start()
+        while True:
+            try:
+                frame = self._frames.get(block=not self._ahead)
+            except queue.Empty:
+                self._prepare(*self._ahead.popleft())
+                continue
+            if frame is None:
+                return
+            handler = self._handlers.get(frame[0])
+            if handler is None:
+                raise ProtocolError("A party sent something that the dealer does not know.")
+            try:
+                handler(*deserialize(frame[2]))
+            except OSError:
+                raise
+            except Exception as error:  # of a row of the table, or of arguments that do not fit: the party is told
+                logger.info("Could not deal: %s", error)
+                self._connection.write(FAILED, 0, type(error).__name__.encode())
+
+    def _listen(self) -> None:
+        frame: Any = True
+        while frame is not None:
+            try:
+                frame = self._connection.read()
+            except SerdeError:
+                frame = None
+            self._frames.put(frame)
+
+    def _asked(self, key: bytes, instance: int, position: int, kind: str, spec: tuple[Any, ...]) -> None:
+        pieces = self._compute(key, instance, position, kind, plain(spec))
+        self._connection.write_pieces(DEALT, position, pieces)
+
+    def _begun(self, key: bytes, instance: int) -> None:
+        """Send what a run that begins needs, unless it was sent; then prepare the next."""
+        for sent in [sent for sent in self._waiting if sent[0] == key and sent[1] <= instance]:
+            del self._waiting[sent]
+        if self._sent.get(key, 0) < instance:
+            self._send(key, instance)
+        self._ahead.append((key, instance + 1))
+
+    def _learn(self, key: bytes, instance: int, sequence: tuple[tuple[str, tuple[Any, ...]], ...]) -> None:
+        if type(key) is not bytes or type(sequence) is not tuple or len(sequence) > MAX_DEALS:
+            raise ProtocolError("This is not a sequence of deals.")
+        while len(self._sequences) >= MAX_KEYS and key not in self._sequences:
+            self._sequences.pop(next(iter(self._sequences)))
+        self._sequences[key] = [(kind, plain(spec)) for kind, spec in sequence]
+        self._sent[key] = instance
+        self._ahead.append((key, instance + 1))
+
+    def _prepare(self, key: bytes, instance: int) -> None:
+        """Send ahead what a run may need; whatever goes wrong shows when it is asked for."""
+        if self._sent.get(key, 0) >= instance or key not in self._sequences:
+            return
+        try:
+            size = self._send(key, instance)
+        except OSError:
+            raise
+        except Exception as error:
+            logger.info("Could not deal ahead: %s", error)
+            return
+        self._waiting[key, instance] = size
+        while sum(self._waiting.values()) > AHEAD_BYTES:
+            oldest = next(iter(self._waiting))
+            del self._waiting[oldest]
+            self._sent[oldest[0]] = oldest[1] - 1
+            self._connection.write(DROP, 0, PACK_HEAD.pack(*oldest, 0))
+
+    def _send(self, key: bytes, instance: int) -> int:
+        sequence = self._sequences.get(key)
+        if sequence is None:
+            raise ProtocolError("Nothing is known of this run.")
+        rows, buffers = [], []
+        for position, (kind, spec) in enumerate(sequence):
+            pieces = self._compute(key, instance, position, kind, spec)
+            rows.append(PACK_ROW.pack(label_of(key, instance, position, kind, spec), sum(map(len, pieces))))
+            buffers += pieces
+        head = PACK_HEAD.pack(key, instance, len(rows)) + b"".join(rows)
+        self._connection.write_pieces(PACK, 0, [head, *buffers])
+        self._sent[key] = instance
+        return sum(map(len, buffers))
+
+    def _compute(self, key: bytes, instance: int, position: int, kind: str, spec: tuple[Any, ...]) -> list[Any]:
+        """Return the corrections of one deal, as the last party gets them."""
+        label = label_of(key, instance, position, kind, spec)
+        deck = Deck([generator_for(seed, label) for seed in self._seeds])
+        row_of(kind)(deck, *spec)
+        return [bytes_of(correction.contiguous()) for correction in deck.corrections]

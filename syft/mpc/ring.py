@@ -1,0 +1,200 @@
+"""Arithmetic in the ring Z_2^64, on torch.int64: sums, products, exact products of matrices, and convolutions.
+
+Torch multiplies int64 matrices exactly, modulo 2^64, but on many processors with a slow loop. The other way is
+through float64, which every processor multiplies fast: each word is cut into limbs small enough that no sum of
+products of limbs passes 2^53, so that nothing is ever rounded. Both ways give the same bits; which one is quicker
+on this machine is measured once.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+WORD = 64
+Bilinear = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+# Products of this many terms have room in 53 bits, with limbs of 22 bits and one addition before the product.
+DEPTH = 512
+LIMB = 22
+# The limbs for longer sums of products: room for 2^21 terms.
+NARROW_LIMB = 16
+NARROW_DEPTH = 1 << 21
+# Cutting costs about as much as this many products a word; for less than that the loop is quicker on any machine.
+CUT_COST = 5
+SMALL = 1 << 14
+# From this many elements on numpy's loops are worth two conversions.
+LARGE = 1 << 11
+
+
+def add(x: torch.Tensor, y: torch.Tensor | int) -> torch.Tensor:
+    """Add modulo 2^64. Numpy's loop is twice as quick as torch's, which multiplies by a factor of one first."""
+    if x.numel() < LARGE:
+        return torch.add(x, y)
+    return torch.from_numpy(np.add(x.numpy(), y if isinstance(y, int) else y.numpy()))
+
+
+def sub(x: torch.Tensor, y: torch.Tensor | int) -> torch.Tensor:
+    """Subtract modulo 2^64."""
+    if x.numel() < LARGE:
+        return torch.sub(x, y)
+    return torch.from_numpy(np.subtract(x.numpy(), y if isinstance(y, int) else y.numpy()))
+
+
+def mul(x: torch.Tensor, y: torch.Tensor | int) -> torch.Tensor:
+    """Multiply element by element modulo 2^64."""
+    if x.numel() < LARGE:
+        return torch.mul(x, y)
+    return torch.from_numpy(np.multiply(x.numpy(), y if isinstance(y, int) else y.numpy()))
+
+
+def shift_down(x: torch.Tensor, bits: int) -> torch.Tensor:
+    """Shift to the right, filling with zeros: x is read as a number from 0 to 2^64 - 1."""
+    return torch.from_numpy(np.right_shift(_unsigned(x), np.uint64(bits)).view(np.int64)).view(x.shape)
+
+
+def floor_divide(x: torch.Tensor, divisor: int) -> torch.Tensor:
+    """Divide by a positive number, rounding down: x is read as a number from 0 to 2^64 - 1."""
+    if divisor & (divisor - 1) == 0:
+        return shift_down(x, divisor.bit_length() - 1)
+    return torch.from_numpy(np.floor_divide(_unsigned(x), np.uint64(divisor)).view(np.int64)).view(x.shape)
+
+
+def floor_divide_signed(x: torch.Tensor, divisor: int) -> torch.Tensor:
+    """Divide by a positive number, rounding down."""
+    if divisor & (divisor - 1) == 0:
+        return x >> (divisor.bit_length() - 1)
+    return torch.from_numpy(np.floor_divide(np.atleast_1d(x.numpy()), divisor)).view(x.shape)
+
+
+def _unsigned(x: torch.Tensor) -> np.ndarray[Any, Any]:
+    # A view of no dimensions would become a scalar, which warns where an array wraps around.
+    return np.atleast_1d(x.contiguous().numpy()).view(np.uint64)
+
+
+def broadcast(x: tuple[int, ...], y: tuple[int, ...]) -> torch.Size:
+    """Return the shape that two shapes broadcast to; torch's own way of saying that is slow."""
+    return torch.Size(x if x == y else np.broadcast_shapes(x, y))
+
+
+def cut(x: torch.Tensor, width: int) -> list[torch.Tensor]:
+    """Cut words into signed limbs, least significant first, as float64: x = sum of limb_i * 2^(i * width)."""
+    limbs = []
+    for start in range(0, WORD, width):
+        if start + width >= WORD:
+            limbs.append(x.double())
+            break
+        low = (x << (WORD - width)) >> (WORD - width)
+        limbs.append(low.double())
+        x = (x - low) >> width
+    return limbs
+
+
+def _wide(op: Bilinear, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Multiply with three limbs of 22, 22 and 20 bits: five products, the middle one after Karatsuba."""
+    x0, x1, x2 = cut(x, LIMB)
+    y0, y1, y2 = cut(y, LIMB)
+    low, high = op(x0, y0), op(x1, y1)
+    middle = op(x0 + x1, y0 + y1)
+    middle -= low
+    middle -= high
+    top = op(x0, y2)
+    top += op(x2, y0)
+    top += high
+    result = top.long()
+    result <<= LIMB
+    result = add(result, middle.long())
+    result <<= LIMB
+    return add(result, low.long())
+
+
+def _narrow(op: Bilinear, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Multiply with four limbs of 16 bits, for long sums: ten products."""
+    xs, ys = cut(x, NARROW_LIMB), cut(y, NARROW_LIMB)
+    result = op(xs[0], ys[0]).long()
+    for level in range(1, WORD // NARROW_LIMB):
+        for i in range(level + 1):
+            result += op(xs[i], ys[level - i]).long() << (level * NARROW_LIMB)
+    return result
+
+
+def by_limbs(op: Bilinear, x: torch.Tensor, y: torch.Tensor, depth: int) -> torch.Tensor:
+    """Run a product that is linear in both operands on int64 through float64, exactly.
+
+    Args:
+        op: the product, of float64 tensors.
+        x: an operand.
+        y: the other one.
+        depth: how many products are added up in one entry of the result.
+    """
+    if depth <= DEPTH:
+        return _wide(op, x, y)
+    if depth <= NARROW_DEPTH:
+        return _narrow(op, x, y)
+    return op(x, y)
+
+
+def matmul(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Multiply matrices modulo 2^64; batches and vectors as in torch.matmul."""
+    depth = x.shape[-1]
+    products = x.numel() * (y.shape[-1] if y.dim() > 1 else 1)
+    if products < SMALL + CUT_COST * (x.numel() + y.numel()) or not limbs_are_quicker():
+        return torch.matmul(x, y)
+    if y.dim() == 1:
+        return matmul(x, y.unsqueeze(-1)).squeeze(-1)
+    if depth <= DEPTH:
+        return _wide(torch.matmul, x, y)
+    result = _wide(torch.matmul, x[..., :DEPTH], y[..., :DEPTH, :])
+    for start in range(DEPTH, depth, DEPTH):
+        result += _wide(torch.matmul, x[..., start : start + DEPTH], y[..., start : start + DEPTH, :])
+    return result
+
+
+_CONVOLUTIONS: dict[tuple[int, bool], Any] = {
+    (3, False): F.conv1d, (4, False): F.conv2d, (5, False): F.conv3d,
+    (3, True): F.conv_transpose1d, (4, True): F.conv_transpose2d, (5, True): F.conv_transpose3d,
+}  # fmt: skip
+
+
+def conv(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+    transposed: bool = False,
+    output_padding: Any = 0,
+) -> torch.Tensor:
+    """Convolve (or, transposed, spread) modulo 2^64; arguments as those of torch's convolutions, without a bias."""
+    function = _CONVOLUTIONS[(x.dim(), transposed)]
+    options: dict[str, Any] = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    if transposed:
+        options["output_padding"] = output_padding
+    op = functools.partial(function, **options)
+    # A transposed convolution adds up over the input's channels, an ordinary one over those of the weight.
+    channels = x.shape[1] // groups if transposed else weight.shape[1]
+    depth = channels * weight[0, 0].numel() if weight.numel() else 0
+    if x.numel() == 0 or depth == 0 or not limbs_are_quicker():
+        return op(x, weight)  # type: ignore[no-any-return]
+    return by_limbs(op, x, weight, depth)
+
+
+@functools.cache
+def limbs_are_quicker() -> bool:
+    """Measure, once, which way of multiplying is quicker on this machine."""
+    sample = torch.arange(96 * 96).view(96, 96) * 0x9E3779B97F4A7C1
+    wide = functools.partial(_wide, torch.matmul)
+    times = [(_seconds(torch.matmul, sample), _seconds(wide, sample)) for _ in range(4)]
+    return min(limbs for _, limbs in times) < min(loop for loop, _ in times)
+
+
+def _seconds(product: Bilinear, sample: torch.Tensor) -> float:
+    start = time.perf_counter()
+    product(sample, sample)
+    return time.perf_counter() - start

@@ -1,0 +1,14 @@
+"""Rules: what fixed-precision and shared tensors do with ATen operations. Importing this fills their tables."""
+
+from syft.mpc.rules import (
+    arithmetic,
+    comparison,
+    linear,
+    pooling,
+    reduction,
+    refusals,
+    structure,
+    training,
+)
+
+__all__ = ["arithmetic", "comparison", "linear", "pooling", "reduction", "refusals", "structure", "training"]

@@ -1,0 +1,36 @@
+"""Division by private numbers, and exact division of whole numbers by public ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from syft.mpc import engine, values
+
+Value = Any
+
+
+def divide_whole(x: Value, divisor: int) -> Value:
+    """Divide by a public whole number, rounding down, exactly.
+
+    On shares the quotient of `truncate` is off by a unit or two; its remainder tells by how many.
+    """
+    if not values.is_shared(x):
+        return torch.div(x, divisor, rounding_mode="floor")
+    if divisor < 0:
+        return divide_whole(values.neg(x), -divisor)
+    if divisor == 1:
+        return x
+    near = values.truncate(x, divisor)
+    rest = values.sub(x, values.scale(near, divisor))
+    # rest lies in (-2d, 3d): one more for each of d, 2d that it reaches, one less for each of 0, -d that it is below.
+    marks = torch.tensor([divisor, 2 * divisor, 0, -divisor]).view(-1, *[1] * len(values.shape_of(x)))
+    reached = values.total(values.negative(values.sub(rest, marks), invert=True), [0])
+    return values.add(near, values.sub(reached, 2))
+
+
+def quotient(x: Value, y: Value, scale: int) -> Value:
+    """Divide by private numbers: x scale / y (see the protocol `divide` for its domain and error)."""
+    x, y = values.together([x, y])
+    return engine.run("divide", x, y, scale=scale)

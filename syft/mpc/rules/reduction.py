@@ -1,0 +1,193 @@
+"""Rules for sums, means, products and extremes along dimensions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from syft.exceptions import UnsupportedOperation
+from syft.mpc import values
+from syft.mpc.rules.arithmetic import mul, sub
+from syft.mpc.rules.operands import Value, aten, content, form_of, rule, times
+
+
+def _dims(x: Any, dim: Any) -> list[int]:
+    """Return dimensions as non-negative numbers; all of them if none is named."""
+    count = len(x.shape)
+    if dim is None or (not isinstance(dim, int) and not len(dim)):
+        return list(range(count))
+    named = [dim] if isinstance(dim, int) else list(dim)
+    for one in named:
+        if not -max(count, 1) <= one < max(count, 1):
+            raise IndexError(f"Dimension out of range (expected to be in [{-count}, {count - 1}], but got {one})")
+    return sorted({one % max(count, 1) for one in named}) if count else []
+
+
+def _size(x: Any, dims: list[int]) -> int:
+    size = 1
+    for dim in dims:
+        size *= x.shape[dim]
+    return size
+
+
+@rule(aten.sum.default, aten.sum.dim_IntList, in_place=False)
+def total(x: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+    """Sum along dimensions."""
+    return form_of(x).link(values.total(content(x), _dims(x, dim), keepdim))
+
+
+@rule(aten.cumsum.default)
+def cumsum(x: Any, dim: int, dtype: Any = None) -> Any:
+    """Running sum."""
+    return form_of(x).link(values.local(aten.cumsum.default, content(x), dim))
+
+
+@rule(aten.mean.default, aten.mean.dim, in_place=False)
+def mean(x: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+    """Mean along dimensions."""
+    form, dims = form_of(x), _dims(x, dim)
+    if form.model is None:
+        raise UnsupportedOperation("mean", "AdditiveSharingTensor", "Encode before sharing with fix_precision().")
+    if not _size(x, dims):
+        raise ValueError("There is no mean of nothing.")
+    return form.link(values.truncate(values.total(content(x), dims, keepdim), _size(x, dims)))
+
+
+@rule(aten.var.correction, in_place=False)
+def variance(x: Any, dim: Any = None, correction: Any = 1, keepdim: bool = False) -> Any:
+    """Variance along dimensions: the mean of squared distances from the mean."""
+    form, dims = form_of(x), _dims(x, dim)
+    correction = 1 if correction is None else correction
+    distance = sub(x, mean(x, dims, True))
+    squares = total(mul(distance, distance), dims, keepdim)
+    count = _size(x, dims) - correction
+    if count <= 0:
+        raise ValueError("A variance needs more elements than its correction.")
+    summed = content(squares)
+    return form.link(times(summed, 1 / count, form) if count % 1 else values.truncate(summed, int(count)))
+
+
+@rule(aten.var_mean.correction, in_place=False)
+def variance_and_mean(x: Any, dim: Any = None, correction: Any = 1, keepdim: bool = False) -> Any:
+    """Variance and mean along dimensions."""
+    return variance(x, dim, correction, keepdim), mean(x, dim, keepdim)
+
+
+# --- products -----------------------------------------------------------------------------------------------
+
+
+def _along_first(x: Any, dim: int) -> Value:
+    value = content(x)
+    if not len(x.shape):
+        return values.reshape(value, [1])
+    order = list(range(len(x.shape)))
+    order.insert(0, order.pop(dim))
+    return values.permute(value, order)
+
+
+def _part(value: Value, start: int, stop: int, step: int = 1) -> Value:
+    return values.local(aten.slice.Tensor, value, 0, start, stop, step)
+
+
+def _tree_product(value: Value, scale: int) -> Value:
+    """Multiply along the first dimension, pairs first."""
+    count = values.shape_of(value)[0]
+    while count > 1:
+        even = count // 2 * 2
+        made = values.mul(_part(value, 0, even, 2), _part(value, 1, even, 2), scale)
+        value = made if even == count else values.local(aten.cat.default, [made, _part(value, even, count)])
+        count = values.shape_of(value)[0]
+    return values.reshape(value, values.shape_of(value)[1:])
+
+
+@rule(aten.prod.default, in_place=False)
+def product_of_all(x: Any, dtype: Any = None) -> Any:
+    """Product of all elements."""
+    form = form_of(x)
+    if not x.shape.numel():
+        raise UnsupportedOperation("prod of no elements", type(x).__name__)
+    flat = values.reshape(content(x), [x.shape.numel()])
+    return form.link(_tree_product(flat, form.scale))
+
+
+@rule(aten.prod.dim_int, in_place=False)
+def product_along(x: Any, dim: int, keepdim: bool = False, dtype: Any = None) -> Any:
+    """Product along a dimension."""
+    form = form_of(x)
+    made = _tree_product(_along_first(x, dim), form.scale)
+    if keepdim and len(x.shape):
+        made = values.local(aten.unsqueeze.default, made, dim)
+    return form.link(made)
+
+
+@rule(aten.cumprod.default)
+def cumprod(x: Any, dim: int, dtype: Any = None) -> Any:
+    """Running product: doubling steps, each a product of the whole with itself shifted."""
+    form = form_of(x)
+    value, step = _along_first(x, dim), 1
+    count = values.shape_of(value)[0]
+    while step < count:
+        later = values.mul(_part(value, step, count), _part(value, 0, count - step), form.scale)
+        value = values.local(aten.cat.default, [_part(value, 0, step), later])
+        step *= 2
+    if not len(x.shape):
+        return form.link(values.reshape(value, []))
+    order = list(range(1, len(x.shape)))
+    order.insert(dim % len(x.shape), 0)
+    return form.link(values.permute(value, order))
+
+
+# --- extremes -----------------------------------------------------------------------------------------------
+
+
+def _single(largest: bool) -> Any:
+    def run(x: Any) -> Any:
+        return form_of(x).link(values.extreme(content(x), None, False, largest))
+
+    return run
+
+
+def _along(largest: bool, kind: Any) -> Any:
+    def run(x: Any, dim: int, keepdim: bool = False) -> Any:
+        form = form_of(x)
+        found, place = values.extreme_at(content(x), _one_dim(x, dim), keepdim, largest, form.scale)
+        return kind((form.link(found), form.link(place)))
+
+    return run
+
+
+def _place(largest: bool) -> Any:
+    def run(x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+        form = form_of(x)
+        _, place = values.extreme_at(content(x), _one_dim(x, dim), keepdim, largest, form.scale)
+        return form.link(place)
+
+    return run
+
+
+def _over(largest: bool) -> Any:
+    def run(x: Any, dim: Any = (), keepdim: bool = False) -> Any:
+        form, dims = form_of(x), _dims(x, dim)
+        value = content(x)
+        for one in reversed(dims):
+            value = values.extreme(value, one, keepdim, largest)
+        return form.link(value)
+
+    return run
+
+
+def _one_dim(x: Any, dim: int | None) -> int | None:
+    if dim is None or not len(x.shape):
+        return None
+    return _dims(x, dim)[0]
+
+
+rule(aten.max.default, in_place=False)(_single(True))
+rule(aten.min.default, in_place=False)(_single(False))
+rule(aten.max.dim, in_place=False)(_along(True, torch.return_types.max))
+rule(aten.min.dim, in_place=False)(_along(False, torch.return_types.min))
+rule(aten.argmax.default, in_place=False)(_place(True))
+rule(aten.argmin.default, in_place=False)(_place(False))
+rule(aten.amax.default, in_place=False)(_over(True))
+rule(aten.amin.default, in_place=False)(_over(False))

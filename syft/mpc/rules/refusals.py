@@ -1,0 +1,96 @@
+"""What is refused, and how: reading values, and calls that have no rule and no decomposition into some that have."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+
+from syft.core.dispatch import find_rule, run
+from syft.core.tensor import AbstractTensor, wrapper_class
+from syft.core.trees import map_tensors
+from syft.exceptions import UnsupportedOperation
+from syft.mpc.rules.operands import aten, rule
+from syft.tensors.precision import FixedPrecisionTensor
+from syft.tensors.views import register_fallback
+
+DECRYPT = "Decrypt first: x.get().float_precision()."
+HINTS = {
+    "exp": "Approximations of it are not there yet; x ** n with a whole n works.",
+    "log": "Approximations of it are not there yet.",
+    "sqrt": "Approximations of it are not there yet; x ** n with a whole n works.",
+    "rsqrt": "Approximations of it are not there yet; 1 / x works.",
+    "sigmoid": "Approximations of it are not there yet; clamp and relu work.",
+    "tanh": "Approximations of it are not there yet; clamp and hardtanh work.",
+    "_softmax": "Approximations of it are not there yet; argmax and x / x.sum() work.",
+    "_log_softmax": "Approximations of it are not there yet; train with mse_loss, or use argmax.",
+    "linalg_vector_norm": "It needs a square root; (x ** 2).sum() works.",
+    "std": "It needs a square root; x.var() works.",
+    "sort": "Use max, min or argmax.",
+    "median": "Use max, min or mean.",
+    "topk": "Use max or argmax.",
+    "nonzero": "How many there are would be public; (x != 0).sum() stays private.",
+    "masked_select": "How many there are would be public; use torch.where, or multiply by the mask.",
+    "native_layer_norm": "It needs a square root.",
+}
+# Decompositions of these would be right, but in numbers far outside of a fixed-precision format.
+_NEVER = frozenset(
+    {"exp", "log", "sqrt", "rsqrt", "sigmoid", "tanh", "_softmax", "_log_softmax", "linalg_vector_norm", "std",
+     "native_layer_norm", "logsumexp", "gelu", "erf", "isclose", "sort", "topk", "median"}
+)  # fmt: skip
+
+
+@rule(aten._local_scalar_dense.default, aten.is_nonzero.default, in_place=False)
+def refuse_number(x: Any) -> Any:
+    """Refuse to give out a value."""
+    if isinstance(x, FixedPrecisionTensor) and not x.is_shared:
+        raise ValueError(
+            "Fixed-precision tensors can't be converted to boolean values or Python numbers; "
+            "decode first with .float_precision()."
+        )
+    raise ValueError(
+        "Additive shared tensors can't be converted to boolean values or Python numbers; decrypt first with .get(). "
+        "(A comparison such as x > y stays private: use torch.where, or multiply by it.)"
+    )
+
+
+@functools.cache
+def _decompositions() -> dict[Any, Any]:
+    from torch._decomp import core_aten_decompositions
+
+    return dict(core_aten_decompositions())
+
+
+def fall_back(cls: type[AbstractTensor], function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Run a call that has no rule by torch's own decomposition of it into calls that have, or refuse it.
+
+    No decomposition reads values: whatever would is refused by a rule of its own.
+    """
+    if not isinstance(function, torch._ops.OpOverload):
+        found = find_rule(cls, function)
+        return run(function, args, kwargs) if found is None else found(*args, **kwargs)
+    name = function.overloadpacket.__name__
+    decomposition = None if name in _NEVER else _decompositions().get(function)
+    if decomposition is None:
+        raise UnsupportedOperation(str(function), cls.__name__, HINTS.get(name, _default_hint()))
+    shell = wrapper_class()
+    wrapped = map_tensors(lambda leaf: leaf.wrap() if isinstance(leaf, AbstractTensor) else leaf, (args, kwargs))
+    try:
+        result = decomposition(*wrapped[0], **wrapped[1])
+    except UnsupportedOperation as error:
+        hint = f"It rests on {error.operation}. {error.hint}"
+        raise UnsupportedOperation(str(function), cls.__name__, hint) from error
+    if result is NotImplemented:
+        raise UnsupportedOperation(str(function), cls.__name__, _default_hint())
+    return map_tensors(lambda leaf: leaf.child if isinstance(leaf, shell) else leaf, result)
+
+
+def _default_hint() -> str:
+    return (
+        "Sums, products, division, comparisons, relu, max, pooling, indexing and shapes work (docs/operations.md). "
+        + DECRYPT
+    )
+
+
+register_fallback(fall_back)

@@ -1,0 +1,338 @@
+"""Rules for calls that move numbers around: shapes, slices, indexing, joining, padding, writing in place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from syft.core.trees import iter_tensors
+from syft.exceptions import UnsupportedOperation
+from syft.mpc import values
+from syft.mpc.rules.operands import Value, aten, content, form_of, is_link, rule, whole
+from syft.tensors.additive_shared import AdditiveSharingTensor
+
+# Results share memory with their argument in torch, so what is written to one is seen in the other.
+VIEWS = (
+    aten.view.default, aten.permute.default, aten.transpose.int, aten.t.default, aten.squeeze.default,
+    aten.squeeze.dim, aten.squeeze.dims, aten.unsqueeze.default, aten.expand.default, aten.slice.Tensor,
+    aten.select.int, aten.diagonal.default, aten.split.Tensor, aten.split_with_sizes.default, aten.unbind.int,
+    aten.unfold.default, aten.alias.default, aten.detach.default,
+)  # fmt: skip
+# These change nothing (the second ones, where the shape stays the same), so parties need not be asked.
+ALIASES = frozenset({aten.alias.default, aten.detach.default})
+RESHAPES = frozenset({aten.view.default, aten.expand.default})
+# Results are new tensors; linear in the first argument, everything else is public.
+COPIES = (
+    aten._unsafe_view.default, aten.roll.default, aten.flip.default, aten.diag_embed.default, aten.tril.default,
+    aten.triu.default, aten.repeat.default, aten.trace.default, aten.rot90.default, aten.select_backward.default,
+    aten.unfold_backward.default, aten.slice_backward.default,
+)  # fmt: skip
+# Linear in all links among their arguments, which are brought to one form.
+JOINS = (
+    aten.select_scatter.default, aten.slice_scatter.default, aten.diagonal_scatter.default,
+)  # fmt: skip
+
+
+def _refuse_private(operation: Any, arguments: Any) -> None:
+    """Raise if a link stands where something public is needed, as an index."""
+    if any(is_link(leaf) for leaf in iter_tensors(arguments)):
+        raise UnsupportedOperation(
+            f"{operation} with an encrypted index or mask",
+            "encrypted tensors",
+            "Which elements are taken would be public; use torch.where, or multiply by the mask.",
+        )
+
+
+def _plain_options(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Drop what says how memory is laid out."""
+    dropped = ("memory_format", "pin_memory", "layout", "device", "dtype", "non_blocking")
+    return {key: value for key, value in kwargs.items() if key not in dropped}
+
+
+def _copies(operation: Any) -> Any:
+    def run(x: Any, *args: Any, **kwargs: Any) -> Any:
+        _refuse_private(operation, (args, kwargs))
+        return form_of(x).link(values.local(operation, content(x), *args, **_plain_options(kwargs)))
+
+    return run
+
+
+def _views(operation: Any) -> Any:
+    def run(x: Any, *args: Any, **kwargs: Any) -> Any:
+        form = form_of(x)
+        if operation in ALIASES or (operation in RESHAPES and tuple(args[0]) == tuple(x.shape)):
+            return form.link(_fresh(content(x))).view_of(x, _same, _replaced)
+        made = values.local(operation, content(x), *args, **kwargs)
+        if isinstance(made, list | tuple):
+            return [_as_view(form.link(part), x, operation, args, kwargs, i) for i, part in enumerate(made)]
+        return _as_view(form.link(_fresh(made)), x, operation, args, kwargs, None)
+
+    return run
+
+
+def _same(below: Any) -> Any:
+    return below
+
+
+def _replaced(below: Any, new: Any) -> Any:
+    return new
+
+
+def _fresh(value: Value) -> Value:
+    return value.like(dict(value.child)) if isinstance(value, AdditiveSharingTensor) else value
+
+
+def _as_view(link: Any, x: Any, operation: Any, args: Any, kwargs: Any, part: int | None) -> Any:
+    """Tie a result to what it is a view of."""
+    model = x if isinstance(x, AdditiveSharingTensor) else None
+    shape = tuple(x.shape)
+
+    def look(of: Any) -> Any:
+        made = values.local(operation, of, *args, **kwargs)
+        return made if part is None else made[part]
+
+    def follow(below: Any) -> Any:
+        return look(below) if model is None else look(model.like(below)).child
+
+    def write_back(below: Any, new: Any) -> Any:
+        positions = look(torch.arange(torch.Size(shape).numel()).view(shape))
+        if positions.unique().numel() != positions.numel():
+            raise UnsupportedOperation(
+                "Writing to an expanded tensor", type(x).__name__, "Copy it first with .clone()."
+            )
+        if model is None:
+            return values.put(below, positions, new)
+        return values.put(model.like(below), positions, model.like(new)).child
+
+    return link.view_of(x, follow, write_back)
+
+
+for _operation in VIEWS:
+    rule(_operation, in_place=False, views=True)(_views(_operation))
+for _operation in COPIES:
+    rule(_operation)(_copies(_operation))
+
+
+@rule(aten._reshape_alias.default, in_place=False, views=True)
+def reshape_alias(x: Any, size: Any, stride: Any) -> Any:
+    """Give another shape."""
+    return _views(aten.view.default)(x, list(size))
+
+
+@rule(aten.clone.default, aten.lift_fresh.default, in_place=False)
+def clone(x: Any, **kwargs: Any) -> Any:
+    """Copy: shares and whole numbers are never written to, so the copy begins with the same ones."""
+    return form_of(x).link(values.local(aten.clone.default, content(x)))
+
+
+@rule(aten._to_copy.default, aten.to.dtype, in_place=False)
+def convert(x: Any, *args: Any, dtype: Any = None, **kwargs: Any) -> Any:
+    """Copy; a conversion between kinds of floats changes nothing, one to whole numbers is refused."""
+    form = form_of(x)
+    if dtype is not None and dtype.is_floating_point is not (form.model is not None):
+        raise UnsupportedOperation(
+            f"Conversion to {dtype}",
+            type(x).__name__,
+            "Decrypt first: x.get().float_precision(), then convert." if form.model else "Encode before sharing.",
+        )
+    return clone(x)
+
+
+@rule(aten.cat.default, in_place=False)
+def cat(tensors: Any, dim: int = 0) -> Any:
+    """Join along a dimension."""
+    return _joined(aten.cat.default, tensors, dim)
+
+
+@rule(aten.stack.default, in_place=False)
+def stack(tensors: Any, dim: int = 0) -> Any:
+    """Join along a new dimension."""
+    return _joined(aten.stack.default, tensors, dim)
+
+
+def _joined(operation: Any, tensors: Any, dim: int) -> Any:
+    form = form_of(tensors)
+    return form.link(values.local(operation, values.together([whole(t, form) for t in tensors]), dim))
+
+
+@rule(aten.constant_pad_nd.default, in_place=False)
+def pad(x: Any, sizes: Any, value: Any = 0) -> Any:
+    """Pad with a number."""
+    form = form_of(x)
+    padded = values.local(aten.constant_pad_nd.default, content(x), list(sizes))
+    if value:
+        outside = torch.constant_pad_nd(torch.zeros(tuple(x.shape), dtype=torch.int64), list(sizes), 1)
+        padded = values.add(padded, outside * whole(value, form))
+    return form.link(padded)
+
+
+def _by_positions(operation: Any) -> Any:
+    """Make a rule of a call that only moves elements, by running it on their positions."""
+
+    def run(x: Any, *args: Any, **kwargs: Any) -> Any:
+        _refuse_private(operation, (args, kwargs))
+        # Positions as float64, for which torch has every such call; they are exact.
+        positions = torch.arange(x.shape.numel(), dtype=torch.float64).view(tuple(x.shape))
+        return form_of(x).link(values.pick(content(x), operation(positions, *args, **kwargs).long()))
+
+    return run
+
+
+for _operation in (
+    aten.reflection_pad1d.default, aten.reflection_pad2d.default, aten.replication_pad1d.default,
+    aten.replication_pad2d.default, aten.take.default, aten.pixel_shuffle.default, aten.as_strided_copy.default,
+    aten.channel_shuffle.default, aten.upsample_nearest2d.default, aten.upsample_nearest1d.default,
+):  # fmt: skip
+    rule(_operation, in_place=False)(_by_positions(_operation))
+
+
+# --- indexing -----------------------------------------------------------------------------------------------
+
+
+@rule(aten.index.Tensor, aten._unsafe_index.Tensor, in_place=False)
+def index(x: Any, indices: Any) -> Any:
+    """Take elements by public indices and masks."""
+    _refuse_private("Indexing", indices)
+    return form_of(x).link(values.local(aten.index.Tensor, content(x), _places(indices)))
+
+
+def _places(indices: Any) -> list[Any]:
+    """Replace public masks by the places where they hold, so that shapes are known without values."""
+    places: list[Any] = []
+    for one in indices:
+        if one is not None and one.dtype in (torch.bool, torch.uint8):
+            places.extend(one.nonzero(as_tuple=True))
+        else:
+            places.append(one)
+    return places
+
+
+@rule(aten.index_select.default, in_place=False)
+def index_select(x: Any, dim: int, indices: Any) -> Any:
+    """Take rows by public indices."""
+    _refuse_private("index_select", indices)
+    return form_of(x).link(values.local(aten.index_select.default, content(x), dim, indices))
+
+
+@rule(aten.gather.default, in_place=False)
+def gather(x: Any, dim: int, indices: Any, sparse_grad: bool = False) -> Any:
+    """Take elements along a dimension by public indices."""
+    _refuse_private("gather", indices)
+    return form_of(x).link(values.local(aten.gather.default, content(x), dim, indices))
+
+
+@rule(aten.embedding.default, in_place=False)
+def embedding(weight: Any, indices: Any, *args: Any) -> Any:
+    """Take rows of a private table by public indices."""
+    _refuse_private("embedding", indices)
+    flat = values.local(aten.index_select.default, content(weight), 0, indices.reshape(-1))
+    return form_of(weight).link(values.reshape(flat, [*indices.shape, weight.shape[1]]))
+
+
+@rule(aten.index_put.default)
+def index_put(x: Any, indices: Any, new: Any, accumulate: bool = False) -> Any:
+    """Write at public places."""
+    _refuse_private("Indexing", indices)
+    places = _places(indices)
+    return placed(x, new, lambda base, value: values.local(aten.index_put.default, base, places, value, accumulate))
+
+
+def placed(x: Any, new: Any, write: Any) -> Any:
+    """Run a call that writes into x, with both in one form, and shared if one of them is."""
+    form = form_of(x, new)
+    base, value = values.together([whole(x, form), whole(new, form)])
+    return form.link(write(base, value))
+
+
+@rule(aten.index_add.default)
+def index_add(x: Any, dim: int, indices: Any, new: Any, alpha: int = 1) -> Any:
+    """Add rows at public places."""
+    _refuse_private("index_add", indices)
+    if alpha != 1:
+        raise UnsupportedOperation("index_add with alpha", type(x).__name__, "Multiply the rows first.")
+    return placed(x, new, lambda base, value: values.local(aten.index_add.default, base, dim, indices, value))
+
+
+@rule(aten.index_copy.default)
+def index_copy(x: Any, dim: int, indices: Any, new: Any) -> Any:
+    """Write rows at public places."""
+    _refuse_private("index_copy", indices)
+    return placed(x, new, lambda base, value: values.local(aten.index_copy.default, base, dim, indices, value))
+
+
+@rule(aten.scatter_add.default)
+def scatter_add(x: Any, dim: int, indices: Any, new: Any) -> Any:
+    """Add elements at public places along a dimension."""
+    _refuse_private("scatter_add", indices)
+    return placed(x, new, lambda base, value: values.local(aten.scatter_add.default, base, dim, indices, value))
+
+
+def _scatter_join(operation: Any) -> Any:
+    def run(x: Any, new: Any, *args: Any, **kwargs: Any) -> Any:
+        return placed(x, new, lambda base, value: values.local(operation, base, value, *args, **kwargs))
+
+    return run
+
+
+for _operation in JOINS:
+    rule(_operation, in_place=False)(_scatter_join(_operation))
+
+
+# --- writing ------------------------------------------------------------------------------------------------
+
+
+@rule(aten.fill.Scalar, aten.fill.Tensor)
+def fill(x: Any, value: Any) -> Any:
+    """Write one number everywhere."""
+    return copy(x, value)
+
+
+@rule(aten.copy.default)
+def copy(x: Any, source: Any, non_blocking: bool = False) -> Any:
+    """Write other numbers; what was there is forgotten, and so is whether it was shared."""
+    form = form_of(x)
+    if is_link(source) and form_of(source).scale != form.scale:
+        form = form_of(x, source)
+    value = values.as_tensor(whole(source, form))
+    if form.model is None and not values.is_shared(value):
+        value = values.public(value, x)
+    return form.link(values.expand(value, tuple(x.shape)))
+
+
+@rule(aten.zero.default)
+def zero(x: Any) -> Any:
+    """Write zeros."""
+    return copy(x, 0)
+
+
+def made_like(x: Any, shape: Any, number: Any) -> Any:
+    """Return one public number in a shape, as a link of the kind of x."""
+    form = form_of(x)
+    plain = torch.full(tuple(shape), whole(number, form), dtype=torch.int64)
+    return form.link(plain if form.model is not None else values.public(plain, x))
+
+
+@rule(aten.zeros_like.default, aten.empty_like.default, aten.new_zeros.default, aten.new_empty.default,
+      aten.new_empty_strided.default, in_place=False)  # fmt: skip
+def zeros(x: Any, size: Any = None, *args: Any, **kwargs: Any) -> Any:
+    """Make zeros of the kind of x; memory that nobody wrote to is given out as zeros too."""
+    return made_like(x, x.shape if size is None else size, 0)
+
+
+@rule(aten.ones_like.default, aten.new_ones.default, in_place=False)
+def ones(x: Any, size: Any = None, **kwargs: Any) -> Any:
+    """Make ones of the kind of x."""
+    return made_like(x, x.shape if size is None else size, 1)
+
+
+@rule(aten.full_like.default, in_place=False)
+def full_like(x: Any, number: Any, **kwargs: Any) -> Any:
+    """Make one number of the kind and shape of x."""
+    return made_like(x, x.shape, number)
+
+
+@rule(aten.new_full.default, in_place=False)
+def new_full(x: Any, size: Any, number: Any, **kwargs: Any) -> Any:
+    """Make one number of the kind of x."""
+    return made_like(x, size, number)

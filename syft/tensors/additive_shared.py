@@ -1,0 +1,262 @@
+"""AdditiveSharingTensor: a tensor of whole numbers, split among workers so that none of them learns anything.
+
+Each party holds one share, an int64 tensor; the shares add up to the secret modulo 2^64, and any set of shares that
+is not complete is uniformly random. What is computed on shares is in `syft.mpc`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import torch
+
+from syft.core.id_provider import ObjectId, is_id
+from syft.core.labels import check_labels
+from syft.core.references import TensorMeta
+from syft.core.tensor import AbstractTensor, Level
+from syft.exceptions import SyftError
+from syft.pointers.pointer_tensor import PointerTensor
+from syft.tensors.views import Viewable
+
+FIELD = 2**64
+PROTOCOLS = ("beaver", "snn", "fss")
+
+
+class AdditiveSharingTensor(Viewable):
+    """A link to the shares of a tensor of whole numbers, one at each party.
+
+    Args:
+        shares: worker id -> pointer to the share that worker holds.
+        owner: the worker it belongs to.
+        id: its id.
+        field: how many different values there are; always 2**64.
+        n_bits: kept from earlier releases; always 64.
+        crypto_provider: the worker that deals randomness for products and comparisons; None is enough for sums.
+        protocol: how to compare: "beaver", "snn" or "fss".
+        insecure: whether the crypto provider may be one of the parties.
+        tags: words to find it by.
+        description: a text to find it by.
+        child: same as `shares`; or a plain tensor that `init_shares` is going to split.
+    """
+
+    level: ClassVar[Level] = Level.ATEN
+    priority: ClassVar[int] = 4
+
+    def __init__(
+        self,
+        shares: dict[Any, Any] | None = None,
+        owner: Any = None,
+        id: ObjectId | None = None,
+        field: int | None = None,
+        n_bits: int | None = None,
+        crypto_provider: Any = None,
+        protocol: str | None = None,
+        insecure: bool = False,
+        tags: Any = None,
+        description: str | None = None,
+        child: Any = None,
+    ) -> None:
+        super().__init__(id=id, owner=owner, tags=tags, description=description)
+        if protocol is not None and protocol not in PROTOCOLS:
+            raise SyftError(f"There is no protocol {str(protocol)[:40]!r}; choose one of {', '.join(PROTOCOLS)}.")
+        self.field = FIELD
+        self.n_bits = 64
+        self.crypto_provider = crypto_provider
+        self.protocol = protocol or PROTOCOLS[0]
+        self.insecure = insecure
+        shares = shares if shares is not None else child
+        if shares is not None:
+            self.child = shares
+
+    def get_class_attributes(self) -> dict[str, Any]:
+        """Return what results inherit."""
+        return {"crypto_provider": self.crypto_provider, "protocol": self.protocol, "insecure": self.insecure}
+
+    def like(self, shares: dict[Any, Any], crypto_provider: Any = None) -> AdditiveSharingTensor:
+        """Return a link of the same parties to other shares; with another crypto provider, if one is given."""
+        attributes = self.get_class_attributes()
+        if crypto_provider is not None:
+            attributes["crypto_provider"] = crypto_provider
+        return AdditiveSharingTensor(shares, owner=self._owner, **attributes)
+
+    def pointers(self) -> list[Any]:
+        """Return the pointers to the shares, in the order of the parties."""
+        if type(self.child) is not dict:
+            raise SyftError("These numbers are not shared yet; call init_shares(*workers) first.")
+        return list(self.child.values())
+
+    @property
+    def locations(self) -> list[Any]:
+        """The workers that hold shares."""
+        return [pointer.location for pointer in self.pointers()]
+
+    def tensor_meta(self) -> TensorMeta:
+        """Return the shape of any share; values are int64."""
+        child = self.child
+        shape = next(iter(child.values())).shape if type(child) is dict else child.shape
+        return TensorMeta(torch.Size(shape), torch.int64)
+
+    @property
+    def shape(self) -> torch.Size:
+        """The shape of any share."""
+        return self.tensor_meta().shape
+
+    def dim(self) -> int:
+        """Return the number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def grad(self) -> None:
+        """None: whole numbers have no gradient."""
+        return None
+
+    def backward(self, *args: Any, **kwargs: Any) -> None:
+        """Do nothing: gradients are computed from the tensor around this link."""
+
+    def get(self) -> torch.Tensor:
+        """Fetch all shares and add them up; the parties hold them no longer (`x.copy().get()` leaves them there)."""
+        for pointer in self.pointers():
+            pointer.lease.check()  # all of them, before the first one leaves its worker
+        return _total([pointer.get() for pointer in self.pointers()])
+
+    def virtual_get(self) -> torch.Tensor:
+        """Add up the shares where they are, leaving them there (in-process workers only, for debugging)."""
+        return _total([pointer.location._objects[pointer.id_at_location] for pointer in self.pointers()])
+
+    def init_shares(self, *owners: Any) -> AdditiveSharingTensor:
+        """Split the plain tensor below this link, and send one share to each owner; returns this link."""
+        self.child = _sharing[0].split(self.child, owners, **self.get_class_attributes()).child
+        return self
+
+    @staticmethod
+    def generate_shares(secret: Any, n_workers: int, field: int | None = None, random_type: Any = None) -> list[Any]:
+        """Split a tensor of whole numbers into random shares that add up to it.
+
+        Args:
+            secret: the tensor, or a number.
+            n_workers: how many shares.
+            field: kept from earlier releases; shares are modulo 2**64.
+            random_type: kept from earlier releases; shares are int64.
+        """
+        return list(_sharing[0].generate_shares(secret, n_workers))
+
+    def reconstruct(self) -> Any:
+        """Let every party learn the values: a multi-pointer to them; whoever calls this learns nothing."""
+        return _sharing[0].reconstruct(self)
+
+    def zero(self) -> AdditiveSharingTensor:
+        """Return fresh shares of zeros of the same shape, at the same parties."""
+        made: AdditiveSharingTensor = _sharing[0].zero(self)
+        return made
+
+    def refresh(self) -> AdditiveSharingTensor:
+        """Split the same values anew, in place, by adding shares of zero."""
+        self.child = _sharing[0].refreshed(self).child
+        return self
+
+    def clone(self, *args: Any, **kwargs: Any) -> AdditiveSharingTensor:
+        """Copy each share at its party."""
+        return self.like({place: pointer.clone() for place, pointer in self.child.items()})
+
+    def positive(self) -> Any:
+        """Return 1 where a value is not negative, else 0; shared."""
+        return self.ge(0)
+
+    def eq(self, other: Any) -> Any:
+        """Return 1 where values are the same, else 0; shared."""
+        return self.__getattr__("eq")(other)
+
+    @staticmethod
+    def select_worker(args: Any, worker: Any) -> Any:
+        """Return arguments with every shared tensor replaced by its pointer at one worker."""
+        place = getattr(worker, "id", worker)
+        return tuple(arg.child[place] if isinstance(arg, AdditiveSharingTensor) else arg for arg in args)
+
+    @property
+    def garbage_collect_data(self) -> bool:
+        """Whether the shares go when their pointers go."""
+        return all(pointer.garbage_collect_data for pointer in self.pointers())
+
+    @garbage_collect_data.setter
+    def garbage_collect_data(self, value: bool) -> None:
+        self.set_garbage_collect_data(value)
+
+    def set_garbage_collect_data(self, value: bool) -> None:
+        """Say whether the shares go when their pointers go."""
+        for pointer in self.pointers():
+            pointer.garbage_collect_data = value
+
+    def get_garbage_collect_data(self) -> dict[Any, bool]:
+        """Return for each party whether its share goes when its pointers go."""
+        return {pointer.location.id: pointer.garbage_collect_data for pointer in self.pointers()}
+
+    def __repr__(self) -> str:
+        if type(self.__dict__.get("child")) is not dict:
+            return "[AdditiveSharingTensor] not shared yet"
+        provider = getattr(self.crypto_provider, "id", self.crypto_provider)
+        rows = "".join(f"\n\t-> {pointer!r}" for pointer in self.child.values())
+        return f"[AdditiveSharingTensor]{rows}\n\t*crypto provider: {provider}*"
+
+    @staticmethod
+    def simplify(worker: Any, tensor: AbstractTensor) -> tuple[Any, ...]:
+        """Return id, tags, description, the pointers, and what results inherit; a provider travels as its id."""
+        link: Any = tensor
+        provider = getattr(link.crypto_provider, "id", link.crypto_provider)
+        pointers = list(link.pointers())
+        return (link.id, link.tags, link.description, pointers, provider, link.protocol, link.insecure)
+
+    @classmethod
+    def detail(cls, worker: Any, payload: tuple[Any, ...]) -> AdditiveSharingTensor:
+        """Rebuild a link to shares."""
+        obj_id, tags, description, pointers, provider, protocol, insecure = payload
+        check_labels(obj_id, tags, description)
+        if any(isinstance(pointer, torch.Tensor) for pointer in pointers):
+            raise SyftError("A shared tensor can't be sent to one of the workers that hold its shares.")
+        if len(pointers) < 2 or not all(type(p) is PointerTensor and p.point_to_attr is None for p in pointers):
+            raise TypeError("a shared tensor has pointers to shares, at two workers or more")
+        shares = {pointer.location.id: pointer for pointer in pointers}
+        metas = [pointer._meta for pointer in pointers]
+        if len(shares) != len(pointers) or type(insecure) is not bool or type(protocol) is not str:
+            raise TypeError("the shares of a tensor are at different workers, and have a protocol")
+        if provider is not None and not is_id(provider):
+            raise TypeError("a crypto provider travels as an id")
+        if any(meta is None or meta.dtype is not torch.int64 or meta.shape != metas[0].shape for meta in metas):
+            raise TypeError("shares are whole numbers of one shape")
+        if provider in shares and not insecure:
+            raise TypeError("a crypto provider is not one of the parties")
+        # A provider that is not known here stays an id, until somebody computes with it.
+        known = getattr(worker, "_known_workers", {}).get(provider, provider)
+        return cls(
+            shares,
+            owner=worker,
+            id=obj_id,
+            crypto_provider=known,
+            protocol=protocol,
+            insecure=insecure,
+            tags=tags,
+            description=description,
+        )
+
+
+def _total(shares: list[torch.Tensor]) -> torch.Tensor:
+    total = shares[0].clone()
+    for share in shares[1:]:
+        total += share
+    return total
+
+
+def refuse_own_parties(link: Any, workers: list[Any]) -> None:
+    """Raise before anything happens if a shared tensor is to be sent to a worker that holds one of its shares."""
+    while isinstance(link, AbstractTensor) and not isinstance(link, AdditiveSharingTensor):
+        link = link.__dict__.get("child")
+    if isinstance(link, AdditiveSharingTensor) and any(getattr(w, "id", w) in link.child for w in workers):
+        raise SyftError("A shared tensor can't be sent to one of the workers that hold its shares.")
+
+
+# Filled by syft.mpc: how secrets are split and brought together.
+_sharing: list[Any] = []
+
+
+def register_sharing(sharing: Any) -> None:
+    """Tell links how secrets are split (called once by syft.mpc)."""
+    _sharing[:] = [sharing]

@@ -1,0 +1,223 @@
+"""FixedPrecisionTensor: numbers with a fixed number of digits behind the point, kept as whole numbers.
+
+A value v is kept as round(v * base ** precision_fractional), an int64, here or shared among workers. Arithmetic is
+done below autograd by the rules of `syft.mpc.rules`, so torch differentiates through it.
+
+Example:
+    >>> import torch
+    >>> import syft as sy
+    >>> hook = sy.TorchHook(torch)
+    >>> x = torch.tensor([1.5, -2.25]).fix_precision()
+    >>> x.child.child
+    tensor([ 1500, -2250])
+    >>> (x * 2).float_precision()
+    tensor([ 3.0000, -4.5000])
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import torch
+
+from syft.core.id_provider import ObjectId
+from syft.core.labels import check_labels
+from syft.core.references import TensorMeta
+from syft.core.tensor import Level
+from syft.exceptions import InvalidTensorForRemoteGet, SyftError
+from syft.tensors.additive_shared import AdditiveSharingTensor
+from syft.tensors.views import Viewable
+
+MAX_BASE = 2**16
+# Whole numbers lie in [-2^62, 2^62): truncation and comparison need a bit of room.
+LIMIT = 2**62
+
+
+class FixedPrecisionTensor(Viewable):
+    """A link that reads whole numbers as numbers with a fixed point.
+
+    Args:
+        owner: the worker it belongs to.
+        id: its id.
+        field: how many whole numbers there are; values beyond half of it on either side are refused.
+        base: the base of its digits, 2 or 10 as a rule.
+        precision_fractional: how many digits are behind the point.
+        kappa: kept from earlier releases.
+        tags: words to find it by.
+        description: a text to find it by.
+        child: whole numbers (int64), here or shared.
+    """
+
+    level: ClassVar[Level] = Level.ATEN
+    priority: ClassVar[int] = 5
+
+    def __init__(
+        self,
+        owner: Any = None,
+        id: ObjectId | None = None,
+        field: int = 2**62,
+        base: int = 10,
+        precision_fractional: int = 3,
+        kappa: int = 1,
+        tags: Any = None,
+        description: str | None = None,
+        child: Any = None,
+    ) -> None:
+        super().__init__(id=id, owner=owner, tags=tags, description=description, child=child)
+        for name, value, low, high in (
+            ("base", base, 2, MAX_BASE),
+            ("precision_fractional", precision_fractional, 0, 61),
+            ("field", field, 4, 2**64),
+        ):
+            if type(value) is not int or not low <= value <= high:
+                raise SyftError(f"{name} of a fixed-precision tensor is a whole number from {low} to {high}.")
+        if base**precision_fractional > 2**40:
+            raise SyftError(
+                f"{precision_fractional} digits in base {base} leave no room for products in 62 bits; "
+                "use at most 40 bits (12 decimals)."
+            )
+        self.field = field
+        self.base = base
+        self.precision_fractional = precision_fractional
+        self.kappa = kappa
+
+    @property
+    def scale(self) -> int:
+        """What a value is multiplied by to become a whole number."""
+        return int(self.base**self.precision_fractional)
+
+    def get_class_attributes(self) -> dict[str, Any]:
+        """Return what results inherit."""
+        return {
+            "field": self.field,
+            "base": self.base,
+            "precision_fractional": self.precision_fractional,
+            "kappa": self.kappa,
+        }
+
+    def tensor_meta(self) -> TensorMeta:
+        """Return the shape of what is below; values read as float32."""
+        meta = super().tensor_meta()
+        return TensorMeta(meta.shape, torch.float32, device=meta.device)
+
+    @property
+    def data(self) -> FixedPrecisionTensor:
+        """This very link."""
+        return self
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        self.child = getattr(value, "child", value)
+
+    @property
+    def grad(self) -> None:
+        """None: gradients belong to the tensor around this link."""
+        return None
+
+    def backward(self, *args: Any, **kwargs: Any) -> None:
+        """Do nothing: gradients are computed from the tensor around this link."""
+
+    def attr(self, attr_name: str) -> Any:
+        """Return an attribute of this link."""
+        return getattr(self, attr_name)
+
+    def dim(self) -> int:
+        """Return the number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether the whole numbers are shared among workers."""
+        return isinstance(self.child, AdditiveSharingTensor)
+
+    def like(self, child: Any) -> FixedPrecisionTensor:
+        """Return a link of the same format around other whole numbers."""
+        return FixedPrecisionTensor(**self.get_class_attributes(), owner=self._owner, child=child)
+
+    def fix_precision(self, check_range: bool = True) -> FixedPrecisionTensor:
+        """Encode what is below, a plain tensor, rounding to the nearest; returns this link."""
+        self.child = _codec[0].encode(self.child, self, check_range)
+        return self
+
+    def float_precision(self) -> torch.Tensor:
+        """Decode to float32; shared numbers have to be fetched first."""
+        if self.is_shared:
+            raise SyftError(
+                "These numbers are shared among workers, so they can't be decoded here. "
+                "Bring the shares together first: x.get().float_precision()."
+            )
+        decoded: torch.Tensor = _codec[0].decode(self.child, self)
+        return decoded
+
+    fix_prec = fix_precision
+    float_prec = float_precision
+
+    def truncate(self, precision_fractional: int, check_sign: bool = True) -> FixedPrecisionTensor:
+        """Divide the whole numbers by base ** precision_fractional, in place, rounding to the nearest.
+
+        Args:
+            precision_fractional: how many digits go.
+            check_sign: kept from earlier releases; the sign is always right.
+        """
+        self.child = _codec[0].truncate(self.child, self.base**precision_fractional)
+        return self
+
+    def share(self, *owners: Any, **kwargs: Any) -> FixedPrecisionTensor:
+        """Return a link of the same format around shares of the whole numbers; arguments as `tensor.share`."""
+        if self.is_shared:
+            raise SyftError("This tensor is shared already; fetch it first with .get() to share it anew.")
+        return self.like(_codec[0].share(self.child, owners, **kwargs))
+
+    def share_(self, *owners: Any, **kwargs: Any) -> FixedPrecisionTensor:
+        """Share the whole numbers below, in place."""
+        self.child = self.share(*owners, **kwargs).child
+        return self
+
+    def get(self) -> FixedPrecisionTensor:
+        """Bring the shares together; returns a link of the same format around plain whole numbers."""
+        if not self.is_shared:
+            raise InvalidTensorForRemoteGet(self)
+        return self.like(self.child.get())
+
+    def virtual_get(self) -> FixedPrecisionTensor:
+        """Look at the values without fetching the shares (in-process workers only, for debugging)."""
+        return self.like(self.child.virtual_get())
+
+    def refresh(self) -> FixedPrecisionTensor:
+        """Split the same values anew."""
+        if self.is_shared:
+            self.child.refresh()
+        return self
+
+    def clone(self, *args: Any, **kwargs: Any) -> FixedPrecisionTensor:
+        """Return a copy of this link and of what is below it."""
+        return self.like(self.child.clone())
+
+    def _format(self) -> str:
+        digits = {2: "bits", 10: "decimals"}.get(self.base, f"digits of base {self.base}")
+        return f"{self.precision_fractional} {digits}"
+
+    def __repr__(self) -> str:
+        below = f">{self.child!r}" if "child" in self.__dict__ else ""
+        return f"FixedPrecisionTensor({self._format()}){below}"
+
+    @classmethod
+    def detail(cls, worker: Any, payload: tuple[Any, ...]) -> FixedPrecisionTensor:
+        """Rebuild a link; what is below is whole numbers or shares of them."""
+        obj_id, tags, description, attributes, child = payload
+        check_labels(obj_id, tags, description)
+        if type(attributes) is not dict or not set(attributes) <= {"field", "base", "precision_fractional", "kappa"}:
+            raise TypeError("a fixed-precision tensor has a field, a base, a precision and kappa")
+        whole = type(child) is torch.Tensor and child.dtype is torch.int64 and not child.is_sparse
+        if not whole and not isinstance(child, AdditiveSharingTensor):
+            raise TypeError("below a fixed-precision tensor there are whole numbers, or shares of them")
+        return cls(id=obj_id, owner=worker, tags=tags, description=description, child=child, **attributes)
+
+
+# Filled by syft.mpc: how to encode, decode, truncate and share.
+_codec: list[Any] = []
+
+
+def register_codec(codec: Any) -> None:
+    """Tell links how values are encoded, decoded, truncated and shared (called once by syft.mpc)."""
+    _codec[:] = [codec]

@@ -1,0 +1,243 @@
+"""Frames on a socket: a kind, a number, a length and that many bytes; and how two ends make sure of each other.
+
+A listener here is bound to this machine only, and still trusts nobody who connects: the one who comes shows a token
+that the two were given beforehand, and the one who is visited shows its own.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import hashlib
+import hmac
+import os
+import socket
+import struct
+import threading
+from typing import Any
+
+from syft.exceptions import SerdeError
+
+LOOPBACK = "127.0.0.1"
+TOKEN_BYTES = 32
+HANDSHAKE_SECONDS = 10.0
+MAX_PURPOSE = 200
+REQUEST, ANSWER, CONTROL = range(3)
+_HEADER = struct.Struct("<BQQ")
+_HELLO = struct.Struct(f"<4s{TOKEN_BYTES}sB")
+_MAGIC = b"syf1"
+# Below this a frame is put together before it is sent: one copy is cheaper than another system call.
+_SMALL = 1 << 16
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Address:
+    """Where a worker is reached by one client, and what they show each other; never printed.
+
+    Attributes:
+        port: the port on this machine.
+        token: what the client shows.
+        proof: what the worker shows.
+    """
+
+    port: int
+    token: bytes = dataclasses.field(repr=False)
+    proof: bytes = dataclasses.field(repr=False)
+
+    @classmethod
+    def fresh(cls, port: int) -> Address:
+        """Make an address with secrets of its own."""
+        return cls(port, os.urandom(TOKEN_BYTES), os.urandom(TOKEN_BYTES))
+
+
+def fingerprint(token: bytes) -> bytes:
+    """Return what a token is looked up by, so that the time a look-up takes says nothing about a token."""
+    return hashlib.sha256(token).digest()
+
+
+def listen() -> socket.socket:
+    """Open a port of this machine that only this machine reaches."""
+    return socket.create_server((LOOPBACK, 0), backlog=128)
+
+
+def connect(address: Address, purpose: str = "", timeout: float = HANDSHAKE_SECONDS) -> socket.socket:
+    """Connect to a worker and show each other who one is.
+
+    Args:
+        address: where, and the secrets.
+        purpose: what the connection is for; a stream if empty.
+        timeout: seconds to wait.
+    """
+    sock = socket.create_connection((LOOPBACK, address.port), timeout=timeout)
+    try:
+        word = purpose.encode()
+        sock.sendall(_HELLO.pack(_MAGIC, address.token, len(word)) + word)
+        if not hmac.compare_digest(receive_exactly(sock, TOKEN_BYTES), address.proof):
+            raise ConnectionError("another process has taken its place")
+        return ready(sock)
+    except OSError:
+        sock.close()
+        raise
+
+
+def receive_hello(sock: socket.socket) -> tuple[bytes, str]:
+    """Read the token and the purpose of whoever connected."""
+    sock.settimeout(HANDSHAKE_SECONDS)
+    magic, token, size = _HELLO.unpack(receive_exactly(sock, _HELLO.size))
+    if magic != _MAGIC or size > MAX_PURPOSE:
+        raise ConnectionError("not one of us")
+    return token, receive_exactly(sock, size).decode("utf-8", "replace")
+
+
+def ready(sock: socket.socket) -> socket.socket:
+    """Set a socket up for frames: no time limit, and small ones leave at once."""
+    sock.settimeout(None)
+    if sock.family == socket.AF_INET:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return sock
+
+
+def receive_exactly(sock: socket.socket, size: int) -> bytes:
+    """Receive a small number of bytes, all of them."""
+    received = b""
+    while len(received) < size:
+        piece = sock.recv(size - len(received))
+        if not piece:
+            raise ConnectionError("the connection was closed")
+        received += piece
+    return received
+
+
+class Connection:
+    """Frames on a connected socket.
+
+    Args:
+        sock: the socket.
+        limit: the largest frame that is read.
+    """
+
+    def __init__(self, sock: socket.socket, limit: int) -> None:
+        self._sock = sock
+        self._limit = limit
+        self._reader: Any = sock.makefile("rb", buffering=_SMALL)
+        self._writing = threading.Condition()
+        self._backlog: collections.deque[Any] = collections.deque()
+        self._writer: threading.Thread | None = None
+        self._closed = False
+
+    def read(self) -> tuple[int, int, Any] | None:
+        """Read a frame: kind, number, contents. None at the end, however it came."""
+        try:
+            header = self._fill(bytearray(_HEADER.size))
+            if header is None:
+                return None
+            kind, number, length = _HEADER.unpack(header)
+            if length > self._limit:
+                raise SerdeError(f"A frame has {length} bytes and the limit (max_message_bytes) is {self._limit}.")
+            contents = self._fill(bytearray(length))
+            return None if contents is None else (kind, number, contents)
+        except (OSError, ValueError):  # reset by the peer, or closed here meanwhile
+            return None
+
+    def _fill(self, buffer: bytearray) -> bytearray | None:
+        view = memoryview(buffer)
+        while len(view):
+            count = self._reader.readinto(view)
+            if not count:
+                return None
+            view = view[count:]
+        return buffer
+
+    def write(self, kind: int, number: int, contents: Any) -> None:
+        """Write a frame and wait until it is on its way.
+
+        Raises:
+            OSError: the other end is gone.
+        """
+        self.write_pieces(kind, number, [contents])
+
+    def write_pieces(self, kind: int, number: int, pieces: list[Any]) -> None:
+        """Write a frame whose contents lie in several places, without putting them together."""
+        header = _HEADER.pack(kind, number, sum(map(len, pieces)))
+        with self._writing:
+            if len(pieces) == 1 and len(pieces[0]) < _SMALL:
+                self._sock.sendall(header + pieces[0])
+                return
+            for piece in (header, *pieces):
+                self._sock.sendall(piece)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed here."""
+        return self._closed
+
+    def write_soon(self, kind: int, number: int, contents: Any) -> None:
+        """Write a frame without ever waiting: what the socket does not take now, a thread writes later."""
+        header = _HEADER.pack(kind, number, len(contents))
+        pieces = [header + contents] if len(contents) < _SMALL else [header, contents]
+        with self._writing:
+            if not self._backlog:
+                pieces = self._send_now(pieces)
+            if pieces and not self._closed:
+                self._backlog += pieces
+                if self._writer is None:
+                    self._writer = threading.Thread(target=self._write_backlog, name="syft writer", daemon=True)
+                    self._writer.start()
+                self._writing.notify_all()
+
+    def _send_now(self, pieces: list[Any]) -> list[Any]:
+        """Send what the socket takes at once and return the rest; nothing if the other end is gone."""
+        try:
+            sent = self._sock.sendmsg(pieces, [], socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            sent = 0
+        except OSError:  # whoever reads from this connection finds out
+            return []
+        rest = []
+        for piece in pieces:
+            if sent < len(piece):
+                rest.append(memoryview(piece)[sent:])
+            sent = max(0, sent - len(piece))
+        return rest
+
+    def _write_backlog(self) -> None:
+        while True:
+            with self._writing:
+                while not self._backlog and not self._closed:
+                    self._writing.wait()
+                if self._closed:
+                    return
+                piece = self._backlog[0]
+            try:
+                self._sock.sendall(piece)  # it stays in front meanwhile, so that nobody overtakes it
+            except OSError:
+                self.close()
+                return
+            with self._writing:
+                if self._backlog:
+                    self._backlog.popleft()
+                self._writing.notify_all()
+
+    def finish(self, timeout: float) -> None:
+        """Write what is left and say that nothing follows; the other end answers, and then closes."""
+        with self._writing:
+            self._writing.wait_for(lambda: not self._backlog or self._closed, timeout)
+            try:
+                self._sock.shutdown(socket.SHUT_WR)
+            except OSError:  # it is gone already
+                pass
+
+    def close(self) -> None:
+        """Close, whoever reads or writes meanwhile."""
+        with self._writing:
+            if self._closed:
+                return
+            self._closed = True
+            self._backlog.clear()
+            self._writing.notify_all()
+        try:
+            self._sock.shutdown(socket.SHUT_RDWR)  # wakes up whoever reads
+        except OSError:  # the other end was faster
+            pass
+        self._reader.close()
+        self._sock.close()

@@ -1,0 +1,122 @@
+"""PipelinedStream: requests are written and the client goes on; an error surfaces at a later call, with its line.
+
+What carries the bytes is left to those who derive from it: a thread of this process, or a socket.
+"""
+
+from __future__ import annotations
+
+import collections
+from concurrent.futures import Future
+from typing import Any
+
+from syft.config import current
+from syft.core import metrics
+from syft.core.callsite import describe_line, user_line
+from syft.core.id_provider import ObjectId
+from syft.exceptions import SyftError
+from syft.messaging.message import Message
+from syft.workers.inference import infer
+from syft.workers.stream import Stream
+from syft.workers.wire import read_answer, write_request
+
+Line = tuple[str, int]
+
+
+class WritingStream(Stream):
+    """A stream whose messages are bytes; what its client lets go of rides along with the next one."""
+
+    def __init__(self, client: Any, location: Any) -> None:
+        super().__init__(client, location)
+        # deque.append is atomic: finalizers of any thread may use it.
+        self._released: collections.deque[ObjectId] = collections.deque()
+
+    def release(self, obj_id: ObjectId) -> None:
+        """Note an id; it rides along with the next message."""
+        self._released.append(obj_id)
+
+    def _take_released(self) -> tuple[ObjectId, ...]:
+        taken = []
+        while self._released:
+            taken.append(self._released.popleft())
+        return tuple(taken)
+
+
+class PipelinedStream(WritingStream):
+    """A stream that does not wait for what needs no answer."""
+
+    def __init__(self, client: Any, location: Any) -> None:
+        super().__init__(client, location)
+        self._failed: Exception | None = None
+        self._closed = False
+
+    def _put(self, request: bytes, line: Line, future: Future[Any] | None) -> None:
+        """Have a request delivered after those before it; its answer goes to the future, if somebody waits for it."""
+        raise NotImplementedError(f"{type(self).__name__} must say how a request is delivered")
+
+    def run(
+        self,
+        name: str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        base: ObjectId | None,
+        originals: Any = None,
+    ) -> Any:
+        """Run a call without waiting if the form of its result can be worked out here."""
+        operation = self._operation(name, args, kwargs, base)
+        known, response = infer(name, *originals) if originals is not None else (False, None)
+        if not known:
+            return self.ask(operation)
+        self.post(operation)
+        return response
+
+    def post(self, message: Message) -> None:
+        """Write a message and go on; an error of an earlier one surfaces here."""
+        self.raise_failure()
+        request = write_request(self.client, self._take_released(), message, False)
+        self._check_open()
+        metrics.record(self.client.id, self.location.id, len(request), False)
+        self._put(request, user_line(), None)
+
+    def ask(self, message: Message) -> Any:
+        """Write a message and wait for its answer, after everything written before it."""
+        request = write_request(self.client, self._take_released(), message, True)
+        self._check_open()
+        future: Future[Any] = Future()
+        self._put(request, user_line(), future)
+        try:
+            written = future.result(timeout=current().stream_timeout)
+        except TimeoutError:
+            raise TimeoutError(
+                f"Worker {self.location.id!r} did not answer within {current().stream_timeout} s. "
+                "It may be busy; wait longer with syft.config.override(stream_timeout=...)."
+            ) from None
+        self.raise_failure()
+        metrics.record(self.client.id, self.location.id, len(request) + len(written), True)
+        return read_answer(self.client, self.location, written)
+
+    def settle(self) -> None:
+        """Wait until everything sent so far is done."""
+        self.synchronize()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise SyftError(
+                f"The stream from {self.client.id!r} to {self.location.id!r} is closed; "
+                "what was sent there before is gone."
+            )
+
+    def raise_failure(self) -> None:
+        """Raise the error of an earlier call that nobody has heard of yet, if there is one."""
+        failed, self._failed = self._failed, None
+        if failed is not None:
+            raise failed
+
+    def _note_failure(self, written: Any, line: Line) -> None:
+        """Keep the first error of a call that nobody waits for, with the line that issued the call."""
+        if self._failed is not None:
+            return
+        try:
+            read_answer(self.client, self.location, written)
+        except Exception as error:
+            error.add_note(f"The failing call was issued by {describe_line(line)}")
+            self._failed = error

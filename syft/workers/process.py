@@ -1,0 +1,255 @@
+"""ProcessWorker: a worker in a process of its own on this machine, with the API of any other worker."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+import weakref
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from syft.core.context import local_worker
+from syft.core.id_provider import ObjectId
+from syft.exceptions import SyftError, WorkerLostError
+from syft.messaging import message as m
+from syft.serde import serialize
+from syft.workers import frames
+from syft.workers.base import BaseWorker
+from syft.workers.frames import CONTROL, Address, Connection
+from syft.workers.policy import ALLOW_ALL
+from syft.workers.sockets import SocketStream, hub
+
+MAIN = "syft.workers.process_main"
+# How long a process may take to end by itself once its connection is closed.
+_GRACE = 5.0
+
+
+class ProcessWorker(BaseWorker):
+    """A worker in a process of its own: it computes while this process goes on, on another core.
+
+    The process is a fresh interpreter, and ends when this one does, or with `stop()`. It listens on this machine
+    only, to those that this process announced. Workers in processes reach each other directly.
+
+    Making a worker of an id that is already known gives that worker back, so that a notebook cell can be run twice;
+    one whose process ended is replaced.
+
+    Args:
+        hook: the TorchHook.
+        id: the name of the worker.
+        data: tensors to hold from the start.
+        verbose: log every message there.
+        auto_add: make it and the workers known to the local worker know each other.
+        threads: how many threads torch uses there.
+
+    Example:
+        >>> import torch, syft as sy
+        >>> from syft.workers.process import ProcessWorker
+        >>> hook = sy.TorchHook(torch)
+        >>> bob = ProcessWorker(hook, id="process-bob")
+        >>> x = torch.tensor([1.0, 2.0]).send(bob)
+        >>> (x + x).get()
+        tensor([2., 4.])
+        >>> bob.stop()
+    """
+
+    # Workers of this process can't take part in a run with it.
+    in_own_process = True
+
+    def __new__(cls, hook: Any = None, id: ObjectId = 0, *args: Any, **kwargs: Any) -> ProcessWorker:
+        """Return the known worker of this id, if there is one and its process is there."""
+        local = getattr(hook, "local_worker", None)
+        known = local._known_workers.get(id) if local is not None and kwargs.get("auto_add", True) else None
+        if known is None or (type(known) is cls and not known.is_alive()):
+            return super().__new__(cls)
+        if type(known) is not cls:
+            raise RuntimeError(f"Worker {id!r} is already known, as a {type(known).__name__}. Choose another id.")
+        return known
+
+    def __init__(
+        self,
+        hook: Any = None,
+        id: ObjectId = 0,
+        data: Iterable[Any] | None = None,
+        verbose: bool = False,
+        auto_add: bool = True,
+        threads: int = 1,
+    ) -> None:
+        if "_child" in self.__dict__:
+            self.load_data(data or ())
+            return
+        self._child = Child(id, threads, verbose)
+        self._incoming: list[SocketStream] = []
+        super().__init__(hook, id, data, verbose=verbose, auto_add=auto_add)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "policy" and value is not ALLOW_ALL:
+            raise SyftError(
+                f"Worker {self.id!r} is in another process, where a policy set here would not be asked. "
+                "Use a VirtualWorker, or a node, for data with a release policy."
+            )
+        super().__setattr__(name, value)
+
+    @property
+    def pid(self) -> int:
+        """The id of the worker's process."""
+        return self._child.process.pid
+
+    def is_alive(self) -> bool:
+        """Say whether the worker's process is there."""
+        return self._child.process.poll() is None
+
+    def why_lost(self) -> str:
+        """Say what is known of why the worker can't be reached."""
+        return self._child.why_lost()
+
+    def admit(self, client_id: ObjectId) -> Address:
+        """Have the worker's process let a client in, and return where and by what."""
+        address = Address.fresh(self._child.port)
+        self._child.control(("admit", client_id, address.token, address.proof))
+        return address
+
+    def _introduce(self, worker: Any) -> None:
+        """Tell the worker's process how another worker is reached."""
+        if isinstance(worker, ProcessWorker):
+            address = worker.admit(self.id)
+        elif not worker.is_client_worker:
+            address = Address.fresh(hub().port)
+            hub().announce(worker, self.id, address)
+        else:  # it only sends
+            return
+        self._child.control(("meet", worker.id, address.port, address.token, address.proof))
+
+    def open_stream(self, client: Any) -> SocketStream:
+        """Open a stream from a client of this process."""
+        address = self.admit(client.id)
+        try:
+            sock = frames.connect(address, timeout=self._child.patience)
+        except OSError:
+            raise WorkerLostError(self.id, self.why_lost()) from None
+        stream = SocketStream(client, self, sock)
+        self._incoming.append(stream)
+        return stream
+
+    def load_data(self, data: Iterable[Any]) -> None:
+        """Have the worker hold tensors; they stay until they are deleted."""
+        sender = local_worker()
+        for tensor in data:
+            sender.send(tensor, self, garbage_collect_data=False)
+
+    def _may_hold(self, obj_id: ObjectId) -> bool:
+        """Say yes: what is held there is not known here, so every object gets a fresh id."""
+        return True
+
+    @property
+    def _objects(self) -> dict[ObjectId, Any]:
+        """Pointers to the objects held there, by id."""
+        found = local_worker().request_search([], self)
+        return {pointer.id_at_location: pointer for pointer in found}
+
+    def get_obj(self, obj_id: ObjectId) -> Any:
+        """Return a pointer to the object of this id."""
+        objects = self._objects
+        if obj_id not in objects:
+            self.object_store.get(obj_id)  # raises, with the words that every worker has for it
+        return objects[obj_id]
+
+    def set_obj(self, obj: Any) -> None:
+        """Refuse: objects are sent to a worker in another process."""
+        raise SyftError(f"Worker {self.id!r} is in another process: send the object there, with x.send(worker).")
+
+    def rm_obj(self, remote_key: ObjectId) -> None:
+        """Delete the object of this id; silent if it is not there."""
+        local_worker().stream_to(self).post(m.ForceObjectDeleteMessage(remote_key))
+
+    force_rm_obj = rm_obj
+
+    def clear_objects(self, return_self: bool = True) -> Any:
+        """Delete everything that the worker holds."""
+        for obj_id in self._objects:
+            self.rm_obj(obj_id)
+        return self if return_self else None
+
+    def stop(self) -> None:
+        """End the worker's process, after what was sent to it is done."""
+        for stream in self._incoming:
+            stream.close()
+            stream.client._streams.pop(self.id, None)
+        self._incoming.clear()
+        self.close()
+        self._child.end()
+
+    def __repr__(self) -> str:
+        state = f"pid:{self.pid}" if self.is_alive() else "(its process ended)"
+        return f"<{type(self).__name__} id:{self.id} {state}>"
+
+
+class Child:
+    """The process of a worker, as the process that made it sees it.
+
+    Args:
+        worker_id: the id of the worker.
+        threads: how many threads torch uses there.
+        verbose: log every message there.
+    """
+
+    # Seconds that a fresh interpreter may take until it answers, on a busy machine.
+    patience = 60.0
+
+    def __init__(self, worker_id: ObjectId, threads: int, verbose: bool) -> None:
+        if os.name != "posix":
+            raise SyftError("ProcessWorker hands sockets to its process, which this system does not do.")
+        listener = frames.listen()
+        self.port: int = listener.getsockname()[1]
+        ours, theirs = socket.socketpair()
+        try:
+            self.process = _spawn(theirs, listener, threads)
+        finally:
+            listener.close()
+            theirs.close()
+        self._connection = Connection(ours, limit=0)
+        self._number = 0
+        self._order = threading.Lock()
+        self.control(("serve", worker_id, threads, verbose))
+        self.end = weakref.finalize(self, _end, self.process, self._connection)
+
+    def control(self, order: tuple[Any, ...]) -> None:
+        """Tell the process something that only its maker may tell it; one that ended hears nothing."""
+        with self._order:
+            self._number += 1
+            self._connection.write_soon(CONTROL, self._number, serialize(order))
+
+    def why_lost(self) -> str:
+        """Say how the process ended, or that it does not answer."""
+        try:
+            code = self.process.wait(timeout=2.0)
+        except subprocess.TimeoutExpired:
+            return f"its process ({self.process.pid}) does not answer."
+        return f"its process ({self.process.pid}) ended " + (
+            f"by signal {-code}." if code < 0 else f"with exit code {code}."
+        )
+
+
+def _spawn(control: socket.socket, listener: socket.socket, threads: int) -> subprocess.Popen[bytes]:
+    home = str(Path(__file__).resolve().parents[2])
+    path = os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH")]))
+    handles = (control.fileno(), listener.fileno())
+    return subprocess.Popen(  # noqa: S603  (this very interpreter, and nothing from outside)
+        [sys.executable, "-P", "-m", MAIN, *map(str, handles)],
+        stdin=subprocess.DEVNULL,
+        pass_fds=handles,
+        env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": str(threads)},
+    )
+
+
+def _end(process: subprocess.Popen[bytes], connection: Connection) -> None:
+    """Close the connection, on which the process ends; kill it if it does not."""
+    connection.close()
+    try:
+        process.wait(timeout=_GRACE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

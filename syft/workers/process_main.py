@@ -1,0 +1,146 @@
+"""The process of a ProcessWorker: serves one worker until its maker's connection closes, and then ends at once.
+
+Started as `python -m syft.workers.process_main <control> <listener>` with two sockets handed down: one to the process
+that made it, which alone may say whom this worker serves and knows, and one that listens.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from syft.config import current
+from syft.core.id_provider import ObjectId, is_id
+from syft.exceptions import SerdeError, WorkerLostError
+from syft.hook.torch_hook import TorchHook
+from syft.serde import deserialize
+from syft.workers import frames
+from syft.workers.base import BaseWorker
+from syft.workers.frames import CONTROL, TOKEN_BYTES, Address, Connection
+from syft.workers.sockets import SERVED, Listener, SocketStream
+
+logger = logging.getLogger("syft.workers")
+MAX_ORDER = 1 << 16
+# How often the process looks whether its maker is still its parent, in seconds.
+_LOOK = 2.0
+
+
+class ServedWorker(BaseWorker):
+    """The worker that a process serves."""
+
+
+class PeerWorker(BaseWorker):
+    """A worker that is reached by an address its maker told.
+
+    Args:
+        id: the name of the worker.
+        address: how it is reached.
+    """
+
+    def __init__(self, id: ObjectId, address: Address) -> None:
+        super().__init__(None, id, auto_add=False)
+        self.address = address
+
+    def connect(self, purpose: str = "") -> socket.socket:
+        """Open a connection to it."""
+        try:
+            # One that has just been made answers when it is up; one that is gone refuses at once.
+            return frames.connect(self.address, purpose, timeout=current().stream_timeout)
+        except OSError:
+            raise WorkerLostError(self.id, self.why_lost()) from None
+
+    def open_stream(self, client: Any) -> SocketStream:
+        """Open a stream to it."""
+        return SocketStream(client, self, self.connect())
+
+    def why_lost(self) -> str:
+        """Say what is known of why it can't be reached."""
+        return "its process can't be reached."
+
+    def _may_hold(self, obj_id: ObjectId) -> bool:
+        """Say yes: what is held there is not known here."""
+        return True
+
+
+class Process:
+    """What runs in the process.
+
+    Args:
+        control: the connection to the maker of this process.
+        listener: the socket that listens.
+    """
+
+    def __init__(self, control: socket.socket, listener: socket.socket) -> None:
+        self._control = Connection(control, MAX_ORDER)
+        self._socket = listener
+        self._orders: dict[str, Callable[..., None]] = {"serve": self._serve, "admit": self._admit, "meet": self._meet}
+        self.worker: ServedWorker | None = None
+        self.listener: Listener | None = None
+
+    def run(self) -> None:
+        """Follow orders until the connection closes."""
+        while (frame := self._control.read()) is not None:
+            kind, _, contents = frame
+            order = deserialize(contents)
+            if kind != CONTROL or type(order) is not tuple or not order or order[0] not in self._orders:
+                raise SerdeError("The maker of this process sent something that is not an order.")
+            self._orders[order[0]](*order[1:])
+
+    def _serve(self, worker_id: ObjectId, threads: int, verbose: bool) -> None:
+        torch.set_num_threads(threads)
+        self.worker = ServedWorker(None, worker_id, verbose=verbose, auto_add=False)
+        TorchHook(torch, local_worker=self.worker)
+        for prepare in SERVED:
+            prepare(self.worker)
+        self.listener = Listener(self._socket)
+
+    def _admit(self, client_id: ObjectId, token: bytes, proof: bytes) -> None:
+        if self.listener is None:
+            raise SerdeError("This process serves nobody yet.")
+        self.listener.announce(self.worker, client_id, _address(client_id, 0, token, proof))
+
+    def _meet(self, worker_id: ObjectId, port: int, token: bytes, proof: bytes) -> None:
+        if self.worker is None:
+            raise SerdeError("This process serves nobody yet.")
+        self.worker.add_worker(PeerWorker(worker_id, _address(worker_id, port, token, proof)))
+
+
+def _address(worker_id: Any, port: Any, token: Any, proof: Any) -> Address:
+    secrets = all(type(secret) is bytes and len(secret) == TOKEN_BYTES for secret in (token, proof))
+    if not is_id(worker_id) or type(port) is not int or not 0 <= port < 2**16 or not secrets:
+        raise SerdeError("This is not an address.")
+    return Address(port, token, proof)
+
+
+def _watch(parent: int) -> None:
+    """End this process when its maker is gone, even if somebody else has a copy of its end of the connection."""
+    pause = threading.Event()
+    while os.getppid() == parent:
+        pause.wait(_LOOK)
+    os._exit(0)
+
+
+def main(control: int, listener: int) -> None:
+    """Serve until the connection closes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the maker is interrupted, and decides
+    threading.Thread(target=_watch, args=(os.getppid(),), daemon=True).start()
+    code = 1
+    try:
+        Process(socket.socket(fileno=control), socket.socket(fileno=listener)).run()
+        code = 0
+    except Exception:
+        logger.exception("The process of a worker ends")
+    finally:
+        os._exit(code)  # whatever else runs: nothing is left to be done for anybody
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))

@@ -1,0 +1,219 @@
+"""Workers on sockets: the stream of a client, and the listener that serves those who were announced.
+
+Who a client is follows from the token it shows: whoever made both ends said for whom that token stands. Nothing
+that a client says of itself counts.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import logging
+import socket
+import threading
+import weakref
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+from syft.config import current
+from syft.core.id_provider import ObjectId
+from syft.exceptions import SerdeError, WorkerLostError
+from syft.messaging.message import BatchMessage
+from syft.workers import frames
+from syft.workers.frames import ANSWER, HANDSHAKE_SECONDS, REQUEST, Address, Connection
+from syft.workers.pipelined import Line, PipelinedStream
+from syft.workers.session import Session
+from syft.workers.wire import answer, write_request
+
+logger = logging.getLogger("syft.workers")
+# A request that went well is answered only now and then, so that its writer can forget it.
+ACKNOWLEDGED = 256
+MAX_HANDSHAKES = 64
+# Purpose of a connection, up to its first colon -> what takes it: function(worker, client id, purpose, socket).
+PURPOSES: dict[str, Callable[[Any, ObjectId, str, socket.socket], None]] = {}
+# Called with the worker that a process is made for, before it serves anybody.
+SERVED: list[Callable[[Any], None]] = []
+
+
+class SocketStream(PipelinedStream):
+    """A stream to a worker in another process.
+
+    Args:
+        client: the worker that speaks.
+        location: the worker that answers.
+        sock: a connected socket; the other end knows whose it is.
+    """
+
+    def __init__(self, client: Any, location: Any, sock: socket.socket) -> None:
+        super().__init__(client, location)
+        self._connection = Connection(sock, current().max_message_bytes)
+        self._order = threading.Lock()
+        self._number = 0
+        self._lost: str | None = None
+        # (number, line, future) of what was written and not heard of since
+        self._pending: collections.deque[tuple[int, Line, Future[Any] | None]] = collections.deque()
+        name = f"syft {client.id} to {location.id}"
+        self._thread = threading.Thread(target=self._read_all, name=name, daemon=True)
+        self._thread.start()
+
+    def release(self, obj_id: ObjectId) -> None:
+        """Note an id; it rides along with the next message, if there can be one."""
+        if self._lost is None and not self._closed:
+            self._released.append(obj_id)
+
+    def pass_on(self) -> None:
+        """Send the ids noted so far: the client is a worker, which may have nothing else to say for long."""
+        if self._released and self._lost is None and not self._closed:
+            request = write_request(self.client, self._take_released(), BatchMessage(()), False)
+            with contextlib.suppress(WorkerLostError):  # then they are gone anyway
+                self._put(request, ("", 0), None)
+
+    def _put(self, request: bytes, line: Line, future: Future[Any] | None) -> None:
+        with self._order:
+            if self._lost is None:
+                self._number += 1
+                self._pending.append((self._number, line, future))
+                self._connection.write_soon(REQUEST, self._number, request)
+                return
+        raise WorkerLostError(self.location.id, self._lost)
+
+    def _read_all(self) -> None:
+        reason = ""
+        try:
+            while (frame := self._connection.read()) is not None:
+                self._take_answer(*frame)
+        except SerdeError as error:
+            reason = str(error)
+        with self._order:
+            self._lost = reason or ("it was closed." if self._closed else self.location.why_lost())
+            self._connection.close()
+        for _, _, future in self._pending:
+            if future is not None and not future.done():
+                future.set_exception(WorkerLostError(self.location.id, self._lost))
+        self._pending.clear()
+        self._released.clear()
+
+    def _take_answer(self, kind: int, number: int, written: Any) -> None:
+        """Take the answer of a request; those before it that were not answered went well."""
+        while self._pending and self._pending[0][0] <= number:
+            asked, line, future = self._pending.popleft()
+            if asked == number and future is not None:
+                future.set_result(written)
+            elif asked == number and written:
+                self._note_failure(written, line)
+        if kind != ANSWER:
+            raise SerdeError("It sent a frame that is not an answer.")
+
+    def close(self) -> None:
+        """Deliver what is left and end the session."""
+        if not self._closed:
+            self._closed = True
+            self._connection.finish(current().stream_timeout)
+            self._thread.join(timeout=current().stream_timeout)
+            self._connection.close()
+
+
+def serve(worker: Any, session: Session, connection: Connection) -> None:
+    """Answer the requests of one client until its connection ends."""
+    session.may_wait = True
+    try:
+        while (frame := connection.read()) is not None:
+            kind, number, request = frame
+            if kind != REQUEST:
+                return
+            written = answer(worker, session, request)
+            if written or number % ACKNOWLEDGED == 0:
+                connection.write(ANSWER, number, written)
+            for stream in list(worker._streams.values()):
+                if isinstance(stream, SocketStream):
+                    stream.pass_on()
+    except (OSError, SerdeError) as error:
+        logger.info("The connection of %r to %r ended: %s", session.client_id, worker.id, error)
+    finally:
+        session.close()
+        connection.close()
+
+
+class Listener:
+    """Lets in those who show a token that was announced, and serves them, each in a thread of its own.
+
+    Args:
+        sock: the listening socket.
+    """
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self.port: int = sock.getsockname()[1]
+        # fingerprint of a token -> (worker that is visited, id of the visitor, what the worker shows)
+        self._announced: dict[bytes, tuple[weakref.ref[Any], ObjectId, bytes]] = {}
+        self._news = threading.Condition()
+        self._handshakes = threading.BoundedSemaphore(MAX_HANDSHAKES)
+        threading.Thread(target=self._accept_all, name="syft listener", daemon=True).start()
+
+    def announce(self, worker: Any, client_id: ObjectId, address: Address) -> None:
+        """Let a client in from now on, by its token."""
+        with self._news:
+            self._announced[frames.fingerprint(address.token)] = (weakref.ref(worker), client_id, address.proof)
+            self._news.notify_all()
+
+    def close(self) -> None:
+        """Let nobody in any more."""
+        with contextlib.suppress(OSError):
+            self._sock.shutdown(socket.SHUT_RDWR)  # wakes up who accepts
+        self._sock.close()
+
+    def _accept_all(self) -> None:
+        while True:
+            self._handshakes.acquire()
+            try:
+                sock, _ = self._sock.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._meet, args=(sock,), name="syft visitor", daemon=True).start()
+
+    def _meet(self, sock: socket.socket) -> None:
+        try:
+            worker, client_id, purpose = self._shake_hands(sock)
+        except (OSError, LookupError) as error:
+            logger.info("Somebody was not let in: %s", error)
+            sock.close()
+            return
+        finally:
+            self._handshakes.release()
+        if purpose:
+            self._take(worker, client_id, purpose, sock)
+        else:
+            serve(worker, worker.open_session(client_id), Connection(sock, current().max_message_bytes))
+
+    def _take(self, worker: Any, client_id: ObjectId, purpose: str, sock: socket.socket) -> None:
+        taker = PURPOSES.get(purpose.partition(":")[0])
+        if taker is None:
+            sock.close()
+        else:
+            taker(worker, client_id, purpose, sock)
+
+    def _shake_hands(self, sock: socket.socket) -> tuple[Any, ObjectId, str]:
+        token, purpose = frames.receive_hello(sock)
+        key = frames.fingerprint(token)
+        with self._news:  # who connects may be faster than who announces it
+            self._news.wait_for(lambda: key in self._announced, HANDSHAKE_SECONDS / 2)
+            reference, client_id, proof = self._announced[key]
+        worker = reference()
+        if worker is None:
+            raise LookupError("the worker is gone")
+        sock.sendall(proof)
+        frames.ready(sock)
+        return worker, client_id, purpose
+
+
+_hub: list[Listener] = []
+_opening_hub = threading.Lock()
+
+
+def hub() -> Listener:
+    """Return the listener by which workers of this process are reached from other processes."""
+    with _opening_hub:
+        if not _hub:
+            _hub.append(Listener(frames.listen()))
+        return _hub[0]

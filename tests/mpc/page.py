@@ -1,0 +1,113 @@
+"""Write docs/operations.md: what can be computed on shared tensors, what it costs, and how exact it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import syft as sy
+from syft.exceptions import UnsupportedOperation
+from syft.mpc import lockstep
+from syft.mpc.table import PROTOCOLS
+from tests.mpc.rows import MATRIX, REFUSED, A
+
+HEAD = """# What runs on shared tensors
+
+Everything below runs on tensors shared among two parties or more, with a crypto provider, in base 2 and base 10, and is
+compared with float64 torch for 2, 3 and 4 parties, in one process and in processes of their own. A call that is not here
+raises `UnsupportedOperation`, and says what is nearest to it; it never gives a wrong number.
+
+This page is written by `python -m tests.mpc.page` from the tables of the tests and of `syft/mpc/table.py`; a test fails
+when it is out of date.
+
+## Calls
+
+Rounds and bytes are measured with two parties (`sy.mpc.count()`), on the small tensors of the tests: rounds are how often
+the parties wait for each other, bytes are what a party sends to the other, dealt is what the crypto provider sends. Sums
+of shares and public numbers cost nothing. The error is in units of the last place (0.001 with three decimals, 2^-16 with
+16 bits), for operands that are exact, times the largest value of the result where that is more than one.
+
+| call | rounds | bytes | dealt | error, units |
+|---|---|---|---|---|
+"""
+PROTOCOL_HEAD = """
+## Protocols
+
+What the calls above are made of, and what `sy.mpc.engine.run(name, ...)` takes. Bytes are for each element of the result, from
+a party to each other party. k is the number of candidates. Those with a helper are for two parties and a crypto provider
+that takes part; with other numbers of parties the protocols without a helper run in their place, as they do for function
+secret sharing (`fss_`), which is for two parties.
+
+| protocol | rounds | bytes an element | exactness | helper |
+|---|---|---|---|---|
+"""
+REFUSED_HEAD = """
+## Refused
+
+These raise `UnsupportedOperation` (or `ValueError`, where a Python value was asked for):
+
+"""
+
+
+def _inputs(row: Any) -> list[torch.Tensor]:
+    made = []
+    for number, given in enumerate(row.inputs):
+        if isinstance(given, tuple):
+            generator = torch.Generator().manual_seed(number)
+            made.append(torch.randint(-8, 8, given, generator=generator) / 4)
+        else:
+            made.append(torch.tensor(given))
+    return made
+
+
+def measure(row: Any, workers: tuple[Any, Any, Any]) -> lockstep.Tally:
+    """Run a row on shares, and count."""
+    alice, bob, dealer = workers
+    args = [
+        tensor if number in row.plain else tensor.fix_precision().share(alice, bob, crypto_provider=dealer)
+        for number, tensor in enumerate(_inputs(row))
+    ]
+    with lockstep.count() as tally:
+        row.call(*args)
+    return tally
+
+
+def refusal(call: Any, workers: tuple[Any, Any, Any]) -> str:
+    """Return what a refused call says."""
+    alice, bob, dealer = workers
+    x = torch.tensor(A).fix_precision().share(alice, bob, crypto_provider=dealer)
+    try:
+        call(x)
+    except (UnsupportedOperation, ValueError) as error:
+        return str(error).split("\n")[0]
+    raise AssertionError("not refused")
+
+
+def render(workers: tuple[Any, Any, Any]) -> str:
+    """Return the page."""
+    lines = [HEAD.rstrip("\n")]
+    for name, row in MATRIX.items():
+        tally = measure(row, workers)
+        lines.append(f"| `{name}` | {tally.rounds} | {tally.bytes} | {tally.dealt} | {row.units:g} |")
+    lines.append(PROTOCOL_HEAD.rstrip("\n"))
+    for entry in PROTOCOLS.values():
+        helper = "yes" if entry.helper else ""
+        exact = entry.error.replace("|", "\\|")
+        lines.append(f"| `{entry.name}` | {entry.rounds} | {entry.bytes} | {exact} | {helper} |")
+    lines.append(REFUSED_HEAD.rstrip("\n"))
+    lines.append("")
+    lines += [f"* `{name}`: {refusal(call, workers)}" for name, call in REFUSED.items()]
+    return "\n".join(lines) + "\n"
+
+
+def page_workers(hook: Any) -> tuple[Any, Any, Any]:
+    """Make the workers that the page is measured with."""
+    alice, bob, dealer = (sy.VirtualWorker(hook, id=f"page-{name}") for name in ("alice", "bob", "dealer"))
+    return alice, bob, dealer
+
+
+if __name__ == "__main__":
+    page = Path(__file__).parents[2] / "docs" / "operations.md"
+    page.write_text(render(page_workers(sy.TorchHook(torch, verbose=False))))

@@ -1,0 +1,65 @@
+"""Random words: uniform, never the same twice, deaf to torch's seed."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+import torch
+
+from syft.mpc.generator import BLOCK, Generator, local
+
+
+def chi_square(data: bytes) -> float:
+    counts = torch.bincount(torch.frombuffer(bytearray(data), dtype=torch.uint8).long(), minlength=256).double()
+    expected = len(data) / 256
+    return float(((counts - expected) ** 2 / expected).sum())
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (5, 3), (BLOCK // 4,), (BLOCK * 3 + 1,), (0,), (2, 0, 3)])
+def test_words_have_the_shape_asked_for(shape: tuple[int, ...]) -> None:
+    assert local().words(*shape).shape == shape
+    assert local().words(*shape).dtype is torch.int64
+
+
+def test_bytes_are_uniform() -> None:
+    # 255 degrees of freedom: beyond 400 once in a hundred million times.
+    assert chi_square(local().words(200_000).numpy().tobytes()) < 400
+    small = b"".join(local().words(3).numpy().tobytes() for _ in range(20_000))
+    assert chi_square(small) < 400
+
+
+def test_no_word_is_given_twice() -> None:
+    drawn = torch.cat([local().words(size) for size in (1, 7, 5000, 2, 9000, 3, 8192, 1) for _ in range(20)])
+    assert len(drawn.unique()) == len(drawn)
+
+
+def test_the_seed_of_torch_means_nothing() -> None:
+    torch.manual_seed(0)
+    first = local().words(100)
+    torch.manual_seed(0)
+    assert not torch.equal(first, local().words(100))
+
+
+def test_a_key_repeats_its_words_and_no_others() -> None:
+    a, b, c = Generator(b"k" * 16), Generator(b"k" * 16), Generator(b"l" * 16)
+    sizes = (3, 5000, 1, 8192, 17)
+    assert all(torch.equal(a.words(size), b.words(size)) for size in sizes)
+    assert not torch.equal(a.words(50), c.words(50))
+    with pytest.raises(ValueError, match="16 bytes"):
+        Generator(b"short")
+
+
+def test_threads_have_generators_of_their_own() -> None:
+    found = []
+    threads = [threading.Thread(target=lambda: found.append(local())) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({id(generator) for generator in [*found, local()]}) == 4
+    assert "Generator" in repr(found[0])
+
+
+def test_bytes_have_the_length_asked_for() -> None:
+    assert [len(local().bytes(count)) for count in (0, 1, 16, 33)] == [0, 1, 16, 33]

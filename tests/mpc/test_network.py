@@ -1,0 +1,267 @@
+"""Parties and dealer in processes of their own: right results for two, three and four, and one that is killed."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import os
+import signal
+import time
+
+import pytest
+import torch
+
+import syft as sy
+from syft.exceptions import PartyLostError, ProtocolError, SyftError, WorkerLostError
+from syft.mpc import engine
+from syft.mpc.network import COST
+from syft.mpc.table import PROTOCOLS
+from syft.workers import process
+from syft.workers.process import ProcessWorker
+from tests.mpc import network_child
+
+pytestmark = [
+    pytest.mark.skipif(os.name != "posix", reason="sockets are handed to processes"),
+    pytest.mark.timeout(300),
+    pytest.mark.xdist_group("processes"),
+]
+_number = itertools.count()
+
+
+def start(name):
+    return ProcessWorker(sy.TorchHook(torch), id=f"{name}-party-{next(_number)}")
+
+
+def end(*workers):
+    for worker in workers:
+        worker.stop()
+        for other in (sy.local_worker, *list(sy.local_worker._known_workers.values())):
+            other._known_workers.pop(worker.id, None)
+
+
+@pytest.fixture(scope="module")
+def everybody():
+    before, process.MAIN = process.MAIN, "tests.mpc.network_child"
+    names = network_child.register()
+    workers = [start(name) for name in ("bob", "alice", "dan", "eve", "carol")]
+    yield workers
+    end(*workers)
+    process.MAIN = before
+    for name in names:
+        del PROTOCOLS[name]
+
+
+@pytest.fixture
+def parties(everybody):
+    yield everybody[:4]
+    gc.collect()
+
+
+@pytest.fixture
+def carol(everybody):
+    return everybody[4]
+
+
+def share(values, parties, provider):
+    return torch.as_tensor(values).share(*parties, crypto_provider=provider)
+
+
+def run(name, x, **options):
+    """Run a protocol of network_child on a shared tensor."""
+    return engine.run(name, x.child, **options)
+
+
+def total(link):
+    return sum(pointer.get() for pointer in link.child.values())
+
+
+def cost(worker):
+    return sy.local_worker.send_command(worker, (COST, None, (), {}))
+
+
+@pytest.mark.parametrize("count", [2, 3, 4])
+def test_arithmetic(parties, carol, count):
+    x = share([1, -2, 3], parties[:count], carol)
+    y = share([4, 5, -6], parties[:count], carol)
+    for _ in range(3):
+        assert (x * y).get().tolist() == [4, -10, -18]
+    assert (x + y - 1).get().tolist() == [4, 2, -4]
+    assert (x > y).get().tolist() == [0, 0, 1]
+    w = share([[1, 2], [3, 4], [5, 6]], parties[:count], carol)
+    assert torch.equal((w @ w.t()).get(), torch.tensor([[5, 11, 17], [11, 25, 39], [17, 39, 61]]))
+
+
+@pytest.mark.parametrize("protocol", ["beaver", "fss", "snn"])
+def test_comparisons(parties, carol, protocol):
+    values = torch.tensor([[5, -3, 0], [2**40, -(2**40), 1]])
+    x = values.share(*parties[:2], crypto_provider=carol, protocol=protocol)
+    for _ in range(3):
+        assert torch.equal((x > 0).get(), (values > 0).long())
+    assert torch.equal(torch.relu(x).get(), torch.relu(values))
+    assert torch.equal(x.max().get(), values.max())
+
+
+def test_fixed_precision(parties, carol):
+    values = torch.tensor([[1.5, -2.25], [0.1, 3.0]])
+    x = values.fix_precision().share(*parties[:2], crypto_provider=carol)
+    torch.testing.assert_close((x @ x).get().float_precision(), values @ values, atol=5e-3, rtol=0)
+    torch.testing.assert_close(torch.relu(x).get().float_precision(), torch.relu(values), atol=2e-3, rtol=0)
+
+
+def test_results_are_those_of_one_process(hook, make_worker, parties, carol):
+    torch.manual_seed(3)
+    values = torch.randn(6, 5)
+    local = make_worker("bob"), make_worker("alice"), make_worker("carol")
+    results = []
+    for bob, alice, dealer in ((parties[0], parties[1], carol), local):
+        x = values.fix_precision().share(bob, alice, crypto_provider=dealer)
+        results.append((x @ x.t() > 0).get().float_precision())
+    assert torch.equal(*results)
+
+
+@pytest.mark.parametrize("count", [2, 3, 4])
+def test_messages_between_parties(parties, carol, count):
+    x = share([5, 6, 7], parties[:count], carol)
+    assert total(run("test_exchange", x)).tolist() == [5, 6, 7]
+    for values in ([1, 4, 8], [2, 4, 8], [3, 4, 8], [3, 4, 8]):
+        x = share(values, parties[:count], carol)
+        assert total(run("test_moody", x)).tolist() == [value**2 for value in values]
+
+
+def test_the_client_does_not_wait_and_values_do_not_pass_it(parties, carol):
+    x = share(torch.ones(200_000, dtype=torch.int64), parties[:2], carol)
+    parties[0].synchronize()
+    with sy.count_messages() as n:
+        began = time.perf_counter()
+        opened = run("test_open", x, times=100)
+        written = time.perf_counter() - began
+    assert n.bytes < 2000 and n.messages == 2 and n.rounds == 0
+    assert torch.equal(total(opened), torch.ones(200_000, dtype=torch.int64))
+    assert written < (time.perf_counter() - began) / 2
+
+
+def test_what_it_costs(parties, carol):
+    x = share(torch.ones(1000, dtype=torch.int64), parties[:3], carol)
+    before = [cost(party) for party in parties[:3]]
+    run("test_open", x, times=3)
+    x * x
+    after = [cost(party) for party in parties[:3]]
+    for index, (one, other) in enumerate(zip(before, after, strict=True)):
+        runs, rounds, sent, dealt = (b - a for a, b in zip(one, other, strict=True))
+        assert (runs, rounds) == (2, 4)
+        assert sent in (2 * 8000 * 4, 2 * 8000 * 5)  # a square opens one value, a product two
+        assert dealt == (8000 if index == 2 else 0)
+
+
+def test_two_clients(parties, carol, make_worker):
+    other = make_worker("other")
+    for _ in range(3):
+        x = share([2, 3], parties[:2], carol)
+        with sy.acting_as(other):
+            y = share([4, 5], parties[:2], carol)
+            product = y * y
+        assert (x * x).get().tolist() == [4, 9]
+        with sy.acting_as(other):
+            assert product.get().tolist() == [16, 25]
+
+
+@pytest.mark.parametrize("how", ["size", "type", "two", "raise"])
+def test_a_share_that_does_not_fit(parties, carol, how):
+    x = share([1, 2, 3], parties[:3], carol)
+    began = time.monotonic()
+    run("test_wrong", x, who=1, how=how)
+    for index, party in enumerate(parties[:3]):
+        with pytest.raises((ProtocolError, ValueError)) as caught:
+            party.synchronize()
+        if index != 1:
+            assert "12345" not in str(caught.value) and repr(parties[1].id) in str(caught.value)
+    assert time.monotonic() - began < 20
+    assert (x * x).get().tolist() == [1, 4, 9]
+
+
+def test_a_share_that_is_not_there(parties, carol):
+    x = share([1, 2, 3], parties[:2], carol)
+    parties[1].rm_obj(x.child.child[parties[1].id].id_at_location)
+    began = time.monotonic()
+    product = x * x
+    with pytest.raises(SyftError):
+        product.get()
+    for party in parties[:2]:
+        try:
+            party.synchronize()
+        except SyftError:
+            pass
+    assert time.monotonic() - began < 20
+    y = share([1, 2, 3], parties[:2], carol)
+    assert (y * y).get().tolist() == [1, 4, 9]
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_a_party_that_is_killed(parties, carol, count):
+    victim = start("victim")
+    group = [*parties[: count - 1], victim]
+    x = share([1, 2, 3], group, carol)
+    assert (x * x).get().tolist() == [1, 4, 9]
+    began = time.monotonic()
+    run("test_die", x, who=count - 1)
+    for party in group[:-1]:
+        with pytest.raises(PartyLostError, match=victim.id):
+            party.synchronize()
+    with pytest.raises(WorkerLostError, match=victim.id):
+        victim.synchronize()
+    with pytest.raises(SyftError, match=victim.id):
+        (x * x).get()
+    assert time.monotonic() - began < 30
+    for party in group[:-1]:
+        with pytest.raises(SyftError, match="lost"):
+            party.synchronize()
+            (x * x).get()
+    y = share([1, 2, 3], parties[:2], carol)
+    for party in parties[:2]:
+        try:
+            party.synchronize()
+        except SyftError:
+            pass
+    assert (y * y).get().tolist() == [1, 4, 9], "others go on"
+    end(victim)
+
+
+def test_a_party_that_is_killed_from_outside(parties, carol):
+    victim = start("victim")
+    x = share(torch.ones(300_000, dtype=torch.int64), (victim, parties[0]), carol)
+    assert (x * x).get().sum() == 300_000
+    endless = run("test_open", x, times=100_000)
+    time.sleep(0.5)
+    began = time.monotonic()
+    os.kill(victim.pid, signal.SIGKILL)
+    with pytest.raises(PartyLostError, match=victim.id):
+        parties[0].synchronize()
+    assert time.monotonic() - began < 10
+    end(victim)
+    del endless
+    y = share([1, 2, 3], parties[:2], carol)
+    assert (y * y).get().tolist() == [1, 4, 9]
+
+
+def test_a_dealer_that_is_killed_and_comes_back(hook, parties):
+    dealer = start("dealer")
+    x = share([1, 2, 3], parties[:2], dealer)
+    assert (x * x).get().tolist() == [1, 4, 9]
+    os.kill(dealer.pid, signal.SIGKILL)
+    dealer._child.process.wait()
+    x * share([1, 2, 4], parties[:2], dealer)
+    for party in parties[:2]:
+        with pytest.raises(ProtocolError, match="dealer|gave this run up|lost"):
+            party.synchronize()
+    again = ProcessWorker(hook, id=dealer.id)
+    y = share([1, 2, 3], parties[:2], again)
+    assert (y * y).get().tolist() == [1, 4, 9]
+    end(again)
+    dealer.stop()
+
+
+def test_nothing_is_left(parties, carol):
+    gc.collect()
+    for party in (*parties, carol):
+        party.synchronize()
+        assert len(party._objects) == 0

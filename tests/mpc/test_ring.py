@@ -1,0 +1,142 @@
+"""Arithmetic modulo 2^64 is exact, whichever way it is computed."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from syft.mpc import ring, shapes
+from syft.mpc.generator import local
+from syft.mpc.protocols.local import LOCAL
+
+
+@pytest.mark.parametrize(
+    ("x", "y"),
+    [
+        ((3, 4), (4, 5)), ((1, 1), (1, 1)), ((64, 512), (512, 64)), ((64, 513), (513, 64)), ((40, 1700), (1700, 33)),
+        ((7,), (7,)), ((200, 300), (300,)), ((300,), (300, 200)), ((2, 1, 40, 50), (3, 50, 60)), ((0, 4), (4, 5)),
+        ((4, 0), (0, 5)), ((5, 30, 40), (40, 50)), ((30, 40), (5, 40, 50)),
+    ],
+)  # fmt: skip
+def test_products_of_matrices_are_exact(x: tuple[int, ...], y: tuple[int, ...]) -> None:
+    a, b = local().words(*x), local().words(*y)
+    assert torch.equal(ring.matmul(a, b), torch.matmul(a, b))
+
+
+@pytest.mark.parametrize("value", [-(2**63), 2**63 - 1, -1, 2**21, 2**21 - 1, -(2**21), 2**43 + 2**21, -(2**43) - 1])
+def test_the_largest_sums_of_products_are_exact(value: int) -> None:
+    a = torch.full((24, ring.DEPTH), value)
+    for b in (a.t(), torch.full_like(a, -(2**21)).t(), torch.full_like(a, 2**42 + 2**21).t()):
+        assert torch.equal(ring.by_limbs(torch.matmul, a, b.contiguous(), ring.DEPTH), a @ b)
+        assert torch.equal(ring._narrow(torch.matmul, a, b.contiguous()), a @ b)
+
+
+@settings(max_examples=40)
+@given(st.integers(1, 20), st.integers(1, 700), st.integers(1, 20))
+def test_both_ways_agree(rows: int, depth: int, columns: int) -> None:
+    a, b = local().words(rows, depth), local().words(depth, columns)
+    assert torch.equal(ring.by_limbs(torch.matmul, a, b, depth), a @ b)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"stride": 2, "padding": 1},
+        {"padding": 2, "dilation": 2},
+        {"groups": 2},
+        {"stride": (2, 1), "padding": (0, 1)},
+    ],
+    ids=str,
+)
+def test_convolutions_are_exact(options: dict) -> None:
+    x = local().words(2, 4, 11, 9)
+    weight = local().words(6, 4 // options.get("groups", 1), 3, 2)
+    assert torch.equal(ring.conv(x, weight, **options), F.conv2d(x, weight, **options))
+    assert shapes.conv(x.shape, weight.shape, **options) == F.conv2d(x, weight, **options).shape
+
+
+@pytest.mark.parametrize("channels", [3, 70, 300])
+def test_convolutions_of_any_depth_are_exact(channels: int) -> None:
+    x, weight = local().words(1, channels, 6, 6), local().words(2, channels, 3, 3)
+    assert torch.equal(ring.conv(x, weight), F.conv2d(x, weight))
+    line = local().words(2, channels, 9)
+    assert torch.equal(ring.conv(line, weight[..., 0]), F.conv1d(line, weight[..., 0]))
+    spread = local().words(1, 2, 5, 5)
+    assert torch.equal(
+        ring.conv(spread, weight, transposed=True, stride=2, output_padding=1),
+        F.conv_transpose2d(spread, weight, stride=2, output_padding=1),
+    )
+
+
+@pytest.mark.parametrize("shape", [(), (5,), (3000,), (50, 70)])
+def test_sums_and_products_wrap_around(shape: tuple[int, ...]) -> None:
+    x, y = local().words(*shape), local().words(*shape)
+    assert torch.equal(ring.add(x, y), x + y)
+    assert torch.equal(ring.sub(x, y), x - y)
+    assert torch.equal(ring.mul(x, y), x * y)
+    assert torch.equal(ring.add(x, 7), x + 7)
+
+
+@pytest.mark.parametrize("divisor", [1, 2, 65536, 3, 1000, 10**9, 2**63 - 1])
+def test_division_reads_words_without_a_sign(divisor: int) -> None:
+    x = torch.cat([local().words(500), torch.tensor([0, -1, -(2**63), 2**63 - 1])])
+    expected = [(value % 2**64) // divisor for value in x.tolist()]
+    assert [value % 2**64 for value in ring.floor_divide(x, divisor).tolist()] == expected
+
+
+def test_shapes_broadcast_as_in_torch() -> None:
+    for x, y in [((3, 1), (1, 4)), ((), (2,)), ((5,), (5,)), ((0, 1), (1, 3))]:
+        assert ring.broadcast(x, y) == torch.broadcast_shapes(x, y)
+    with pytest.raises(ValueError, match="broadcast"):
+        ring.broadcast((2,), (3,))
+
+
+@pytest.mark.parametrize(
+    ("x", "y"),
+    [((2, 3), (3, 4)), ((3,), (3,)), ((2, 3), (3,)), ((3,), (3, 2)), ((5, 1, 2, 3), (4, 3, 2)), ((0, 3), (3, 0))],
+)
+def test_shapes_of_products(x: tuple[int, ...], y: tuple[int, ...]) -> None:
+    assert shapes.matmul(x, y) == torch.matmul(torch.zeros(x), torch.zeros(y)).shape
+
+
+@pytest.mark.parametrize(("x", "y"), [((2, 3), (2, 3)), ((), (3,)), ((3,), ()), ((4, 2, 3), (3, 3, 2))])
+def test_shapes_that_do_not_fit_are_refused(x: tuple[int, ...], y: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="multiplied|broadcast"):
+        shapes.matmul(x, y)
+    with pytest.raises(ValueError, match="does not fit"):
+        shapes.conv((1, 2, 5, 5), (3, 3, 3, 3))
+    with pytest.raises(ValueError, match="too large"):
+        shapes.conv((1, 2, 2, 2), (3, 2, 3, 3))
+
+
+def test_shapes_of_spread_images() -> None:
+    x, weight = torch.zeros(1, 2, 5, 6), torch.zeros(2, 3, 3, 2)
+    made = F.conv_transpose2d(x, weight, stride=(2, 3), padding=1, output_padding=1, dilation=(1, 2))
+    found = shapes.conv(x.shape, weight.shape, (2, 3), 1, (1, 2), 1, True, 1)
+    assert found == made.shape
+
+
+LOCAL_SAMPLES = {
+    "sum.dim_IntList": [(torch.zeros(2, 3), [1]), (torch.zeros(2, 3), [-1], True), (torch.zeros(2, 3), []), (torch.zeros(()), [])],
+    "cat.default": [([torch.zeros(2, 3), torch.zeros(1, 3)],), ([torch.zeros(2, 3), torch.zeros(2, 1)], -1), ([torch.zeros(0), torch.zeros(2, 3)],)],
+    "stack.default": [([torch.zeros(2, 3)] * 2,), ([torch.zeros(2, 3)] * 2, -1), ([torch.zeros(())],)],
+    "where.self": [(torch.zeros(2, 1).bool(), torch.zeros(3), torch.zeros(()))],
+    "index.Tensor": [(torch.zeros(4, 5, 6), [torch.tensor([1, 2]), None, torch.tensor([[0], [1]])]), (torch.zeros(4), [torch.zeros(4).bool()])],
+    "index_select.default": [(torch.zeros(4, 5), -1, torch.tensor([1, 1, 2])), (torch.zeros(()), 0, torch.tensor([0]))],
+    "flip.default": [(torch.zeros(2, 3), [0])],
+    "sum.default": [(torch.zeros(2, 3),)],
+    "split.Tensor": [(torch.zeros(5, 3), 2)],
+    "repeat.default": [(torch.zeros(2, 3), [2, 1, 2])],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LOCAL_SAMPLES)
+def test_shapes_of_calls(name: str) -> None:
+    for args in LOCAL_SAMPLES[name]:
+        made = LOCAL[name](*args)
+        expected = [item.shape for item in made] if isinstance(made, list | tuple) else made.shape
+        assert shapes.of_call(name, LOCAL[name], args, {}) == expected

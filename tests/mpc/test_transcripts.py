@@ -1,0 +1,162 @@
+"""What a party sees is distributed the same, whatever the secrets are.
+
+A party's view is all it gets from the dealer and from the other parties. From many runs on two different secrets the
+bytes of everything in it are compared, and also of what a curious party could make of it: opened values, differences
+of neighbours (one mask for two elements would show there), and sums and differences of any two tensors of the same
+shape. A protocol that leaks on purpose shows that the test sees it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from syft.mpc import lockstep
+from syft.mpc.protocols import arithmetic, comparison, division, maximum, truncation
+from tests.mpc.running import run_on_shares, split
+
+RUNS = 40
+SIZE = 64
+LEFT = torch.zeros(SIZE, dtype=torch.int64)
+RIGHT = torch.cat(
+    [torch.arange(-8, 8), torch.full((16,), 2**61), torch.full((16,), -(2**60) - 3), torch.arange(16) * 7**18]
+)
+
+
+class View:
+    """Byte counts of what one party sees, by what it is."""
+
+    def __init__(self) -> None:
+        self.counts: dict[Any, np.ndarray] = defaultdict(lambda: np.zeros(256))
+
+    def add(self, name: Any, tensor: torch.Tensor) -> None:
+        data = tensor.contiguous().numpy().view(np.uint8).reshape(-1)
+        self.counts[name] += np.bincount(data, minlength=256)
+
+
+def look(protocol: Callable[..., Any], secrets: list[torch.Tensor], count: int, **options: Any) -> list[View]:
+    """Run a protocol many times, and return what each party saw."""
+    views = [View() for _ in range(count)]
+    for _ in range(RUNS):
+        seen: list[list[torch.Tensor]] = [[] for _ in range(count)]
+
+        def watch(receiver: int, sender: int | None, tensors: tuple[torch.Tensor, ...], seen: Any = seen) -> None:
+            seen[receiver].extend(tensors)
+
+        columns = [split(secret, count) for secret in secrets]
+        shares = [[column[party] for column in columns] for party in range(count)]
+        lockstep.observers.append(watch)
+        try:
+            run_on_shares(protocol, count, shares, **options)
+        finally:
+            lockstep.observers.remove(watch)
+        for party in range(count):
+            _note(views[party], shares[party] + seen[party])
+    return views
+
+
+def _note(view: View, tensors: list[torch.Tensor]) -> None:
+    flat = [tensor.reshape(-1) for tensor in tensors]
+    for i, tensor in enumerate(flat):
+        view.add(i, tensor)
+        view.add((i, "neighbours"), tensor[1:] - tensor[:-1])
+        view.add((i, "neighbouring bits"), tensor[1:] ^ tensor[:-1])
+    for i, j in combinations(range(min(len(flat), 18)), 2):
+        if flat[i].shape == flat[j].shape:
+            view.add((i, j, "-"), flat[i] - flat[j])
+            view.add((i, j, "+"), flat[i] + flat[j])
+            view.add((i, j, "^"), flat[i] ^ flat[j])
+
+
+def worst(left: View, right: View) -> float:
+    """Return the largest two-sample chi-square of all that was seen, as deviations from its mean."""
+    assert left.counts.keys() == right.counts.keys()
+    largest = 0.0
+    for name, a in left.counts.items():
+        b = right.counts[name]
+        total = a + b
+        if not total.sum():
+            continue  # a single word has no neighbours
+        used = total > 0
+        share = a.sum() / total.sum()
+        expected = total[used] * share
+        other = total[used] - expected
+        chi = float((((a[used] - expected) ** 2) * (1 / expected + 1 / np.maximum(other, 1e-9))).sum())
+        freedom = max(int(used.sum()) - 1, 1)
+        largest = max(largest, (chi - freedom) / (2 * freedom) ** 0.5)
+    return largest
+
+
+# Beyond 8 deviations once in a million times for each of the thousands of things looked at.
+LIMIT = 9.0
+
+CASES: dict[str, tuple[Callable[..., Any], int, dict[str, Any]]] = {
+    "multiply": (arithmetic.multiply, 2, {}),
+    "multiply and rescale": (arithmetic.multiply, 2, {"divisor": 2**16}),
+    "square": (arithmetic.square, 1, {"divisor": 1000}),
+    "refresh": (arithmetic.refresh, 1, {}),
+    "truncate": (truncation.divide_by_public, 1, {"divisor": 1000}),
+    "negative": (comparison.negative, 1, {}),
+    "zero": (comparison.zero, 1, {}),
+    "relu": (comparison.relu, 1, {}),
+    "extreme": (maximum.extreme, 1, {}),
+    "extreme_at": (maximum.extreme_at, 1, {}),
+    "divide": (division.divide, 2, {"scale": 65536}),
+}
+
+
+@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize("name", CASES)
+def test_views_do_not_depend_on_the_secrets(name: str, count: int) -> None:
+    protocol, inputs, options = CASES[name]
+    left = look(protocol, [LEFT] * inputs, count, **options)
+    right = look(protocol, [RIGHT, RIGHT.flip(0)][:inputs], count, **options)
+    for party in range(count):
+        assert worst(left[party], right[party]) < LIMIT
+
+
+async def one_mask_for_all(party: Any, x: torch.Tensor) -> torch.Tensor:
+    """Open x under a single mask: everybody learns all differences."""
+    (mask,) = await party.deal("random", (1,))
+    (opened,) = await party.open(x + mask)
+    return opened
+
+
+async def a_mask_twice(party: Any, x: torch.Tensor) -> torch.Tensor:
+    """Open x and 2x under the same mask: their difference is x."""
+    (mask,) = await party.deal("random", tuple(x.shape))
+    await party.open(x + mask)
+    (opened,) = await party.open(2 * x + mask)
+    return opened
+
+
+@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize("leak", [one_mask_for_all, a_mask_twice])
+def test_a_protocol_that_leaks_is_seen(leak: Callable[..., Any], count: int) -> None:
+    found = [worst(a, b) for a, b in zip(look(leak, [LEFT], count), look(leak, [RIGHT], count), strict=True)]
+    assert max(found) > LIMIT
+
+
+def test_what_is_opened_is_uniform() -> None:
+    counts = np.zeros(256)
+
+    def watch(receiver: int, sender: int | None, tensors: tuple[torch.Tensor, ...]) -> None:
+        if sender == receiver == 0:
+            for tensor in tensors:
+                counts.__iadd__(np.bincount(tensor.numpy().view(np.uint8), minlength=256))
+
+    lockstep.observers.append(watch)
+    try:
+        for _ in range(RUNS):
+            columns = [split(RIGHT, 2), split(RIGHT, 2)]
+            run_on_shares(arithmetic.multiply, 2, [list(pair) for pair in zip(*columns, strict=True)])
+    finally:
+        lockstep.observers.remove(watch)
+    expected = counts.sum() / 256
+    assert float(((counts - expected) ** 2 / expected).sum()) < 400

@@ -1,0 +1,395 @@
+"""Workers in processes of their own: the same API, errors with their lines, and nobody who comes in uninvited."""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import itertools
+import os
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+import syft as sy
+from syft.exceptions import (
+    GetNotPermittedError,
+    ObjectNotFoundError,
+    SyftError,
+    WorkerLostError,
+    WorkerNotFoundException,
+)
+from syft.workers import frames
+from syft.workers.frames import Address
+from syft.workers.policy import DenyAll
+from syft.workers.process import ProcessWorker
+
+pytestmark = [
+    pytest.mark.skipif(os.name != "posix", reason="sockets are handed to processes"),
+    pytest.mark.timeout(300),
+    pytest.mark.xdist_group("processes"),
+]
+_number = itertools.count()
+
+
+def start(name):
+    return ProcessWorker(sy.TorchHook(torch), id=f"{name}-process-{next(_number)}")
+
+
+def end(*workers):
+    for worker in workers:
+        worker.stop()
+        for other in (sy.local_worker, *list(sy.local_worker._known_workers.values())):
+            other._known_workers.pop(worker.id, None)
+
+
+def is_running(pid):
+    """Say whether a process is there, and not only waiting to be buried."""
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return stat.read().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def wait_for(condition, seconds=20.0):
+    deadline = time.monotonic() + seconds
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return condition()
+
+
+@pytest.fixture(scope="module")
+def pair():
+    workers = start("bob"), start("alice")
+    yield workers
+    end(*workers)
+
+
+@pytest.fixture
+def bob(pair):
+    yield pair[0]
+    gc.collect()
+
+
+@pytest.fixture
+def alice(pair):
+    yield pair[1]
+    gc.collect()
+
+
+def held(worker):
+    gc.collect()
+    worker.synchronize()
+    return len(worker._objects)
+
+
+def test_a_user_sees_no_difference(bob):
+    x = torch.arange(6.0).view(2, 3).send(bob)
+    y = (x @ x.t() + 1).relu()
+    assert y.shape == (2, 2) and y.location is bob
+    assert torch.equal(y.get(), (torch.arange(6.0).view(2, 3) @ torch.arange(6.0).view(2, 3).t() + 1).relu())
+    assert x.sum().item() == 15
+    x.add_(1)
+    assert torch.equal(x.get(), torch.arange(6.0).view(2, 3) + 1)
+    with pytest.raises(ObjectNotFoundError):
+        x.get()
+    assert held(bob) == 0
+    assert str(bob.pid) in repr(bob) and bob.id in repr(bob) and bob.is_alive()
+
+
+def test_sending_a_tensor_twice(bob):
+    x = torch.ones(2)
+    p, q = x.send(bob), x.send(bob)
+    assert torch.equal((p + q).get(), torch.full((2,), 2.0))
+
+
+def test_search_tags_and_descriptions(bob):
+    p = torch.ones(3).tag("#process-data").describe("rows of ones").send(bob)
+    (found,) = bob.search("#process-data")
+    assert found.shape == (3,) and found.description == "rows of ones"
+    assert torch.equal((found * 2).get(), torch.full((3,), 2.0))
+    del found
+    assert held(bob) == 1
+    assert bob.get_obj(p.id_at_location).shape == (3,)
+    bob.rm_obj(p.id_at_location)
+    assert held(bob) == 0
+    with pytest.raises(ObjectNotFoundError):
+        bob.get_obj(p.id_at_location)
+    with pytest.raises(SyftError, match="another process"):
+        bob.set_obj(torch.ones(1))
+    torch.ones(1).tag("#a").send(bob)
+    assert held(bob) == 1
+    bob.clear_objects()
+    assert held(bob) == 0
+
+
+def test_a_model_is_trained_there(bob):
+    torch.manual_seed(0)
+    model, twin = torch.nn.Linear(3, 1), torch.nn.Linear(3, 1)
+    twin.load_state_dict(model.state_dict())
+    data, target = torch.randn(20, 3), torch.randn(20, 1)
+    x, y = data.send(bob), target.send(bob)
+    model.send(bob)
+    for each, inputs, wanted in ((model, x, y), (twin, data, target)):
+        optimizer = torch.optim.SGD(each.parameters(), lr=0.1)
+        for _ in range(5):
+            optimizer.zero_grad()
+            ((each(inputs) - wanted) ** 2).mean().backward()
+            optimizer.step()
+    model.get()
+    torch.testing.assert_close(model.weight, twin.weight)
+    del x, y, inputs, wanted, each, optimizer
+    assert held(bob) == 0
+
+
+def test_plans(bob):
+    @sy.func2plan(args_shape=[(2,)])
+    def double(x):
+        return x + x
+
+    pointer = double.send(bob)
+    assert torch.equal(pointer(torch.ones(2).send(bob)).get(), torch.full((2,), 2.0))
+    fetched = sy.local_worker.fetch_plan(pointer.id_at_location, bob)
+    assert torch.equal(fetched(torch.ones(2)), torch.full((2,), 2.0))
+
+
+def test_the_client_does_not_wait(bob):
+    x = torch.randn(700, 700).send(bob)
+    bob.synchronize()
+    began = time.perf_counter()
+    y = x
+    for _ in range(20):
+        y = y @ x
+    written = time.perf_counter() - began
+    bob.synchronize()
+    done = time.perf_counter() - began
+    assert written < done / 2
+    assert y.shape == (700, 700)
+
+
+def test_large_tensors_do_not_block_the_writer(bob):
+    big = torch.arange(4_000_000)
+    slow = torch.randn(1500, 1500).send(bob)
+    slow @ slow @ slow
+    pointers = [(big + i).send(bob) for i in range(5)]  # more than any socket takes at once, while nobody reads
+    for i, pointer in enumerate(pointers):
+        assert torch.equal(pointer.get(), big + i)
+
+
+def test_order_is_kept(bob):
+    x, local = torch.zeros(1).send(bob), torch.zeros(1)
+    for i in range(600):
+        x.mul_(2).add_(i % 3)
+        local.mul_(2).add_(i % 3)
+    torch.testing.assert_close(x.get(), local)
+
+
+def test_late_errors_name_the_line(bob):
+    good = torch.arange(4.0).send(bob)
+    index = torch.tensor([0, 99]).send(bob)
+    line = inspect.currentframe().f_lineno + 1
+    bad = good[index]
+    with pytest.raises(IndexError, match="out of range|out of bounds") as caught:
+        bob.synchronize()
+    notes = "\n".join(caught.value.__notes__)
+    assert f'{__file__}", line {line}: bad = good[index]' in notes and bob.id in notes
+    with pytest.raises(ObjectNotFoundError, match="failed"):
+        bad.get()
+    assert torch.equal((good + 1).get(), torch.arange(4.0) + 1)
+
+
+def test_counts_are_those_of_other_workers(bob):
+    model = torch.nn.Linear(3, 2)
+    with sy.count_messages() as n:
+        model.send(bob)
+        model(torch.ones(4, 3).send(bob)).pow(2).sum().backward()
+        model.get()
+    assert (n.messages, n.rounds) == (7, 1)
+
+
+def test_two_clients_of_this_process(bob, make_worker):
+    carol = make_worker("carol")
+    with sy.acting_as(carol):
+        x = torch.ones(2).send(bob)
+    y = torch.ones(2).send(bob)
+    carol.close()
+    assert wait_for(lambda: held(bob) == 1), "what one client left goes with its connection, and nothing else"
+    assert torch.equal(y.get(), torch.ones(2))
+    x.child.lease.owned = False
+
+
+def test_workers_reach_each_other(bob, alice):
+    x = torch.arange(3.0).send(bob)
+    moved = x.move(alice)
+    assert moved.location is alice and held(bob) == 0
+    assert torch.equal((moved + 1).get(), torch.arange(3.0) + 1)
+    chained = torch.ones(3).send(bob).send(alice)
+    twice = chained + chained
+    assert torch.equal(twice.get().get(), torch.full((3,), 2.0))
+    remote = torch.ones(3).send(bob).send(alice).remote_get()
+    assert torch.equal(remote.get(), torch.ones(3))
+    sent = torch.ones(2).send(bob).remote_send(alice)
+    assert torch.equal(sent.get().get(), torch.ones(2))
+    del x, moved, chained, twice, remote, sent
+    assert held(alice) == 0 and wait_for(lambda: held(bob) == 0)
+
+
+def test_workers_of_this_process_and_others(bob, make_worker, nothing_left):
+    carol = make_worker("carol")
+    chained = torch.ones(3).send(carol).send(bob)
+    assert torch.equal((chained + chained).get().get(), torch.full((3,), 2.0))
+    assert torch.equal(torch.ones(2).send(bob).move(carol).get(), torch.ones(2))
+    assert torch.equal(torch.ones(2).send(carol).move(bob).get(), torch.ones(2))
+    back = torch.ones(2).send(bob).send(carol)
+    assert torch.equal((back * 3).get().get(), torch.full((2,), 3.0))
+    del chained, back
+    assert held(bob) == 0
+    nothing_left(carol)
+
+
+def test_the_local_worker_only_sends(bob):
+    x = torch.ones(1).send(bob)
+    with pytest.raises(WorkerNotFoundException):
+        x.child.lease.stream.hand_over(x.id_at_location, sy.local_worker, 1, False)
+
+
+def test_policies_are_not_set_from_afar(bob):
+    with pytest.raises(SyftError, match="another process"):
+        bob.policy = DenyAll()
+    assert issubclass(GetNotPermittedError, SyftError)
+
+
+def test_the_same_id_is_the_same_worker(hook, bob):
+    assert ProcessWorker(hook, id=bob.id) is bob
+    with pytest.raises(RuntimeError, match="already known"):
+        sy.VirtualWorker(hook, id=bob.id)
+
+
+# --- strangers ------------------------------------------------------------------------------------------------------
+
+
+def test_without_a_token_nobody_comes_in(bob, alice):
+    port = bob._child.port
+    with pytest.raises(OSError):
+        frames.connect(Address.fresh(port), timeout=8)
+    meant_for_alice = alice.admit("mallory")
+    with pytest.raises(OSError):
+        frames.connect(Address(port, meant_for_alice.token, meant_for_alice.proof), timeout=8)
+    with socket.create_connection(("127.0.0.1", port), timeout=8) as sock:
+        sock.sendall(b"GET / HTTP/1.1\r\n\r\n" + bytes(100))
+        try:
+            assert sock.recv(100) == b""
+        except ConnectionResetError:
+            pass
+    assert torch.equal(torch.ones(1).send(bob).get(), torch.ones(1))
+
+
+def test_a_server_that_is_somebody_else(bob):
+    good = bob.admit("carol")
+    with pytest.raises(ConnectionError, match="another process"):
+        frames.connect(Address(good.port, good.token, bytes(32)))
+
+
+def test_the_port_is_of_this_machine_only(bob):
+    with open(f"/proc/{bob.pid}/net/tcp") as table:
+        ports = [row.split()[1] for row in list(table)[1:]]
+    assert f"0100007F:{bob._child.port:04X}" in ports and f"00000000:{bob._child.port:04X}" not in ports
+
+
+def test_secrets_are_not_shown(bob):
+    address = bob.admit("carol")
+    assert "token" not in repr(address) and "proof" not in repr(address)
+    with open(f"/proc/{bob.pid}/cmdline", "rb") as line, open(f"/proc/{bob.pid}/environ", "rb") as environment:
+        assert address.token not in line.read() + environment.read()
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [b"\x00" * 17 + b"x", b"\x02" + b"\x01" * 8 + (3).to_bytes(8, "little") + b"abc", b"\xff" * 40],
+    ids=["nothing", "an order of its maker", "too large"],
+)
+def test_frames_that_no_client_sends(bob, sent):
+    sock = frames.connect(bob.admit("mallory"))
+    with sock:
+        sock.sendall(sent)
+        sock.shutdown(socket.SHUT_WR)
+        sock.settimeout(10)
+        while sock.recv(1 << 16):
+            pass
+    assert torch.equal(torch.ones(1).send(bob).get(), torch.ones(1))
+
+
+# --- ends -----------------------------------------------------------------------------------------------------------
+
+
+def test_one_that_dies_and_comes_back(hook, bob):
+    victim = start("victim")
+    x = torch.ones(3).send(victim)
+    y = torch.ones(3).send(bob)
+    victim.synchronize()
+    os.kill(victim.pid, signal.SIGKILL)
+    for _ in range(3):
+        with pytest.raises(WorkerLostError, match=rf"'{victim.id}' is lost.*signal 9.*Make a worker"):
+            x.get()
+    with pytest.raises(WorkerLostError, match=victim.id):
+        x + x
+        x + x  # at the latest
+    with pytest.raises(WorkerLostError, match=victim.id):
+        torch.ones(1).send(victim)
+    with pytest.raises(WorkerLostError, match=victim.id):
+        y.move(victim)
+    assert torch.equal((y + y).get(), torch.full((3,), 2.0)), "others go on"
+    assert "ended" in repr(victim)
+    again = ProcessWorker(hook, id=victim.id)
+    assert again is not victim and again.is_alive()
+    assert torch.equal(y.move(again).get(), torch.ones(3)), "the others know the new one"
+    pid = again.pid
+    end(again)
+    victim.stop()
+    assert not is_running(pid)
+    with pytest.raises(SyftError, match="lost|closed"):
+        torch.ones(1).send(again)
+
+
+def test_an_answer_that_never_comes(bob):
+    victim = start("victim")
+    x = torch.ones(1200, 1200).send(victim)
+    victim.synchronize()
+    for _ in range(30):
+        x = x @ x
+    os.kill(victim.pid, signal.SIGKILL)
+    began = time.monotonic()
+    with pytest.raises(WorkerLostError):
+        x.get()
+    assert time.monotonic() - began < 10
+    end(victim)
+
+
+@pytest.mark.parametrize("how", ["os._exit(0)", "os.kill(os.getpid(), 9)", "sys.exit()", "raise KeyError"])
+def test_it_ends_with_its_maker(how):
+    script = f"""
+        import os, sys, torch, syft as sy
+        from syft.workers.process import ProcessWorker
+        bob = ProcessWorker(sy.TorchHook(torch), id="bob")
+        print(torch.ones(1).send(bob).get().item(), bob.pid, flush=True)
+        {how}
+    """
+    home = str(Path(__file__).resolve().parents[2])
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)],
+        env={**os.environ, "PYTHONPATH": home},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    value, pid = done.stdout.split()
+    assert float(value) == 1
+    assert wait_for(lambda: not is_running(pid))
+    assert "Exception ignored" not in done.stderr
