@@ -77,6 +77,11 @@ def test_training_example(fresh_names, capsys):
 MODULES = sorted(info.name for info in pkgutil.walk_packages(syft.__path__, "syft."))
 
 
+def test_the_example_of_shares_runs(fresh_names):
+    found = load(ROOT / "examples" / "compute_on_shares.py").main()
+    assert found == {"waiting": 36.75, "above five": 3.0, "longest": "north"}
+
+
 def test_docstring_examples(fresh_names):
     torch.manual_seed(0)
     run = 0

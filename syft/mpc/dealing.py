@@ -145,10 +145,11 @@ class DealerLink:
                     return number, contents
             elif found == DROP:
                 dropped = _read_head(contents)
-                self._packs.pop(dropped, None)
-                self._tell_from.pop(dropped[0], None)
                 if dropped == pack:
                     self._tell(*pack)
+                elif dropped[1] > self.instances.get(dropped[0], 0):  # what is in use now stays
+                    self._packs.pop(dropped, None)
+                    self._tell_from.pop(dropped[0], None)
             elif found == FAILED:
                 why = contents.decode("utf-8", "replace")
                 raise ProtocolError(f"The dealer {self.provider!r} could not deal: {why}")
@@ -190,9 +191,12 @@ class DealerLink:
         """Return the corrections of one deal: sent ahead, or asked for."""
         pack = (key, instance)
         if key in self._learned and pack not in self._packs:
-            if self.instances[key] > self._tell_from.get(key, 0):
-                self._tell(key, instance)
-            self._hear(PACK, pack)
+            try:
+                self._hear(PACK, pack)
+            except PartyLostError:
+                raise
+            except ProtocolError:  # it does not know this key any more
+                del self._learned[key]
         row = self._packs.get(pack, {}).pop(position, None)
         if row is not None and row[0] == label:
             return row[1]
@@ -212,6 +216,8 @@ class DealerLink:
             if self._learned.get(key) != summary:
                 self._say(LEARN, (key, instance, tuple(sequence)))
                 self._learned[key] = summary
+                self._depth.pop(key, None)
+                self._tell_from.pop(key, None)
 
     def is_open(self) -> bool:
         """Say whether the dealer is still there, as far as is known."""

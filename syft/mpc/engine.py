@@ -42,7 +42,7 @@ def run(name: str, *args: Any, **options: Any) -> Any:
         raise ProtocolError(f"The protocol {name!r} needs a shared tensor: share one first with x.share(alice, bob).")
     model = _collocated(name, links)
     provider = model.crypto_provider
-    if provider is None and entry.deals:
+    if provider is None and entry.needs_dealer(options):
         raise ProtocolError(
             f"{name} on shared tensors needs a crypto provider, a worker that is not one of the parties. "
             "Name it when sharing: x.share(alice, bob, crypto_provider=carol)."

@@ -23,6 +23,8 @@ Finish = Callable[[Any], None]
 # Runs that parties still wait for; a client that never calls the others must not fill the memory.
 MAX_OPEN = 256
 _open: dict[Any, Meeting] = {}
+# Runs that were given up, for parties that hear of them only afterwards; the oldest are forgotten.
+_given_up: dict[Any, Exception] = {}
 _lock = threading.Lock()
 
 
@@ -90,10 +92,15 @@ class Meeting:
         """Wait until the run is over, and raise what went wrong."""
         if not self.done.wait(current().stream_timeout):
             missing = [index for index, seat in enumerate(self.seats) if seat is None]
-            close(self.key, None)
-            raise PartyLostError(f"number {missing[0]}" if missing else "driving the run", "it did not join in time")
+            lost = PartyLostError(f"number {missing[0]}" if missing else "driving the run", "it did not join in time")
+            close(self.key, lost)
+            raise lost
         if self.error is not None:
-            raise ProtocolError(f"The run was given up because another party failed: {type(self.error).__name__}.")
+            raise _after(self.error)
+
+
+def _after(error: Exception) -> ProtocolError:
+    return ProtocolError(f"The run was given up because another party failed: {type(error).__name__}.")
 
 
 def join(key: Any, index: int, count: int, seats: int, seat: Seat, may_wait: bool) -> None:
@@ -108,6 +115,8 @@ def join(key: Any, index: int, count: int, seats: int, seat: Seat, may_wait: boo
         may_wait: whether this thread may wait for the others.
     """
     with _lock:
+        if key in _given_up:
+            raise _after(_given_up[key])
         meeting = _open.get(key)
         if meeting is None:
             _make_room()
@@ -134,12 +143,15 @@ def _make_room() -> None:
         stale.done.set()
 
 
-def close(key: Any, error: Exception | None) -> None:
-    """Give up a run that can't take place, so that nobody waits for it."""
+def close(key: Any, error: Exception) -> None:
+    """Give up a run that can't take place, so that nobody waits for it, whether it has heard of it yet or not."""
     with _lock:
         meeting = _open.pop(key, None)
-    if meeting is not None:
-        meeting.error = error or SyftError("a party did not join")
+        _given_up[key] = error
+        while len(_given_up) > MAX_OPEN:
+            del _given_up[next(iter(_given_up))]
+    if meeting is not None and not meeting.done.is_set():
+        meeting.error = error
         meeting.done.set()
 
 

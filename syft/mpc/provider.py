@@ -46,6 +46,9 @@ logger = logging.getLogger("syft.mpc")
 MAX_PARTIES = 64
 # Bytes that wait at the last party for runs that may come; beyond it what was not used for longest is taken back.
 AHEAD_BYTES = 256 * 2**20
+# How many runs of one kind are dealt for ahead, as long as that is not more than so many bytes.
+DEPTH = 8
+DEPTH_BYTES = 2**20
 MAX_KEYS = 4096
 MAX_DEALS = 100_000
 Sequence = list[tuple[str, tuple[Any, ...]]]
@@ -151,8 +154,11 @@ class Desk:
         self._connection = connection
         self._frames: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._sequences: dict[bytes, Sequence] = {}
-        # The highest instance of each key that was sent, and what is to be sent when there is time.
-        self._sent: dict[bytes, int] = {}
+        # The instances of each key that the party has or is about to get, and the last one that it began.
+        self._sent: dict[bytes, set[int]] = {}
+        self._latest: dict[bytes, int] = {}
+        self._depths: dict[bytes, int] = {}
+        # What is to be sent when there is time.
         self._ahead: collections.deque[tuple[bytes, int]] = collections.deque()
         # What was sent and not begun, the oldest first: bytes by key and instance.
         self._waiting: dict[tuple[bytes, int], int] = {}
@@ -195,11 +201,19 @@ class Desk:
 
     def _begun(self, key: bytes, instance: int) -> None:
         """Send what a run that begins needs, unless it was sent; then prepare the next."""
-        for sent in [sent for sent in self._waiting if sent[0] == key and sent[1] <= instance]:
-            del self._waiting[sent]
-        if self._sent.get(key, 0) < instance:
+        for begun in [pack for pack in self._waiting if pack[0] == key and pack[1] <= instance]:
+            del self._waiting[begun]
+        sent = self._sent.setdefault(key, set())
+        if instance not in sent:
             self._send(key, instance)
-        self._ahead.append((key, instance + 1))
+        sent.difference_update([number for number in sent if number <= instance])
+        self._look_ahead(key, instance)
+
+    def _look_ahead(self, key: bytes, instance: int) -> None:
+        """Have the next runs dealt for when there is time: several, if little is dealt in each."""
+        self._latest[key] = instance
+        depth = self._depths.get(key, 1)
+        self._ahead.extend((key, instance + number) for number in range(1, depth + 1))
 
     def _learn(self, key: bytes, instance: int, sequence: tuple[tuple[str, tuple[Any, ...]], ...]) -> None:
         if type(key) is not bytes or type(sequence) is not tuple or len(sequence) > MAX_DEALS:
@@ -207,12 +221,12 @@ class Desk:
         while len(self._sequences) >= MAX_KEYS and key not in self._sequences:
             self._sequences.pop(next(iter(self._sequences)))
         self._sequences[key] = [(kind, plain(spec)) for kind, spec in sequence]
-        self._sent[key] = instance
-        self._ahead.append((key, instance + 1))
+        self._sent[key] = set()
+        self._look_ahead(key, instance)
 
     def _prepare(self, key: bytes, instance: int) -> None:
         """Send ahead what a run may need; whatever goes wrong shows when it is asked for."""
-        if self._sent.get(key, 0) >= instance or key not in self._sequences:
+        if instance <= self._latest[key] or instance in self._sent[key]:
             return
         try:
             size = self._send(key, instance)
@@ -220,13 +234,14 @@ class Desk:
             raise
         except Exception as error:
             logger.info("Could not deal ahead: %s", error)
+            self._connection.write(DROP, 0, PACK_HEAD.pack(key, instance, 0, 0))
             return
         self._waiting[key, instance] = size
         while sum(self._waiting.values()) > AHEAD_BYTES:
             oldest = next(iter(self._waiting))
             del self._waiting[oldest]
-            self._sent[oldest[0]] = oldest[1] - 1
-            self._connection.write(DROP, 0, PACK_HEAD.pack(*oldest, 0))
+            self._sent[oldest[0]].discard(oldest[1])
+            self._connection.write(DROP, 0, PACK_HEAD.pack(*oldest, 0, 0))
 
     def _send(self, key: bytes, instance: int) -> int:
         sequence = self._sequences.get(key)
@@ -237,10 +252,13 @@ class Desk:
             pieces = self._compute(key, instance, position, kind, spec)
             rows.append(PACK_ROW.pack(label_of(key, instance, position, kind, spec), sum(map(len, pieces))))
             buffers += pieces
-        head = PACK_HEAD.pack(key, instance, len(rows)) + b"".join(rows)
+        size = sum(map(len, buffers))
+        # It never shrinks: the party relies on what it was told last.
+        depth = self._depths[key] = max(self._depths.get(key, 1), min(DEPTH, DEPTH_BYTES // max(size, 1)))
+        head = PACK_HEAD.pack(key, instance, len(rows), depth) + b"".join(rows)
         self._connection.write_pieces(PACK, 0, [head, *buffers])
-        self._sent[key] = instance
-        return sum(map(len, buffers))
+        self._sent[key].add(instance)
+        return size
 
     def _compute(self, key: bytes, instance: int, position: int, kind: str, spec: tuple[Any, ...]) -> list[Any]:
         """Return the corrections of one deal, as the last party gets them."""

@@ -24,7 +24,7 @@ class Entry:
         rounds: how often parties wait for each other, as a text for people.
         bytes: what each party sends to each other party, per element of the result, as a text for people.
         error: how exact the result is.
-        deals: whether it needs a dealer.
+        deals: whether it needs a dealer; a function of the options where that depends on them.
         helper: whether the dealer takes part as an active helper, when there are two parties.
     """
 
@@ -34,8 +34,12 @@ class Entry:
     rounds: str
     bytes: str
     error: str
-    deals: bool
+    deals: bool | Callable[..., bool]
     helper: bool = False
+
+    def needs_dealer(self, options: dict[str, Any]) -> bool:
+        """Say whether a run with these options needs a dealer."""
+        return self.deals(**options) if callable(self.deals) else self.deals
 
 
 PROTOCOLS: dict[str, Entry] = {}
@@ -47,7 +51,7 @@ def protocol(
     rounds: str = "0",
     bytes: str = "0",
     error: str = "exact",
-    deals: bool = True,
+    deals: bool | Callable[..., bool] = True,
     helper: bool = False,
 ) -> Callable[[Protocol], Protocol]:
     """Register a protocol under a name that workers can be asked for."""

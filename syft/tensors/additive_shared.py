@@ -166,6 +166,10 @@ class AdditiveSharingTensor(Viewable):
         """Return 1 where values are the same, else 0; shared."""
         return self.__getattr__("eq")(other)
 
+    def div(self, divisor: int) -> Any:
+        """Divide by a public whole number, rounding down; shared."""
+        return self.__getattr__("floor_divide")(divisor)
+
     @staticmethod
     def select_worker(args: Any, worker: Any) -> Any:
         """Return arguments with every shared tensor replaced by its pointer at one worker."""

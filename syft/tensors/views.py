@@ -19,6 +19,8 @@ WriteBack = Callable[[Any, Any], Any]
 class Viewable(AbstractTensor):
     """A link that may be a view of another link, and have views of its own."""
 
+    # Whether all values are known to be 0 or 1, as those of a comparison are.
+    is_bit = False
     _parent: Viewable | None = None
     _follow: Follow | None = None
     _write_back: WriteBack | None = None
@@ -34,6 +36,7 @@ class Viewable(AbstractTensor):
 
     @child.setter
     def child(self, value: Any) -> None:
+        self.is_bit = False
         if self._parent is None and self._views is None:
             self.__dict__["child"] = value
         else:
@@ -68,12 +71,14 @@ class Viewable(AbstractTensor):
         if parent is not None and self._write_back is not None:
             parent._store(self._write_back(parent.child, value), self)
         self.__dict__["child"] = value
+        self.is_bit = False
         self._tell_views(source)
 
     def _tell_views(self, source: Viewable | None) -> None:
         for view in list(self._views or ()):
             if view is not source and view._follow is not None:
                 view.__dict__["child"] = view._follow(self.__dict__["child"])
+                view.is_bit = False
                 view._tell_views(None)
 
 

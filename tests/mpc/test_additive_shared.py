@@ -248,6 +248,23 @@ def test_a_provider_is_needed_for_products_alone(here):
     assert (x * z).get().tolist() == [15, -20]
 
 
+def test_division_of_whole_numbers(here):
+    bob, alice, _carl, dealer = here
+    x = torch.tensor([7, -8]).share(bob, alice, crypto_provider=dealer)
+    with pytest.raises(UnsupportedOperation, match="Use x // y, which rounds down, or encode"):
+        x / 2
+    assert (x // 2).get().tolist() == [3, -4]
+    assert x.child.div(3).get().tolist() == [2, -3]
+    with pytest.raises(UnsupportedOperation):
+        x.bool()
+    with pytest.raises(UnsupportedOperation, match="results of comparisons"):
+        x & 3
+    assert ((x > 3) & (x < 9)).get().tolist() == [1, 0]
+    assert (~(x > 3)).get().tolist() == [0, 1]
+    assert (~x).get().tolist() == [-8, 7]
+    assert torch.where(x, x, x * 2).get().tolist() == [7, -8]
+
+
 def test_values_are_not_given_out(here):
     bob, alice, _carl, dealer = here
     x = torch.tensor([7]).share(bob, alice, crypto_provider=dealer)
@@ -265,7 +282,7 @@ def test_values_are_not_given_out(here):
 
 SAME = {
     "x * 1": lambda x: x * 1,
-    "x / 1": lambda x: x / 1,
+    "x // 1": lambda x: x // 1,
     "x ** 1": lambda x: x**1,
     "clone": lambda x: x.clone(),
     "copy": lambda x: x.copy(),

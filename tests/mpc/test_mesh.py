@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 import struct
 import threading
 import time
@@ -251,9 +252,11 @@ def test_a_dealer_that_is_a_party(world):
 
 
 def test_more_is_dealt_ahead_than_fits(make_world, monkeypatch):
-    monkeypatch.setattr(provider, "AHEAD_BYTES", 1000)
+    monkeypatch.setattr(provider, "AHEAD_BYTES", 3000)
+    monkeypatch.setattr(provider, "DEPTH_BYTES", 2500)
     world = make_world("a", "b", "dealer")
-    for size in (50, 60, 70, 80, 50, 50, 60, 70, 80, 300, 300, 50):
+    sizes = random.Random(1).choices((10, 11, 12, 50, 60, 300, 500), k=150)
+    for size in sizes:
         x = shares(2, size)
         results, errors = world.run("ab", multiply, x, x)
         assert not errors and torch.equal(results[0] + results[1], sum(x) * sum(x))

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 import torch
 
+import syft as sy
 from syft.mpc import lockstep
 from syft.mpc.protocols import arithmetic, comparison, division, maximum, truncation
 from tests.mpc.running import run_on_shares, split
@@ -160,3 +161,40 @@ def test_what_is_opened_is_uniform() -> None:
         lockstep.observers.remove(watch)
     expected = counts.sum() / 256
     assert float(((counts - expected) ** 2 / expected).sum()) < 400
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, y: x + y,
+        lambda x, y: x * y,
+        lambda x, y: x @ y.t(),
+        lambda x, y: x > y,
+        lambda x, y: torch.relu(x),
+        lambda x, y: x / y,
+        lambda x, y: x.max(dim=1).indices,
+        lambda x, y: x.t(),
+    ],
+)
+def test_the_client_learns_nothing_before_it_asks(make_worker: Any, kind: str, call: Any) -> None:
+    alice, bob, dealer = (make_worker(name, kind) for name in ("alice", "bob", "dealer"))
+    x, y = (torch.randn(2, 3).fix_precision().share(alice, bob, crypto_provider=dealer) for _ in range(2))
+    with sy.count_messages() as n:
+        result = call(x, y)
+    assert n.rounds == 0  # nobody answered anything
+    assert {receiver for _, receiver in n.by_worker} == {alice.id, bob.id}
+    with sy.count_messages() as n:
+        result.get()
+    assert (n.messages, n.rounds) == (2, 2)
+
+
+def test_shares_do_not_follow_the_seed_of_torch(make_worker: Any) -> None:
+    alice, bob = make_worker("alice"), make_worker("bob")
+    found = []
+    for _ in range(2):
+        torch.manual_seed(7)
+        x = torch.tensor([1.0, 2.0]).fix_precision().share(alice, bob)
+        found.append(
+            [pointer.location._objects[pointer.id_at_location].clone() for pointer in x.child.child.pointers()]
+        )
+    assert all(not torch.equal(one, other) for one, other in zip(*found, strict=True))

@@ -115,7 +115,8 @@ async def square(party: Party, x: torch.Tensor, divisor: int = 1) -> torch.Tenso
 
 
 @protocol("product_public", shape=_of_public, rounds="0, and 1 to rescale", bytes="0, and 8 to rescale",
-          error="exact on whole numbers; 1 unit in the last place after rescaling")  # fmt: skip
+          error="exact on whole numbers; 1 unit in the last place after rescaling",
+          deals=lambda divisor=1, **options: divisor != 1)  # fmt: skip
 async def multiply_public(
     party: Party,
     x: torch.Tensor,

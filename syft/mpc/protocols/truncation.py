@@ -78,7 +78,7 @@ async def truncate(party: Party, x: torch.Tensor, divisor: int) -> torch.Tensor:
 @protocol("truncate", shape=lambda x, divisor: x.shape, rounds="1", bytes="8", error="1 unit in the last place")
 async def divide_by_public(party: Party, x: torch.Tensor, divisor: int) -> torch.Tensor:
     """Divide by a public whole number, of either sign."""
-    if divisor == 0:
-        raise ZeroDivisionError("shared numbers can't be divided by zero")
+    if type(divisor) is not int or divisor == 0:
+        raise ProtocolError("Shares are divided by whole numbers other than zero.")
     result = await truncate(party, x, abs(divisor))
     return -result if divisor < 0 else result

@@ -11,7 +11,6 @@ from syft.mpc import values
 from syft.mpc.encoding import decode_plain
 from syft.mpc.rules.division import divide_whole, quotient
 from syft.mpc.rules.operands import (
-    WHOLE,
     Form,
     Value,
     aten,
@@ -64,10 +63,14 @@ def mul(x: Any, y: Any) -> Any:
 
 @rule(aten.div.Tensor, aten.div.Scalar)
 def div(x: Any, y: Any) -> Any:
-    """Return x / y; of whole numbers, rounded down."""
+    """Return x / y; whole numbers have no fractions, so theirs is refused."""
     form = form_of(x, y)
     if form.model is None:
-        return _floor(x, y)
+        raise UnsupportedOperation(
+            "x / y of whole numbers",
+            "AdditiveSharingTensor",
+            "Use x // y, which rounds down, or encode before sharing: x.fix_precision().share(...).",
+        )
     if is_link(y) and not values.is_shared(content(y)):
         y = decode_plain(y.child, y.scale)
     if is_link(y):
@@ -87,19 +90,6 @@ def _by_public(value: Value, y: Any, form: Form) -> Value:
     if float(number).is_integer() and abs(number) < 2**40:
         return values.truncate(value, int(number))
     return times(value, 1 / number, form)
-
-
-def _floor(x: Any, y: Any) -> Any:
-    """Divide shared whole numbers by a public one, rounding down, exactly."""
-    if not isinstance(y, int | float) or not float(y).is_integer() or is_link(y):
-        raise UnsupportedOperation(
-            "Division of whole numbers by anything but a public whole number",
-            "AdditiveSharingTensor",
-            "Encode before sharing, x.fix_precision().share(...), and then divide.",
-        )
-    if y == 0:
-        raise ZeroDivisionError("an encrypted tensor can't be divided by zero")
-    return WHOLE.link(divide_whole(content(x), int(y)))
 
 
 @rule(aten.div.Tensor_mode, aten.div.Scalar_mode)

@@ -16,6 +16,19 @@ from syft.mpc.rules.operands import Form, Value, aten, content, form_of, is_link
 from syft.mpc.rules.structure import placed
 
 
+def _bits(link: Any) -> Any:
+    """Note of a link that its values are 0 or 1."""
+    link.is_bit = True
+    return link
+
+
+def truth(x: Any) -> Any:
+    """Return 1 where something is not zero, else 0: a comparison as it is, a public mask as numbers."""
+    if not is_link(x):
+        return (x != 0).long() if isinstance(x, torch.Tensor) else int(bool(x))
+    return x if x.is_bit else ne(x, 0)
+
+
 def _difference(x: Any, y: Any, form: Form) -> Value:
     return values.sub(whole(x, form), whole(y, form))
 
@@ -26,7 +39,7 @@ def _ordered(swapped: bool, invert: bool) -> Any:
     def compare(x: Any, y: Any) -> Any:
         form = form_of(x, y)
         difference = _difference(y, x, form) if swapped else _difference(x, y, form)
-        return form.link(values.negative(difference, form.scale, invert))
+        return _bits(form.link(values.negative(difference, form.scale, invert)))
 
     return compare
 
@@ -42,21 +55,22 @@ rule(aten.ge.Tensor, aten.ge.Scalar)(ge)
 def eq(x: Any, y: Any) -> Any:
     """Return x == y."""
     form = form_of(x, y)
-    return form.link(values.zero(_difference(x, y, form), form.scale))
+    return _bits(form.link(values.zero(_difference(x, y, form), form.scale)))
 
 
 @rule(aten.ne.Tensor, aten.ne.Scalar)
 def ne(x: Any, y: Any) -> Any:
     """Return x != y."""
     form = form_of(x, y)
-    return form.link(values.zero(_difference(x, y, form), form.scale, invert=True))
+    return _bits(form.link(values.zero(_difference(x, y, form), form.scale, invert=True)))
 
 
 def masked(condition: Any, x: Any, form: Form) -> Value:
-    """Return whole numbers of x where a condition holds, else 0. A private condition is 1 or 0 in its form."""
+    """Return whole numbers of x where a condition holds, else 0."""
+    condition = truth(condition)
     if is_link(condition):
         return values.mul(content(condition), whole(x, form), form_of(condition).scale)
-    return values.mul((condition != 0).long(), whole(x, form))
+    return values.mul(condition, whole(x, form))
 
 
 @rule(aten.where.self, in_place=False)
@@ -75,32 +89,56 @@ def masked_fill(x: Any, mask: Any, value: Any) -> Any:
     return where(mask, torch.tensor(value) if not isinstance(value, torch.Tensor) and not is_link(value) else value, x)
 
 
-@rule(aten.logical_not.default, aten.bitwise_not.default)
+@rule(aten.logical_not.default)
 def logical_not(x: Any) -> Any:
-    """Not, of a comparison's 1 or 0."""
-    return sub(1, x)
+    """Return 1 where x is zero, else 0."""
+    return _bits(sub(1, x)) if x.is_bit else eq(x, 0)
 
 
-@rule(aten.logical_and.default, aten.bitwise_and.Tensor)
+@rule(aten.logical_and.default)
 def logical_and(x: Any, y: Any) -> Any:
-    """And, of two comparisons' 1 or 0."""
-    return mul(x, _numbers(y)) if is_link(x) else mul(y, _numbers(x))
+    """Return 1 where neither of two is zero, else 0."""
+    return _bits(mul(truth(x), truth(y)))
 
 
-@rule(aten.logical_or.default, aten.bitwise_or.Tensor)
+@rule(aten.logical_or.default)
 def logical_or(x: Any, y: Any) -> Any:
-    """Or, of two comparisons' 1 or 0."""
-    return sub(add(x, _numbers(y)), logical_and(x, y)) if is_link(x) else logical_or(y, x)
+    """Return 1 where one of two is not zero, else 0."""
+    x, y = truth(x), truth(y)
+    return _bits(sub(add(x, y), mul(x, y)))
 
 
-@rule(aten.logical_xor.default, aten.bitwise_xor.Tensor)
+@rule(aten.logical_xor.default)
 def logical_xor(x: Any, y: Any) -> Any:
-    """Exclusive or, of two comparisons' 1 or 0."""
-    return sub(logical_or(x, y), logical_and(x, y))
+    """Return 1 where exactly one of two is not zero, else 0."""
+    x, y = truth(x), truth(y)
+    return _bits(sub(add(x, y), mul(mul(x, y), 2)))
 
 
-def _numbers(x: Any) -> Any:
-    return x if is_link(x) else x.long()
+def _bitwise(logical: Any, name: str) -> Any:
+    """Make the rule of & | ^: that of truth values; other numbers have no bits here."""
+
+    def run(x: Any, y: Any) -> Any:
+        for operand in (x, y):
+            whole_bits = operand.is_bit if is_link(operand) else getattr(operand, "dtype", torch.bool) is torch.bool
+            if not whole_bits:
+                raise UnsupportedOperation(name, "encrypted numbers", "It works on the results of comparisons.")
+        return logical(x, y)
+
+    return run
+
+
+rule(aten.bitwise_and.Tensor)(_bitwise(logical_and, "x & y"))
+rule(aten.bitwise_or.Tensor)(_bitwise(logical_or, "x | y"))
+rule(aten.bitwise_xor.Tensor)(_bitwise(logical_xor, "x ^ y"))
+
+
+@rule(aten.bitwise_not.default)
+def bitwise_not(x: Any) -> Any:
+    """Return 1 - x of a comparison; of whole numbers -x - 1, as torch does."""
+    if not x.is_bit and form_of(x).model is not None:
+        raise UnsupportedOperation("~x", type(x).__name__, "It works on the results of comparisons.")
+    return logical_not(x) if x.is_bit else sub(-1, x)
 
 
 # --- what is made of comparisons ----------------------------------------------------------------------------

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
 from syft.exceptions import UnsupportedOperation
 from syft.mpc import values
 from syft.mpc.rules.arithmetic import add, mul
@@ -17,7 +19,7 @@ def matmul(x: Any, y: Any) -> Any:
     return form.link(product("matmul", x, y, form))
 
 
-@rule(aten.addmm.default, aten.baddbmm.default, aten.addmv.default, aten.addbmm.default)
+@rule(aten.addmm.default, aten.baddbmm.default, aten.addmv.default)
 def addmm(bias: Any, x: Any, y: Any, beta: Any = 1, alpha: Any = 1) -> Any:
     """Return beta bias + alpha x @ y."""
     made = matmul(x, y) if is_link(x) or is_link(y) else x @ y
@@ -26,6 +28,17 @@ def addmm(bias: Any, x: Any, y: Any, beta: Any = 1, alpha: Any = 1) -> Any:
     if beta == 0:
         return made
     return add(made, bias if beta == 1 else mul(bias, beta))
+
+
+@rule(aten.addbmm.default)
+def addbmm(bias: Any, x: Any, y: Any, beta: Any = 1, alpha: Any = 1) -> Any:
+    """Return beta bias + alpha times the sum of x @ y over the batch."""
+    form = form_of(x, y)
+    if not is_link(x) and not is_link(y):
+        return addmm(bias, torch.eye(x.shape[1], dtype=x.dtype), torch.bmm(x, y).sum(0), beta, alpha)
+    made = form.link(values.total(product("matmul", x, y, form), [0]))
+    made = made if alpha == 1 else mul(made, alpha)
+    return made if beta == 0 else add(made, bias if beta == 1 else mul(bias, beta))
 
 
 @rule(aten.addr.default)

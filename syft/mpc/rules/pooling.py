@@ -90,6 +90,8 @@ def avg_pool2d(
 ) -> Any:  # fmt: skip
     """Mean of each window."""
     form = form_of(x)
+    if form.model is None:
+        raise UnsupportedOperation("avg_pool2d", "AdditiveSharingTensor", "Encode before sharing with fix_precision().")
     positions, padded = _windows(x, kernel, stride, padding, (1,), ceil_mode)
     inside = positions >= 0
     laid = _laid_out(x, positions.clamp(min=0))

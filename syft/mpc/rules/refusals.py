@@ -55,6 +55,20 @@ def refuse_number(x: Any) -> Any:
     )
 
 
+def refuse_random(x: Any, *args: Any, **kwargs: Any) -> Any:
+    """Refuse to fill an encrypted tensor with random numbers."""
+    raise UnsupportedOperation(
+        "Filling with random numbers in place", type(x).__name__, "Make them plain: x + torch.randn(x.shape)."
+    )
+
+
+rule(
+    aten.normal_.default, aten.uniform_.default, aten.random_.default, getattr(aten.random_, "from"), aten.random_.to,
+    aten.exponential_.default, aten.log_normal_.default, aten.cauchy_.default, aten.geometric_.default,
+    in_place=False,
+)(refuse_random)  # fmt: skip
+
+
 @functools.cache
 def _decompositions() -> dict[Any, Any]:
     from torch._decomp import core_aten_decompositions

@@ -105,6 +105,7 @@ def _as_view(link: Any, x: Any, operation: Any, args: Any, kwargs: Any, part: in
             return values.put(below, positions, new)
         return values.put(model.like(below), positions, model.like(new)).child
 
+    link.is_bit = x.is_bit
     return link.view_of(x, follow, write_back)
 
 
@@ -129,13 +130,12 @@ def clone(x: Any, **kwargs: Any) -> Any:
 @rule(aten._to_copy.default, aten.to.dtype, in_place=False)
 def convert(x: Any, *args: Any, dtype: Any = None, **kwargs: Any) -> Any:
     """Copy; a conversion between kinds of floats changes nothing, one to whole numbers is refused."""
-    form = form_of(x)
-    if dtype is not None and dtype.is_floating_point is not (form.model is not None):
-        raise UnsupportedOperation(
-            f"Conversion to {dtype}",
-            type(x).__name__,
-            "Decrypt first: x.get().float_precision(), then convert." if form.model else "Encode before sharing.",
-        )
+    if isinstance(x, AdditiveSharingTensor):
+        kept, hint = dtype is torch.int64, "Encode before sharing: x.fix_precision().share(...)."
+    else:
+        kept, hint = dtype is not None and dtype.is_floating_point, "Decrypt first: x.get().float_precision()."
+    if dtype is not None and not kept:
+        raise UnsupportedOperation(f"Conversion to {dtype}", type(x).__name__, hint)
     return clone(x)
 
 
