@@ -102,14 +102,12 @@ class DealerLink:
     Args:
         sock: the connected socket.
         provider: the id of the dealer.
-        client_id: the client of the group.
+        name: stands for the group: the same for all its parties, and for no other group.
         parties: the ids of the parties.
         last: whether this is the last party, who gets the corrections.
     """
 
-    def __init__(
-        self, sock: socket.socket, provider: Any, client_id: Any, parties: tuple[Any, ...], last: bool
-    ) -> None:
+    def __init__(self, sock: socket.socket, provider: Any, name: str, parties: tuple[Any, ...], last: bool) -> None:
         sock.settimeout(current().stream_timeout)
         self._sock = sock
         self._connection = Connection(sock, current().max_message_bytes)
@@ -122,7 +120,7 @@ class DealerLink:
         # How many instances of a key are sent ahead, and from which one on the dealer is told that they are used up.
         self._depth: dict[bytes, int] = {}
         self._tell_from: dict[bytes, int] = {}
-        self._say(HELLO, (client_id, parties))
+        self._say(HELLO, (name, parties))
         _, contents = self._hear(SEED)
         self.generation, self._seed = SEEDS.unpack(contents)
 

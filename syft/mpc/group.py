@@ -139,7 +139,7 @@ class Group:
             self._dealer = None
         sock = dealing.connect(self.lobby.worker, self.provider, self._deal_here)
         parties = self.members[: self.count]
-        self._dealer = DealerLink(sock, self.provider, self.client_id, parties, self.index == self.count - 1)
+        self._dealer = DealerLink(sock, self.provider, self.name, parties, self.index == self.count - 1)
         return self._dealer
 
     def close(self) -> None:

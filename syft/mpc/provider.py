@@ -1,7 +1,8 @@
 """Provider: the dealer in a process of its own, serving the parties of any number of groups.
 
-A group is a client and its parties, in order. Its seeds are given to each party once: when one comes again (it was
-restarted, or lost its connection) the whole group gets new seeds, so that nothing dealt is ever used twice.
+A group is a client and its parties, in order, and a name that they have in common. Its seeds are given to each party
+once: when one comes again (it was restarted, or lost its connection) the whole group gets new seeds, so that nothing
+dealt is ever used twice.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ class Provider:
     """The dealer of one process."""
 
     def __init__(self) -> None:
-        self._groups: dict[tuple[Any, tuple[Any, ...]], Group] = {}
+        self._groups: dict[tuple[str, tuple[Any, ...]], Group] = {}
         self._lock = threading.Lock()
 
     def serve(self, peer: Any, sock: socket.socket) -> None:
@@ -110,7 +111,7 @@ class Provider:
             if key is not None and group is not None:
                 self._leave(key, group)
 
-    def _join(self, key: tuple[Any, tuple[Any, ...]], index: int, connection: Connection) -> Group:
+    def _join(self, key: tuple[str, tuple[Any, ...]], index: int, connection: Connection) -> Group:
         with self._lock:
             group = self._groups.get(key)
             stale: list[Connection] = []
@@ -122,23 +123,23 @@ class Provider:
             other.close()
         return group
 
-    def _leave(self, key: tuple[Any, tuple[Any, ...]], group: Group) -> None:
+    def _leave(self, key: tuple[str, tuple[Any, ...]], group: Group) -> None:
         """Forget a group that nobody of is connected any more."""
         with self._lock:
             if self._groups.get(key) is group and all(member.is_closed for member in group.members.values()):
                 del self._groups[key]
 
 
-def _read_group(contents: bytearray, peer: Any) -> tuple[Any, tuple[Any, ...]]:
+def _read_group(contents: bytearray, peer: Any) -> tuple[str, tuple[Any, ...]]:
     parts = deserialize(contents)
     if type(parts) is not tuple or len(parts) != 2 or type(parts[1]) is not tuple:
         raise SerdeError("This is not a group.")
-    client, parties = parts
-    if not 2 <= len(parties) <= MAX_PARTIES or not all(map(is_id, parties)) or not (client is None or is_id(client)):
+    name, parties = parts
+    if type(name) is not str or not is_id(name) or not 2 <= len(parties) <= MAX_PARTIES or not all(map(is_id, parties)):
         raise SerdeError("This is not a group.")
     if parties.count(peer) != 1:
         raise ProtocolError("Seeds are given to parties of the group only.")
-    return client, parties
+    return name, parties
 
 
 class Desk:

@@ -31,7 +31,7 @@ def cast(make_worker, kind):
 def test_shares(cast, nothing_left):
     bob, alice, bill, _provider = cast
     x = torch.tensor([25]).share(bob, alice, bill)
-    shares = [list(worker._objects.values())[0] for worker in (bob, alice, bill)]
+    shares = [next(iter(worker._objects.values())) for worker in (bob, alice, bill)]
     assert all(share.item() != 25 for share in shares)
     assert sum(share.item() for share in shares) % x.child.field == 25
     assert sum(shares).item() == 25  # tensors of int64 count modulo 2^64 by themselves

@@ -244,6 +244,23 @@ def test_what_can_not_be_foreseen(world):
         assert torch.equal(results[0] + results[1], torch.tensor([total, 4, 8]) ** 2)
 
 
+def test_groups_with_and_without_a_helper_by_turns(world):
+    async def helped(party, x):
+        return None if party.is_helper else await multiply(party, x, x)
+
+    for number in range(12):
+        x = [*shares(2, 5), None]
+        alone = number % 3 == 1
+        results, errors = world.run("ab", multiply if alone else helped, *([x, x] if alone else [x]), helper=not alone)
+        assert not errors and torch.equal(results[0] + results[1], (x[0] + x[1]) ** 2)
+    generations = {
+        group.dealer().generation
+        for key, group in world.workers["a"].mpc_runtime._groups.items()
+        if key[0] == "me" and key[1][:2] == ("a", "b")
+    }
+    assert len(generations) > 1, "each has seeds of its own"
+
+
 def test_a_dealer_that_is_a_party(world):
     for _ in range(3):
         x, y = shares(3, 5), shares(3, 5)

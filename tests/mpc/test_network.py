@@ -165,6 +165,13 @@ def test_two_clients(parties, carol, make_worker):
             assert product.get().tolist() == [16, 25]
 
 
+def test_nothing_is_left(parties, carol):
+    gc.collect()
+    for party in (*parties, carol):
+        party.synchronize()
+        assert [tuple(pointer.shape) for pointer in party._objects.values()] == []
+
+
 @pytest.mark.parametrize("how", ["size", "type", "two", "raise"])
 def test_a_share_that_does_not_fit(parties, carol, how):
     x = share([1, 2, 3], parties[:3], carol)
@@ -210,12 +217,12 @@ def test_a_party_that_is_killed(parties, carol, count):
     with pytest.raises(WorkerLostError, match=victim.id):
         victim.synchronize()
     with pytest.raises(SyftError, match=victim.id):
-        (x * x).get()
+        total(run("test_open", x))
     assert time.monotonic() - began < 30
     for party in group[:-1]:
         with pytest.raises(SyftError, match="lost"):
             party.synchronize()
-            (x * x).get()
+            total(run("test_open", x))
     y = share([1, 2, 3], parties[:2], carol)
     for party in parties[:2]:
         try:
@@ -258,10 +265,3 @@ def test_a_dealer_that_is_killed_and_comes_back(hook, parties):
     assert (y * y).get().tolist() == [1, 4, 9]
     end(again)
     dealer.stop()
-
-
-def test_nothing_is_left(parties, carol):
-    gc.collect()
-    for party in (*parties, carol):
-        party.synchronize()
-        assert len(party._objects) == 0

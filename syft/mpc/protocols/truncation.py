@@ -63,7 +63,7 @@ async def truncate(party: Party, x: torch.Tensor, divisor: int) -> torch.Tensor:
     or down at random, in proportion, so errors do not add up one way, and multiples of d are divided exactly. Values
     must lie in [-2^62 + d, 2^62).
     """
-    if type(divisor) is not int or not 1 <= divisor < 1 << 62:
+    if type(divisor) is not int or not 1 <= divisor <= 1 << 62:
         raise ProtocolError("Shares are divided by whole numbers from 1 to 2^62.")
     if divisor == 1:
         return x
