@@ -44,6 +44,8 @@ def encode_plain(tensor: torch.Tensor, scale: int, field: int = 2**62, check_ran
     if not tensor.is_floating_point():
         whole = tensor.to(torch.int64)
         most = limit // scale
+        if tensor.dtype is torch.uint64 and bool((whole < 0).any()):  # 2^63 and more
+            raise _refuse("A value of this tensor", scale, field)
         if check_range and whole.numel() and (int(whole.min()) < -most or int(whole.max()) > most):
             raise _refuse("A value of this tensor", scale, field)
         return whole * scale

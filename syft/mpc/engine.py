@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 
-from syft.core.context import local_worker
 from syft.core.id_provider import ID_PROVIDER
 from syft.core.references import TensorMeta
 from syft.core.trees import iter_tensors, map_tensors
@@ -21,6 +20,7 @@ from syft.pointers.lease import Lease
 from syft.pointers.pointer_tensor import PointerTensor
 from syft.pointers.remote_call import following_id
 from syft.tensors.additive_shared import AdditiveSharingTensor
+from syft.workers.stream import Fate
 
 _posting = threading.RLock()
 
@@ -96,7 +96,8 @@ def _ask(
     shapes: Any,
 ) -> Any:
     """Send the message of a run to every party, and make links for its results."""
-    owner = local_worker()
+    # A worker that computes on a sharing it holds does so in its own name.
+    owner = next(iter(model.child.values()))._owner
     provider = None if provider is None else owner.get_worker(provider, fail_hard=True)
     streams = [owner.stream_to(pointer.location) for pointer in model.child.values()]
     helped = entry.helper and len(streams) == 2
@@ -113,13 +114,14 @@ def _ask(
     targets = [*streams, owner.stream_to(provider)] if helped else list(streams)
     # Who answers in this thread comes last, so that nobody of them waits for one who was not asked yet.
     targets.sort(key=lambda stream: not _has_thread(stream))
+    fate = Fate()
     with _posting:  # all parties of two runs must hear of them in the same order
         for stream in targets:
             stream.raise_failure()
         try:
             for stream in targets:
                 mine = map_tensors(functools.partial(_for_party, stream.location.id), args)
-                stream.post(RunMessage(mine, *header, options, first_id))
+                stream.post(RunMessage(mine, *header, options, first_id), fate)
         except Exception as error:
             meeting.close(key_of(owner.id, run_id), error)
             raise

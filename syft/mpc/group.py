@@ -122,10 +122,10 @@ class Group:
     def _await(self, peer: Any, timeout: float) -> socket.socket:
         end = time.monotonic() + timeout
         while time.monotonic() < end:
+            self.lobby.call(peer, KNOCK).close()  # one that is gone is found out at once
             arrived = self.lobby.arrived(self.name, peer, _LOOK)
             if arrived is not None:
                 return arrived
-            self.lobby.call(peer, KNOCK).close()
         raise PartyLostError(peer, f"it did not join within {timeout:g} s")
 
     def dealer(self) -> DealerLink:

@@ -23,8 +23,9 @@ Finish = Callable[[Any], None]
 # Runs that parties still wait for; a client that never calls the others must not fill the memory.
 MAX_OPEN = 256
 _open: dict[Any, Meeting] = {}
-# Runs that were given up, for parties that hear of them only afterwards; the oldest are forgotten.
-_given_up: dict[Any, Exception] = {}
+# Runs that were given up, and what kind of error it was, for parties that hear of them only afterwards; the oldest are
+# forgotten. Not the error itself: it would keep alive whatever was in use when it was raised.
+_given_up: dict[Any, str] = {}
 _lock = threading.Lock()
 
 
@@ -96,11 +97,11 @@ class Meeting:
             close(self.key, lost)
             raise lost
         if self.error is not None:
-            raise _after(self.error)
+            raise _after(type(self.error).__name__)
 
 
-def _after(error: Exception) -> ProtocolError:
-    return ProtocolError(f"The run was given up because another party failed: {type(error).__name__}.")
+def _after(kind: str) -> ProtocolError:
+    return ProtocolError(f"The run was given up because another party failed: {kind}.")
 
 
 def join(key: Any, index: int, count: int, seats: int, seat: Seat, may_wait: bool) -> None:
@@ -147,7 +148,7 @@ def close(key: Any, error: Exception) -> None:
     """Give up a run that can't take place, so that nobody waits for it, whether it has heard of it yet or not."""
     with _lock:
         meeting = _open.pop(key, None)
-        _given_up[key] = error
+        _given_up[key] = type(error).__name__
         while len(_given_up) > MAX_OPEN:
             del _given_up[next(iter(_given_up))]
     if meeting is not None and not meeting.done.is_set():

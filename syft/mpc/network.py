@@ -66,6 +66,8 @@ class Runtime:
             finish: stores its result.
         """
         with self._group(session, message, seats) as group:
+            if Run(group, message, 0).tag in group.over:
+                raise ProtocolError("A run with this id is over; another one needs another id.")
             for attempt in range(ATTEMPTS):
                 run = Run(group, message, attempt)
                 try:

@@ -39,6 +39,14 @@ def add(x: torch.Tensor, y: torch.Tensor | int) -> torch.Tensor:
     return torch.from_numpy(np.add(x.numpy(), y if isinstance(y, int) else y.numpy()))
 
 
+def add_into(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Add to a tensor that nobody else uses, in its memory, and return it."""
+    if x.numel() < LARGE:
+        return x.add_(y)
+    np.add(x.numpy(), y.numpy(), out=x.numpy())
+    return x
+
+
 def sub(x: torch.Tensor, y: torch.Tensor | int) -> torch.Tensor:
     """Subtract modulo 2^64."""
     if x.numel() < LARGE:
@@ -108,9 +116,9 @@ def _wide(op: Bilinear, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     top += high
     result = top.long()
     result <<= LIMB
-    result = add(result, middle.long())
+    add_into(result, middle.long())
     result <<= LIMB
-    return add(result, low.long())
+    return add_into(result, low.long())
 
 
 def _narrow(op: Bilinear, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from syft.core.trees import iter_tensors
+from syft.exceptions import SyftError
 from syft.mpc import engine, ring
 from syft.tensors.additive_shared import AdditiveSharingTensor
 
@@ -69,16 +70,47 @@ def scale(x: Value, factor: int) -> Value:
     if factor == 1:
         return x
     # As a sum, which needs no dealer.
-    return engine.run("add_public", x, 0, alpha=factor) if is_shared(x) else x * factor
+    return engine.run("add_public", x, 0, alpha=factor) if is_shared(x) else product("mul", x, factor)
 
 
 # --- products ---------------------------------------------------------------------------------------------------
 
 
+def _conv_of_floats(x: torch.Tensor, weight: torch.Tensor, transposed: bool = False, **options: Any) -> torch.Tensor:
+    spatial = x.dim() - 2
+    full = {"stride": 1, "padding": 0, "dilation": 1, "output_padding": 0, "groups": 1} | options
+    sizes = [list(v) if isinstance(v, tuple | list) else [v] * spatial for v in list(full.values())[:4]]
+    stride, padding, dilation, more = sizes
+    return torch.convolution(x, weight, None, stride, padding, dilation, transposed, more, full["groups"])
+
+
+_PLAIN: dict[str, Any] = {"mul": torch.mul, "matmul": ring.matmul, "conv": ring.conv}
+_FLOATS: dict[str, Any] = {"mul": torch.mul, "matmul": torch.matmul, "conv": _conv_of_floats}
+# Plain products below this have room, half of a divisor included.
+ROOM = 2.0**63 * (1 - 2.0**-20)
+
+
+def _check_room(operation: str, x: torch.Tensor, y: torch.Tensor, divisor: int, options: dict[str, Any]) -> None:
+    """Raise if a plain product does not fit into 64 bits, rather than let it wrap around."""
+    if not x.numel() or not y.numel():
+        return
+    most = float(x.double().abs().max()) * float(y.double().abs().max())
+    terms = 1 if operation == "mul" else max(x.numel(), y.numel())
+    if most * terms + divisor < ROOM:
+        return
+    if float(_FLOATS[operation](x.double(), y.double(), **options).abs().max()) + divisor >= ROOM:
+        raise SyftError(
+            "A product of these fixed-precision tensors has no room in 64 bits. "
+            "Use fewer digits (precision_fractional), or scale the values down first."
+        )
+
+
 def product(operation: str, x: Value, y: Value, divisor: int = 1, **options: Any) -> Value:
     """Multiply (`mul`, `matmul` or `conv`), then divide by a public number, rounding."""
-    if divisor == 1 and isinstance(x if is_shared(y) else y, int):
-        return scale(y, x) if is_shared(y) else scale(x, y)
+    if divisor == 1 and is_shared(x) and isinstance(y, int):
+        return scale(x, y)
+    if divisor == 1 and is_shared(y) and isinstance(x, int):
+        return scale(y, x)
     if is_shared(x) and is_shared(y):
         if operation == "mul" and x is y:
             return engine.run("square", x, divisor=divisor)
@@ -89,10 +121,9 @@ def product(operation: str, x: Value, y: Value, divisor: int = 1, **options: Any
         return engine.run(
             "product_public", y, x, divisor=divisor, operation=operation, swapped=isinstance(x, torch.Tensor), **options
         )
-    if operation == "mul":
-        return divide(as_tensor(x * y), divisor)
-    multiply: Any = {"matmul": ring.matmul, "conv": ring.conv}[operation]
-    return divide(multiply(x, y, **options), divisor)
+    x, y = as_tensor(x), as_tensor(y)
+    _check_room(operation, x, y, divisor, options)
+    return divide(_PLAIN[operation](x, y, **options), divisor)
 
 
 def mul(x: Value, y: Value, divisor: int = 1) -> Value:
@@ -121,7 +152,11 @@ def _compare(name: str, x: Value, **options: Any) -> Value:
 
 
 def negative(x: Value, scale: int = 1, invert: bool = False) -> Value:
-    """Return `scale` where a value is negative (inverted: where it is not), and 0 elsewhere."""
+    """Return `scale` where a value is negative (inverted: where it is not), and 0 elsewhere.
+
+    To compare two values is to do this to their difference. That is right for values in [-2^62, 2^62); with
+    protocol "snn" the difference itself must lie in there, as it does for values in [-2^61, 2^61).
+    """
     if is_shared(x):
         return _compare("negative", x, invert=invert, scale=scale)
     return ((x >= 0) if invert else (x < 0)).long() * scale

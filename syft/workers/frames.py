@@ -21,6 +21,8 @@ from syft.exceptions import SerdeError
 LOOPBACK = "127.0.0.1"
 TOKEN_BYTES = 32
 HANDSHAKE_SECONDS = 10.0
+# Memory that is taken for the contents of a frame before they are there.
+_AT_ONCE = 1 << 25
 MAX_PURPOSE = 200
 REQUEST, ANSWER, CONTROL = range(3)
 _HEADER = struct.Struct("<BQQ")
@@ -134,10 +136,20 @@ class Connection:
             kind, number, length = _HEADER.unpack(header)
             if length > self._limit:
                 raise SerdeError(f"A frame has {length} bytes and the limit (max_message_bytes) is {self._limit}.")
-            contents = self._fill(bytearray(length))
+            contents = self._contents(length)
             return None if contents is None else (kind, number, contents)
         except (OSError, ValueError):  # reset by the peer, or closed here meanwhile
             return None
+
+    def _contents(self, length: int) -> bytearray | None:
+        """Read the contents of a frame; memory for a large one is taken as they arrive, not because a header says so."""
+        contents = self._fill(bytearray(min(length, _AT_ONCE)))
+        while contents is not None and len(contents) < length:
+            piece = self._fill(bytearray(min(length - len(contents), _AT_ONCE)))
+            if piece is None:
+                return None
+            contents += piece
+        return contents
 
     def _fill(self, buffer: bytearray) -> bytearray | None:
         view = memoryview(buffer)

@@ -16,10 +16,11 @@ from syft.core.id_provider import ObjectId
 from syft.exceptions import SyftError
 from syft.messaging.message import Message
 from syft.workers.inference import infer
-from syft.workers.stream import Stream
+from syft.workers.stream import Fate, Stream
 from syft.workers.wire import read_answer, write_request
 
-Line = tuple[str, int]
+# Who issued a call: the file, the line, and whom it fails together with.
+Line = tuple[str, int, Fate | None]
 
 
 class WritingStream(Stream):
@@ -69,20 +70,20 @@ class PipelinedStream(WritingStream):
         self.post(operation)
         return response
 
-    def post(self, message: Message) -> None:
+    def post(self, message: Message, fate: Fate | None = None) -> None:
         """Write a message and go on; an error of an earlier one surfaces here."""
         self.raise_failure()
         request = write_request(self.client, self._take_released(), message, False)
         self._check_open()
         metrics.record(self.client.id, self.location.id, len(request), False)
-        self._put(request, user_line(), None)
+        self._put(request, (*user_line(), fate), None)
 
     def ask(self, message: Message) -> Any:
         """Write a message and wait for its answer, after everything written before it."""
         request = write_request(self.client, self._take_released(), message, True)
         self._check_open()
         future: Future[Any] = Future()
-        self._put(request, user_line(), future)
+        self._put(request, (*user_line(), None), future)
         try:
             written = future.result(timeout=current().stream_timeout)
         except TimeoutError:
@@ -118,5 +119,7 @@ class PipelinedStream(WritingStream):
         try:
             read_answer(self.client, self.location, written)
         except Exception as error:
-            error.add_note(f"The failing call was issued by {describe_line(line)}")
-            self._failed = error
+            file, number, fate = line
+            if fate is None or fate.tell():
+                error.add_note(f"The failing call was issued by {describe_line((file, number))}")
+                self._failed = error

@@ -146,7 +146,10 @@ class ProcessWorker(BaseWorker):
 
     @property
     def _objects(self) -> dict[ObjectId, Any]:
-        """Pointers to the objects held there, by id."""
+        """Pointers to the objects held there, by id, after what clients of this process let go of is gone."""
+        for stream in self._incoming:
+            if stream.has_released():
+                stream.synchronize()
         found = local_worker().request_search([], self)
         return {pointer.id_at_location: pointer for pointer in found}
 

@@ -62,12 +62,16 @@ class SocketStream(PipelinedStream):
         if self._lost is None and not self._closed:
             self._released.append(obj_id)
 
+    def has_released(self) -> bool:
+        """Say whether ids wait for a message to ride along with."""
+        return bool(self._released) and self._lost is None and not self._closed
+
     def pass_on(self) -> None:
         """Send the ids noted so far: the client is a worker, which may have nothing else to say for long."""
-        if self._released and self._lost is None and not self._closed:
+        if self.has_released():
             request = write_request(self.client, self._take_released(), BatchMessage(()), False)
             with contextlib.suppress(WorkerLostError):  # then they are gone anyway
-                self._put(request, ("", 0), None)
+                self._put(request, ("", 0, None), None)
 
     def _put(self, request: bytes, line: Line, future: Future[Any] | None) -> None:
         with self._order:

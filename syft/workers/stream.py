@@ -21,6 +21,22 @@ from syft.workers.router import Leaving, route
 from syft.workers.values import copy_for
 
 
+class Fate:
+    """Whether the failure of something that several workers do together was told to the user."""
+
+    __slots__ = ("_untold",)
+
+    def __init__(self) -> None:
+        self._untold = [True]
+
+    def tell(self) -> bool:
+        """Say whether it is to be told now: yes, the first time."""
+        try:
+            return self._untold.pop()  # atomic: streams note failures in threads of their own
+        except IndexError:
+            return False
+
+
 class Stream:
     """An ordered line of messages.
 
@@ -33,8 +49,13 @@ class Stream:
         self.client = client
         self.location = location
 
-    def post(self, message: m.Message) -> None:
-        """Send a message that needs no answer."""
+    def post(self, message: m.Message, fate: Fate | None = None) -> None:
+        """Send a message that needs no answer.
+
+        Args:
+            message: the message.
+            fate: common to messages to several workers that fail together: their failure is told once.
+        """
         raise NotImplementedError(f"{type(self).__name__} must say how to post a message")
 
     def ask(self, message: m.Message) -> Any:
@@ -170,7 +191,7 @@ class InlineStream(Stream):
         grad = self.location.object_store.get(ref.id).grad
         return None if grad is None else TensorMeta.of(grad)
 
-    def post(self, message: m.Message) -> None:
+    def post(self, message: m.Message, fate: Fate | None = None) -> None:
         """Deliver a message, with copies of the objects in it."""
         self._deliver(self._copied(message), waited=False)
 

@@ -17,7 +17,7 @@ from syft.core import metrics
 from syft.core.id_provider import ObjectId
 from syft.messaging.message import Message
 from syft.workers.pipelined import Line, PipelinedStream, WritingStream
-from syft.workers.stream import is_value
+from syft.workers.stream import Fate, is_value
 from syft.workers.wire import answer, read_answer, write_request
 
 
@@ -39,7 +39,7 @@ class BytesStream(WritingStream):
         """Run a call; only a value counts as a wait, since the form of a result can be worked out."""
         return self._exchange(self._operation(name, args, kwargs, base), waits=True, counted=is_value)
 
-    def post(self, message: Message) -> None:
+    def post(self, message: Message, fate: Fate | None = None) -> None:
         """Deliver a message; its errors surface here."""
         self._exchange(message, waits=False)
 

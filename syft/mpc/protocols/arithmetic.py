@@ -54,7 +54,7 @@ def sum_of_products(operation: str, left: Any, right: Any, options: Options) -> 
     if operation == "conv" and dict(options).get("groups", 1) == 1 and not dict(options).get("transposed"):
         return ring.conv(torch.cat(left, 1), torch.cat(right, 1), **dict(options))
     (x, e), (d, b) = left, right
-    return ring.add(product(operation, x, d, options), product(operation, e, b, options))
+    return ring.add_into(product(operation, x, d, options), product(operation, e, b, options))
 
 
 @deals("triple")
@@ -90,7 +90,7 @@ async def multiply(
     frozen = tuple(sorted(options.items()))
     a, b, c = await party.deal("triple", operation, tuple(x.shape), tuple(y.shape), frozen)
     e, d = await party.open(ring.sub(x, a), ring.sub(y, b))
-    z = ring.add(c, sum_of_products(operation, (x, e), (d, b), frozen))
+    z = ring.add_into(sum_of_products(operation, (x, e), (d, b), frozen), c)
     return await truncate(party, z, divisor)
 
 

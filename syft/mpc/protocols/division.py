@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 
 import torch
 
@@ -107,7 +108,7 @@ async def _pieces(party: Party, x: torch.Tensor, bits: int) -> list[torch.Tensor
     count = -(-REACH // bits)
     higher = await party.together(*[truncate(party, x, 1 << (bits * number)) for number in range(1, count)])
     quotients = [x, *higher]
-    return [low - (high << bits) for low, high in zip(quotients, quotients[1:], strict=False)] + [quotients[-1]]
+    return [low - (high << bits) for low, high in itertools.pairwise(quotients)] + [quotients[-1]]
 
 
 async def _rescaled(party: Party, x: torch.Tensor, factor: torch.Tensor, exponent: int) -> torch.Tensor:

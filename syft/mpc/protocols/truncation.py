@@ -71,8 +71,8 @@ async def truncate(party: Party, x: torch.Tensor, divisor: int) -> torch.Tensor:
     (opened,) = await party.open(ring.add(x, r))
     factor, known = party.public(_reveal, opened, divisor)
     taken = top & factor if _is_power_of_two(divisor) else ring.mul(top, factor)
-    taken = ring.add(taken, quotient)
-    return ring.sub(known, taken) if party.first else -taken
+    taken = ring.add_into(taken, quotient)
+    return ring.sub(known, taken) if party.first else taken.neg_()
 
 
 @protocol("truncate", shape=lambda x, divisor: x.shape, rounds="1", bytes="8", error="1 unit in the last place")

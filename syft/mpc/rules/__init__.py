@@ -3,7 +3,9 @@
 from syft.mpc.rules import (
     arithmetic,
     comparison,
+    indexing,
     linear,
+    placing,
     pooling,
     reduction,
     refusals,
@@ -11,4 +13,15 @@ from syft.mpc.rules import (
     training,
 )
 
-__all__ = ["arithmetic", "comparison", "linear", "pooling", "reduction", "refusals", "structure", "training"]
+__all__ = [
+    "arithmetic",
+    "comparison",
+    "indexing",
+    "linear",
+    "placing",
+    "pooling",
+    "reduction",
+    "refusals",
+    "structure",
+    "training",
+]

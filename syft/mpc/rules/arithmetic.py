@@ -9,7 +9,9 @@ import torch
 from syft.exceptions import UnsupportedOperation
 from syft.mpc import values
 from syft.mpc.encoding import decode_plain
+from syft.mpc.rules import factors
 from syft.mpc.rules.division import divide_whole, quotient
+from syft.mpc.rules.factors import product, times
 from syft.mpc.rules.operands import (
     Form,
     Value,
@@ -17,9 +19,7 @@ from syft.mpc.rules.operands import (
     content,
     form_of,
     is_link,
-    product,
     rule,
-    times,
     whole,
 )
 
@@ -75,21 +75,7 @@ def div(x: Any, y: Any) -> Any:
         y = decode_plain(y.child, y.scale)
     if is_link(y):
         return form.link(quotient(whole(x, form), whole(y, form), form.scale))
-    return form.link(_by_public(whole(x, form), y, form))
-
-
-def _by_public(value: Value, y: Any, form: Form) -> Value:
-    if isinstance(y, torch.Tensor) and y.dim():
-        if not bool((y != 0).all()):
-            raise ZeroDivisionError("an encrypted tensor can't be divided by zero")
-        return times(values.as_tensor(value), y.double().reciprocal(), form)
-    number = y.item() if isinstance(y, torch.Tensor) else y
-    value = values.as_tensor(value)
-    if number == 0:
-        raise ZeroDivisionError("an encrypted tensor can't be divided by zero")
-    if float(number).is_integer() and abs(number) < 2**40:
-        return values.truncate(value, int(number))
-    return times(value, 1 / number, form)
+    return form.link(factors.divide(whole(x, form), y, form))
 
 
 @rule(aten.div.Tensor_mode, aten.div.Scalar_mode)

@@ -12,8 +12,8 @@ import torch
 from syft.exceptions import UnsupportedOperation
 from syft.mpc import values
 from syft.mpc.rules.arithmetic import add, mul, sub
-from syft.mpc.rules.operands import Form, Value, aten, content, form_of, is_link, rule, times, whole
-from syft.mpc.rules.structure import placed
+from syft.mpc.rules.factors import times
+from syft.mpc.rules.operands import Form, Value, aten, content, form_of, is_link, rule, whole
 
 
 def _bits(link: Any) -> Any:
@@ -188,12 +188,18 @@ def minimum(x: Any, y: Any) -> Any:
     return form.link(values.sub(whole(y, form), values.relu(_difference(y, x, form))))
 
 
-@rule(aten.clamp.default, aten.clamp.Tensor, aten.hardtanh.default)
+@rule(aten.clamp.default, aten.clamp.Tensor)
 def clamp(x: Any, low: Any = None, high: Any = None, min: Any = None, max: Any = None) -> Any:
     """Return x within bounds, which may be private tensors."""
     low, high = (min if low is None else low), (max if high is None else high)
     made = x if low is None else maximum(x, low)
     return made if high is None else minimum(made, high)
+
+
+@rule(aten.hardtanh.default)
+def hardtanh(x: Any, min_val: Any = -1, max_val: Any = 1) -> Any:
+    """Return x within bounds; torch leaves out bounds that are the usual ones."""
+    return clamp(x, min_val, max_val)
 
 
 @rule(aten.clamp_min.default, aten.clamp_min.Tensor)
@@ -260,16 +266,3 @@ def refuse_equal(x: Any, y: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 rule(aten.equal.default, aten.allclose.default, in_place=False)(refuse_equal)
-
-
-@rule(aten.scatter.src, aten.scatter.value)
-def scatter(x: Any, dim: int, index: Any, source: Any) -> Any:
-    """Write along a dimension at public places; or at one private place a row, as the gradient of max does."""
-    if not is_link(index):
-        new = source if is_link(source) or isinstance(source, torch.Tensor) else torch.full(index.shape, source)
-        return placed(x, new, lambda base, value: values.local(aten.scatter.src, base, dim, index, value))
-    if index.shape[dim] != 1 or len(index.shape) != len(x.shape):
-        raise UnsupportedOperation("scatter with several encrypted indices a row", "encrypted tensors")
-    sizes = [1] * len(x.shape)
-    sizes[dim] = x.shape[dim]
-    return where(eq(index, torch.arange(x.shape[dim]).view(sizes)), source, x)

@@ -9,7 +9,8 @@ import torch
 from syft.exceptions import UnsupportedOperation
 from syft.mpc import values
 from syft.mpc.rules.arithmetic import add, mul
-from syft.mpc.rules.operands import Form, Value, aten, form_of, is_link, product, rule, whole
+from syft.mpc.rules.factors import product
+from syft.mpc.rules.operands import Form, Value, aten, form_of, is_link, rule, whole
 
 
 @rule(aten.mm.default, aten.bmm.default, aten.mv.default, aten.dot.default, aten.vdot.default, in_place=False)

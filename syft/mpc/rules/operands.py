@@ -1,7 +1,7 @@
 """Operands of rules: whole numbers with a scale, whatever they come as, and links for results.
 
 A form says what units whole numbers count: 1/scale. Fixed-precision links have one, shared whole numbers have scale 1.
-Of several forms the finest one wins. Public floats that multiply get at least 20 significant bits of their own.
+Of several forms the finest one wins.
 """
 
 from __future__ import annotations
@@ -16,14 +16,12 @@ from syft.core.tensor import Rule
 from syft.core.trees import iter_tensors
 from syft.exceptions import SyftError, UnsupportedOperation
 from syft.mpc import values
-from syft.mpc.encoding import bound, encode_number, encode_plain
+from syft.mpc.encoding import encode_number, encode_plain
 from syft.tensors.additive_shared import AdditiveSharingTensor
 from syft.tensors.precision import FixedPrecisionTensor
 
 Value = Any
 Link = FixedPrecisionTensor | AdditiveSharingTensor
-# How many bits a public factor has at least.
-PUBLIC_BITS = 20
 aten = torch.ops.aten
 
 
@@ -38,6 +36,11 @@ class Form:
     def field(self) -> int:
         """How many whole numbers there are."""
         return 2**62 if self.model is None else self.model.field
+
+    @property
+    def base(self) -> int:
+        """The base of digits behind the point."""
+        return 2 if self.model is None else self.model.base
 
     def link(self, value: Value) -> Any:
         """Return a link of this form around whole numbers."""
@@ -96,79 +99,22 @@ def whole_number(number: Any, form: Form) -> int:
         raise UnsupportedOperation(f"An operand of type {type(number).__name__}", "encrypted tensors")
     plain = int(number) if float(number).is_integer() else number
     if form.model is None and not isinstance(plain, int):
-        raise _not_whole()
+        raise not_whole()
     return encode_number(plain, form.scale, form.field)
 
 
 def _whole_floats(tensor: torch.Tensor) -> torch.Tensor:
     if not torch.equal(tensor, tensor.round()):
-        raise _not_whole()
+        raise not_whole()
     return tensor.to(torch.int64)
 
 
-def _not_whole() -> SyftError:
+def not_whole() -> SyftError:
+    """Return what to raise where whole numbers meet others."""
     return SyftError(
         "These shares are of whole numbers, and the other operand is not whole. "
         "Encode before sharing: x.fix_precision().share(...)."
     )
-
-
-@dataclasses.dataclass(slots=True)
-class Factor:
-    """An operand of a product: whole numbers that count units of 1/scale."""
-
-    value: Value
-    scale: int
-
-
-def factor(operand: Any, form: Form) -> Factor:
-    """Return an operand of a product; public ones that are whole need no scale."""
-    if isinstance(operand, FixedPrecisionTensor):
-        return Factor(content(operand), operand.scale)
-    if isinstance(operand, AdditiveSharingTensor):
-        return Factor(operand, 1)
-    if isinstance(operand, torch.Tensor):
-        return _tensor_factor(operand, form)
-    if float(operand).is_integer() and abs(operand) < 2**40:
-        return Factor(int(operand), 1)
-    if form.model is None:
-        raise _not_whole()
-    scale = _public_scale(form, abs(float(operand)))
-    return Factor(encode_number(float(operand), scale, form.field), scale)
-
-
-def _tensor_factor(tensor: torch.Tensor, form: Form) -> Factor:
-    if not tensor.is_floating_point():
-        return Factor(encode_plain(tensor, 1, form.field), 1)
-    most = float(tensor.abs().max()) if tensor.numel() else 0.0
-    if most < 2**PUBLIC_BITS and torch.equal(tensor, tensor.round()):
-        return Factor(tensor.to(torch.int64), 1)
-    if form.model is None:
-        raise _not_whole()
-    scale = _public_scale(form, most)
-    return Factor(encode_plain(tensor, scale, form.field), scale)
-
-
-def _public_scale(form: Form, most: float) -> int:
-    """Return the scale for a public factor: that of the form, or finer if its numbers are small."""
-    base = 2 if form.model is None else form.model.base
-    scale = form.scale
-    while scale * max(most, 2.0**-PUBLIC_BITS) < 2**PUBLIC_BITS and scale < bound(form.field) // 2**22:
-        scale *= base
-    return scale
-
-
-def product(operation: str, x: Any, y: Any, form: Form | None = None, **options: Any) -> Value:
-    """Multiply two operands; returns whole numbers of the finest form among them, or of the one given."""
-    form = form or form_of(x, y)
-    left, right = factor(x, form), factor(y, form)
-    return values.product(operation, left.value, right.value, left.scale * right.scale // form.scale, **options)
-
-
-def times(value: Value, number: Any, form: Form) -> Value:
-    """Multiply whole numbers of a form by a public number or tensor."""
-    other = factor(number, form)
-    return values.mul(value, other.value, other.scale)
 
 
 # --- registering ------------------------------------------------------------------------------------------------

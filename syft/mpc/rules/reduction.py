@@ -9,7 +9,8 @@ import torch
 from syft.exceptions import UnsupportedOperation
 from syft.mpc import values
 from syft.mpc.rules.arithmetic import mul, sub
-from syft.mpc.rules.operands import Value, aten, content, form_of, rule, times
+from syft.mpc.rules.factors import times
+from syft.mpc.rules.operands import Value, aten, content, form_of, rule
 
 
 def _dims(x: Any, dim: Any) -> list[int]:

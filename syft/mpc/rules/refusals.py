@@ -12,6 +12,7 @@ from syft.core.tensor import AbstractTensor, wrapper_class
 from syft.core.trees import map_tensors
 from syft.exceptions import UnsupportedOperation
 from syft.mpc.rules.operands import aten, rule
+from syft.tensors.additive_shared import AdditiveSharingTensor
 from syft.tensors.precision import FixedPrecisionTensor
 from syft.tensors.views import register_fallback
 
@@ -41,9 +42,17 @@ _NEVER = frozenset(
 )  # fmt: skip
 
 
+_READING = tuple(
+    getattr(torch.Tensor, name)
+    for name in ("tolist", "numpy", "item", "__bool__", "__float__", "__int__", "__complex__", "__index__", "__array__")
+)
+
+
+@FixedPrecisionTensor.implements(*_READING)
+@AdditiveSharingTensor.implements(*_READING)
 @rule(aten._local_scalar_dense.default, aten.is_nonzero.default, in_place=False)
-def refuse_number(x: Any) -> Any:
-    """Refuse to give out a value."""
+def refuse_number(x: Any, *args: Any, **kwargs: Any) -> Any:
+    """Refuse to give out values, whether torch or the user asks for them."""
     if isinstance(x, FixedPrecisionTensor) and not x.is_shared:
         raise ValueError(
             "Fixed-precision tensors can't be converted to boolean values or Python numbers; "
@@ -51,7 +60,8 @@ def refuse_number(x: Any) -> Any:
         )
     raise ValueError(
         "Additive shared tensors can't be converted to boolean values or Python numbers; decrypt first with .get(). "
-        "(A comparison such as x > y stays private: use torch.where, or multiply by it.)"
+        "(A comparison such as x > y stays private: use torch.where, or multiply by it. "
+        "An index has to have a dimension: x[i.view(1)].)"
     )
 
 

@@ -1,4 +1,4 @@
-"""Rules for calls that move numbers around: shapes, slices, indexing, joining, padding, writing in place."""
+"""Rules for calls that move numbers around: shapes, slices, joining, padding, filling."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 
-from syft.core.trees import iter_tensors
 from syft.exceptions import UnsupportedOperation
 from syft.mpc import values
+from syft.mpc.rules.indexing import refuse_private
 from syft.mpc.rules.operands import Value, aten, content, form_of, is_link, rule, whole
 from syft.tensors.additive_shared import AdditiveSharingTensor
 
@@ -28,20 +28,6 @@ COPIES = (
     aten.triu.default, aten.repeat.default, aten.trace.default, aten.rot90.default, aten.select_backward.default,
     aten.unfold_backward.default, aten.slice_backward.default,
 )  # fmt: skip
-# Linear in all links among their arguments, which are brought to one form.
-JOINS = (
-    aten.select_scatter.default, aten.slice_scatter.default, aten.diagonal_scatter.default,
-)  # fmt: skip
-
-
-def _refuse_private(operation: Any, arguments: Any) -> None:
-    """Raise if a link stands where something public is needed, as an index."""
-    if any(is_link(leaf) for leaf in iter_tensors(arguments)):
-        raise UnsupportedOperation(
-            f"{operation} with an encrypted index or mask",
-            "encrypted tensors",
-            "Which elements are taken would be public; use torch.where, or multiply by the mask.",
-        )
 
 
 def _plain_options(kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -52,7 +38,7 @@ def _plain_options(kwargs: dict[str, Any]) -> dict[str, Any]:
 
 def _copies(operation: Any) -> Any:
     def run(x: Any, *args: Any, **kwargs: Any) -> Any:
-        _refuse_private(operation, (args, kwargs))
+        refuse_private(operation, (args, kwargs))
         return form_of(x).link(values.local(operation, content(x), *args, **_plain_options(kwargs)))
 
     return run
@@ -171,7 +157,7 @@ def _by_positions(operation: Any) -> Any:
     """Make a rule of a call that only moves elements, by running it on their positions."""
 
     def run(x: Any, *args: Any, **kwargs: Any) -> Any:
-        _refuse_private(operation, (args, kwargs))
+        refuse_private(operation, (args, kwargs))
         # Positions as float64, for which torch has every such call; they are exact.
         positions = torch.arange(x.shape.numel(), dtype=torch.float64).view(tuple(x.shape))
         return form_of(x).link(values.pick(content(x), operation(positions, *args, **kwargs).long()))
@@ -185,98 +171,6 @@ for _operation in (
     aten.channel_shuffle.default, aten.upsample_nearest2d.default, aten.upsample_nearest1d.default,
 ):  # fmt: skip
     rule(_operation, in_place=False)(_by_positions(_operation))
-
-
-# --- indexing -----------------------------------------------------------------------------------------------
-
-
-@rule(aten.index.Tensor, aten._unsafe_index.Tensor, in_place=False)
-def index(x: Any, indices: Any) -> Any:
-    """Take elements by public indices and masks."""
-    _refuse_private("Indexing", indices)
-    return form_of(x).link(values.local(aten.index.Tensor, content(x), _places(indices)))
-
-
-def _places(indices: Any) -> list[Any]:
-    """Replace public masks by the places where they hold, so that shapes are known without values."""
-    places: list[Any] = []
-    for one in indices:
-        if one is not None and one.dtype in (torch.bool, torch.uint8):
-            places.extend(one.nonzero(as_tuple=True))
-        else:
-            places.append(one)
-    return places
-
-
-@rule(aten.index_select.default, in_place=False)
-def index_select(x: Any, dim: int, indices: Any) -> Any:
-    """Take rows by public indices."""
-    _refuse_private("index_select", indices)
-    return form_of(x).link(values.local(aten.index_select.default, content(x), dim, indices))
-
-
-@rule(aten.gather.default, in_place=False)
-def gather(x: Any, dim: int, indices: Any, sparse_grad: bool = False) -> Any:
-    """Take elements along a dimension by public indices."""
-    _refuse_private("gather", indices)
-    return form_of(x).link(values.local(aten.gather.default, content(x), dim, indices))
-
-
-@rule(aten.embedding.default, in_place=False)
-def embedding(weight: Any, indices: Any, *args: Any) -> Any:
-    """Take rows of a private table by public indices."""
-    _refuse_private("embedding", indices)
-    flat = values.local(aten.index_select.default, content(weight), 0, indices.reshape(-1))
-    return form_of(weight).link(values.reshape(flat, [*indices.shape, weight.shape[1]]))
-
-
-@rule(aten.index_put.default)
-def index_put(x: Any, indices: Any, new: Any, accumulate: bool = False) -> Any:
-    """Write at public places."""
-    _refuse_private("Indexing", indices)
-    places = _places(indices)
-    return placed(x, new, lambda base, value: values.local(aten.index_put.default, base, places, value, accumulate))
-
-
-def placed(x: Any, new: Any, write: Any) -> Any:
-    """Run a call that writes into x, with both in one form, and shared if one of them is."""
-    form = form_of(x, new)
-    base, value = values.together([whole(x, form), whole(new, form)])
-    return form.link(write(base, value))
-
-
-@rule(aten.index_add.default)
-def index_add(x: Any, dim: int, indices: Any, new: Any, alpha: int = 1) -> Any:
-    """Add rows at public places."""
-    _refuse_private("index_add", indices)
-    if alpha != 1:
-        raise UnsupportedOperation("index_add with alpha", type(x).__name__, "Multiply the rows first.")
-    return placed(x, new, lambda base, value: values.local(aten.index_add.default, base, dim, indices, value))
-
-
-@rule(aten.index_copy.default)
-def index_copy(x: Any, dim: int, indices: Any, new: Any) -> Any:
-    """Write rows at public places."""
-    _refuse_private("index_copy", indices)
-    return placed(x, new, lambda base, value: values.local(aten.index_copy.default, base, dim, indices, value))
-
-
-@rule(aten.scatter_add.default)
-def scatter_add(x: Any, dim: int, indices: Any, new: Any) -> Any:
-    """Add elements at public places along a dimension."""
-    _refuse_private("scatter_add", indices)
-    return placed(x, new, lambda base, value: values.local(aten.scatter_add.default, base, dim, indices, value))
-
-
-def _scatter_join(operation: Any) -> Any:
-    def run(x: Any, new: Any, *args: Any, **kwargs: Any) -> Any:
-        return placed(x, new, lambda base, value: values.local(operation, base, value, *args, **kwargs))
-
-    return run
-
-
-for _operation in JOINS:
-    rule(_operation, in_place=False)(_scatter_join(_operation))
 
 
 # --- writing ------------------------------------------------------------------------------------------------

@@ -9,7 +9,8 @@ import torch
 from syft.exceptions import UnsupportedOperation
 from syft.mpc import values
 from syft.mpc.rules.arithmetic import add, mul, sub
-from syft.mpc.rules.operands import aten, content, form_of, is_link, rule, times
+from syft.mpc.rules.factors import times
+from syft.mpc.rules.operands import aten, content, form_of, is_link, rule
 from syft.mpc.rules.reduction import mean, total
 
 # torch's numbers for reduction="none", "mean", "sum".

@@ -1,0 +1,191 @@
+"""Public factors and divisors: as whole numbers, with no more digits than they need, and as many as they need.
+
+A public number f multiplies whole numbers x as f0 / scale, f0 whole. Where f has few digits (0.5 is 5/10) this is
+exact. Elsewhere more digits follow, each `step` times finer, and x f is worked out as by hand, the last digit first:
+((x f2 / step + x f1) / step + x f0) / scale. So no product is larger than x times max(step, f0), whatever the number of
+digits, and factors of very different size may stand in one tensor.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import torch
+
+from syft.exceptions import SyftError
+from syft.mpc import values
+from syft.mpc.encoding import encode_number, encode_plain
+from syft.mpc.rules.operands import Form, content, form_of, is_link, not_whole, whole
+from syft.tensors.precision import FixedPrecisionTensor
+
+Value = Any
+# How large one digit may be: at least about three decimals, at most 20 bits, and the scale of the form in between.
+MIN_STEP, MAX_STEP = 1000, 1 << 20
+# Beyond this no digit of a factor changes a result that has room.
+FINEST = 1 << 62
+# Which part of a factor may be missing; and of the factor that stands for a divisor.
+TOLERANCE, DIVISOR_TOLERANCE = 2.0**-15, 2.0**-20
+# Divisors are smaller than this.
+MAX_DIVISOR = 1 << 61
+# For more of them a common multiple is not even looked for.
+MAX_DIVISORS = 64
+
+
+@dataclasses.dataclass(slots=True)
+class Digits:
+    """A public factor: `first` / scale, and finer digits, each counting a step-th of the one before."""
+
+    first: Value
+    scale: int
+    step: int = 1
+    finer: tuple[torch.Tensor, ...] = ()
+
+
+def step_of(form: Form) -> int:
+    """Return how large a digit may be: a power of the form's base."""
+    base, step = form.base, form.base
+    while step * base <= max(form.scale, MIN_STEP) and step * base <= MAX_STEP:
+        step *= base
+    return step
+
+
+def digits(number: Any, form: Form, tolerance: float = TOLERANCE, each: bool = True) -> Digits:
+    """Return a public number or tensor as a factor.
+
+    Args:
+        number: the factor.
+        form: the form of what it multiplies.
+        tolerance: which part of it may be missing, unless the form is finer than that.
+        each: whether that is meant for each element, or for the largest one.
+    """
+    if isinstance(number, int) or (isinstance(number, float) and number.is_integer() and abs(number) < FINEST):
+        return Digits(encode_number(int(number), 1, form.field), 1)
+    tensor = number if isinstance(number, torch.Tensor) else torch.tensor(number, dtype=torch.float64)
+    if not tensor.is_floating_point():
+        return Digits(encode_plain(tensor, 1, form.field), 1)
+    made = exact(tensor, form)
+    if made is None:
+        if form.model is None:
+            raise not_whole()
+        made = _approximate(tensor, form, min(tolerance, 2 / form.scale) if each else 5 / form.scale, each)
+    if not isinstance(number, torch.Tensor) and not made.finer:
+        made.first = int(made.first)
+    return made
+
+
+def exact(tensor: torch.Tensor, form: Form) -> Digits | None:
+    """Return a tensor as whole numbers over a small power of the base, if it is nothing else."""
+    most = _most(tensor)
+    scale, step = 1, step_of(form)
+    while scale == 1 or (form.model is not None and scale * min(1.0, most) <= step and scale < FINEST // form.base):
+        scaled = (tensor.double() * scale).round()
+        if torch.equal((scaled / scale).to(tensor.dtype), tensor):
+            return Digits(encode_plain(scaled, 1, form.field), scale)
+        scale *= form.base
+    return None
+
+
+def _most(tensor: torch.Tensor) -> float:
+    most = float(tensor.detach().abs().max()) if tensor.numel() else 0.0
+    if not math.isfinite(most):
+        raise SyftError("NaN and infinity have no form in fixed precision; take them out first (torch.nan_to_num).")
+    return most
+
+
+def _approximate(tensor: torch.Tensor, form: Form, tolerance: float, each: bool) -> Digits:
+    """Return a tensor as digits, so many that what is missing is small enough."""
+    exactly = tensor.detach().double()
+    most, step = _most(tensor), step_of(form)
+    scale = step
+    while scale * form.base * most <= step and scale * form.base < FINEST:
+        scale *= form.base
+    first = encode_plain(exactly, scale, form.field)
+    rest = exactly * scale - first.double()  # in units of the last digit
+    wanted = exactly.abs() if each else torch.full_like(exactly, most)
+    finer, reached = [], scale
+    while bool((rest.abs() > wanted * (tolerance * reached)).any()) and reached < FINEST:
+        digit = (rest * step).round()
+        rest = rest * step - digit
+        finer.append(digit.to(torch.int64))
+        reached *= step
+    return Digits(first, scale, step, tuple(finer))
+
+
+def multiply(operation: str, x: Value, factor: Digits, swapped: bool = False, **options: Any) -> Value:
+    """Multiply whole numbers by a public factor, which may stand on the left."""
+
+    def times(digit: Value, divisor: int = 1) -> Value:
+        left, right = (digit, x) if swapped else (x, digit)
+        return values.product(operation, left, right, divisor, **options)
+
+    carried: Value = None
+    for digit in reversed(factor.finer):
+        carried = _carry(times, digit, carried, factor.step)
+    return _carry(times, factor.first, carried, factor.scale)
+
+
+def _carry(times: Any, digit: Value, carried: Value, divisor: int) -> Value:
+    if carried is None:
+        return times(digit, divisor)
+    return values.truncate(values.add(times(digit), carried), divisor)
+
+
+# --- divisors -----------------------------------------------------------------------------------------------
+
+
+def divide(x: Value, divisor: Any, form: Form) -> Value:
+    """Divide whole numbers by a public number or tensor: exactly, up to rounding, where it has few digits."""
+    tensor = divisor if isinstance(divisor, torch.Tensor) else torch.tensor(divisor, dtype=torch.float64)
+    if not bool((tensor != 0).all()):
+        raise ZeroDivisionError("an encrypted tensor can't be divided by zero")
+    x = values.as_tensor(x)
+    if not tensor.is_floating_point():
+        tensor = tensor.double()
+    fraction = exact(tensor, form)
+    if fraction is not None:
+        made = _by_fraction(x, fraction, step_of(form))
+        if made is not None:
+            return made
+    return multiply("mul", x, digits(tensor.double().reciprocal(), form, DIVISOR_TOLERANCE))
+
+
+def _by_fraction(x: Value, fraction: Digits, step: int) -> Value:
+    """Divide by n / scale: multiply by what makes all divisors the same, if there is room, and divide by that."""
+    found = {int(number) for number in fraction.first.unique()}
+    common = math.lcm(*found) if len(found) <= MAX_DIVISORS else MAX_DIVISOR
+    if common * fraction.scale >= MAX_DIVISOR:
+        return None
+    factors = (common * fraction.scale) // fraction.first
+    spared = math.gcd(common, *(common * fraction.scale // number for number in found))
+    factors, common = factors // spared, common // spared
+    if factors.numel() and min(int(factors.abs().max()), common) > step:
+        return None
+    if factors.dim():
+        return values.mul(x, factors, common)
+    return values.truncate(values.scale(x, int(factors)), common)
+
+
+# --- products -----------------------------------------------------------------------------------------------
+
+
+def product(operation: str, x: Any, y: Any, form: Form | None = None, **options: Any) -> Value:
+    """Multiply two operands; returns whole numbers of the finest form among them, or of the one given."""
+    form = form or form_of(x, y)
+    if is_link(x) and is_link(y):
+        divisor = _scale(x) * _scale(y) // form.scale
+        made = values.product(operation, content(x), content(y), max(divisor, 1), **options)
+        return made if divisor else values.scale(made, form.scale // (_scale(x) * _scale(y)))
+    private, public = (x, y) if is_link(x) else (y, x)
+    factor = digits(public, form, each=operation == "mul")
+    return multiply(operation, whole(private, form), factor, swapped=private is y, **options)
+
+
+def _scale(link: Any) -> int:
+    return link.scale if isinstance(link, FixedPrecisionTensor) else 1
+
+
+def times(value: Value, number: Any, form: Form) -> Value:
+    """Multiply whole numbers of a form by a public number or tensor."""
+    return multiply("mul", value, digits(number, form))
