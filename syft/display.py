@@ -59,11 +59,20 @@ def chain_html(tensor: Any) -> str:
     if hasattr(link, "lease"):
         return pointer_html(link)
     names = []
+    last = link
     while hasattr(link, "__dict__") and "child" in link.__dict__:
+        last = link
         names.append(type(link).__name__)
         link = link.__dict__["child"]
-    names.append(type(link).__name__)
-    return table_html("tensor", [("chain", " > ".join(names)), ("shape", tuple(tensor.shape)), ("dtype", tensor.dtype)])
+    rows: list[tuple[str, object]] = [("shape", tuple(tensor.shape)), ("dtype", tensor.dtype)]
+    if type(link) is dict:  # one pointer a worker
+        rows.append(("at", " ".join(map(str, link))))
+    else:
+        names.append(type(link).__name__)
+    provider = getattr(last, "crypto_provider", None)
+    if provider is not None:
+        rows.append(("crypto provider", getattr(provider, "id", provider)))
+    return table_html("tensor", [("chain", " > ".join(names)), *rows])
 
 
 def worker_html(worker: Any) -> str:

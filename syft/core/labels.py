@@ -38,17 +38,24 @@ def set_id(obj: Any, obj_id: ObjectId) -> None:
         obj.id = obj_id
 
 
+def _labelled_link(tensor: Any) -> Any:
+    """Return the link that carries the labels of a chain; those of a pointer are of what it points at."""
+    link = tensor.__dict__.get("child")
+    return link if getattr(link, "carries_labels", False) else None
+
+
 def tags_of(obj: Any) -> set[str]:
     """Return the tags of an object (an empty set where there are none)."""
     if isinstance(obj, torch.Tensor):
-        return obj.__dict__.get(TAGS) or set()
+        return obj.__dict__.get(TAGS) or getattr(_labelled_link(obj), "tags", None) or set()
     return getattr(obj, "tags", None) or set()
 
 
 def description_of(obj: Any) -> str | None:
     """Return the description of an object."""
     if isinstance(obj, torch.Tensor):
-        return obj.__dict__.get(DESCRIPTION)
+        own: str | None = obj.__dict__.get(DESCRIPTION)
+        return own if own is not None else getattr(_labelled_link(obj), "description", None)
     return getattr(obj, "description", None)
 
 

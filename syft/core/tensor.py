@@ -72,6 +72,8 @@ class AbstractTensor(AbstractObject):
     unregistered: ClassVar[str] = "refuse"
     # Of several links in one call the one with the highest priority decides; pointers come last.
     priority: ClassVar[int] = 1
+    # Whether tags and descriptions of a chain are those of this link.
+    carries_labels: ClassVar[bool] = False
     _rules: ClassVar[dict[Any, Rule]] = {}
     # Set when a call changed shape, dtype or requires_grad in place, so that the shell must follow.
     reshaped = False

@@ -130,8 +130,27 @@ class SyftTensor(torch.Tensor):
             f"argument {i} is in {value!r}" if isinstance(value, SyftTensor) else f"argument {i} is a local array"
             for i, value in enumerate(inputs)
         ]
+        if self.child.level is Level.ATEN:
+            raise UnsupportedOperation(
+                f"numpy.{ufunc.__name__}", "encrypted tensors", "Make a tensor of the array: torch.from_numpy(array)."
+            )
         hint = "Send the array too, torch.from_numpy(array).send(worker), or fetch the tensor first with .get()."
         raise TensorsNotCollocatedException(f"numpy.{ufunc.__name__}", places, hint)
+
+    def __format__(self, spec: str) -> str:
+        """Show what this is; its values are not here to be formatted."""
+        if spec:
+            raise TypeError("The values of this tensor are not here, so they can't be formatted; fetch it with .get().")
+        return repr(self)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Refuse what is encrypted; calls on what is elsewhere are refused there."""
+        if self.child.level is not Level.ATEN:
+            return _Tensor.__reduce_ex__(self, protocol)
+        raise SyftError(
+            "An encrypted tensor can't be pickled or saved with torch.save. "
+            "Fetch it first with .get(), or write it with sy.serialize(x) for another worker."
+        )
 
     def __copy__(self) -> SyftTensor:
         """Return a second shell around the same chain."""
@@ -262,8 +281,9 @@ def swap_all(pairs: list[tuple[torch.Tensor, torch.Tensor]]) -> None:
         for target, source in reversed(done):
             _swap_tensors(target, source)
         raise SyftError(
-            "A parameter can't change in place while something else holds on to it: a view of it (p.T, p.view(...)), "
-            "a weak reference, or an unfinished computation. Nothing was changed; let go of that and try again."
+            "A parameter can't change in place while something else holds on to it: a result of the model whose graph "
+            "is still there, a view of it (p.T, p.view(...)), or a weak reference. Nothing was changed; delete that "
+            "(or compute it under torch.no_grad()) and try again."
         ) from error
 
 
@@ -276,11 +296,34 @@ def _as_parameter(tensor: torch.Tensor) -> torch.Tensor:
     return parameter
 
 
+def _are_encrypted(target: Any, source: Any) -> bool:
+    """Say whether two tensors are shells of the same form around links below autograd: then only the links differ."""
+    return (
+        isinstance(target, SyftTensor)
+        and isinstance(source, SyftTensor)
+        and target.child.level is source.child.level is Level.ATEN
+        and (target.shape, target.dtype) == (source.shape, source.dtype)
+    )
+
+
+def _exchange(target: Any, source: Any) -> Any:
+    """Exchange the links of two shells, with their gradients; that works while a graph holds on to the shells."""
+    grads, follow = (target.grad, source.grad), (target.requires_grad, source.requires_grad)
+    target.child, source.child = source.child, target.child
+    source.grad, target.grad = grads
+    if follow[0] is not follow[1] and target.is_leaf:
+        source.requires_grad_(follow[0])
+        target.requires_grad_(follow[1])
+    return source
+
+
 def swap(target: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
     """Let a tensor object become another one in place: variables, modules and optimizers keep pointing at it.
 
     Returns the object that now is what the target was.
     """
+    if _are_encrypted(target, source):
+        return _exchange(target, source)  # type: ignore[no-any-return]
     if isinstance(target, torch.nn.Parameter) and not isinstance(source, torch.nn.Parameter):
         source = _as_parameter(source)
     _swap_tensors(target, source)

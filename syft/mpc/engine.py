@@ -126,7 +126,11 @@ def _ask(
             meeting.close(key_of(owner.id, run_id), error)
             raise
     if len({_has_thread(stream) for stream in targets}) > 1:
-        meeting.settle(key_of(owner.id, run_id))
+        try:
+            meeting.settle(key_of(owner.id, run_id))
+        except ProtocolError:
+            fate.tell()  # here and now, so not again later
+            raise
     return _results(shapes, first_id, owner, streams, model)
 
 

@@ -149,7 +149,7 @@ class Lockstep:
     def _open(self, requests: list[Open]) -> list[Any]:
         if len(requests) != self.count:
             raise SyftError("Nothing is opened while the dealer looks on as a helper: it knows the masks.")
-        if len({len(request.shares) for request in requests}) != 1:
+        if len({(len(request.shares), request.xor) for request in requests}) != 1:
             raise SyftError("The parties of a run open different things: their inputs do not fit.")
         opened = []
         for position, share in enumerate(requests[0].shares):

@@ -60,6 +60,7 @@ class Meeting:
         self.count = count
         self.seats: list[Seat | None] = [None] * seats
         self.computed: list[Any] = []
+        self.full = threading.Event()
         self.done = threading.Event()
         self.error: Exception | None = None
 
@@ -89,13 +90,20 @@ class Meeting:
         finally:
             self.done.set()
 
+    def end(self, error: Exception) -> None:
+        """Give the run up."""
+        self.error = error
+        self.full.set()
+        self.done.set()
+
     def wait(self) -> None:
         """Wait until the run is over, and raise what went wrong."""
-        if not self.done.wait(current().stream_timeout):
-            missing = [index for index, seat in enumerate(self.seats) if seat is None]
-            lost = PartyLostError(f"number {missing[0]}" if missing else "driving the run", "it did not join in time")
+        if not self.full.wait(current().stream_timeout):
+            missing = next(index for index, seat in enumerate(self.seats) if seat is None)
+            lost = PartyLostError(f"number {missing}", "it did not join in time")
             close(self.key, lost)
             raise lost
+        self.done.wait()  # somebody drives it now, and comes to an end
         if self.error is not None:
             raise _after(type(self.error).__name__)
 
@@ -129,19 +137,20 @@ def join(key: Any, index: int, count: int, seats: int, seat: Seat, may_wait: boo
     if meeting.error is not None:
         meeting.wait()
     elif full:
-        with _lock:
-            _open.pop(key, None)
-        meeting.hold()
+        meeting.full.set()
+        try:
+            meeting.hold()
+        finally:
+            with _lock:
+                _open.pop(key, None)
     elif may_wait:
         meeting.wait()
 
 
 def _make_room() -> None:
-    while len(_open) >= MAX_OPEN:
-        oldest = next(iter(_open))
-        stale = _open.pop(oldest)
-        stale.error = SyftError("too many runs were begun and not joined by all their parties")
-        stale.done.set()
+    waiting = [key for key, meeting in _open.items() if not meeting.full.is_set()]
+    for oldest in waiting[: len(waiting) + 1 - MAX_OPEN]:
+        _open.pop(oldest).end(SyftError("too many runs were begun and not joined by all their parties"))
 
 
 def close(key: Any, error: Exception) -> None:
@@ -152,8 +161,7 @@ def close(key: Any, error: Exception) -> None:
         while len(_given_up) > MAX_OPEN:
             del _given_up[next(iter(_given_up))]
     if meeting is not None and not meeting.done.is_set():
-        meeting.error = error
-        meeting.done.set()
+        meeting.end(error)
 
 
 def settle(key: Any) -> None:

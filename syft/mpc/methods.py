@@ -23,7 +23,7 @@ from syft.pointers.multi_pointer import MultiPointerTensor
 from syft.pointers.pointer_tensor import PointerTensor
 from syft.pointers.remote_call import call_by_name
 from syft.tensors import native as _native  # noqa: F401  (fills the table of tensor methods first)
-from syft.tensors.additive_shared import AdditiveSharingTensor
+from syft.tensors.additive_shared import FIELD, AdditiveSharingTensor
 from syft.tensors.precision import FixedPrecisionTensor
 from syft.workers.base import BaseWorker
 from syft.workers.execution import DEPUTIES
@@ -102,13 +102,15 @@ class EncryptionMethods:
 
         Args:
             *owners: the parties, two workers or more.
-            field: kept from earlier releases; shares are modulo 2**64.
+            field: kept from earlier releases; shares are modulo 2**64, and no other field can be chosen.
             crypto_provider: a worker that is no party and deals randomness for products and comparisons.
             protocol: how to compare: "beaver" (default), "snn" or "fss".
             requires_grad: whether autograd follows the result.
             no_wrap: return the bare link.
             insecure: let the crypto provider be one of the parties.
         """
+        if field not in (None, FIELD):
+            raise UnsupportedOperation("share(field=...)", "torch.Tensor", "Shares are modulo 2**64; leave field out.")
         options = {"crypto_provider": crypto_provider, "protocol": protocol, "insecure": insecure}
         link = self.__dict__.get("child") if isinstance(self, SyftTensor) else None
         if isinstance(link, PointerTensor):

@@ -112,11 +112,21 @@ class Party:
         return Exchange(outgoing, sources)
 
     def public(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Compute a function of public values; where all parties share a process, once for all of them."""
+        """Compute a function of public values; where all parties share a process, once for all of them.
+
+        The function must be the same object at every party: one of a module, not a lambda of the protocol.
+        """
         return function(*args)
 
     async def together(self, *protocols: Coroutine[Any, Any, Any]) -> list[Any]:
         """Run protocols that do not depend on each other side by side: their openings share rounds."""
+        try:
+            return await self._side_by_side(protocols)
+        finally:
+            for protocol in protocols:  # those that were not finished, if one failed
+                protocol.close()
+
+    async def _side_by_side(self, protocols: tuple[Coroutine[Any, Any, Any], ...]) -> list[Any]:
         results: list[Any] = [None] * len(protocols)
         waiting: dict[int, Any] = {}
         answers: dict[int, Any] = dict.fromkeys(range(len(protocols)))

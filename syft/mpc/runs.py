@@ -127,6 +127,11 @@ def _start(entry: Entry, args: tuple[Any, ...], options: dict[str, Any], party: 
     return entry.function(party, *args, **options)
 
 
+def _compact(share: torch.Tensor) -> torch.Tensor:
+    """Return a share in memory of its own: what is kept must not hold on to masks, or to the shares it is a part of."""
+    return share if share.untyped_storage().nbytes() == share.nbytes else share.clone()
+
+
 def _keep(worker: Any, session: Session, message: RunMessage, result: Any) -> None:
     """Store the results of a run under the ids that the client chose: all of them, or none."""
     if result is None:  # a helper holds no shares
@@ -140,6 +145,6 @@ def _keep(worker: Any, session: Session, message: RunMessage, result: Any) -> No
             for other in kept:
                 session.release(other)
             raise IdNotUniqueError(f"Worker {worker.id!r} already holds an object with id {obj_id!r}.")
-        session.keep(obj_id, tensor)
+        session.keep(obj_id, _compact(tensor))
         kept.append(obj_id)
         obj_id = following_id(obj_id)

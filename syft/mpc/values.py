@@ -90,11 +90,16 @@ _FLOATS: dict[str, Any] = {"mul": torch.mul, "matmul": torch.matmul, "conv": _co
 ROOM = 2.0**63 * (1 - 2.0**-20)
 
 
+def _largest(x: torch.Tensor) -> int:
+    low, high = x.aminmax()
+    return max(abs(int(low)), abs(int(high)))
+
+
 def _check_room(operation: str, x: torch.Tensor, y: torch.Tensor, divisor: int, options: dict[str, Any]) -> None:
     """Raise if a plain product does not fit into 64 bits, rather than let it wrap around."""
     if not x.numel() or not y.numel():
         return
-    most = float(x.double().abs().max()) * float(y.double().abs().max())
+    most = float(_largest(x) * _largest(y))
     terms = 1 if operation == "mul" else max(x.numel(), y.numel())
     if most * terms + divisor < ROOM:
         return

@@ -24,7 +24,7 @@ from syft.core.id_provider import ObjectId
 from syft.core.labels import check_labels
 from syft.core.references import TensorMeta
 from syft.core.tensor import Level
-from syft.exceptions import InvalidTensorForRemoteGet, SyftError
+from syft.exceptions import SyftError
 from syft.tensors.additive_shared import AdditiveSharingTensor
 from syft.tensors.views import Viewable
 
@@ -174,10 +174,11 @@ class FixedPrecisionTensor(Viewable):
         return self
 
     def get(self) -> FixedPrecisionTensor:
-        """Bring the shares together; returns a link of the same format around plain whole numbers."""
-        if not self.is_shared:
-            raise InvalidTensorForRemoteGet(self)
-        return self.like(self.child.get())
+        """Bring the shares together; returns a link of the same format around plain whole numbers.
+
+        Numbers that are here already, as a gradient that turned out public, are returned as they are.
+        """
+        return self.like(self.child.get()) if self.is_shared else self
 
     def virtual_get(self) -> FixedPrecisionTensor:
         """Look at the values without fetching the shares (in-process workers only, for debugging)."""

@@ -19,6 +19,7 @@ WriteBack = Callable[[Any, Any], Any]
 class Viewable(AbstractTensor):
     """A link that may be a view of another link, and have views of its own."""
 
+    carries_labels = True
     # Whether all values are known to be 0 or 1, as those of a comparison are.
     is_bit = False
     _parent: Viewable | None = None

@@ -142,7 +142,7 @@ class Connection:
             return None
 
     def _contents(self, length: int) -> bytearray | None:
-        """Read the contents of a frame; memory for a large one is taken as they arrive, not because a header says so."""
+        """Read the contents of a frame; memory for a large one is taken as they arrive, not because of a header."""
         contents = self._fill(bytearray(min(length, _AT_ONCE)))
         while contents is not None and len(contents) < length:
             piece = self._fill(bytearray(min(length - len(contents), _AT_ONCE)))

@@ -38,7 +38,8 @@ PROTOCOL_HEAD = """
 What the calls above are made of, and what `sy.mpc.engine.run(name, ...)` takes. Bytes are for each element of the result, from
 a party to each other party. k is the number of candidates. Those with a helper are for two parties and a crypto provider
 that takes part; with other numbers of parties the protocols without a helper run in their place, as they do for function
-secret sharing (`fss_`), which is for two parties.
+secret sharing (`fss_`), which is for two parties. Values lie in [-2^62, 2^62), in units of the last place. Those of
+SecureNN (`snn_`) need their differences to lie in there too, so what they compare should be in [-2^61, 2^61).
 
 | protocol | rounds | bytes an element | exactness | helper |
 |---|---|---|---|---|

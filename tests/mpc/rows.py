@@ -66,6 +66,11 @@ def through_view(a: Any, b: Any, p: Any) -> Any:
     return torch.cat([x.reshape(-1), row, turned.reshape(-1)])
 
 
+def places(a: Any) -> Any:
+    """Make indices that are as private as a tensor is: the place of the largest element of each row."""
+    return a.argmax(1)
+
+
 IMAGE = ((1, 2, 6, 6), (3, 2, 3, 3), (3,))
 MATRIX: dict[str, Row] = {
     "a+b": Row(lambda a, b, p: a + b),
@@ -85,10 +90,16 @@ MATRIX: dict[str, Row] = {
     "a*0.0004": Row(lambda a, b, p: a * 0.0004),
     "a*plain": Row(lambda a, b, p: a * p),
     "plain*a": Row(lambda a, b, p: p * a),
+    "a*(1/3)": Row(lambda a, b, p: a * (1 / 3)),
+    "a*small and large": Row(lambda a, b, p: a * torch.tensor([1.0, 1 / 3000, 300.0], dtype=p.dtype)),
+    "large*0.5": Row(lambda a, b, p: (a * 2**20) * 0.5),
     "a*mask": Row(lambda a, b, p: a * (p > 0)),
     "a/2": Row(lambda a, b, p: a / 2),
     "a/-4": Row(lambda a, b, p: a / -4),
     "a/2.5": Row(lambda a, b, p: a / 2.5),
+    "a/0.3": Row(lambda a, b, p: a / 0.3),
+    "a/whole": Row(lambda a, b, p: a / torch.tensor([3.0, -7.0, 4.0], dtype=p.dtype)),
+    "a/small and large": Row(lambda a, b, p: a / torch.tensor([0.01, 3.0, 3000.0], dtype=p.dtype)),
     "a/plain": Row(lambda a, b, p: a / p),
     "plain/a": Row(lambda a, b, p: p / a, units=12),
     "a/b": Row(lambda a, b, p: a / b, units=12),
@@ -97,6 +108,7 @@ MATRIX: dict[str, Row] = {
     "a@b": Row(lambda a, b, p: a @ b.t(), units=5),
     "torch.matmul": Row(lambda a, b, p: torch.matmul(a, b.t()), units=5),
     "a@plain": Row(lambda a, b, p: a @ p.t(), units=5),
+    "a@(plain/7)": Row(lambda a, b, p: a @ (p.t() / 7), units=5),
     "plain@a": Row(lambda a, b, p: p @ a.t(), units=5),
     "a**2": Row(lambda a, b, p: a**2),
     "a**3": Row(lambda a, b, p: a.pow(3), units=8),
@@ -153,6 +165,8 @@ MATRIX: dict[str, Row] = {
     "abs": Row(lambda a, b, p: a.abs()),
     "sign": Row(lambda a, b, p: (a * (p > 0)).sign()),
     "clamp": Row(lambda a, b, p: a.clamp(-1, 1)),
+    "hardtanh": Row(lambda a, b, p: F.hardtanh(a)),
+    "hardtanh_": Row(lambda a, b, p: F.hardtanh_(a.clone())),
     "clamp(min=)": Row(lambda a, b, p: a.clamp(min=0.25)),
     "clamp(max=b)": Row(lambda a, b, p: a.clamp(max=b)),
     "where": Row(lambda a, b, p: torch.where(a > 0, a, b)),
@@ -178,6 +192,18 @@ MATRIX: dict[str, Row] = {
     "index None ...": Row(lambda a, b, p: a[None, ..., 1]),
     "index_select": Row(lambda a, b, p: a.index_select(1, torch.tensor([2, 1]))),
     "gather": Row(lambda a, b, p: a.gather(1, torch.tensor([[2], [0]]))),
+    "index private": Row(lambda a, b, p: a[:, places(a)], meant=lambda a, b, p: a[:, places(a).long()]),
+    "index plain by private": Row(lambda a, b, p: p[:, places(a)], meant=lambda a, b, p: p[:, places(a).long()]),
+    "index_select private": Row(
+        lambda a, b, p: a.index_select(1, places(a)), meant=lambda a, b, p: a.index_select(1, places(a).long())
+    ),
+    "gather private": Row(
+        lambda a, b, p: a.gather(1, places(a)[:, None]), meant=lambda a, b, p: a.gather(1, places(a).long()[:, None])
+    ),
+    "put repeated": Row(lambda a, b, p: a.index_put((torch.tensor([1, 0, 1]),), torch.stack([b[0], b[1], a[0]]))),
+    "scatter repeated": Row(lambda a, b, p: a.scatter(1, torch.tensor([[2, 2], [0, 0]]), b)),
+    "scatter fewer rows": Row(lambda a, b, p: a.scatter(1, torch.tensor([[2]]), b)),
+    "index_copy": Row(lambda a, b, p: a.index_copy(1, torch.tensor([2, 2, 0]), b)),
     "take": Row(lambda a, b, p: a.take(torch.tensor([5, 0, 3]))),
     "cat": Row(lambda a, b, p: torch.cat([a, b])),
     "cat dim kw": Row(lambda a, b, p: torch.cat([a, b], dim=1)),
@@ -234,6 +260,8 @@ MATRIX: dict[str, Row] = {
     "a*=b": Row(in_place("mul_", "b")),
     "a*=0": Row(in_place("mul_", 0)),
     "a/=2": Row(in_place("div_", 2)),
+    "a//=2": Row(in_place("floor_divide_", 2)),
+    "a**=2": Row(in_place("pow_", 2)),
     "relu_": Row(in_place("relu_")),
     "zero_": Row(in_place("zero_")),
     "fill_": Row(in_place("fill_", 2.5)),
@@ -297,7 +325,10 @@ REFUSED: dict[str, Call] = {
     "unique": lambda a: a.unique(),
     "svd": lambda a: torch.linalg.svd(a),
     "inverse": lambda a: torch.linalg.inv(a[:, :2]),
-    "index by private": lambda a: torch.arange(6.0)[a.argmax()],
+    "x[private, private]": lambda a: a[a.argmax(0), a.argmax(0)],
+    "x[private] = y": lambda a: set_item(a, a.argmax(0), 1.0),
+    "t_": lambda a: a.clone().t_(),
+    "sum(dtype=int64)": lambda a: a.sum(dtype=torch.int64),
     "round": lambda a: a.round(),
     "floor": lambda a: a.floor(),
     "multinomial": lambda a: a.abs().multinomial(1),

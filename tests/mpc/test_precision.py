@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 import syft as sy
-from syft.exceptions import InvalidTensorForRemoteGet, SyftError, UnsupportedOperation
+from syft.exceptions import SyftError, UnsupportedOperation
 from syft.frameworks.torch.tensors.interpreters import precision as documented
 from tests.rows import Rows
 
@@ -280,9 +280,9 @@ def test_values_are_not_given_out():
         bool(x > 1)
 
 
-def test_nothing_to_get():
-    with pytest.raises(InvalidTensorForRemoteGet):
-        torch.ones(1).fix_prec().get()
+def test_what_is_here_already_is_returned_as_it_is():
+    x = torch.ones(1).fix_prec()
+    assert x.get().child is x.child
 
 
 # Writing -------------------------------------------------------------------------------------------------------------

@@ -83,17 +83,16 @@ def _leaves(party: Party, public: Any, bits: torch.Tensor, pairs: torch.Tensor) 
 async def _tree(party: Party, less: torch.Tensor, same: torch.Tensor, triples: tuple[Any, ...]) -> torch.Tensor:
     """Join neighbouring leaves until one is left: less = less_high + same_high less_low, same = same_high same_low."""
     a, b, d, ab, ad = triples
-    for start, stop in LEVELS:
+    for start, stop in LEVELS[:-1]:
         high, low_less, low_same = same[1::2], less[0::2], same[0::2]
         here = slice(start, stop)
-        if stop == NODES:  # the root: nobody asks whether all bits are equal
-            e, f = await party.open_bits(high ^ a[here], low_less ^ b[here])
-            root: torch.Tensor = (less[1] ^ ab[30]).bitwise_xor_(high[0] & f[0]).bitwise_xor_(e[0] & b[30])
-            return root
         e, f, g = await party.open_bits(high ^ a[here], low_less ^ b[here], low_same ^ d[here])
         less = (less[1::2] ^ ab[here]).bitwise_xor_(high & f).bitwise_xor_(e & b[here])
         same = (high & g).bitwise_xor_(e & d[here]).bitwise_xor_(ad[here])
-    raise AssertionError("the last level returns")
+    # The root: nobody asks whether all bits are equal.
+    e, f = await party.open_bits(same[1] ^ a[30], less[0] ^ b[30])
+    root: torch.Tensor = (less[1] ^ ab[30]).bitwise_xor_(same[1] & f).bitwise_xor_(e & b[30])
+    return root
 
 
 def _toss(e: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

@@ -21,6 +21,7 @@ from syft.mpc.rules.operands import (
     is_link,
     rule,
     whole,
+    writes,
 )
 
 
@@ -88,7 +89,8 @@ def div_mode(x: Any, y: Any, rounding_mode: str | None = None) -> Any:
     return floor_divide(x, y)
 
 
-@rule(aten.floor_divide.default)
+@writes(aten.floor_divide_.Tensor)
+@rule(aten.floor_divide.default, aten.floor_divide.Scalar)
 def floor_divide(x: Any, y: Any) -> Any:
     """Return x // y for a public whole number y."""
     form = form_of(x, y)
@@ -117,6 +119,7 @@ def reciprocal(x: Any) -> Any:
     return div(1, x)
 
 
+@writes(aten.pow_.Scalar)
 @rule(aten.pow.Tensor_Scalar)
 def power(x: Any, exponent: Any) -> Any:
     """Return x to a public whole power, by squaring."""

@@ -29,6 +29,8 @@ FINEST = 1 << 62
 TOLERANCE, DIVISOR_TOLERANCE = 2.0**-15, 2.0**-20
 # Divisors are smaller than this.
 MAX_DIVISOR = 1 << 61
+# How many elements of a tensor are looked at first.
+SAMPLE = 64
 # For more of them a common multiple is not even looked for.
 MAX_DIVISORS = 64
 
@@ -57,8 +59,9 @@ def digits(number: Any, form: Form, tolerance: float = TOLERANCE, each: bool = T
     Args:
         number: the factor.
         form: the form of what it multiplies.
-        tolerance: which part of it may be missing, unless the form is finer than that.
-        each: whether that is meant for each element, or for the largest one.
+        tolerance: which part of each element may be missing, unless the form is finer than that.
+        each: whether elements count each by itself; if not (in matrices), what is missing is compared with the largest
+            one, and may be as much as the form itself would leave out.
     """
     if isinstance(number, int) or (isinstance(number, float) and number.is_integer() and abs(number) < FINEST):
         return Digits(encode_number(int(number), 1, form.field), 1)
@@ -69,7 +72,8 @@ def digits(number: Any, form: Form, tolerance: float = TOLERANCE, each: bool = T
     if made is None:
         if form.model is None:
             raise not_whole()
-        made = _approximate(tensor, form, min(tolerance, 2 / form.scale) if each else 5 / form.scale, each)
+        finest = 2 / form.scale
+        made = _approximate(tensor, form, min(tolerance, finest) if each else finest, each)
     if not isinstance(number, torch.Tensor) and not made.finer:
         made.first = int(made.first)
     return made
@@ -79,12 +83,18 @@ def exact(tensor: torch.Tensor, form: Form) -> Digits | None:
     """Return a tensor as whole numbers over a small power of the base, if it is nothing else."""
     most = _most(tensor)
     scale, step = 1, step_of(form)
+    sample = tensor.reshape(-1)[:SAMPLE]
     while scale == 1 or (form.model is not None and scale * min(1.0, most) <= step and scale < FINEST // form.base):
-        scaled = (tensor.double() * scale).round()
-        if torch.equal((scaled / scale).to(tensor.dtype), tensor):
-            return Digits(encode_plain(scaled, 1, form.field), scale)
+        if _has_digits(sample, scale) and _has_digits(tensor, scale):
+            return Digits(encode_plain((tensor.double() * scale).round(), 1, form.field), scale)
         scale *= form.base
     return None
+
+
+def _has_digits(tensor: torch.Tensor, scale: int) -> bool:
+    """Say whether all elements are what multiples of 1/scale look like in their dtype."""
+    scaled = (tensor.double() * scale).round()
+    return torch.equal((scaled / scale).to(tensor.dtype), tensor)
 
 
 def _most(tensor: torch.Tensor) -> float:

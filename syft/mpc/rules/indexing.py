@@ -2,7 +2,7 @@
 
 A private index is compared with every place there is, which gives a one where it points and zeros elsewhere; a
 product with the elements picks. So nobody learns which one was taken, and it is exact. An index out of range gives 0,
-for nobody is to learn that either; a negative one is out of range.
+for nobody is to learn that either; a negative one, or one between two places, is out of range.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ def one_hot(index: Any, count: int) -> Value:
 def picked(x: Any, dim: int, index: Any) -> Any:
     """Return the slices of x along a dimension that private indices of any shape point at, in place of it."""
     form = form_of(x) if is_link(x) else form_of(index)
-    count, dim = x.shape[dim], dim % len(x.shape)
+    dim = _dimension(x, dim)
+    count = x.shape[dim]
     before, after = list(x.shape[:dim]), list(x.shape[dim + 1 :])
     rows = _first(whole(x, form), dim, len(x.shape))
     rows = values.reshape(rows, [count, torch.Size(before + after).numel()])
@@ -52,6 +53,15 @@ def picked(x: Any, dim: int, index: Any) -> Any:
     width = len(index.shape)
     order = [*range(width, width + dim), *range(width), *range(width + dim, width + dim + len(after))]
     return form.link(values.permute(made, order))
+
+
+def _dimension(x: Any, dim: int) -> int:
+    """Return a dimension as a number that is not negative."""
+    if not x.shape:
+        raise UnsupportedOperation("An encrypted index of a tensor without dimensions", "encrypted tensors")
+    if not -len(x.shape) <= dim < len(x.shape):
+        raise IndexError(f"Dimension out of range (got {dim}, and there are {len(x.shape)})")
+    return dim % len(x.shape)
 
 
 def _first(value: Value, dim: int, count: int) -> Value:
@@ -143,7 +153,7 @@ def gather(x: Any, dim: int, indices: Any, sparse_grad: bool = False) -> Any:
 
 def _gathered(x: Any, dim: int, indices: Any) -> Any:
     """Multiply ones where indices point by the elements along a dimension, and add up."""
-    form, dim = form_of(x) if is_link(x) else form_of(indices), dim % len(x.shape)
+    form, dim = form_of(x) if is_link(x) else form_of(indices), _dimension(x, dim)
     if len(indices.shape) != len(x.shape):
         raise IndexError("Index tensor must have the same number of dimensions as input tensor")
     value: Value = whole(x, form)

@@ -61,15 +61,20 @@ def convolution(
 ) -> Any:  # fmt: skip
     """Convolve, with any stride, padding, dilation and groups, with or without a bias."""
     form = form_of(x, weight, bias)
-    options: dict[str, Any] = {
-        "stride": tuple(stride), "padding": tuple(padding), "dilation": tuple(dilation), "groups": groups,
-    }  # fmt: skip
+    count = len(x.shape) - 2
+    stride, padding, dilation = _each(count, stride, padding, dilation)
+    options: dict[str, Any] = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     if transposed:
-        options |= {"transposed": True, "output_padding": tuple(output_padding)}
+        options |= {"transposed": True, "output_padding": _each(count, output_padding)[0]}
     made = product("conv", x, weight, form, **options)
     if bias is not None:
-        made = values.add(made, _per_channel(whole(bias, form), len(options["stride"])))
+        made = values.add(made, _per_channel(whole(bias, form), count))
     return form.link(made)
+
+
+def _each(count: int, *options: Any) -> list[tuple[int, ...]]:
+    """Return options for every dimension of the images: torch names some once for all."""
+    return [tuple(option) * count if len(option) == 1 else tuple(option) for option in options]
 
 
 def _per_channel(value: Value, spatial: int) -> Value:
@@ -92,7 +97,8 @@ def convolution_backward(
     if transposed:
         raise UnsupportedOperation("The gradient of a transposed convolution", "encrypted tensors")
     form = form_of(grad, x, weight)
-    spatial = len(stride)
+    spatial = len(x.shape) - 2
+    stride, padding, dilation = _each(spatial, stride, padding, dilation)
     grads: list[Any] = [None, None, None]
     if wanted[0]:
         grads[0] = _grad_of_input(grad, x, weight, form, stride, padding, dilation, groups)

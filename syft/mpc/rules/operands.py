@@ -155,14 +155,22 @@ def _independent(function: Rule) -> Rule:
 def _register_in_place(operation: Any, function: Rule) -> None:
     namespace, _, name = operation.overloadpacket._qualified_op_name.partition("::")
     packet = getattr(getattr(torch.ops, namespace), f"{name}_", None)
-    if packet is None or operation._overloadname not in packet.overloads():
-        return
+    if packet is not None and operation._overloadname in packet.overloads():
+        writes(getattr(packet, operation._overloadname))(function)
 
-    def written(target: Any, *args: Any, **kwargs: Any) -> Any:
-        return write(target, function(target, *args, **kwargs), str(operation))
 
-    for kind in (FixedPrecisionTensor, AdditiveSharingTensor):
-        kind.implements(getattr(packet, operation._overloadname))(written)
+def writes(*operations: Any) -> Callable[[Rule], Rule]:
+    """Register a rule for in-place operations on both kinds of links: what it returns is written to its argument."""
+
+    def register(function: Rule) -> Rule:
+        def written(target: Any, *args: Any, **kwargs: Any) -> Any:
+            return write(target, function(target, *args, **kwargs), str(operations[0]))
+
+        for kind in (FixedPrecisionTensor, AdditiveSharingTensor):
+            kind.implements(*operations)(written)
+        return function
+
+    return register
 
 
 def write(target: Any, result: Any, operation: str) -> Any:

@@ -52,6 +52,7 @@ def _windows(x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil
     stride = _pair(stride, kernel)
     outs = []
     for size, k, s, p, d in zip((height, width), kernel, stride, padding, dilation, strict=True):
+        _check_window(size, k, s, p, d)
         room = size + 2 * p - d * (k - 1) - 1
         count = (-(-room // s) if ceil else room // s) + 1
         if ceil and (count - 1) * s >= size + p:  # the last window would begin in the padding
@@ -65,6 +66,19 @@ def _windows(x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil
     padded = _within(rows, -padding[0], height + padding[0], columns, -padding[1], width + padding[1])
     flat = grid.where(inside, -torch.ones((), dtype=torch.int64)).reshape(-1, *outs)
     return flat, padded.expand(grid.shape).reshape(-1, *outs)
+
+
+def _check_window(size: int, kernel: int, stride: int, padding: int, dilation: int) -> None:
+    """Raise what torch raises for windows that make no sense."""
+    if min(kernel, stride, dilation) < 1:
+        raise RuntimeError("pool: kernel size, stride and dilation should be greater than zero")
+    if not 0 <= padding <= ((kernel - 1) * dilation + 1) // 2:
+        raise RuntimeError(
+            f"pool: pad should be at most half of effective kernel size, but got pad={padding}, kernel_size={kernel} "
+            f"and dilation={dilation}"
+        )
+    if size + 2 * padding < dilation * (kernel - 1) + 1:
+        raise RuntimeError(f"pool: a window of {kernel} on a side of {size}: output size is too small")
 
 
 def _within(rows: torch.Tensor, top: int, bottom: int, columns: torch.Tensor, left: int, right: int) -> torch.Tensor:
@@ -145,18 +159,22 @@ def _gathered_back(spread: Value, positions: torch.Tensor, images: int, area: in
     return values.reshape(summed, list(shape))
 
 
+def _inside(x: Any, positions: torch.Tensor) -> torch.Tensor:
+    """Repeat the first element of a window where it lies outside of the image: this changes no maximum."""
+    if bool((positions.max(0).values < 0).any()):
+        raise UnsupportedOperation("A window that lies wholly in the padding", type(x).__name__)
+    outside = torch.Size(x.shape).numel()
+    first = positions.where(positions >= 0, outside).min(0).values
+    return positions.where(positions >= 0, first)
+
+
 @rule(aten.max_pool2d_with_indices.default, in_place=False)
 def max_pool2d(
     x: Any, kernel: Any, stride: Any = (), padding: Any = (0,), dilation: Any = (1,), ceil_mode: bool = False
 ) -> Any:
     """Largest element of each window, and its position in the image."""
     form = form_of(x)
-    positions, _ = _windows(x, kernel, stride, padding, dilation, ceil_mode)
-    # Outside of the image an element of the same window is repeated: it changes no maximum.
-    first = positions.max(0).values
-    if bool((first < 0).any()):
-        raise UnsupportedOperation("A window that lies wholly in the padding", type(x).__name__)
-    positions = positions.where(positions >= 0, first)
+    positions = _inside(x, _windows(x, kernel, stride, padding, dilation, ceil_mode)[0])
     largest, place = values.extreme_at(_laid_out(x, positions), 1)
     shape = [*x.shape[:-2], *positions.shape[1:]]
     return form.link(values.reshape(largest, shape)), WindowPlaces(child=values.reshape(place, shape))
@@ -168,9 +186,7 @@ def max_pool2d_backward(
 ) -> Any:
     """Give each gradient to the element of its window that was the largest."""
     form = form_of(grad, x)
-    positions, _ = _windows(x, kernel, stride, padding, dilation, ceil_mode)
-    first = positions.max(0).values
-    positions = positions.where(positions >= 0, first)
+    positions = _inside(x, _windows(x, kernel, stride, padding, dilation, ceil_mode)[0])
     area = x.shape[-1] * x.shape[-2]
     images = x.shape.numel() // area
     window = [images, 1, *positions.shape[1:]]

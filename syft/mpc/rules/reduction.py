@@ -22,7 +22,15 @@ def _dims(x: Any, dim: Any) -> list[int]:
     for one in named:
         if not -max(count, 1) <= one < max(count, 1):
             raise IndexError(f"Dimension out of range (expected to be in [{-count}, {count - 1}], but got {one})")
-    return sorted({one % max(count, 1) for one in named}) if count else []
+    if len({one % max(count, 1) for one in named}) != len(named):
+        raise RuntimeError("A dimension appears multiple times in the list of dims.")
+    return sorted(one % count for one in named) if count else []
+
+
+def _check_dtype(x: Any, dtype: Any) -> None:
+    """Refuse results of another kind; what kind of float they are makes no difference."""
+    if dtype is not None and not (dtype.is_floating_point if x.dtype.is_floating_point else dtype is torch.int64):
+        raise UnsupportedOperation(f"A reduction to {dtype}", type(x).__name__, "Leave out dtype.")
 
 
 def _size(x: Any, dims: list[int]) -> int:
@@ -35,18 +43,21 @@ def _size(x: Any, dims: list[int]) -> int:
 @rule(aten.sum.default, aten.sum.dim_IntList, in_place=False)
 def total(x: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
     """Sum along dimensions."""
+    _check_dtype(x, dtype)
     return form_of(x).link(values.total(content(x), _dims(x, dim), keepdim))
 
 
 @rule(aten.cumsum.default)
 def cumsum(x: Any, dim: int, dtype: Any = None) -> Any:
     """Running sum."""
+    _check_dtype(x, dtype)
     return form_of(x).link(values.local(aten.cumsum.default, content(x), dim))
 
 
 @rule(aten.mean.default, aten.mean.dim, in_place=False)
 def mean(x: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
     """Mean along dimensions."""
+    _check_dtype(x, dtype)
     form, dims = form_of(x), _dims(x, dim)
     if form.model is None:
         raise UnsupportedOperation("mean", "AdditiveSharingTensor", "Encode before sharing with fix_precision().")
@@ -105,6 +116,7 @@ def _tree_product(value: Value, scale: int) -> Value:
 @rule(aten.prod.default, in_place=False)
 def product_of_all(x: Any, dtype: Any = None) -> Any:
     """Product of all elements."""
+    _check_dtype(x, dtype)
     form = form_of(x)
     if not x.shape.numel():
         raise UnsupportedOperation("prod of no elements", type(x).__name__)
@@ -115,6 +127,7 @@ def product_of_all(x: Any, dtype: Any = None) -> Any:
 @rule(aten.prod.dim_int, in_place=False)
 def product_along(x: Any, dim: int, keepdim: bool = False, dtype: Any = None) -> Any:
     """Product along a dimension."""
+    _check_dtype(x, dtype)
     form = form_of(x)
     made = _tree_product(_along_first(x, dim), form.scale)
     if keepdim and len(x.shape):
@@ -125,6 +138,7 @@ def product_along(x: Any, dim: int, keepdim: bool = False, dtype: Any = None) ->
 @rule(aten.cumprod.default)
 def cumprod(x: Any, dim: int, dtype: Any = None) -> Any:
     """Running product: doubling steps, each a product of the whole with itself shifted."""
+    _check_dtype(x, dtype)
     form = form_of(x)
     value, step = _along_first(x, dim), 1
     count = values.shape_of(value)[0]

@@ -65,6 +65,17 @@ def refuse_number(x: Any, *args: Any, **kwargs: Any) -> Any:
     )
 
 
+@rule(
+    aten.transpose_.default, aten.swapaxes_.default, aten.swapdims_.default, aten.t_.default, aten.squeeze_.default,
+    aten.squeeze_.dim, aten.squeeze_.dims, aten.unsqueeze_.default, aten.fill_diagonal_.default, aten.pow_.Tensor,
+    aten.float_power_.Scalar, aten.float_power_.Tensor, aten.as_strided_.default, aten.resize_.default,
+    in_place=False,
+)  # fmt: skip
+def refuse_in_place(x: Any, *args: Any, **kwargs: Any) -> Any:
+    """Refuse to change a shape in place, and what else has no in-place form here."""
+    raise UnsupportedOperation("This in-place form", type(x).__name__, "Use the form that is not in place: x = x.t().")
+
+
 def refuse_random(x: Any, *args: Any, **kwargs: Any) -> Any:
     """Refuse to fill an encrypted tensor with random numbers."""
     raise UnsupportedOperation(

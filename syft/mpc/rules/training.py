@@ -10,7 +10,7 @@ from syft.exceptions import UnsupportedOperation
 from syft.mpc import values
 from syft.mpc.rules.arithmetic import add, mul, sub
 from syft.mpc.rules.factors import times
-from syft.mpc.rules.operands import aten, content, form_of, is_link, rule
+from syft.mpc.rules.operands import aten, content, form_of, is_link, rule, whole
 from syft.mpc.rules.reduction import mean, total
 
 # torch's numbers for reduction="none", "mean", "sum".
@@ -93,8 +93,14 @@ def _shaped(value: Any, shape: list[int]) -> Any:
 @rule(aten.embedding_dense_backward.default, in_place=False)
 def embedding_backward(grad: Any, indices: Any, count: int, padding: int, scale_by_freq: bool) -> Any:
     """Gradient of an embedding: rows added up at public places."""
-    form = form_of(grad)
+    form = form_of(grad, indices)
     width = grad.shape[-1]
-    rows = values.reshape(content(grad), [indices.numel(), width])
+    if is_link(indices) or scale_by_freq:
+        raise UnsupportedOperation(
+            "The gradient of an embedding by encrypted indices, or with scale_grad_by_freq", "encrypted tensors"
+        )
+    rows = values.reshape(whole(grad, form), [indices.numel(), width])
+    if bool((indices == padding).any()):
+        rows = values.mul(rows, (indices != padding).long().reshape(-1, 1))
     base, rows = values.together([torch.zeros(count, width, dtype=torch.int64), rows])
     return form.link(values.local(aten.index_add.default, base, 0, indices.reshape(-1), rows))

@@ -1,0 +1,51 @@
+"""The whole operation matrix with every party and the dealer in a process of its own: 2, 3 and 4 parties, both formats."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+
+import syft as sy
+from tests.mpc.rows import FORMATS, MATRIX, REFUSED, A, check_row, encrypted
+
+pytestmark = [pytest.mark.timeout(400), pytest.mark.xdist_group("matrix in processes")]
+
+
+@pytest.fixture(scope="module")
+def processes() -> Iterator[tuple[list[Any], Any]]:
+    """Four parties and a crypto provider."""
+    hook = sy.TorchHook(torch)
+    workers = [sy.ProcessWorker(hook, id=f"whole-matrix-{number}") for number in range(5)]
+    yield workers[:4], workers[4]
+    for worker in workers:
+        worker.stop()
+        for other in (*workers, hook.local_worker):
+            other._known_workers.pop(worker.id, None)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("count", [2, 3, 4])
+def test_all_rows(count: int, form: str, processes: tuple[list[Any], Any]) -> None:
+    parties, provider = processes
+    wrong = []
+    for name in MATRIX:
+        try:
+            check_row(name, parties[:count], provider, form)
+        except AssertionError as error:
+            wrong.append((name, str(error)[:80]))
+    assert not wrong
+    gc.collect()
+    for party in parties:
+        party.synchronize()
+        assert not party._objects
+
+
+def test_what_is_refused_is_refused_here(processes: tuple[list[Any], Any]) -> None:
+    parties, provider = processes
+    for call in REFUSED.values():
+        with pytest.raises(sy.exceptions.UnsupportedOperation):
+            call(encrypted(torch.tensor(A), parties[:2], provider))
