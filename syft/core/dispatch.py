@@ -177,6 +177,23 @@ def _call_method(link: AbstractTensor, name: str) -> Any:
     return lambda *args, **kwargs: run(attribute, (link, *args), kwargs)
 
 
+def give_methods(cls: type[AbstractTensor], names: str) -> None:
+    """Give a kind of link tensor methods as attributes of its class, so that they can be found and overridden."""
+    for name in names.split():
+        setattr(cls, name, _method(name))
+
+
+def _method(name: str) -> Any:
+    attribute = getattr(torch.Tensor, name)
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return run(attribute, (self, *args), kwargs)
+
+    method.__name__ = name
+    method.__doc__ = f"Run torch's `{name}` on this link."
+    return method
+
+
 def _operator(name: str) -> Any:
     attribute = getattr(torch.Tensor, name)
     function = getattr(torch.Tensor, OPERATORS[name]) if name in OPERATORS and "i" != name[2:3] else attribute

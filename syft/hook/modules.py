@@ -74,7 +74,14 @@ def _fetched(remote: list[Any]) -> list[Any]:
     """Fetch tensors: pointers with one message a worker, shares one tensor after the other."""
     if all(tensor.location is not None for tensor in remote):
         return list(local_worker().get_many([tensor.child for tensor in remote]))
-    return [_follower(tensor, "get", (), {}) for tensor in remote]
+    fetched: list[Any] = []
+    try:
+        for tensor in remote:
+            fetched.append(_follower(tensor, "get", (), {}))
+    except Exception:
+        swap_all(list(zip(remote[: len(fetched)], fetched, strict=True)))  # what has come is not lost
+        raise
+    return fetched
 
 
 class ModuleMethods:

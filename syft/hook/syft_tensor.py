@@ -75,7 +75,8 @@ class SyftTensor(torch.Tensor):
             # Some calls never reach the level below: torch reads the values itself. A link may have a rule for them.
             rule = None if link is None or isinstance(func, _ATEN_OPERATIONS) else find_rule(type(link), func)
             if rule is not None:
-                return rule(*inner_args, **inner_kwargs)
+                result = rule(*inner_args, **inner_kwargs)
+                return map_tensors(lambda leaf: _shell_of(leaf, shells), result)
             with _NoDispatch():
                 return func(*args, **kwargs)
         result = type(link).handle(func, inner_args, inner_kwargs)

@@ -10,7 +10,9 @@ time. So it does not matter in which order things are prepared, and no word is e
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
+import logging
 import math
 import select
 import socket
@@ -22,12 +24,14 @@ from typing import Any
 import torch
 
 from syft.config import current
-from syft.exceptions import PartyLostError, ProtocolError, WorkerLostError
+from syft.core.labels import printable
+from syft.exceptions import PartyLostError, ProtocolError, SerdeError, WorkerLostError
 from syft.mpc.dealer import Hand, Shape, row_of
 from syft.mpc.generator import KEY_BYTES, Generator
 from syft.serde import serialize
 from syft.workers.frames import Connection
 
+logger = logging.getLogger("syft.mpc")
 PURPOSE = "mpc-deal"
 # From a party: who it is; a deal it needs now; a run it begins; what the run before needed.
 HELLO, ASK, BEGIN, LEARN = range(10, 14)
@@ -37,6 +41,10 @@ SEEDS = struct.Struct(f"<Q{KEY_BYTES}s")
 # key, instance, how many deals, how many instances are sent ahead
 PACK_HEAD = struct.Struct("<16sIII")
 PACK_ROW = struct.Struct("<16sQ")
+# For how many keys the dealer deals ahead.
+MAX_KEYS = 4096
+# How many runs one party may have begun that another never heard of.
+MAX_AHEAD = 1000
 
 
 def plain(value: Any) -> Any:
@@ -96,6 +104,23 @@ class Corrections:
             raise ProtocolError("The dealer sent more than was to be dealt.")
 
 
+@dataclasses.dataclass(slots=True)
+class _Learned:
+    """What the dealer was told of a key.
+
+    Attributes:
+        summary: stands for what its runs need.
+        depth: how many instances are sent ahead.
+        tell_from: from which instance on the dealer is told that they are used up.
+        told: the number of the frame that told it last.
+    """
+
+    summary: bytes
+    depth: int = 1
+    tell_from: int = 0
+    told: int = 0
+
+
 class DealerLink:
     """The connection of a party to the dealer of a group.
 
@@ -116,48 +141,55 @@ class DealerLink:
         # How often each key was dealt for; these seeds know no other past.
         self.instances: dict[bytes, int] = {}
         self._packs: dict[tuple[bytes, int], dict[int, tuple[bytes, memoryview]]] = {}
-        self._learned: dict[bytes, bytes] = {}
-        # How many instances of a key are sent ahead, and from which one on the dealer is told that they are used up.
-        self._depth: dict[bytes, int] = {}
-        self._tell_from: dict[bytes, int] = {}
+        self._learned: dict[bytes, _Learned] = {}
+        # Every frame to the dealer has a number, which comes back with its answer.
+        self._number = 0
         self._say(HELLO, (name, parties))
-        _, contents = self._hear(SEED)
+        kind, _, contents = self._read()
+        if kind != SEED or len(contents) != SEEDS.size:
+            raise self._lost()
         self.generation, self._seed = SEEDS.unpack(contents)
 
-    def _say(self, kind: int, parts: tuple[Any, ...]) -> None:
+    def _say(self, kind: int, parts: tuple[Any, ...]) -> int:
+        self._number += 1
         try:
-            self._connection.write(kind, 0, serialize(parts))
-        except OSError:
+            self._connection.write(kind, self._number, serialize(parts))
+        except (OSError, SerdeError):
             raise self._lost() from None
+        return self._number
 
-    def _hear(self, kind: int, pack: tuple[bytes, int] | None = None) -> tuple[int, bytearray]:
-        """Wait for a frame of some kind, or for a pack, and take the packs that come meanwhile."""
-        while True:
+    def _read(self) -> tuple[int, int, bytearray]:
+        try:
             frame = self._connection.read()
-            if frame is None:
-                raise self._lost()
-            found, number, contents = frame
-            if found == PACK:
-                taken = self._take_pack(contents)
-                if taken == pack:
-                    return number, contents
-            elif found == DROP:
-                dropped = _read_head(contents)
-                if dropped == pack:
-                    self._tell(*pack)
-                elif dropped[1] > self.instances.get(dropped[0], 0):  # what is in use now stays
-                    self._packs.pop(dropped, None)
-                    self._tell_from.pop(dropped[0], None)
-            elif found == FAILED:
-                why = contents.decode("utf-8", "replace")
-                raise ProtocolError(f"The dealer {self.provider!r} could not deal: {why}")
-            elif found == kind:
-                return number, contents
-            else:
-                raise self._lost()
+        except SerdeError:
+            frame = None
+        if frame is None or frame[1] > self._number:
+            raise self._lost()
+        return frame
 
-    def _take_pack(self, contents: bytearray) -> tuple[bytes, int]:
-        key, instance, count, self._depth[key] = PACK_HEAD.unpack_from(contents)
+    def _hear(self, awaited: tuple[bytes, int]) -> tuple[int, int, bytearray]:
+        """Wait for a frame; packs are taken, and whatever else is not an answer closes the connection.
+
+        Args:
+            awaited: the key and the instance that are in use.
+        """
+        kind, number, contents = self._read()
+        try:
+            if kind == PACK:
+                self._take_pack(contents)
+            elif kind == DROP:
+                self._drop(_read_head(contents), awaited)
+            elif kind not in (DEALT, FAILED):
+                raise self._lost()
+        except struct.error:
+            raise self._lost() from None
+        if kind == FAILED:  # it does not know a key any more
+            for key in [key for key, learned in self._learned.items() if learned.told == number]:
+                del self._learned[key]
+        return kind, number, contents
+
+    def _take_pack(self, contents: bytearray) -> None:
+        key, instance, count, depth = PACK_HEAD.unpack_from(contents)
         at = PACK_HEAD.size + count * PACK_ROW.size
         view = memoryview(contents)
         rows: dict[int, tuple[bytes, memoryview]] = {}
@@ -165,42 +197,71 @@ class DealerLink:
             label, size = PACK_ROW.unpack_from(contents, PACK_HEAD.size + position * PACK_ROW.size)
             rows[position] = (label, view[at : at + size])
             at += size
-        self._packs[key, instance] = rows
-        return key, instance
+        if at != len(contents):
+            raise self._lost()
+        if key in self._learned:
+            self._learned[key].depth = depth
+            self._packs[key, instance] = rows
+
+    def _drop(self, pack: tuple[bytes, int], awaited: tuple[bytes, int]) -> None:
+        """Do without a pack: one that is needed now is asked for, and one that is in use stays."""
+        key, instance = pack
+        if key not in self._learned:
+            return
+        if pack == awaited and pack not in self._packs:
+            self._tell(key, instance)
+        elif instance > self.instances.get(key, 0):
+            self._packs.pop(pack, None)
+            self._learned[key].tell_from = 0
 
     def begin(self, key: bytes) -> int:
         """Begin a run; returns for the how-manieth time its key is dealt for."""
         instance = self.instances[key] = self.instances.get(key, 0) + 1
-        if self.last and key in self._learned:
+        if key in self._learned:
             for stale in [pack for pack in self._packs if pack[0] == key and pack[1] < instance]:
                 del self._packs[stale]
-            if instance >= self._tell_from.get(key, 0):
+            if instance >= self._learned[key].tell_from:
                 self._tell(key, instance)
         return instance
 
+    def catch_up(self, key: bytes, instance: int, generation: int) -> None:
+        """Take note of how far another party is with a key, so that the next run finds both at the same place.
+
+        Seeds that are not in use any more show when they are needed next: the dealer has closed that connection.
+        """
+        ahead = instance - self.instances.get(key, 0)
+        if generation != self.generation or ahead <= 0:
+            return
+        if ahead > MAX_AHEAD:  # nobody is so far ahead; with other seeds all begin again
+            self.close()
+        else:
+            self.instances[key] = instance
+
     def _tell(self, key: bytes, instance: int) -> None:
         """Tell the dealer that a run begins; it sends what that needs, and some for the next ones."""
-        self._say(BEGIN, (key, instance))
-        self._tell_from[key] = instance + max(1, self._depth.get(key, 1) // 2)
+        learned = self._learned[key]
+        learned.told = self._say(BEGIN, (key, instance))
+        learned.tell_from = instance + max(1, learned.depth // 2)
 
     def fetch(
         self, key: bytes, instance: int, position: int, kind: str, spec: tuple[Any, ...], label: bytes
     ) -> memoryview:
         """Return the corrections of one deal: sent ahead, or asked for."""
         pack = (key, instance)
-        if key in self._learned and pack not in self._packs:
-            try:
-                self._hear(PACK, pack)
-            except PartyLostError:
-                raise
-            except ProtocolError:  # it does not know this key any more
-                del self._learned[key]
+        while key in self._learned and pack not in self._packs:
+            self._hear(pack)
         row = self._packs.get(pack, {}).pop(position, None)
         if row is not None and row[0] == label:
             return row[1]
-        self._say(ASK, (key, instance, position, kind, spec))
-        _, contents = self._hear(DEALT)
-        return memoryview(contents)
+        asked = self._say(ASK, (key, instance, position, kind, spec))
+        while True:  # what was asked for in a run that failed is not an answer
+            found, number, contents = self._hear(pack)
+            if number != asked:
+                continue
+            if found == FAILED:
+                why = printable(contents.decode("utf-8", "replace"))
+                raise ProtocolError(f"The dealer {self.provider!r} could not deal: {why}")
+            return memoryview(contents)
 
     def hand(self, label: bytes, corrections: Corrections) -> Hand:
         """Return what a row of the dealer's table draws from here."""
@@ -209,13 +270,16 @@ class DealerLink:
     def end(self, key: bytes, instance: int, sequence: list[tuple[str, tuple[Any, ...]]]) -> None:
         """End a run: tell the dealer what it needed, if that is news."""
         self._packs.pop((key, instance), None)
-        if self.last:
-            summary = digest(sequence)
-            if self._learned.get(key) != summary:
-                self._say(LEARN, (key, instance, tuple(sequence)))
-                self._learned[key] = summary
-                self._depth.pop(key, None)
-                self._tell_from.pop(key, None)
+        summary = digest(sequence)
+        if not self.last or (key in self._learned and self._learned[key].summary == summary):
+            return
+        self._say(LEARN, (key, instance, tuple(sequence)))
+        self._learned.pop(key, None)
+        while len(self._learned) >= MAX_KEYS:
+            oldest = next(iter(self._learned))
+            del self._learned[oldest]
+            self._packs = {pack: rows for pack, rows in self._packs.items() if pack[0] != oldest}
+        self._learned[key] = _Learned(summary)
 
     def is_open(self) -> bool:
         """Say whether the dealer is still there, as far as is known."""
@@ -278,15 +342,17 @@ class Deals:
         return dealt
 
     def end(self) -> None:
-        """End a run that went well."""
+        """End a run that went well; it stays so if the dealer is gone by now."""
         if self._link is not None:
-            self._link.end(self.key, self.instance, self._sequence)
+            try:
+                self._link.end(self.key, self.instance, self._sequence)
+            except ProtocolError as error:
+                logger.info("The dealer did not hear what a run needed: %s", type(error).__name__)
 
     def disagree(self, instance: int, generation: int) -> None:
-        """Take note of where another party is, so that the next run finds both at the same place."""
-        if self._link is not None and generation == self.generation:
-            self._link.instances[self.key] = max(instance, self.instance)
-        # Seeds that are not in use any more show when they are needed next: the dealer has closed that connection.
+        """Take note of where another party is."""
+        if self._link is not None:
+            self._link.catch_up(self.key, instance, generation)
 
 
 def connect(worker: Any, provider: Any, serve_here: Callable[[socket.socket], None]) -> socket.socket:

@@ -96,10 +96,12 @@ class Group:
         self.members = members
         self.count = count
         self.provider = provider
+        self.helper = members[count] if len(members) > count else None
         self.index = members.index(lobby.worker.id)
         self.lock = threading.Lock()
         self.name = hashlib.blake2b(repr((client_id, members, provider)).encode(), digest_size=16).hexdigest()
         self.over: dict[bytes, None] = {}
+        self.is_closed = False
         self._deal_here = deal_here
         self._links: dict[int, Link] = {}
         self._dealer: DealerLink | None = None
@@ -116,8 +118,14 @@ class Group:
         if arrived is None:
             calls = index < self.index
             arrived = self.lobby.call(peer, f"{MESH}:{self.name}") if calls else self._await(peer, timeout)
-        link = self._links[index] = Link(arrived, peer, current().max_message_bytes, self.over, self.members)
+        limit = current().max_message_bytes
+        link = self._links[index] = Link(arrived, peer, limit, self.over, self.members, self._note)
         return link
+
+    def _note(self, key: bytes, instance: int, generation: int) -> None:
+        """Take note of how far another party is with the dealer."""
+        if self._dealer is not None:
+            self._dealer.catch_up(key, instance, generation)
 
     def _await(self, peer: Any, timeout: float) -> socket.socket:
         end = time.monotonic() + timeout
@@ -129,7 +137,9 @@ class Group:
         raise PartyLostError(peer, f"it did not join within {timeout:g} s")
 
     def dealer(self) -> DealerLink:
-        """Return the connection to the dealer."""
+        """Return the connection to the dealer, after what others said of it when they gave up."""
+        for link in self._links.values():
+            link.sweep()
         if self._dealer is not None and self._dealer.is_open():
             return self._dealer
         if self.provider is None:
@@ -143,7 +153,8 @@ class Group:
         return self._dealer
 
     def close(self) -> None:
-        """Leave the group."""
+        """Leave the group, for good."""
+        self.is_closed = True
         for link in self._links.values():
             link.close()
         self._links.clear()

@@ -29,7 +29,8 @@ _INBOX = 1 << 16
 _MAX_FORMS = 1 << 15
 # From here on bytes are received where they belong, without the inbox.
 _DIRECT = 1 << 14
-_LOST = struct.Struct("<h")
+# whom the party that gives up lost, and what it was dealt for
+_LOST = struct.Struct("<h16s")
 _MAX_PIECES = 64
 # How many runs that are over, or were given up early, are remembered.
 MAX_OVER = 1000
@@ -82,10 +83,17 @@ class Link:
         limit: the largest frame that is read.
         over: the runs that are over, the latest last; what still arrives of them is dropped.
         members: the ids of all who take part, in order.
+        note: told how far a party that gave up is with the dealer: what it was dealt for, how often, which seeds.
     """
 
     def __init__(
-        self, sock: socket.socket, peer: Any, limit: int, over: dict[bytes, None], members: tuple[Any, ...]
+        self,
+        sock: socket.socket,
+        peer: Any,
+        limit: int,
+        over: dict[bytes, None],
+        members: tuple[Any, ...],
+        note: Callable[[bytes, int, int], None],
     ) -> None:
         sock.setblocking(False)
         for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
@@ -95,6 +103,7 @@ class Link:
         self.limit = limit
         self.over = over
         self.members = members
+        self._note = note
         self._out: collections.deque[memoryview] = collections.deque()
         self._inbox = bytearray(_INBOX)
         self._view = memoryview(self._inbox)
@@ -117,10 +126,16 @@ class Link:
         self._out.extend(view for view in views if len(view))
         return size
 
-    def put_abort(self, run: bytes, lost: int | None, text: str) -> None:
-        """Put the news that this party gives a run up into the queue: whom it lost, or what went wrong."""
-        reason = _LOST.pack(-1 if lost is None else lost) + text.encode()[:200]
-        self._queue(ABORT, reason, Stamp(run, 0, 0, 0), 0)
+    def put_abort(self, stamp: Stamp, key: bytes, lost: int | None, text: str) -> None:
+        """Put the news that this party gives a run up into the queue.
+
+        Args:
+            stamp: which run, and how far this party is with the dealer.
+            key: what it was dealt for.
+            lost: whom it lost.
+            text: what went wrong.
+        """
+        self._queue(ABORT, _LOST.pack(-1 if lost is None else lost, key) + text.encode()[:200], stamp, 0)
 
     def _queue(self, kind: int, forms: bytes, stamp: Stamp, size: int) -> None:
         if len(forms) > _MAX_FORMS or size > self.limit:
@@ -191,10 +206,10 @@ class Link:
         self._start += _HEADER.size
         theirs = bytes(self._view[self._start : self._start + length])
         self._start += length
+        reason = self._read_abort(theirs, instance, seeds) if kind == ABORT else None
         if run in self.over:
             return _nowhere(size)
-        if kind == ABORT:
-            reason = self._read_abort(theirs)
+        if reason is not None:
             if run == stamp.run:
                 raise reason
             self._drop_early(run)
@@ -214,8 +229,26 @@ class Link:
             raise ProtocolError(f"Party {self.peer!r} was not understood: {error}.") from None
         return _Sink(found, groups, [bytes_of(tensor) for group in groups for tensor in group or ()])
 
-    def _read_abort(self, reason: bytes) -> ProtocolError:
-        lost = _LOST.unpack_from(reason)[0] if len(reason) >= _LOST.size else -1
+    def sweep(self) -> None:
+        """Take what is left of runs that are over, as far as it is there."""
+        try:
+            while True:
+                if self._sink is None:
+                    if not self._have(_HEADER.size):
+                        return
+                    if _HEADER.unpack_from(self._inbox, self._start)[2] not in self.over:
+                        return
+                    self._sink = self._begin(Stamp(b"", 0, 0, 0), None)
+                if self._sink is None or self._sink.stamp is not None or not self._fill(self._sink.views):
+                    return
+                self._sink = None
+        except ProtocolError:  # who needs the connection finds out
+            return
+
+    def _read_abort(self, reason: bytes, instance: int, seeds: int) -> ProtocolError:
+        lost, key = _LOST.unpack_from(reason) if len(reason) >= _LOST.size else (-1, b"")
+        if instance:
+            self._note(key, instance, seeds)
         if 0 <= lost < len(self.members):
             return PartyLostError(self.members[lost], f"party {self.peer!r} lost it")
         text = printable(reason[_LOST.size :].decode("utf-8", "replace"))

@@ -17,7 +17,7 @@ import torch
 
 from syft.config import current
 from syft.core.references import Ref
-from syft.core.trees import map_tensors
+from syft.core.trees import SCALARS, map_tensors
 from syft.exceptions import PartyLostError, ProtocolError
 from syft.mpc import dealing, lockstep, mesh
 from syft.mpc.dealing import Deals
@@ -68,7 +68,9 @@ class Runtime:
         with self._group(session, message, seats) as group:
             if Run(group, message, 0).tag in group.over:
                 raise ProtocolError("A run with this id is over; another one needs another id.")
-            for attempt in range(ATTEMPTS):
+            # A helper can't tell that the others begin anew, so a run with one is given up; the next finds them agreed.
+            attempts = ATTEMPTS if group.helper is None else 1
+            for attempt in range(attempts):
                 run = Run(group, message, attempt)
                 try:
                     finish(run.drive(start(Party(index, len(message.parties)))))
@@ -76,7 +78,7 @@ class Runtime:
                     return
                 except mesh.Disagreement as error:
                     # After a run that failed some parties have taken more from the dealer than others.
-                    if attempt + 1 == ATTEMPTS:
+                    if attempt + 1 == attempts:
                         run.give_up(error)
                         raise ProtocolError(str(error)) from None
                 except Exception as error:
@@ -99,15 +101,18 @@ class Runtime:
         count = len(message.parties)
         members = (*message.parties, *((message.provider,) if seats > count else ()))
         key = (session.client_id, members, message.provider)
-        with self._lock:
-            group = self._groups.get(key)
-            if group is None:
-                here = functools.partial(self.provider.serve, self.worker.id)
-                group = Group(self.lobby, session.client_id, members, count, message.provider, here)
-                self._groups[key] = group
-                self._make_room()
-        with group.lock:
-            yield group
+        while True:
+            with self._lock:
+                group = self._groups.get(key)
+                if group is None:
+                    here = functools.partial(self.provider.serve, self.worker.id)
+                    group = Group(self.lobby, session.client_id, members, count, message.provider, here)
+                    self._groups[key] = group
+                    self._make_room()
+            with group.lock:
+                if not group.is_closed:  # it may have been left meanwhile
+                    yield group
+                    return
 
     def close(self) -> None:
         """Leave all groups."""
@@ -140,7 +145,8 @@ class Run:
         self.group = group
         self.count = group.count
         self.is_helper = group.index >= self.count
-        self.tags = [dealing.digest(group.client_id, message.run_id, number) for number in range(ATTEMPTS)]
+        told = _told_to_all(message)
+        self.tags = [dealing.digest(group.client_id, message.run_id, told, number) for number in range(ATTEMPTS)]
         self.tag = self.tags[attempt]
         self.deals = Deals(_base_of(message), group.dealer)
         self.timeout = current().stream_timeout
@@ -166,6 +172,8 @@ class Run:
         answers: dict[int, Any] = {}
         talks = []
         for position, leaf in enumerate(leaves):
+            if type(leaf) is Open and self.group.helper is not None:
+                raise ProtocolError("Nothing is opened while the dealer looks on as a helper: it knows the masks.")
             if type(leaf) is Deal:
                 answers[position] = () if self.is_helper else self.deals.deal(leaf.kind, leaf.spec)
             else:
@@ -225,16 +233,16 @@ class Run:
     def _for(self, leaf: Any, index: int) -> Any:
         """Return the tensors of a request that go to another member."""
         if type(leaf) is Open:
-            return None if self.is_helper else leaf.shares
+            return leaf.shares
         return leaf.outgoing.get(index)
 
     def _expects(self, leaf: Any, index: int) -> bool:
         """Say whether tensors of a request come from another member."""
-        return index < self.count if type(leaf) is Open else index in leaf.sources
+        return type(leaf) is Open or index in leaf.sources
 
     def _forms(self, leaves: list[Any]) -> bytes | None:
         """Return the forms of what everybody sends, where only values are opened that this party has shares of."""
-        if self.is_helper or any(type(leaf) is not Open for leaf in leaves):
+        if any(type(leaf) is not Open for leaf in leaves):
             return None
         return write_forms(leaf.shares for leaf in leaves)
 
@@ -243,7 +251,7 @@ class Run:
         others = [arrived[index][position] for index in range(self.count) if index != self.group.index]
         join = torch.bitwise_xor if leaf.xor else torch.add
         totals = list(others[0])
-        for shares in (*others[1:], *(() if self.is_helper else (leaf.shares,))):
+        for shares in (*others[1:], leaf.shares):
             if [(t.shape, t.dtype) for t in shares] != [(t.shape, t.dtype) for t in totals]:
                 raise ProtocolError("The shares of one value have different shapes, so it can't be opened.")
             for total, share in zip(totals, shares, strict=True):
@@ -265,7 +273,8 @@ class Run:
             try:
                 link = self.group.link(index, _FAREWELL)
                 for tag in self.tags:
-                    link.put_abort(tag, number, type(error).__name__)
+                    stamp = Stamp(tag, 0, self.deals.instance, self.deals.generation)
+                    link.put_abort(stamp, self.deals.key, number, type(error).__name__)
                 told.append(link)
             except (ProtocolError, OSError):  # that one is gone too
                 continue
@@ -306,6 +315,18 @@ def _base_of(message: Any) -> bytes:
         return ("public", tuple(leaf.shape)) if isinstance(leaf, torch.Tensor) else leaf
 
     return dealing.digest(message.name, repr(map_tensors(form, (message.contents, message.options))))
+
+
+def _told_to_all(message: Any) -> Any:
+    """Return what all who take part are told alike: in place of a share a helper has its shape."""
+
+    def form(item: Any) -> Any:
+        if isinstance(item, torch.Tensor):
+            return ("public", tuple(item.shape))
+        return item if type(item) in SCALARS else "share"
+
+    options = sorted((name, repr(map_tensors(form, value))) for name, value in message.options.items())
+    return message.name, tuple(map(form, message.contents)), options
 
 
 def _take_mesh(worker: Any, client_id: Any, purpose: str, sock: socket.socket) -> None:

@@ -29,6 +29,7 @@ from syft.mpc.dealing import (
     FAILED,
     HELLO,
     LEARN,
+    MAX_KEYS,
     PACK,
     PACK_HEAD,
     PACK_ROW,
@@ -47,10 +48,11 @@ logger = logging.getLogger("syft.mpc")
 MAX_PARTIES = 64
 # Bytes that wait at the last party for runs that may come; beyond it what was not used for longest is taken back.
 AHEAD_BYTES = 256 * 2**20
+# Bytes that are dealt for one run at once; what it needs beyond them is asked for when it is needed.
+PACK_BYTES = 32 * 2**20
 # How many runs of one kind are dealt for ahead, as long as that is not more than so many bytes.
 DEPTH = 8
 DEPTH_BYTES = 2**20
-MAX_KEYS = 4096
 MAX_DEALS = 100_000
 Sequence = list[tuple[str, tuple[Any, ...]]]
 
@@ -98,8 +100,12 @@ class Provider:
                 return
             key = _read_group(frame[2], peer)
             index = key[1].index(peer)
-            group = self._join(key, index, connection)
-            connection.write(SEED, 0, SEEDS.pack(group.generation, group.seeds[index]))
+            group, stale = self._join(key, index, connection)
+            try:
+                connection.write(SEED, 0, SEEDS.pack(group.generation, group.seeds[index]))
+            finally:
+                for other in stale:
+                    other.close()
             if index == len(key[1]) - 1:
                 Desk(group.seeds, connection).work()
             else:
@@ -111,7 +117,10 @@ class Provider:
             if key is not None and group is not None:
                 self._leave(key, group)
 
-    def _join(self, key: tuple[str, tuple[Any, ...]], index: int, connection: Connection) -> Group:
+    def _join(
+        self, key: tuple[str, tuple[Any, ...]], index: int, connection: Connection
+    ) -> tuple[Group, list[Connection]]:
+        """Return the group of a newcomer, and the connections of those whose seeds are not used any more."""
         with self._lock:
             group = self._groups.get(key)
             stale: list[Connection] = []
@@ -119,9 +128,7 @@ class Provider:
                 stale = [] if group is None else list(group.members.values())
                 group = self._groups[key] = Group.fresh(len(key[1]))
             group.members[index] = connection
-        for other in stale:
-            other.close()
-        return group
+        return group, stale
 
     def _leave(self, key: tuple[str, tuple[Any, ...]], group: Group) -> None:
         """Forget a group that nobody of is connected any more."""
@@ -142,6 +149,25 @@ def _read_group(contents: bytearray, peer: Any) -> tuple[str, tuple[Any, ...]]:
     return name, parties
 
 
+@dataclasses.dataclass(slots=True)
+class _Known:
+    """What is known of a key.
+
+    Attributes:
+        sequence: what its runs need.
+        latest: the last instance that the party began.
+        depth: how many instances are dealt for ahead.
+        sent: the instances that the party has, or is about to get.
+        fits: how many of its deals fit into a pack; None until that is known.
+    """
+
+    sequence: Sequence
+    latest: int
+    depth: int = 1
+    sent: set[int] = dataclasses.field(default_factory=set)
+    fits: int | None = None
+
+
 class Desk:
     """Where the last party of a group is served: what it asks for first, what it may need when there is time.
 
@@ -154,11 +180,7 @@ class Desk:
         self._seeds = seeds
         self._connection = connection
         self._frames: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._sequences: dict[bytes, Sequence] = {}
-        # The instances of each key that the party has or is about to get, and the last one that it began.
-        self._sent: dict[bytes, set[int]] = {}
-        self._latest: dict[bytes, int] = {}
-        self._depths: dict[bytes, int] = {}
+        self._known: dict[bytes, _Known] = {}
         # What is to be sent when there is time.
         self._ahead: collections.deque[tuple[bytes, int]] = collections.deque()
         # What was sent and not begun, the oldest first: bytes by key and instance.
@@ -180,12 +202,12 @@ class Desk:
             if handler is None:
                 raise ProtocolError("A party sent something that the dealer does not know.")
             try:
-                handler(*deserialize(frame[2]))
+                handler(frame[1], *deserialize(frame[2]))
             except OSError:
                 raise
             except Exception as error:  # of a row of the table, or of arguments that do not fit: the party is told
                 logger.info("Could not deal: %s", error)
-                self._connection.write(FAILED, 0, type(error).__name__.encode())
+                self._connection.write(FAILED, frame[1], type(error).__name__.encode())
 
     def _listen(self) -> None:
         frame: Any = True
@@ -196,69 +218,86 @@ class Desk:
                 frame = None
             self._frames.put(frame)
 
-    def _asked(self, key: bytes, instance: int, position: int, kind: str, spec: tuple[Any, ...]) -> None:
+    def _asked(self, number: int, key: bytes, instance: int, position: int, kind: str, spec: tuple[Any, ...]) -> None:
         pieces = self._compute(key, instance, position, kind, plain(spec))
-        self._connection.write_pieces(DEALT, position, pieces)
+        self._connection.write_pieces(DEALT, number, pieces)
 
-    def _begun(self, key: bytes, instance: int) -> None:
+    def _begun(self, number: int, key: bytes, instance: int) -> None:
         """Send what a run that begins needs, unless it was sent; then prepare the next."""
+        known = self._known.get(key)
+        if known is None or type(instance) is not int:
+            raise ProtocolError("Nothing is known of this run.")
         for begun in [pack for pack in self._waiting if pack[0] == key and pack[1] <= instance]:
             del self._waiting[begun]
-        sent = self._sent.setdefault(key, set())
-        if instance not in sent:
-            self._send(key, instance)
-        sent.difference_update([number for number in sent if number <= instance])
-        self._look_ahead(key, instance)
+        if instance not in known.sent:
+            self._send(key, instance, known)
+        known.sent = {number for number in known.sent if number > instance}
+        self._look_ahead(key, instance, known)
 
-    def _look_ahead(self, key: bytes, instance: int) -> None:
+    def _look_ahead(self, key: bytes, instance: int, known: _Known) -> None:
         """Have the next runs dealt for when there is time: several, if little is dealt in each."""
-        self._latest[key] = instance
-        depth = self._depths.get(key, 1)
-        self._ahead.extend((key, instance + number) for number in range(1, depth + 1))
+        known.latest = instance
+        self._ahead.extend((key, instance + number) for number in range(1, known.depth + 1))
 
-    def _learn(self, key: bytes, instance: int, sequence: tuple[tuple[str, tuple[Any, ...]], ...]) -> None:
+    def _learn(self, number: int, key: bytes, instance: int, sequence: tuple[tuple[str, tuple[Any, ...]], ...]) -> None:
         if type(key) is not bytes or type(sequence) is not tuple or len(sequence) > MAX_DEALS:
             raise ProtocolError("This is not a sequence of deals.")
-        while len(self._sequences) >= MAX_KEYS and key not in self._sequences:
-            self._sequences.pop(next(iter(self._sequences)))
-        self._sequences[key] = [(kind, plain(spec)) for kind, spec in sequence]
-        self._sent[key] = set()
-        self._look_ahead(key, instance)
+        learned = _Known([(kind, plain(spec)) for kind, spec in sequence], instance)
+        earlier = self._known.pop(key, None)
+        if earlier is not None:
+            learned.depth = earlier.depth
+        while len(self._known) >= MAX_KEYS:
+            oldest = next(iter(self._known))
+            del self._known[oldest]
+            self._waiting = {pack: size for pack, size in self._waiting.items() if pack[0] != oldest}
+        self._known[key] = learned
+        self._look_ahead(key, instance, learned)
 
     def _prepare(self, key: bytes, instance: int) -> None:
         """Send ahead what a run may need; whatever goes wrong shows when it is asked for."""
-        if instance <= self._latest[key] or instance in self._sent[key]:
+        known = self._known.get(key)
+        if known is None:  # the party may wait for it
+            self._take_back(key, instance)
+            return
+        if instance <= known.latest or instance in known.sent:
             return
         try:
-            size = self._send(key, instance)
+            size = self._send(key, instance, known)
         except OSError:
             raise
         except Exception as error:
             logger.info("Could not deal ahead: %s", error)
-            self._connection.write(DROP, 0, PACK_HEAD.pack(key, instance, 0, 0))
+            self._take_back(key, instance)
             return
         self._waiting[key, instance] = size
         while sum(self._waiting.values()) > AHEAD_BYTES:
             oldest = next(iter(self._waiting))
             del self._waiting[oldest]
-            self._sent[oldest[0]].discard(oldest[1])
-            self._connection.write(DROP, 0, PACK_HEAD.pack(*oldest, 0, 0))
+            self._known[oldest[0]].sent.discard(oldest[1])
+            self._take_back(*oldest)
 
-    def _send(self, key: bytes, instance: int) -> int:
-        sequence = self._sequences.get(key)
-        if sequence is None:
-            raise ProtocolError("Nothing is known of this run.")
-        rows, buffers = [], []
-        for position, (kind, spec) in enumerate(sequence):
+    def _take_back(self, key: bytes, instance: int) -> None:
+        self._connection.write(DROP, 0, PACK_HEAD.pack(key, instance, 0, 0))
+
+    def _send(self, key: bytes, instance: int, known: _Known) -> int:
+        """Send what a run needs, as far as it fits into a pack; returns its size."""
+        rows: list[bytes] = []
+        buffers: list[Any] = []
+        size = 0
+        for position, (kind, spec) in enumerate(known.sequence[: known.fits]):
             pieces = self._compute(key, instance, position, kind, spec)
-            rows.append(PACK_ROW.pack(label_of(key, instance, position, kind, spec), sum(map(len, pieces))))
+            length = sum(map(len, pieces))
+            if size + length > min(PACK_BYTES, AHEAD_BYTES):
+                known.fits = position
+                break
+            rows.append(PACK_ROW.pack(label_of(key, instance, position, kind, spec), length))
             buffers += pieces
-        size = sum(map(len, buffers))
+            size += length
         # It never shrinks: the party relies on what it was told last.
-        depth = self._depths[key] = max(self._depths.get(key, 1), min(DEPTH, DEPTH_BYTES // max(size, 1)))
-        head = PACK_HEAD.pack(key, instance, len(rows), depth) + b"".join(rows)
+        known.depth = max(known.depth, min(DEPTH, min(DEPTH_BYTES, AHEAD_BYTES) // max(size, 1)))
+        head = PACK_HEAD.pack(key, instance, len(rows), known.depth) + b"".join(rows)
         self._connection.write_pieces(PACK, 0, [head, *buffers])
-        self._sent[key].add(instance)
+        known.sent.add(instance)
         return size
 
     def _compute(self, key: bytes, instance: int, position: int, kind: str, spec: tuple[Any, ...]) -> list[Any]:

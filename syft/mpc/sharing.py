@@ -37,7 +37,10 @@ def whole_numbers(secret: Any) -> torch.Tensor:
             f"Only whole numbers can be shared, and this is a {tensor.dtype} tensor. "
             "Encode it first: x.fix_precision().share(...)."
         )
-    return tensor.detach().to(torch.int64)
+    whole = tensor.detach().to(torch.int64)
+    if tensor.dtype is torch.uint64 and bool((whole < 0).any()):
+        raise SyftError("Numbers from 2^63 on can't be shared: shares are read with a sign.")
+    return whole
 
 
 def check_parties(owners: tuple[Any, ...], crypto_provider: Any, insecure: bool) -> tuple[list[Any], Any]:

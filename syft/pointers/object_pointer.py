@@ -149,6 +149,11 @@ class ObjectPointer(AbstractObject):
         self.lease.spend(f"it was fetched by {self._owner.id!r} with .get()")
         return obj
 
+    def put_back(self, obj: Any) -> None:
+        """Give the object that was just fetched back to its worker: what it was fetched for can't be done."""
+        self.lease.stream.store(obj, self.id_at_location, published=False)
+        self.lease.spent, self.lease.owned = None, True
+
     def get_(self, *args: Any, **kwargs: Any) -> Any:
         """Fetch the object (a pointer can't become it in place)."""
         return self.get(*args, **kwargs)

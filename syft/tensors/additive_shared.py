@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import torch
 
+from syft.core.dispatch import give_methods, run
 from syft.core.id_provider import ObjectId, is_id
 from syft.core.labels import check_labels
 from syft.core.references import TensorMeta
@@ -117,7 +118,15 @@ class AdditiveSharingTensor(Viewable):
         """Fetch all shares and add them up; the parties hold them no longer (`x.copy().get()` leaves them there)."""
         for pointer in self.pointers():
             pointer.lease.check()  # all of them, before the first one leaves its worker
-        return _total([pointer.get() for pointer in self.pointers()])
+        fetched: list[torch.Tensor] = []
+        try:
+            for pointer in self.pointers():
+                fetched.append(pointer.get())
+        except Exception:
+            for pointer, share in zip(self.pointers(), fetched, strict=False):
+                pointer.put_back(share)
+            raise
+        return _total(fetched)
 
     def virtual_get(self) -> torch.Tensor:
         """Add up the shares where they are, leaving them there (in-process workers only, for debugging)."""
@@ -169,6 +178,17 @@ class AdditiveSharingTensor(Viewable):
     def div(self, divisor: int) -> Any:
         """Divide by a public whole number, rounding down; shared."""
         return self.__getattr__("floor_divide")(divisor)
+
+    def max(self, dim: int | None = None, return_idx: bool = False) -> Any:
+        """Return the largest value; along a dimension, and if asked for without one, also where it is."""
+        if dim is not None:
+            return run(torch.Tensor.max, (self, dim))
+        largest = run(torch.Tensor.max, (self,))
+        return (largest, self.argmax()) if return_idx else largest
+
+    def mod(self, modulus: int) -> Any:
+        """Return what is left over after division by a public whole number."""
+        return run(torch.Tensor.remainder, (self, modulus))
 
     @staticmethod
     def select_worker(args: Any, worker: Any) -> Any:
@@ -240,6 +260,11 @@ class AdditiveSharingTensor(Viewable):
             tags=tags,
             description=description,
         )
+
+
+give_methods(
+    AdditiveSharingTensor, "add sub mul pow matmul mm chunk relu gt ge lt le ne argmax min argmin sum mean neg"
+)
 
 
 def _total(shares: list[torch.Tensor]) -> torch.Tensor:

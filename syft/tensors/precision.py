@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 
 import torch
 
+from syft.core.dispatch import give_methods
 from syft.core.id_provider import ObjectId
 from syft.core.labels import check_labels
 from syft.core.references import TensorMeta
@@ -202,6 +203,12 @@ class FixedPrecisionTensor(Viewable):
         below = f">{self.child!r}" if "child" in self.__dict__ else ""
         return f"FixedPrecisionTensor({self._format()}){below}"
 
+    def mul_and_div(self, other: Any, cmd: str) -> Any:
+        """Multiply or divide: `cmd` is "mul" or "div"."""
+        if cmd not in ("mul", "div"):
+            raise SyftError(f"mul_and_div takes 'mul' or 'div', not {str(cmd)[:20]!r}.")
+        return self.mul(other) if cmd == "mul" else self.div(other)
+
     @classmethod
     def detail(cls, worker: Any, payload: tuple[Any, ...]) -> FixedPrecisionTensor:
         """Rebuild a link; what is below is whole numbers or shares of them."""
@@ -222,3 +229,10 @@ _codec: list[Any] = []
 def register_codec(codec: Any) -> None:
     """Tell links how values are encoded, decoded, truncated and shared (called once by syft.mpc)."""
     _codec[:] = [codec]
+
+
+give_methods(
+    FixedPrecisionTensor,
+    "add add_ sub sub_ mul mul_ div pow matmul mm t eq ne gt ge lt le relu sum mean max min argmax argmin neg "
+    "inverse exp sigmoid log",
+)

@@ -165,12 +165,16 @@ class Connection:
 
         Raises:
             OSError: the other end is gone.
+            SerdeError: it is larger than what is read here, and so at the other end.
         """
         self.write_pieces(kind, number, [contents])
 
     def write_pieces(self, kind: int, number: int, pieces: list[Any]) -> None:
         """Write a frame whose contents lie in several places, without putting them together."""
-        header = _HEADER.pack(kind, number, sum(map(len, pieces)))
+        length = sum(map(len, pieces))
+        if length > self._limit:
+            raise SerdeError(f"A frame has {length} bytes and the limit (max_message_bytes) is {self._limit}.")
+        header = _HEADER.pack(kind, number, length)
         with self._writing:
             if len(pieces) == 1 and len(pieces[0]) < _SMALL:
                 self._sock.sendall(header + pieces[0])
@@ -241,15 +245,15 @@ class Connection:
 
     def close(self) -> None:
         """Close, whoever reads or writes meanwhile."""
-        with self._writing:
-            if self._closed:
-                return
-            self._closed = True
-            self._backlog.clear()
-            self._writing.notify_all()
+        if self._closed:
+            return
+        self._closed = True
         try:
-            self._sock.shutdown(socket.SHUT_RDWR)  # wakes up whoever reads
+            self._sock.shutdown(socket.SHUT_RDWR)  # wakes up whoever reads, or waits to be read from
         except OSError:  # the other end was faster
             pass
+        with self._writing:
+            self._backlog.clear()
+            self._writing.notify_all()
         self._reader.close()
         self._sock.close()

@@ -11,7 +11,9 @@ import pytest
 import torch
 from torch import nn
 
-from syft.exceptions import SyftError, UnsupportedOperation
+import syft as sy
+from syft.exceptions import GetNotPermittedError, SyftError, UnsupportedOperation
+from syft.workers.policy import ALLOW_ALL, DenyAll
 
 PRECISION = {"base": 2, "precision_fractional": 16}
 
@@ -99,3 +101,52 @@ def test_the_field_can_not_be_chosen(trio: list[Any]) -> None:
     with pytest.raises(UnsupportedOperation, match="2\\*\\*64"):
         torch.tensor([1]).share(alice, bob, field=67)
     assert torch.tensor([1]).share(alice, bob, field=2**64).get().tolist() == [1]
+
+
+def test_documented_methods_are_attributes_of_the_classes(trio: list[Any]) -> None:
+    alice, bob, dealer = trio
+    link = torch.tensor([3, -7, 5]).share(alice, bob, crypto_provider=dealer).child
+    for name in "add sub mul pow matmul mm chunk relu gt ge lt le eq max argmax div mod".split():
+        assert name in dir(sy.AdditiveSharingTensor)
+    assert sy.AdditiveSharingTensor.add(link, link).get().tolist() == [6, -14, 10]
+    assert [part.get().tolist() for part in link.max(return_idx=True)] == [5, 2]
+    assert link.max().get().tolist() == 5
+    assert link.max(dim=0)[1].get().tolist() == 2
+    assert link.mod(4).get().tolist() == [3, 1, 1]
+    assert link.relu().get().tolist() == [3, 0, 5]
+    number = torch.tensor([1.5, -2.0]).fix_precision().child
+    assert sy.FixedPrecisionTensor.mul(number, 2).float_precision().tolist() == [3.0, -4.0]
+    assert number.mul_and_div(4, "div").float_precision().tolist() == [0.375, -0.5]
+    with pytest.raises(SyftError, match="mul_and_div"):
+        number.mul_and_div(4, "add")
+
+
+def test_shares_that_could_not_all_be_fetched_stay(trio: list[Any], make_worker: Any, kind: str) -> None:
+    alice, bob, dealer = (make_worker(name, kind) for name in ("alice", "bob", "dealer"))
+    x = torch.tensor([1, 2]).share(alice, bob, crypto_provider=dealer)
+    bob.policy = DenyAll()
+    with pytest.raises(GetNotPermittedError):
+        x.get()
+    bob.policy = ALLOW_ALL
+    assert x.get().tolist() == [1, 2]
+    assert not alice._objects
+    assert not bob._objects
+
+
+def test_gradients_add_up(trio: list[Any]) -> None:
+    alice, bob, dealer = trio
+    x = torch.ones(2, 3).fix_precision().share(alice, bob, crypto_provider=dealer, requires_grad=True)
+    plain = torch.ones(2, 3, requires_grad=True)
+    for tensor in (x, plain):
+        tensor.sum().backward()
+        tensor.t().sum().backward()
+        (tensor * tensor).sum().backward()
+        tensor[0].mean().backward()
+    assert torch.allclose(x.grad.get().float_precision(), plain.grad, atol=2e-3)
+    x.grad.zero_()
+    assert not x.grad.get().float_precision().any()
+
+
+def test_numbers_without_a_sign_that_are_too_large(trio: list[Any]) -> None:
+    with pytest.raises(SyftError, match="2\\^63"):
+        torch.tensor([2**64 - 5], dtype=torch.uint64).share(*trio[:2])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 import struct
 import threading
@@ -11,77 +10,14 @@ import time
 import pytest
 import torch
 
-from syft import config
 from syft.exceptions import PartyLostError, ProtocolError
 from syft.messaging.message import RunMessage
 from syft.mpc import dealing, mesh, provider
 from syft.mpc.forms import read_forms, write_forms
-from syft.mpc.network import Runtime
 from syft.mpc.protocols.arithmetic import multiply
 from syft.workers import frames
-from syft.workers.frames import Address
-from syft.workers.process_main import PeerWorker, ServedWorker
-from syft.workers.sockets import Listener
 from tests.mpc import network_child as child
-
-_number = itertools.count()
-
-
-class Client:
-    def __init__(self, client_id="me"):
-        self.client_id = client_id
-
-
-class World:
-    """Workers that were introduced to each other, as processes are."""
-
-    def __init__(self, *names):
-        self.workers = {name: ServedWorker(None, name, auto_add=False) for name in names}
-        self.listeners = {}
-        for name, worker in self.workers.items():
-            worker.mpc_runtime = Runtime(worker)
-            self.listeners[name] = Listener(frames.listen())
-        for one, other in itertools.permutations(names, 2):
-            address = Address.fresh(self.listeners[other].port)
-            self.listeners[other].announce(self.workers[other], one, address)
-            self.workers[one].add_worker(PeerWorker(other, address))
-
-    def run(self, parties, protocol, *args, provider="dealer", client="me", without=(), name="", helper=False, wait=20):
-        """Run a protocol; returns (results by index, errors by index). Parties in `without` hear nothing of it."""
-        message = RunMessage((), f"run {next(_number)}", name or protocol.__name__, tuple(parties), provider, {}, 0)
-        results, errors = {}, {}
-
-        def take_part(index, worker):
-            mine = [arg[index] if isinstance(arg, list) else arg for arg in args]
-            with config.override(stream_timeout=wait):
-                try:
-                    worker.mpc_runtime.run(
-                        Client(client), message, index, len(parties) + helper,
-                        lambda party: protocol(party, *mine), lambda result: results.__setitem__(index, result),
-                    )  # fmt: skip
-                except Exception as error:
-                    errors[index] = error
-
-        seats = [*parties, *((provider,) if helper else ())]
-        threads = [
-            threading.Thread(target=take_part, args=(index, self.workers[seat]))
-            for index, seat in enumerate(seats)
-            if index not in without
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        return results, errors
-
-    def close(self):
-        for worker in self.workers.values():
-            worker.mpc_runtime.close()
-        for listener in self.listeners.values():
-            listener.close()
-
-    def cost(self, name):
-        return self.workers[name].mpc_runtime.cost
+from tests.mpc.mesh_world import Client, World, is_right, opened, opened_bits, shares
 
 
 @pytest.fixture(scope="module")
@@ -102,27 +38,6 @@ def make_world():
     yield make
     for world in made:
         world.close()
-
-
-def shares(count, *shape):
-    return [torch.randint(-(2**62), 2**62, shape) for _ in range(count)]
-
-
-async def opened(party, x, times=1):
-    for _ in range(times):
-        (value,) = await party.open(x)
-    return value
-
-
-async def opened_bits(party, x):
-    (value,) = await party.open_bits(x)
-    return value
-
-
-def is_right(world, parties, shape=(3,)):
-    x = shares(len(parties), *shape)
-    results, errors = world.run(parties, opened, x)
-    return not errors and all(torch.equal(result, sum(x)) for result in results.values())
 
 
 @pytest.mark.parametrize("parties", ["ab", "abc", "dcab"])
@@ -171,20 +86,18 @@ def test_a_helper_takes_part(world):
     async def helped(party, x):
         if party.is_helper:
             got = await party.exchange({}, (0, 1))
-            await party.open(x)
             total = got[0][0] + got[1][0]
             assert await party.deal("random", (2,)) == ()
             await party.exchange({0: (total,), 1: (-total,)}, ())
             return None
         await party.exchange({2: (x,)}, ())
-        (value,) = await party.open(x)
         await party.deal("random", (2,))
         got = await party.exchange({}, (2,))
-        return value + got[2][0]
+        return x + got[2][0] if party.first else x - got[2][0]
 
     x = [*shares(2, 5), torch.zeros(5, dtype=torch.int64)]
     results, errors = world.run("ab", helped, x, helper=True)
-    assert not errors and torch.equal(results[0] + results[1], 2 * (x[0] + x[1])) and results[2] is None
+    assert not errors and torch.equal(results[0] + results[1], 3 * (x[0] + x[1])) and results[2] is None
 
 
 # --- dealing --------------------------------------------------------------------------------------------------------
@@ -246,7 +159,12 @@ def test_what_can_not_be_foreseen(world):
 
 def test_groups_with_and_without_a_helper_by_turns(world):
     async def helped(party, x):
-        return None if party.is_helper else await multiply(party, x, x)
+        if party.is_helper:
+            return None
+        a, b = await party.deal("square", tuple(x.shape))
+        got = await party.exchange({1 - party.index: (x - a,)}, (1 - party.index,))
+        e = x - a + got[1 - party.index][0]
+        return b + 2 * a * e + (e * e if party.first else 0)
 
     for number in range(12):
         x = [*shares(2, 5), None]

@@ -60,8 +60,8 @@ def refuse_number(x: Any, *args: Any, **kwargs: Any) -> Any:
         )
     raise ValueError(
         "Additive shared tensors can't be converted to boolean values or Python numbers; decrypt first with .get(). "
-        "(A comparison such as x > y stays private: use torch.where, or multiply by it. "
-        "An index has to have a dimension: x[i.view(1)].)"
+        "(A comparison such as x > y stays private: use torch.where, or multiply by it; a private index needs a "
+        "dimension: x[i.view(1)].)"
     )
 
 

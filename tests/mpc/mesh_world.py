@@ -1,0 +1,96 @@
+"""Workers on real sockets, each in a thread of this process, introduced to each other as processes are."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+
+import torch
+
+from syft import config
+from syft.messaging.message import RunMessage
+from syft.mpc.network import Runtime
+from syft.workers import frames
+from syft.workers.frames import Address
+from syft.workers.process_main import PeerWorker, ServedWorker
+from syft.workers.sockets import Listener
+
+_number = itertools.count()
+
+
+class Client:
+    def __init__(self, client_id="me"):
+        self.client_id = client_id
+
+
+class World:
+    """Workers that were introduced to each other, as processes are."""
+
+    def __init__(self, *names):
+        self.workers = {name: ServedWorker(None, name, auto_add=False) for name in names}
+        self.listeners = {}
+        for name, worker in self.workers.items():
+            worker.mpc_runtime = Runtime(worker)
+            self.listeners[name] = Listener(frames.listen())
+        for one, other in itertools.permutations(names, 2):
+            address = Address.fresh(self.listeners[other].port)
+            self.listeners[other].announce(self.workers[other], one, address)
+            self.workers[one].add_worker(PeerWorker(other, address))
+
+    def run(self, parties, protocol, *args, provider="dealer", client="me", without=(), name="", helper=False, wait=20):
+        """Run a protocol; returns (results by index, errors by index). Parties in `without` hear nothing of it."""
+        message = RunMessage((), f"run {next(_number)}", name or protocol.__name__, tuple(parties), provider, {}, 0)
+        results, errors = {}, {}
+
+        def take_part(index, worker):
+            mine = [arg[index] if isinstance(arg, list) else arg for arg in args]
+            with config.override(stream_timeout=wait):
+                try:
+                    worker.mpc_runtime.run(
+                        Client(client), message, index, len(parties) + helper,
+                        lambda party: protocol(party, *mine), lambda result: results.__setitem__(index, result),
+                    )  # fmt: skip
+                except Exception as error:
+                    errors[index] = error
+
+        seats = [*parties, *((provider,) if helper else ())]
+        threads = [
+            threading.Thread(target=take_part, args=(index, self.workers[seat]))
+            for index, seat in enumerate(seats)
+            if index not in without
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return results, errors
+
+    def close(self):
+        for worker in self.workers.values():
+            worker.mpc_runtime.close()
+        for listener in self.listeners.values():
+            listener.close()
+
+    def cost(self, name):
+        return self.workers[name].mpc_runtime.cost
+
+
+def shares(count, *shape):
+    return [torch.randint(-(2**62), 2**62, shape) for _ in range(count)]
+
+
+async def opened(party, x, times=1):
+    for _ in range(times):
+        (value,) = await party.open(x)
+    return value
+
+
+async def opened_bits(party, x):
+    (value,) = await party.open_bits(x)
+    return value
+
+
+def is_right(world, parties, shape=(3,)):
+    x = shares(len(parties), *shape)
+    results, errors = world.run(parties, opened, x)
+    return not errors and all(torch.equal(result, sum(x)) for result in results.values())
