@@ -233,14 +233,18 @@ class ProtocolError(SyftError):
 
 
 class PartyLostError(ProtocolError):
-    """A party of a run is gone, or did not answer in time."""
+    """A party of a run is gone, or did not answer in time.
 
-    def __init__(self, party: object = "", why: str = "it did not answer") -> None:
+    Args:
+        party: the id of the party.
+        why: what is known of it.
+        advice: what that means for the shares, unless they are gone with the party.
+    """
+
+    def __init__(self, party: object = "", why: str = "it did not answer", advice: str = "") -> None:
         self.party = party
-        super().__init__(
-            f"Party {party!r} was lost in the middle of a protocol: {why}. "
-            "The shares it held are gone with it; share the values again with parties that are there."
-        )
+        gone = "The shares it held are gone with it; share the values again with parties that are there."
+        super().__init__(f"Party {party!r} was lost in the middle of a protocol: {why}. {advice or gone}")
 
 
 class RemoteError(SyftError):

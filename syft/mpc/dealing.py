@@ -28,6 +28,7 @@ from syft.core.labels import printable
 from syft.exceptions import PartyLostError, ProtocolError, SerdeError, WorkerLostError
 from syft.mpc.dealer import Hand, Shape, row_of
 from syft.mpc.generator import KEY_BYTES, Generator
+from syft.mpc.mesh import STILL_THERE
 from syft.serde import serialize
 from syft.workers.frames import Connection
 
@@ -296,7 +297,7 @@ class DealerLink:
 
     def _lost(self) -> PartyLostError:
         self.close()
-        return PartyLostError(self.provider, "the dealer is gone, or did not answer in time")
+        return PartyLostError(self.provider, "the dealer is gone, or did not answer in time", STILL_THERE)
 
 
 def _read_head(contents: bytearray) -> tuple[bytes, int]:
@@ -367,5 +368,5 @@ def connect(worker: Any, provider: Any, serve_here: Callable[[socket.socket], No
     try:
         sock: socket.socket = known.connect(PURPOSE)
     except WorkerLostError:
-        raise PartyLostError(provider, "its process can't be reached") from None
+        raise PartyLostError(provider, "its process can't be reached", STILL_THERE) from None
     return sock

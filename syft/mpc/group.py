@@ -134,7 +134,7 @@ class Group:
             arrived = self.lobby.arrived(self.name, peer, _LOOK)
             if arrived is not None:
                 return arrived
-        raise PartyLostError(peer, f"it did not join within {timeout:g} s")
+        raise PartyLostError(peer, f"it did not join within {timeout:g} s", mesh.STILL_THERE)
 
     def dealer(self) -> DealerLink:
         """Return the connection to the dealer, after what others said of it when they gave up."""

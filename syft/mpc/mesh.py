@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import select
 import socket
 import struct
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -37,6 +36,9 @@ MAX_OVER = 1000
 # How many frames of runs that have not begun here are kept; a party that is ahead waits after one.
 MAX_EARLY = 8
 DOUBT_SECONDS = 2.0
+# What the loss of a party means where its shares need not be gone.
+STILL_THERE = "No shares are gone with it: what was asked for can be asked for again once it answers."
+UNSURE = "If its process ended, share the values again with parties that are there; if not, ask for the result again."
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -250,7 +252,7 @@ class Link:
         if instance:
             self._note(key, instance, seeds)
         if 0 <= lost < len(self.members):
-            return PartyLostError(self.members[lost], f"party {self.peer!r} lost it")
+            return PartyLostError(self.members[lost], f"party {self.peer!r} lost it", UNSURE)
         text = printable(reason[_LOST.size :].decode("utf-8", "replace"))
         return ProtocolError(f"Party {self.peer!r} gave this run up: {text}.")
 
@@ -365,54 +367,3 @@ def _nowhere(size: int) -> _Sink:
     dropped = memoryview(bytearray(min(size, _INBOX)))
     whole, rest = divmod(size, _INBOX)
     return _Sink(None, [], [dropped] * whole + [dropped[:rest]])
-
-
-def transfer(
-    writing: Iterable[Link], reading: Mapping[Link, Callable[[], list[Any] | None]], timeout: float
-) -> dict[Link, list[Any]]:
-    """Write everything that is queued and read what is expected, at the same time.
-
-    Args:
-        writing: the links with something queued.
-        reading: link -> what returns its tensors once they are there.
-        timeout: seconds without any progress after which the others are given up.
-    """
-    unwritten = {link for link in writing if not link.flush()}
-    received: dict[Link, list[Any]] = {}
-    unread = dict(reading)
-    while True:
-        for link in list(unread):
-            groups = unread[link]()
-            if groups is not None:
-                received[link] = groups
-                del unread[link]
-        unwritten = {link for link in unwritten if not link.flush()}
-        if not unread and not unwritten:
-            return received
-        _wait(unwritten, set(unread), timeout)
-
-
-def _wait(writing: set[Link], reading: set[Link], timeout: float) -> None:
-    poll = select.poll()
-    for link in writing | reading:
-        events = (select.POLLOUT if link in writing else 0) | (select.POLLIN if link in reading else 0)
-        poll.register(link.sock, events)
-    patience = min([timeout, *[link.patience(timeout) for link in reading]])
-    if not poll.poll(patience * 1000) and patience == timeout:
-        late = next(iter(reading or writing))
-        raise PartyLostError(late.peer, f"it did not answer within {timeout:g} s")
-
-
-def drain(links: Iterable[Link], seconds: float) -> None:
-    """Write what is queued, for a while; a connection that does not take it is closed."""
-    end = time.monotonic() + seconds
-    for link in links:
-        try:
-            while not link.flush():
-                left = end - time.monotonic()
-                if left <= 0:
-                    link.close()
-                    break
-                _wait({link}, set(), left)
-        except (PartyLostError, OSError, ValueError):  # gone anyway
-            link.close()

@@ -19,7 +19,7 @@ from syft.config import current
 from syft.core.references import Ref
 from syft.core.trees import SCALARS, map_tensors
 from syft.exceptions import PartyLostError, ProtocolError
-from syft.mpc import dealing, lockstep, mesh
+from syft.mpc import dealing, lockstep, mesh, transfers
 from syft.mpc.dealing import Deals
 from syft.mpc.forms import write_forms
 from syft.mpc.group import KNOCK, MESH, Group, Lobby
@@ -205,7 +205,7 @@ class Run:
                 reading[link] = functools.partial(link.take, stamp, forms)
                 sources[link] = (index, expected)
         try:
-            received = mesh.transfer(writing, reading, self.timeout)
+            received = transfers.transfer(writing, reading, self.timeout)
         except mesh.Disagreement as error:
             self.deals.disagree(error.stamp.instance, error.stamp.seeds)
             raise
@@ -278,7 +278,7 @@ class Run:
                 told.append(link)
             except (ProtocolError, OSError):  # that one is gone too
                 continue
-        mesh.drain(told, _FAREWELL)
+        transfers.drain(told, _FAREWELL)
 
     def settle(self, cost: lockstep.Tally) -> None:
         """Add what the run cost to what is being counted."""

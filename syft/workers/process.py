@@ -24,6 +24,15 @@ from syft.workers.policy import ALLOW_ALL
 from syft.workers.sockets import SocketStream, hub
 
 MAIN = "syft.workers.process_main"
+# Runs MAIN of this very package. Where that is installed its place is known anyway, and after the standard library.
+_START = """
+import runpy, sys
+home, main = sys.argv[1:3]
+del sys.argv[1:3]
+if home not in sys.path:
+    sys.path.insert(0, home)
+runpy.run_module(main, run_name="__main__", alter_sys=True)
+"""
 # How long a process may take to end by itself once its connection is closed.
 _GRACE = 5.0
 
@@ -83,6 +92,9 @@ class ProcessWorker(BaseWorker):
             return
         self._child = Child(id, threads, verbose)
         self._incoming: list[SocketStream] = []
+        # What clients reach this worker by, and what it reaches workers of this process by.
+        self._admitted: dict[ObjectId, Address] = {}
+        self._announced: list[Address] = []
         super().__init__(hook, id, data, verbose=verbose, auto_add=auto_add)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -108,9 +120,10 @@ class ProcessWorker(BaseWorker):
 
     def admit(self, client_id: ObjectId) -> Address:
         """Have the worker's process let a client in, and return where and by what."""
-        address = Address.fresh(self._child.port)
-        self._child.control(("admit", client_id, address.token, address.proof))
-        return address
+        if client_id not in self._admitted:
+            address = self._admitted[client_id] = Address.fresh(self._child.port)
+            self._child.control(("admit", client_id, address.token, address.proof))
+        return self._admitted[client_id]
 
     def _introduce(self, worker: Any) -> None:
         """Tell the worker's process how another worker is reached."""
@@ -119,6 +132,7 @@ class ProcessWorker(BaseWorker):
         elif not worker.is_client_worker:
             address = Address.fresh(hub().port)
             hub().announce(worker, self.id, address)
+            self._announced.append(address)
         else:  # it only sends
             return
         self._child.control(("meet", worker.id, address.port, address.token, address.proof))
@@ -131,7 +145,7 @@ class ProcessWorker(BaseWorker):
         except OSError:
             raise WorkerLostError(self.id, self.why_lost()) from None
         stream = SocketStream(client, self, sock)
-        self._incoming.append(stream)
+        self._incoming = [*(earlier for earlier in self._incoming if not earlier.is_over), stream]
         return stream
 
     def load_data(self, data: Iterable[Any]) -> None:
@@ -182,6 +196,8 @@ class ProcessWorker(BaseWorker):
             stream.close()
             stream.client._streams.pop(self.id, None)
         self._incoming.clear()
+        while self._announced:
+            hub().dismiss(self._announced.pop())
         self.close()
         self._child.end()
 
@@ -238,13 +254,12 @@ class Child:
 
 def _spawn(control: socket.socket, listener: socket.socket, threads: int) -> subprocess.Popen[bytes]:
     home = str(Path(__file__).resolve().parents[2])
-    path = os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH")]))
     handles = (control.fileno(), listener.fileno())
     return subprocess.Popen(  # noqa: S603  (this very interpreter, and nothing from outside)
-        [sys.executable, "-P", "-m", MAIN, *map(str, handles)],
+        [sys.executable, "-P", "-c", _START, home, MAIN, *map(str, handles)],
         stdin=subprocess.DEVNULL,
         pass_fds=handles,
-        env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": str(threads)},
+        env={**os.environ, "OMP_NUM_THREADS": str(threads)},
     )
 
 

@@ -19,7 +19,8 @@ from typing import Any
 from syft.config import current
 from syft.core.id_provider import ObjectId
 from syft.exceptions import SerdeError, WorkerLostError
-from syft.messaging.message import BatchMessage
+from syft.messaging.message import BatchMessage, ErrorMessage
+from syft.serde import serialize
 from syft.workers import frames
 from syft.workers.frames import ANSWER, HANDSHAKE_SECONDS, REQUEST, Address, Connection
 from syft.workers.pipelined import Line, PipelinedStream
@@ -30,6 +31,8 @@ logger = logging.getLogger("syft.workers")
 # A request that went well is answered only now and then, so that its writer can forget it.
 ACKNOWLEDGED = 256
 MAX_HANDSHAKES = 64
+# How long a listener waits after it could not let anybody in, in seconds.
+_PAUSE = 0.1
 # Purpose of a connection, up to its first colon -> what takes it: function(worker, client id, purpose, socket).
 PURPOSES: dict[str, Callable[[Any, ObjectId, str, socket.socket], None]] = {}
 # Called with the worker that a process is made for, before it serves anybody.
@@ -57,14 +60,19 @@ class SocketStream(PipelinedStream):
         self._thread = threading.Thread(target=self._read_all, name=name, daemon=True)
         self._thread.start()
 
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing can be sent any more."""
+        return self._closed or self._lost is not None
+
     def release(self, obj_id: ObjectId) -> None:
         """Note an id; it rides along with the next message, if there can be one."""
-        if self._lost is None and not self._closed:
+        if not self.is_over:
             self._released.append(obj_id)
 
     def has_released(self) -> bool:
         """Say whether ids wait for a message to ride along with."""
-        return bool(self._released) and self._lost is None and not self._closed
+        return bool(self._released) and not self.is_over
 
     def pass_on(self) -> None:
         """Send the ids noted so far: the client is a worker, which may have nothing else to say for long."""
@@ -89,9 +97,10 @@ class SocketStream(PipelinedStream):
                 self._take_answer(*frame)
         except SerdeError as error:
             reason = str(error)
+        self._connection.close()
+        reason = reason or ("it was closed." if self._closed else self.location.why_lost())
         with self._order:
-            self._lost = reason or ("it was closed." if self._closed else self.location.why_lost())
-            self._connection.close()
+            self._lost = reason
         for _, _, future in self._pending:
             if future is not None and not future.done():
                 future.set_exception(WorkerLostError(self.location.id, self._lost))
@@ -128,7 +137,7 @@ def serve(worker: Any, session: Session, connection: Connection) -> None:
                 return
             written = answer(worker, session, request)
             if written or number % ACKNOWLEDGED == 0:
-                connection.write(ANSWER, number, written)
+                _write_answer(connection, number, written)
             for stream in list(worker._streams.values()):
                 if isinstance(stream, SocketStream):
                     stream.pass_on()
@@ -137,6 +146,13 @@ def serve(worker: Any, session: Session, connection: Connection) -> None:
     finally:
         session.close()
         connection.close()
+
+
+def _write_answer(connection: Connection, number: int, written: bytes) -> None:
+    try:
+        connection.write(ANSWER, number, written)
+    except SerdeError as error:  # it is too large; saying so is not
+        connection.write(ANSWER, number, serialize(ErrorMessage((type(error).__name__, str(error), ""))))
 
 
 class Listener:
@@ -152,17 +168,26 @@ class Listener:
         # fingerprint of a token -> (worker that is visited, id of the visitor, what the worker shows)
         self._announced: dict[bytes, tuple[weakref.ref[Any], ObjectId, bytes]] = {}
         self._news = threading.Condition()
+        self._closed = threading.Event()
         self._handshakes = threading.BoundedSemaphore(MAX_HANDSHAKES)
         threading.Thread(target=self._accept_all, name="syft listener", daemon=True).start()
 
     def announce(self, worker: Any, client_id: ObjectId, address: Address) -> None:
         """Let a client in from now on, by its token."""
         with self._news:
+            for gone in [key for key, (known, _, _) in self._announced.items() if known() is None]:
+                del self._announced[gone]
             self._announced[frames.fingerprint(address.token)] = (weakref.ref(worker), client_id, address.proof)
             self._news.notify_all()
 
+    def dismiss(self, address: Address) -> None:
+        """Let nobody in any more by the token of an address."""
+        with self._news:
+            self._announced.pop(frames.fingerprint(address.token), None)
+
     def close(self) -> None:
         """Let nobody in any more."""
+        self._closed.set()
         with contextlib.suppress(OSError):
             self._sock.shutdown(socket.SHUT_RDWR)  # wakes up who accepts
         self._sock.close()
@@ -172,8 +197,12 @@ class Listener:
             self._handshakes.acquire()
             try:
                 sock, _ = self._sock.accept()
-            except OSError:
-                return
+            except OSError as error:  # of one that came and went, or for want of handles
+                self._handshakes.release()
+                if self._closed.wait(_PAUSE):
+                    return
+                logger.warning("Nobody could be let in: %s", error)
+                continue
             threading.Thread(target=self._meet, args=(sock,), name="syft visitor", daemon=True).start()
 
     def _meet(self, sock: socket.socket) -> None:

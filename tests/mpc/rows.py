@@ -176,6 +176,7 @@ MATRIX: dict[str, Row] = {
     "masked_fill(private)": Row(lambda a, b, p: a.masked_fill(a > b, 7.5)),
     "any": Row(lambda a, b, p: (a > 1.9).any()),
     "all": Row(lambda a, b, p: (a > 1.9).all()),
+    "~(a>0)": Row(lambda a, b, p: ~(a > 0)),
     "and/or/not": Row(lambda a, b, p: ((a > 0).logical_and(b > 0)).logical_or((a > 1).logical_not())),
     "view": Row(lambda a, b, p: a.view(3, 2)),
     "reshape": Row(lambda a, b, p: a.t().reshape(-1)),

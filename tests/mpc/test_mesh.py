@@ -122,7 +122,7 @@ def test_only_the_last_party_is_sent_what_is_dealt(make_world):
 def test_from_the_second_time_on_nobody_asks_the_dealer(make_world, monkeypatch):
     asked = []
     ask = provider.Desk._asked
-    monkeypatch.setattr(provider.Desk, "_asked", lambda *args: asked.append(args[4]) or ask(*args))
+    monkeypatch.setattr(provider.Desk, "_asked", lambda *args: asked.append(args[5]) or ask(*args))
     world = make_world("a", "b", "dealer")
     x = shares(2, 10)
     for _ in range(5):

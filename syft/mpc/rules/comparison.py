@@ -14,6 +14,7 @@ from syft.mpc import values
 from syft.mpc.rules.arithmetic import add, mul, sub
 from syft.mpc.rules.factors import times
 from syft.mpc.rules.operands import Form, Value, aten, content, form_of, is_link, rule, whole
+from syft.tensors.precision import FixedPrecisionTensor
 
 
 def _bits(link: Any) -> Any:
@@ -139,6 +140,10 @@ def bitwise_not(x: Any) -> Any:
     if not x.is_bit and form_of(x).model is not None:
         raise UnsupportedOperation("~x", type(x).__name__, "It works on the results of comparisons.")
     return logical_not(x) if x.is_bit else sub(-1, x)
+
+
+# Torch itself refuses `~` on what it takes for floats, so the call is taken over before it does.
+FixedPrecisionTensor.implements(torch.Tensor.__invert__, torch.Tensor.bitwise_not, torch.bitwise_not)(bitwise_not)
 
 
 # --- what is made of comparisons ----------------------------------------------------------------------------

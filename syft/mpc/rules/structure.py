@@ -92,8 +92,8 @@ def _as_view(link: Any, x: Any, operation: Any, args: Any, kwargs: Any, part: in
         return values.put(model.like(below), positions, model.like(new)).child
 
     link.is_bit = x.is_bit
-    if torch._C._current_graph_task_id() != -1:
-        return link  # a gradient: autograd may keep it and add to it, so it must not write to another one
+    if link.shape.numel() > torch.Size(shape).numel() and torch._C._current_graph_task_id() != -1:
+        return link  # an expanded gradient: autograd keeps it as it is, and adds to it
     return link.view_of(x, follow, write_back)
 
 
