@@ -164,7 +164,7 @@ class Group:
 
     def end(self, run: bytes) -> None:
         """Note that a run is over: what still arrives of it is dropped."""
-        self.over[run] = None
+        self.over.update({run: None, run[: mesh.ID_BYTES]: None})
         while len(self.over) > mesh.MAX_OVER:
             del self.over[next(iter(self.over))]
         for link in self._links.values():

@@ -24,6 +24,8 @@ from syft.mpc.forms import bytes_of, read_forms, write_forms
 DATA, ABORT = range(2)
 # kind, bytes of the forms, run, round, how often this protocol was dealt for, which seeds, bytes of the tensors
 _HEADER = struct.Struct("<BI16sIIQQ")
+# A run is known by its id, what the parties were asked for, and the how-manieth time it is begun: 8, 7 and 1 bytes.
+ID_BYTES = 8
 _INBOX = 1 << 16
 _MAX_FORMS = 1 << 15
 # From here on bytes are received where they belong, without the inbox.
@@ -32,7 +34,7 @@ _DIRECT = 1 << 14
 _LOST = struct.Struct("<h16s")
 _MAX_PIECES = 64
 # How many runs that are over, or were given up early, are remembered.
-MAX_OVER = 1000
+MAX_OVER = 2000
 # How many frames of runs that have not begun here are kept; a party that is ahead waits after one.
 MAX_EARLY = 8
 DOUBT_SECONDS = 2.0
@@ -173,9 +175,10 @@ class Link:
             stamp: where it belongs.
             forms: the forms it must have; None if only the other party knows.
         """
-        if stamp.run in self._given_up:
-            raise self._given_up.pop(stamp.run)
+        if _begun(stamp.run) in self._given_up:
+            raise self._given_up.pop(_begun(stamp.run))
         for position, (early, groups) in enumerate(self._early):
+            self._check_told(early.run, stamp.run)
             if early.run == stamp.run:
                 del self._early[position]
                 self._compare(early, stamp)
@@ -212,14 +215,15 @@ class Link:
         if run in self.over:
             return _nowhere(size)
         if reason is not None:
-            if run == stamp.run:
+            if _begun(run) == _begun(stamp.run):
                 raise reason
             self._drop_early(run)
-            self._given_up[run] = reason
+            self._given_up[_begun(run)] = reason
             while len(self._given_up) > MAX_OVER:
                 del self._given_up[next(iter(self._given_up))]
             return _nowhere(0)
         self._sink = _nowhere(size)  # what is refused below is dropped when it arrives
+        self._check_told(run, stamp.run)
         found = Stamp(run, number, instance, seeds)
         if run == stamp.run:
             self._compare(found, stamp)
@@ -255,6 +259,11 @@ class Link:
             return PartyLostError(self.members[lost], f"party {self.peer!r} lost it", UNSURE)
         text = printable(reason[_LOST.size :].decode("utf-8", "replace"))
         return ProtocolError(f"Party {self.peer!r} gave this run up: {text}.")
+
+    def _check_told(self, theirs: bytes, ours: bytes) -> None:
+        """Raise if a run is the same one, but was asked for differently."""
+        if theirs[:ID_BYTES] == ours[:ID_BYTES] and theirs[ID_BYTES:-1] != ours[ID_BYTES:-1]:
+            raise ProtocolError(f"Party {self.peer!r} was asked for something else in this run than this one.")
 
     def _compare(self, found: Stamp, expected: Stamp) -> None:
         if found != expected:
@@ -320,7 +329,7 @@ class Link:
         """Drop what was kept for a run that is over."""
         self._drop_early(run)
         self._doubt = None
-        self._given_up.pop(run, None)
+        self._given_up.pop(_begun(run), None)
 
     def _drop_early(self, run: bytes) -> None:
         self._early = [(stamp, groups) for stamp, groups in self._early if stamp.run != run]
@@ -360,6 +369,11 @@ class Disagreement(ProtocolError):
     def __init__(self, peer: Any, stamp: Stamp) -> None:
         self.stamp = stamp
         super().__init__(f"Party {peer!r} is at another place of the run than this one; it was given up.")
+
+
+def _begun(run: bytes) -> bytes:
+    """Return what stands for a run and the how-manieth time it is begun, whatever was asked for."""
+    return run[:ID_BYTES] + run[-1:]
 
 
 def _nowhere(size: int) -> _Sink:

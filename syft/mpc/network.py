@@ -66,7 +66,7 @@ class Runtime:
             finish: stores its result.
         """
         with self._group(session, message, seats) as group:
-            if Run(group, message, 0).tag in group.over:
+            if Run(group, message).tag[: mesh.ID_BYTES] in group.over:
                 raise ProtocolError("A run with this id is over; another one needs another id.")
             # A helper can't tell that the others begin anew, so a run with one is given up; the next finds them agreed.
             attempts = ATTEMPTS if group.helper is None else 1
@@ -145,8 +145,9 @@ class Run:
         self.group = group
         self.count = group.count
         self.is_helper = group.index >= self.count
-        told = _told_to_all(message)
-        self.tags = [dealing.digest(group.client_id, message.run_id, told, number) for number in range(ATTEMPTS)]
+        known = dealing.digest(group.client_id, message.run_id)[: mesh.ID_BYTES]
+        told = dealing.digest(_told_to_all(message))[mesh.ID_BYTES + 1 :]
+        self.tags = [known + told + bytes([number]) for number in range(ATTEMPTS)]
         self.tag = self.tags[attempt]
         self.deals = Deals(_base_of(message), group.dealer)
         self.timeout = current().stream_timeout

@@ -168,6 +168,11 @@ class _Known:
     fits: int | None = None
 
 
+def _is_instance(value: Any) -> bool:
+    """Say whether this may be the number of a run, with numbers left for the next ones."""
+    return type(value) is int and 0 < value < 2**32 - DEPTH - 1
+
+
 class Desk:
     """Where the last party of a group is served: what it asks for first, what it may need when there is time.
 
@@ -225,13 +230,13 @@ class Desk:
     def _begun(self, number: int, key: bytes, instance: int) -> None:
         """Send what a run that begins needs, unless it was sent; then prepare the next."""
         known = self._known.get(key)
-        if known is None or type(instance) is not int:
+        if known is None or not _is_instance(instance):
             raise ProtocolError("Nothing is known of this run.")
         for begun in [pack for pack in self._waiting if pack[0] == key and pack[1] <= instance]:
             del self._waiting[begun]
         if instance not in known.sent:
             self._send(key, instance, known)
-        known.sent = {number for number in known.sent if number > instance}
+        known.sent = {other for other in known.sent if other > instance}
         self._look_ahead(key, instance, known)
 
     def _look_ahead(self, key: bytes, instance: int, known: _Known) -> None:
@@ -240,7 +245,9 @@ class Desk:
         self._ahead.extend((key, instance + number) for number in range(1, known.depth + 1))
 
     def _learn(self, number: int, key: bytes, instance: int, sequence: tuple[tuple[str, tuple[Any, ...]], ...]) -> None:
-        if type(key) is not bytes or type(sequence) is not tuple or len(sequence) > MAX_DEALS:
+        if type(key) is not bytes or not _is_instance(instance):
+            raise ProtocolError("Nothing is known of this run.")
+        if type(sequence) is not tuple or len(sequence) > MAX_DEALS:
             raise ProtocolError("This is not a sequence of deals.")
         learned = _Known([(kind, plain(spec)) for kind, spec in sequence], instance)
         earlier = self._known.pop(key, None)

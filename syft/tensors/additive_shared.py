@@ -175,8 +175,8 @@ class AdditiveSharingTensor(Viewable):
         """Return 1 where values are the same, else 0; shared."""
         return self.__getattr__("eq")(other)
 
-    def div(self, divisor: int) -> Any:
-        """Divide by a public whole number, rounding down; shared."""
+    def div(self, divisor: Any) -> Any:
+        """Divide by a public whole number, or by shared ones, rounding down; shared."""
         return self.__getattr__("floor_divide")(divisor)
 
     def max(self, dim: int | None = None, return_idx: bool = False) -> Any:

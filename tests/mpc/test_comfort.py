@@ -113,6 +113,10 @@ def test_documented_methods_are_attributes_of_the_classes(trio: list[Any]) -> No
     assert link.max().get().tolist() == 5
     assert link.max(dim=0)[1].get().tolist() == 2
     assert link.mod(4).get().tolist() == [3, 1, 1]
+    other = torch.tensor([-2, 2, 5]).share(alice, bob, crypto_provider=dealer).child
+    assert link.div(other).get().tolist() == [-2, -4, 1]
+    assert link.div(2).get().tolist() == [1, -4, 2]
+    assert (torch.tensor([9, 9, 9]) // other.wrap()).get().tolist() == [-5, 4, 1]
     assert link.relu().get().tolist() == [3, 0, 5]
     number = torch.tensor([1.5, -2.0]).fix_precision().child
     assert sy.FixedPrecisionTensor.mul(number, 2).float_precision().tolist() == [3.0, -4.0]

@@ -1,5 +1,7 @@
 """What was found wrong once on encrypted tensors, each found right (or refused) from then on."""
 
+import gc
+
 import numpy as np
 import pytest
 import torch
@@ -15,6 +17,7 @@ def cast():
     hook = sy.TorchHook(torch)
     workers = [sy.VirtualWorker(hook, id=f"findings-{i}") for i in range(3)]
     yield workers[:2], workers[2]
+    gc.collect()  # errors that tests have caught hold on to what was in use
     for worker in workers:
         assert not worker._objects
         worker.stop()

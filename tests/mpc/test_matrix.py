@@ -1,5 +1,7 @@
 """The operation matrix: every row right on plain fixed precision and on shares of 2, 3 and 4 parties, or refused."""
 
+import gc
+
 import pytest
 import torch
 
@@ -15,6 +17,7 @@ def cast():
     hook = sy.TorchHook(torch)
     workers = [sy.VirtualWorker(hook, id=f"matrix-{i}") for i in range(5)]
     yield workers[:4], workers[4]
+    gc.collect()  # errors that tests have caught hold on to what was in use
     for worker in workers:
         assert not worker._objects
         worker.stop()

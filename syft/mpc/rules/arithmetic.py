@@ -10,7 +10,7 @@ from syft.exceptions import UnsupportedOperation
 from syft.mpc import values
 from syft.mpc.encoding import decode_plain
 from syft.mpc.rules import factors
-from syft.mpc.rules.division import divide_whole, quotient
+from syft.mpc.rules.division import divide_whole, quotient, whole_quotient
 from syft.mpc.rules.factors import product, times
 from syft.mpc.rules.operands import (
     Form,
@@ -92,8 +92,10 @@ def div_mode(x: Any, y: Any, rounding_mode: str | None = None) -> Any:
 @writes(aten.floor_divide_.Tensor)
 @rule(aten.floor_divide.default, aten.floor_divide.Scalar)
 def floor_divide(x: Any, y: Any) -> Any:
-    """Return x // y for a public whole number y."""
+    """Return x // y for a public whole number y, or of private whole numbers (below 2^58; x // 0 is not defined)."""
     form = form_of(x, y)
+    if is_link(y) and form.model is None:
+        return form.link(whole_quotient(whole(x, form), whole(y, form)))
     if not is_link(x) or isinstance(y, torch.Tensor) or is_link(y) or not float(y).is_integer() or y == 0:
         raise UnsupportedOperation("// by anything but a public whole number", "encrypted tensors", "Use / instead.")
     return form.link(values.scale(divide_whole(content(x), int(y) * form.scale), form.scale))

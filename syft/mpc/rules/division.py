@@ -30,6 +30,12 @@ def divide_whole(x: Value, divisor: int) -> Value:
     return values.add(near, values.sub(reached, 2))
 
 
+def whole_quotient(x: Value, y: Value) -> Value:
+    """Divide whole numbers by private ones, rounding down, exactly (see the protocol `floor_divide` for its domain)."""
+    x, y = values.together([x, y])
+    return engine.run("floor_divide", x, y)
+
+
 def quotient(x: Value, y: Value, scale: int) -> Value:
     """Divide by private numbers: x scale / y (see the protocol `divide` for its domain and error)."""
     x, y = values.together([x, y])
