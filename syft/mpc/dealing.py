@@ -17,7 +17,6 @@ import math
 import select
 import socket
 import struct
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -25,7 +24,7 @@ import torch
 
 from syft.config import current
 from syft.core.labels import printable
-from syft.exceptions import PartyLostError, ProtocolError, SerdeError, WorkerLostError
+from syft.exceptions import PartyLostError, ProtocolError, SerdeError
 from syft.mpc.dealer import Hand, Shape, row_of
 from syft.mpc.generator import KEY_BYTES, Generator
 from syft.mpc.mesh import STILL_THERE
@@ -354,19 +353,3 @@ class Deals:
         """Take note of where another party is."""
         if self._link is not None:
             self._link.catch_up(self.key, instance, generation)
-
-
-def connect(worker: Any, provider: Any, serve_here: Callable[[socket.socket], None]) -> socket.socket:
-    """Connect to the dealer; one that is a party as well (`insecure`) deals to itself in a thread."""
-    if provider == worker.id:
-        ours, theirs = socket.socketpair()
-        threading.Thread(target=serve_here, args=(theirs,), name="syft dealer", daemon=True).start()
-        return ours
-    known = worker._known_workers.get(provider)
-    if known is None or not hasattr(known, "connect"):
-        raise ProtocolError(f"Worker {worker.id!r} does not know how to reach the crypto provider {provider!r}.")
-    try:
-        sock: socket.socket = known.connect(PURPOSE)
-    except WorkerLostError:
-        raise PartyLostError(provider, "its process can't be reached", STILL_THERE) from None
-    return sock

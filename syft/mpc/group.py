@@ -20,6 +20,8 @@ MESH, KNOCK = "mpc", "mpc-knock"
 # How often one who waits to be called looks whether the other is there at all, in seconds.
 _LOOK = 1.0
 MAX_ARRIVED = 1024
+# How long after one that can't be reached it is looked whether it was replaced, in seconds.
+_LATE = 0.2
 
 
 class Lobby:
@@ -34,16 +36,21 @@ class Lobby:
         self._arrived: dict[tuple[str, Any], socket.socket] = {}
         self._news = threading.Condition()
 
-    def call(self, peer: Any, purpose: str) -> socket.socket:
-        """Connect to another worker."""
-        known = self.worker._known_workers.get(peer)
-        if known is None or not hasattr(known, "connect"):
-            raise ProtocolError(f"Worker {self.worker.id!r} does not know how to reach party {peer!r}.")
-        try:
-            sock: socket.socket = known.connect(purpose)
-        except WorkerLostError:
-            raise PartyLostError(peer, "its process can't be reached") from None
-        return sock
+    def call(self, peer: Any, purpose: str, advice: str = "") -> socket.socket:
+        """Connect to another worker; the news that it has another process now may be a little late."""
+        tried = None
+        while (known := self.worker._known_workers.get(peer)) is not tried:
+            if not hasattr(known, "connect"):
+                break
+            try:
+                sock: socket.socket = known.connect(purpose)
+                return sock
+            except WorkerLostError:
+                tried = known
+                time.sleep(_LATE)
+        if tried is not None:
+            raise PartyLostError(peer, "its process can't be reached", advice)
+        raise ProtocolError(f"Worker {self.worker.id!r} does not know how to reach party {peer!r}.")
 
     def arrive(self, peer: Any, group: str, sock: socket.socket) -> None:
         """Keep a connection that another party opened; the latest counts."""
@@ -147,10 +154,18 @@ class Group:
         if self._dealer is not None:
             self._dealer.close()
             self._dealer = None
-        sock = dealing.connect(self.lobby.worker, self.provider, self._deal_here)
+        sock = self._call_dealer()
         parties = self.members[: self.count]
         self._dealer = DealerLink(sock, self.provider, self.name, parties, self.index == self.count - 1)
         return self._dealer
+
+    def _call_dealer(self) -> socket.socket:
+        """Connect to the dealer; one that is a party as well (`insecure`) deals to itself in a thread."""
+        if self.provider != self.lobby.worker.id:
+            return self.lobby.call(self.provider, dealing.PURPOSE, mesh.STILL_THERE)
+        ours, theirs = socket.socketpair()
+        threading.Thread(target=self._deal_here, args=(theirs,), name="syft dealer", daemon=True).start()
+        return ours
 
     def close(self) -> None:
         """Leave the group, for good."""

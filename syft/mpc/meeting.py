@@ -100,7 +100,9 @@ class Meeting:
         """Wait until the run is over, and raise what went wrong."""
         if not self.full.wait(current().stream_timeout):
             missing = next(index for index, seat in enumerate(self.seats) if seat is None)
-            lost = PartyLostError(f"number {missing}", "it did not join in time")
+            lost = PartyLostError(
+                f"number {missing}", "it did not join in time", "Its shares are still there; ask again when it is back."
+            )
             close(self.key, lost)
             raise lost
         self.done.wait()  # somebody drives it now, and comes to an end

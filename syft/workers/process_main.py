@@ -1,6 +1,6 @@
 """The process of a ProcessWorker: serves one worker until its maker's connection closes, and then ends at once.
 
-Started as `python -m syft.workers.process_main <control> <listener>` with two sockets handed down: one to the process
+Started with `<control> <listener>` as its arguments, two sockets handed down: one to the process
 that made it, which alone may say whom this worker serves and knows, and one that listens.
 """
 

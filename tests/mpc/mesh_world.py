@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+import time
 
 import torch
 
@@ -94,3 +95,10 @@ def is_right(world, parties, shape=(3,)):
     x = shares(len(parties), *shape)
     results, errors = world.run(parties, opened, x)
     return not errors and all(torch.equal(result, sum(x)) for result in results.values())
+
+
+def soon(condition, seconds=5.0):
+    end = time.monotonic() + seconds
+    while not (found := condition()) and time.monotonic() < end:
+        time.sleep(0.01)
+    return found

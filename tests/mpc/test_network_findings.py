@@ -22,7 +22,7 @@ from syft.mpc.protocols.arithmetic import multiply
 from syft.workers import frames, sockets
 from syft.workers.process import ProcessWorker
 from syft.workers.wire import read_answer
-from tests.mpc.mesh_world import Client, World, is_right, opened, shares
+from tests.mpc.mesh_world import Client, World, is_right, opened, shares, soon
 
 
 @pytest.fixture
@@ -133,14 +133,7 @@ def test_a_party_comes_again_while_the_dealer_writes(dealt):
             deals.end()
             time.sleep(0.2)
         assert dealt("a").generation != last.generation
-        assert _soon(lambda: not last.is_open() or last._sock.recv(1 << 20) == b"")
-
-
-def _soon(condition, seconds=5.0):
-    end = time.monotonic() + seconds
-    while not (found := condition()) and time.monotonic() < end:
-        time.sleep(0.01)
-    return found
+        assert soon(lambda: not last.is_open() or last._sock.recv(1 << 20) == b"")
 
 
 def test_closing_wakes_who_writes():
@@ -188,7 +181,7 @@ def test_what_is_not_understood_closes_the_connection_to_the_dealer(kind):
     dealer.close()
 
 
-def test_frames_over_the_limit_are_not_sent(dealt):
+def test_frames_over_the_limit_are_not_sent():
     ours, theirs = socket.socketpair()
     connection = frames.Connection(ours, 100)
     with pytest.raises(SerdeError, match="limit"):
@@ -254,7 +247,7 @@ def test_keys_are_forgotten_together(dealt, monkeypatch):
     for number in (*range(8), 0, 0, 7, 7, 7):
         assert deal(link, b"base %d" % number, 4)
     assert len(link._learned) <= 3 and len({key for key, _ in link._packs}) <= 3
-    assert _soon(lambda: not desks[0]._ahead and desks[0]._frames.empty())
+    assert soon(lambda: not desks[0]._ahead and desks[0]._frames.empty())
     assert len(desks[0]._known) <= 3 and len({key for key, _ in desks[0]._waiting}) <= 3
 
 

@@ -250,7 +250,7 @@ def test_workers_of_this_process_and_others(bob, make_worker, nothing_left):
     back = torch.ones(2).send(bob).send(carol)
     assert torch.equal((back * 3).get().get(), torch.full((2,), 3.0))
     del chained, back
-    assert held(bob) == 0
+    assert wait_for(lambda: held(bob) == 0)
     nothing_left(carol)
 
 
