@@ -278,11 +278,11 @@ def test_the_same_id_is_the_same_worker(hook, bob):
 def test_without_a_token_nobody_comes_in(bob, alice):
     port = bob._child.port
     with pytest.raises(OSError):
-        frames.connect(Address.fresh(port), timeout=8)
+        frames.connect(Address.fresh(port), timeout=30)
     meant_for_alice = alice.admit("mallory")
     with pytest.raises(OSError):
-        frames.connect(Address(port, meant_for_alice.token, meant_for_alice.proof), timeout=8)
-    with socket.create_connection(("127.0.0.1", port), timeout=8) as sock:
+        frames.connect(Address(port, meant_for_alice.token, meant_for_alice.proof), timeout=30)
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as sock:
         sock.sendall(b"GET / HTTP/1.1\r\n\r\n" + bytes(100))
         try:
             assert sock.recv(100) == b""
