@@ -139,9 +139,11 @@ class SyftTensor(torch.Tensor):
         raise TensorsNotCollocatedException(f"numpy.{ufunc.__name__}", places, hint)
 
     def __format__(self, spec: str) -> str:
-        """Show what this is; its values are not here to be formatted."""
+        """Show what this is; values that are encrypted are not here to be formatted."""
+        if self.child.level is not Level.ATEN:
+            return str(_Tensor.__format__(self, spec))
         if spec:
-            raise TypeError("The values of this tensor are not here, so they can't be formatted; fetch it with .get().")
+            raise TypeError("The values of this tensor are encrypted, so they can't be formatted; use .get() first.")
         return repr(self)
 
     def __reduce_ex__(self, protocol: Any) -> Any:

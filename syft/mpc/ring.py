@@ -85,7 +85,10 @@ def _unsigned(x: torch.Tensor) -> np.ndarray[Any, Any]:
 
 def broadcast(x: tuple[int, ...], y: tuple[int, ...]) -> torch.Size:
     """Return the shape that two shapes broadcast to; torch's own way of saying that is slow."""
-    return torch.Size(x if x == y else np.broadcast_shapes(x, y))
+    try:
+        return torch.Size(x if x == y else np.broadcast_shapes(x, y))
+    except ValueError:
+        raise RuntimeError(f"Tensors of shapes {tuple(x)} and {tuple(y)} can't be broadcast to one shape.") from None
 
 
 def cut(x: torch.Tensor, width: int) -> list[torch.Tensor]:

@@ -21,7 +21,7 @@ MAX_REMEMBERED = 4096
 def matmul(x: Shape, y: Shape) -> torch.Size:
     """Return the shape of a product of matrices."""
     if not x or not y or x[-1] != y[-2 if len(y) > 1 else 0]:
-        raise ValueError(f"Tensors of shapes {tuple(x)} and {tuple(y)} can't be multiplied as matrices.")
+        raise RuntimeError(f"Tensors of shapes {tuple(x)} and {tuple(y)} can't be multiplied as matrices.")
     batch = ring.broadcast(x[:-2], y[:-2])
     return torch.Size([*batch, *x[-2:-1], *(y[-1:] if len(y) > 1 else ())])
 
@@ -45,7 +45,7 @@ def conv(
     count = len(x) - 2
     inner = weight[0] if transposed else weight[1] * groups
     if count not in (1, 2, 3) or len(weight) != len(x) or x[1] != inner or groups < 1:
-        raise ValueError(
+        raise RuntimeError(
             f"A weight of shape {tuple(weight)} in {groups} groups does not fit images of shape {tuple(x)}."
         )
     strides, paddings, dilations, more = (_each(v, count) for v in (stride, padding, dilation, output_padding))
@@ -57,7 +57,7 @@ def conv(
         else:
             spatial.append((x[2 + i] + 2 * paddings[i] - reach - 1) // strides[i] + 1)
     if min(spatial) < 1:
-        raise ValueError(f"A kernel of {tuple(weight[2:])} is too large for images of {tuple(x[2:])}.")
+        raise RuntimeError(f"A kernel of {tuple(weight[2:])} is too large for images of {tuple(x[2:])}.")
     return torch.Size([x[0], weight[1] * groups if transposed else weight[0], *spatial])
 
 
@@ -98,7 +98,7 @@ def _cat(tensors: Any, dim: int = 0) -> torch.Size:
     dim = dim % len(parts[0]) if parts[0] else 0
     rest = {(*shape[:dim], *shape[dim + 1 :]) for shape in parts}
     if len(rest) != 1 or len({len(shape) for shape in parts}) != 1 or not parts[0]:
-        raise ValueError(f"Tensors of shapes {[tuple(shape) for shape in parts]} can't be put together along {dim}.")
+        raise RuntimeError(f"Tensors of shapes {[tuple(shape) for shape in parts]} can't be put together along {dim}.")
     sizes = list(parts[0])
     sizes[dim] = sum(shape[dim] for shape in parts)
     return torch.Size(sizes)
@@ -108,7 +108,7 @@ def _cat(tensors: Any, dim: int = 0) -> torch.Size:
 def _stack(tensors: Any, dim: int = 0) -> torch.Size:
     shapes = {tuple(tensor.shape) for tensor in tensors}
     if len(shapes) != 1:
-        raise ValueError(f"Tensors of shapes {sorted(shapes)} can't be stacked.")
+        raise RuntimeError(f"Tensors of shapes {sorted(shapes)} can't be stacked.")
     sizes = list(shapes.pop())
     sizes.insert(dim % (len(sizes) + 1), len(tensors))
     return torch.Size(sizes)

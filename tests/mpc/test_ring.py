@@ -91,7 +91,7 @@ def test_division_reads_words_without_a_sign(divisor: int) -> None:
 def test_shapes_broadcast_as_in_torch() -> None:
     for x, y in [((3, 1), (1, 4)), ((), (2,)), ((5,), (5,)), ((0, 1), (1, 3))]:
         assert ring.broadcast(x, y) == torch.broadcast_shapes(x, y)
-    with pytest.raises(ValueError, match="broadcast"):
+    with pytest.raises(RuntimeError, match="broadcast"):
         ring.broadcast((2,), (3,))
 
 
@@ -105,11 +105,11 @@ def test_shapes_of_products(x: tuple[int, ...], y: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize(("x", "y"), [((2, 3), (2, 3)), ((), (3,)), ((3,), ()), ((4, 2, 3), (3, 3, 2))])
 def test_shapes_that_do_not_fit_are_refused(x: tuple[int, ...], y: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match="multiplied|broadcast"):
+    with pytest.raises(RuntimeError, match="multiplied|broadcast"):
         shapes.matmul(x, y)
-    with pytest.raises(ValueError, match="does not fit"):
+    with pytest.raises(RuntimeError, match="does not fit"):
         shapes.conv((1, 2, 5, 5), (3, 3, 3, 3))
-    with pytest.raises(ValueError, match="too large"):
+    with pytest.raises(RuntimeError, match="too large"):
         shapes.conv((1, 2, 2, 2), (3, 2, 3, 3))
 
 
