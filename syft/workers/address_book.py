@@ -22,6 +22,15 @@ class AddressBook:
     def __init__(self) -> None:
         self._known_workers: dict[ObjectId, Any] = {}
 
+    @classmethod
+    def _known(cls, hook: Any, id: ObjectId, auto_add: bool) -> Any:
+        """Return the worker of an id that is known already, if it is of this class; a notebook cell may run twice."""
+        local = getattr(hook, "local_worker", None)
+        known = local._known_workers.get(id) if local is not None and auto_add else None
+        if known is not None and type(known) is not cls:
+            raise RuntimeError(f"Worker {id!r} is already known, as a {type(known).__name__}. Choose another id.")
+        return known
+
     def _join(self, local: Any) -> None:
         """Make the workers that the local worker knows, and this one, know each other."""
         if local is None or local is self:

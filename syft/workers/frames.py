@@ -24,7 +24,8 @@ HANDSHAKE_SECONDS = 10.0
 # Memory that is taken for the contents of a frame before they are there.
 _AT_ONCE = 1 << 25
 MAX_PURPOSE = 200
-REQUEST, ANSWER, CONTROL = range(3)
+# AFTER: what follows needs the orders up to a number, which come to a process by another connection.
+REQUEST, ANSWER, CONTROL, AFTER = range(4)
 _HEADER = struct.Struct("<BQQ")
 _HELLO = struct.Struct(f"<4s{TOKEN_BYTES}sB")
 _MAGIC = b"syf1"

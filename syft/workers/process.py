@@ -70,13 +70,8 @@ class ProcessWorker(BaseWorker):
 
     def __new__(cls, hook: Any = None, id: ObjectId = 0, *args: Any, **kwargs: Any) -> ProcessWorker:
         """Return the known worker of this id, if there is one and its process is there."""
-        local = getattr(hook, "local_worker", None)
-        known = local._known_workers.get(id) if local is not None and kwargs.get("auto_add", True) else None
-        if known is None or (type(known) is cls and not known.is_alive()):
-            return super().__new__(cls)
-        if type(known) is not cls:
-            raise RuntimeError(f"Worker {id!r} is already known, as a {type(known).__name__}. Choose another id.")
-        return known
+        known = cls._known(hook, id, kwargs.get("auto_add", True))
+        return super().__new__(cls) if known is None or not known.is_alive() else known
 
     def __init__(
         self,
@@ -113,6 +108,11 @@ class ProcessWorker(BaseWorker):
     def is_alive(self) -> bool:
         """Say whether the worker's process is there."""
         return self._child.process.poll() is None
+
+    @property
+    def orders_given(self) -> int:
+        """How many orders the worker's process was given."""
+        return self._child.orders
 
     def why_lost(self) -> str:
         """Say what is known of why the worker can't be reached."""
@@ -234,6 +234,11 @@ class Child:
         self._order = threading.Lock()
         self.control(("serve", worker_id, threads, verbose))
         self.end = weakref.finalize(self, _end, self.process, self._connection)
+
+    @property
+    def orders(self) -> int:
+        """How many orders were given."""
+        return self._number
 
     def control(self, order: tuple[Any, ...]) -> None:
         """Tell the process something that only its maker may tell it; one that ended hears nothing."""

@@ -31,10 +31,28 @@ logger = logging.getLogger("syft.workers")
 MAX_ORDER = 1 << 16
 # How often the process looks whether its maker is still its parent, in seconds.
 _LOOK = 2.0
+# How long a request waits for an order that its client says has been given, in seconds.
+_PATIENCE = 10.0
 
 
 class ServedWorker(BaseWorker):
     """The worker that a process serves."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._orders_followed = 0
+        self._order_followed = threading.Condition()
+        super().__init__(*args, **kwargs)
+
+    def note_order(self, count: int) -> None:
+        """Take note of how many orders of the maker were followed."""
+        with self._order_followed:
+            self._orders_followed = count
+            self._order_followed.notify_all()
+
+    def await_orders(self, count: int) -> None:
+        """Wait until so many orders of the maker were followed; not for long, since anybody can say a number."""
+        with self._order_followed:
+            self._order_followed.wait_for(lambda: self._orders_followed >= count, _PATIENCE)
 
 
 class PeerWorker(BaseWorker):
@@ -88,11 +106,13 @@ class Process:
     def run(self) -> None:
         """Follow orders until the connection closes."""
         while (frame := self._control.read()) is not None:
-            kind, _, contents = frame
+            kind, number, contents = frame
             order = deserialize(contents)
             if kind != CONTROL or type(order) is not tuple or not order or order[0] not in self._orders:
                 raise SerdeError("The maker of this process sent something that is not an order.")
             self._orders[order[0]](*order[1:])
+            if self.worker is not None:
+                self.worker.note_order(number)
 
     def _serve(self, worker_id: ObjectId, threads: int, verbose: bool) -> None:
         torch.set_num_threads(threads)

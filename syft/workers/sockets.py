@@ -22,7 +22,7 @@ from syft.exceptions import SerdeError, WorkerLostError
 from syft.messaging.message import BatchMessage, ErrorMessage
 from syft.serde import serialize
 from syft.workers import frames
-from syft.workers.frames import ANSWER, HANDSHAKE_SECONDS, REQUEST, Address, Connection
+from syft.workers.frames import AFTER, ANSWER, HANDSHAKE_SECONDS, REQUEST, Address, Connection
 from syft.workers.pipelined import Line, PipelinedStream
 from syft.workers.session import Session
 from syft.workers.wire import answer, write_request
@@ -53,6 +53,8 @@ class SocketStream(PipelinedStream):
         self._connection = Connection(sock, current().max_message_bytes)
         self._order = threading.Lock()
         self._number = 0
+        # Orders of the worker's maker that what was written so far comes after.
+        self._orders = 0
         self._lost: str | None = None
         # (number, line, future) of what was written and not heard of since
         self._pending: collections.deque[tuple[int, Line, Future[Any] | None]] = collections.deque()
@@ -86,6 +88,10 @@ class SocketStream(PipelinedStream):
             if self._lost is None:
                 self._number += 1
                 self._pending.append((self._number, line, future))
+                orders = getattr(self.location, "orders_given", 0)
+                if orders > self._orders:
+                    self._orders = orders
+                    self._connection.write_soon(AFTER, orders, b"")
                 self._connection.write_soon(REQUEST, self._number, request)
                 return
         raise WorkerLostError(self.location.id, self._lost)
@@ -133,6 +139,9 @@ def serve(worker: Any, session: Session, connection: Connection) -> None:
     try:
         while (frame := connection.read()) is not None:
             kind, number, request = frame
+            if kind == AFTER and hasattr(worker, "await_orders"):
+                worker.await_orders(number)
+                continue
             if kind != REQUEST:
                 return
             written = answer(worker, session, request)

@@ -39,13 +39,8 @@ class VirtualWorker(BaseWorker):
 
     def __new__(cls, hook: Any = None, id: ObjectId = 0, *args: Any, **kwargs: Any) -> VirtualWorker:
         """Return the known worker of this id, if there is one of this class."""
-        local = getattr(hook, "local_worker", None)
-        known = local._known_workers.get(id) if local is not None and kwargs.get("auto_add", True) else None
-        if known is None:
-            return super().__new__(cls)
-        if type(known) is not cls:
-            raise RuntimeError(f"Worker {id!r} is already known, as a {type(known).__name__}. Choose another id.")
-        return known
+        known = cls._known(hook, id, kwargs.get("auto_add", True))
+        return super().__new__(cls) if known is None else known
 
     def __init__(
         self,

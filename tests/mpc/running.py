@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 
+import syft as sy
 from syft.mpc import lockstep
 from syft.mpc.generator import local
 
@@ -40,6 +43,19 @@ def run(protocol: Any, count: int, *args: Any, public: tuple[int, ...] = (), **o
     ]
     shares = [[column[party] for column in split_args] for party in range(count)]
     return total(run_on_shares(protocol, count, shares, **options))
+
+
+def cast_of(name: str, count: int) -> Iterator[tuple[list[Any], Any]]:
+    """Make parties and a crypto provider for a whole module of tests; they must be empty at the end."""
+    hook = sy.TorchHook(torch)
+    workers = [sy.VirtualWorker(hook, id=f"{name}-{i}") for i in range(count + 1)]
+    yield workers[:count], workers[count]
+    gc.collect()  # errors that tests have caught hold on to what was in use
+    for worker in workers:
+        assert not worker._objects
+        worker.stop()
+        for other in (*workers, hook.local_worker):
+            other._known_workers.pop(worker.id, None)
 
 
 def numbers(*shape: int, bits: int = 62) -> torch.Tensor:

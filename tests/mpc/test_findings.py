@@ -1,7 +1,5 @@
 """What was found wrong once on encrypted tensors, each found right (or refused) from then on."""
 
-import gc
-
 import numpy as np
 import pytest
 import torch
@@ -9,20 +7,13 @@ import torch.nn.functional as F
 
 import syft as sy
 from syft.exceptions import SyftError, UnsupportedOperation
+from tests.mpc.running import cast_of
 
 
 @pytest.fixture(scope="module")
 def cast():
     """Two parties and a crypto provider, which must be empty at the end."""
-    hook = sy.TorchHook(torch)
-    workers = [sy.VirtualWorker(hook, id=f"findings-{i}") for i in range(3)]
-    yield workers[:2], workers[2]
-    gc.collect()  # errors that tests have caught hold on to what was in use
-    for worker in workers:
-        assert not worker._objects
-        worker.stop()
-        for other in (*workers, hook.local_worker):
-            other._known_workers.pop(worker.id, None)
+    yield from cast_of("findings", 2)
 
 
 @pytest.fixture(autouse=True)

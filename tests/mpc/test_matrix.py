@@ -1,7 +1,5 @@
 """The operation matrix: every row right on plain fixed precision and on shares of 2, 3 and 4 parties, or refused."""
 
-import gc
-
 import pytest
 import torch
 
@@ -9,20 +7,13 @@ import syft as sy
 from syft.exceptions import SyftError, UnsupportedOperation
 from syft.workers.process import ProcessWorker
 from tests.mpc.rows import FORMATS, MATRIX, REFUSED, A, check_row, encrypted, run_row
+from tests.mpc.running import cast_of
 
 
 @pytest.fixture(scope="module")
 def cast():
     """Four parties and a crypto provider, used by all rows; they must be empty at the end."""
-    hook = sy.TorchHook(torch)
-    workers = [sy.VirtualWorker(hook, id=f"matrix-{i}") for i in range(5)]
-    yield workers[:4], workers[4]
-    gc.collect()  # errors that tests have caught hold on to what was in use
-    for worker in workers:
-        assert not worker._objects
-        worker.stop()
-        for other in (*workers, hook.local_worker):
-            other._known_workers.pop(worker.id, None)
+    yield from cast_of("matrix", 4)
 
 
 @pytest.fixture(autouse=True)

@@ -27,19 +27,6 @@ def world():
     made.close()
 
 
-@pytest.fixture
-def make_world():
-    made = []
-
-    def make(*names):
-        made.append(World(*names))
-        return made[-1]
-
-    yield make
-    for world in made:
-        world.close()
-
-
 @pytest.mark.parametrize("parties", ["ab", "abc", "dcab"])
 def test_opening(world, parties):
     x = shares(len(parties), 4, 5)

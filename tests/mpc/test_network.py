@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import itertools
 import os
 import signal
 import time
@@ -19,24 +18,13 @@ from syft.mpc.table import PROTOCOLS
 from syft.workers import process
 from syft.workers.process import ProcessWorker
 from tests.mpc import network_child
+from tests.processes import end, start
 
 pytestmark = [
     pytest.mark.skipif(os.name != "posix", reason="sockets are handed to processes"),
     pytest.mark.timeout(300),
     pytest.mark.xdist_group("processes"),
 ]
-_number = itertools.count()
-
-
-def start(name):
-    return ProcessWorker(sy.TorchHook(torch), id=f"{name}-party-{next(_number)}")
-
-
-def end(*workers):
-    for worker in workers:
-        worker.stop()
-        for other in (sy.local_worker, *list(sy.local_worker._known_workers.values())):
-            other._known_workers.pop(worker.id, None)
 
 
 @pytest.fixture(scope="module")

@@ -22,20 +22,7 @@ from syft.mpc.protocols.arithmetic import multiply
 from syft.workers import frames, sockets
 from syft.workers.process import ProcessWorker
 from syft.workers.wire import read_answer
-from tests.mpc.mesh_world import Client, World, is_right, opened, shares, soon
-
-
-@pytest.fixture
-def make_world():
-    made = []
-
-    def make(*names):
-        made.append(World(*names))
-        return made[-1]
-
-    yield make
-    for world in made:
-        world.close()
+from tests.mpc.mesh_world import Client, is_right, opened, shares, soon
 
 
 @pytest.fixture

@@ -372,14 +372,14 @@ def test_one_secret_twice_is_not_seen():
 # --- the documented functions, on workers ---------------------------------------------------------------------------
 
 
-@pytest.fixture(params=[2, 3, 4])
-def parties(request, make_worker, kind):
-    return [make_worker(f"party{index}", kind) for index in range(request.param)]
+@pytest.fixture
+def parties(sharers):
+    return sharers
 
 
 @pytest.fixture
-def carol(make_worker, kind):
-    return make_worker("carol", kind)
+def carol(provider):
+    return provider
 
 
 @pytest.fixture

@@ -19,14 +19,14 @@ PRODUCTS = {
 COMMANDS = [(name, command) for name, commands in PRODUCTS.items() for command in commands]
 
 
-@pytest.fixture(params=[2, 3, 4])
-def parties(request, make_worker, kind):
-    return [make_worker(f"party{index}", kind) for index in range(request.param)]
+@pytest.fixture
+def parties(sharers):
+    return sharers
 
 
 @pytest.fixture
-def carol(make_worker, kind):
-    return make_worker("carol", kind)
+def carol(provider):
+    return provider
 
 
 def numbers(*shape):

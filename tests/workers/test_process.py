@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import inspect
-import itertools
 import os
 import signal
 import socket
@@ -29,24 +28,13 @@ from syft.workers import frames
 from syft.workers.frames import Address
 from syft.workers.policy import DenyAll
 from syft.workers.process import ProcessWorker
+from tests.processes import end, start
 
 pytestmark = [
     pytest.mark.skipif(os.name != "posix", reason="sockets are handed to processes"),
     pytest.mark.timeout(300),
     pytest.mark.xdist_group("processes"),
 ]
-_number = itertools.count()
-
-
-def start(name):
-    return ProcessWorker(sy.TorchHook(torch), id=f"{name}-process-{next(_number)}")
-
-
-def end(*workers):
-    for worker in workers:
-        worker.stop()
-        for other in (sy.local_worker, *list(sy.local_worker._known_workers.values())):
-            other._known_workers.pop(worker.id, None)
 
 
 def is_running(pid):
