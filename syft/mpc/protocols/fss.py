@@ -114,7 +114,7 @@ async def zero(party: Party, x: torch.Tensor, invert: bool = False, scale: int =
     return await _in_chunks(party, _zero, x, invert, scale)
 
 
-@protocol("fss_relu", shape=_elementwise, rounds="2", bytes="24, and 1,504 of keys")
+@protocol("fss_relu", shape=_elementwise, rounds="1 for each 32,768 elements, and 1", bytes="24, and 1,504 of keys")
 async def relu(party: Party, x: torch.Tensor) -> torch.Tensor:
     """Keep what is not negative, and make the rest zero: `negative`, and a product.
 
@@ -131,28 +131,28 @@ def _broadcast(x: torch.Tensor, y: torch.Tensor) -> Any:
     return ring.broadcast(x.shape, y.shape)
 
 
-@protocol("fss_ge0", shape=_elementwise, rounds="1", bytes="8, and 1,504 of keys")
+@protocol("fss_ge0", shape=_elementwise, rounds="1 for each 32,768 elements", bytes="8, and 1,504 of keys")
 async def ge0(party: Party, x: torch.Tensor) -> torch.Tensor:
     """Tell which elements are zero or more. See `negative`."""
     result: torch.Tensor = await negative(party, x, invert=True)
     return result
 
 
-@protocol("fss_lt", shape=_broadcast, rounds="1", bytes="8, and 1,504 of keys")
+@protocol("fss_lt", shape=_broadcast, rounds="1 for each 32,768 elements", bytes="8, and 1,504 of keys")
 async def lt(party: Party, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """Tell where x < y, for x and y in [-2^62, 2^62). See `negative`."""
     result: torch.Tensor = await negative(party, x - y)
     return result
 
 
-@protocol("fss_le", shape=_broadcast, rounds="1", bytes="8, and 1,504 of keys")
+@protocol("fss_le", shape=_broadcast, rounds="1 for each 32,768 elements", bytes="8, and 1,504 of keys")
 async def le(party: Party, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """Tell where x <= y, for x and y in [-2^62, 2^62): where y - x is not negative. See `negative`."""
     result: torch.Tensor = await negative(party, y - x, invert=True)
     return result
 
 
-@protocol("fss_eq", shape=_broadcast, rounds="1", bytes="8, and 1,040 of keys")
+@protocol("fss_eq", shape=_broadcast, rounds="1 for each 32,768 elements", bytes="8, and 1,040 of keys")
 async def eq(party: Party, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """Tell where x equals y, for all of the ring. See `zero`."""
     result: torch.Tensor = await zero(party, x - y)

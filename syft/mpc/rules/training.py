@@ -41,6 +41,7 @@ def native_dropout(x: Any, probability: float, train: bool | None) -> Any:
     if not train or not probability:
         kept = form_of(x).link(values.local(aten.clone.default, content(x)))
         return kept, torch.ones(tuple(x.shape), dtype=torch.bool)
+    # It hides nothing, so it comes from torch's generator: training can be repeated from a seed.
     mask = torch.rand(tuple(x.shape)) >= probability
     kept = mul(x, mask)
     form = form_of(kept)
