@@ -1,4 +1,4 @@
-"""CrypTen's side of the suite `mpc`: two processes on loopback, one thread each, driven line by line.
+"""CrypTen's side of the suites `mpc` and `learn`: two processes on loopback, one thread each, driven line by line.
 
 `python -m benchmarks.crypten_side` reads the name of a row, runs it once and writes {"seconds": ...}, until its input
 ends. `python -m benchmarks.crypten_side all` runs every row and writes one line {row: median seconds}. Either needs an
@@ -7,7 +7,9 @@ interpreter with torch and CrypTen, and nothing of syft.
 
 from __future__ import annotations
 
+import functools
 import json
+import operator
 import os
 import statistics
 import subprocess
@@ -15,12 +17,15 @@ import sys
 import tempfile
 import time
 import types
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TextIO
 
 import torch
 
-from benchmarks.mpc_rows import WORK, inputs
+from benchmarks import learn_rows, mpc_rows
+from benchmarks.learn_rows import Lesson
+from benchmarks.mpc_rows import Work
 
 LONG = 10.0  # seconds after which one run of a row has to do
 PARTIES = 2
@@ -33,7 +38,42 @@ FUNCTIONS = {  # the function of each row, in CrypTen's words
     "argmax": lambda x: x.argmax(dim=1, one_hot=False),
     "maxpool": lambda x: x.max_pool2d(2),
     "conv": lambda x, w: x.conv2d(w),
+    **{name: operator.methodcaller(name) for name in ("exp", "log", "sqrt", "sigmoid", "tanh", "reciprocal")},
+    "softmax": lambda x: x.softmax(1),
 }
+ROWS: dict[str, Work] = {work.name: work for work in (*mpc_rows.WORK, *learn_rows.WORK)}
+
+
+def prepare(crypten: Any, work: Work) -> Callable[[], Any]:
+    """Encrypt what a row needs; return what runs it."""
+    if not isinstance(work, Lesson):
+        secrets = [crypten.cryptensor(tensor) for tensor in mpc_rows.inputs(work)]
+        return lambda: FUNCTIONS[work.name.split()[0]](*secrets)
+    secrets = [crypten.cryptensor(tensor) for tensor in learn_rows.inputs(work)]
+    plain = learn_rows.model_of(work)
+    if plain is None:
+        return lambda: FUNCTIONS[work.name.split()[0]](*secrets)
+    model = crypten.nn.Sequential(*(_layer(crypten.nn, layer) for layer in plain)).encrypt(src=0)
+    model.train(work.trains)
+    return functools.partial(_step, crypten, model, *secrets) if work.trains else lambda: model(*secrets)
+
+
+def _layer(nn: Any, layer: Any) -> Any:
+    """Return CrypTen's layer of a kind; its weights are its own."""
+    kind = type(layer).__name__
+    if kind == "Linear":
+        return nn.Linear(layer.in_features, layer.out_features)
+    if kind == "Conv2d":
+        return nn.Conv2d(layer.in_channels, layer.out_channels, layer.kernel_size)
+    return nn.MaxPool2d(layer.kernel_size) if kind == "MaxPool2d" else getattr(nn, kind)()
+
+
+def _step(crypten: Any, model: Any, x: Any, y: Any) -> None:
+    """Take one step of SGD on the cross entropy."""
+    loss = crypten.nn.CrossEntropyLoss()(model(x), y)
+    model.zero_grad()
+    loss.backward()
+    model.update_parameters(learn_rows.RATE)
 
 
 def load() -> Any:
@@ -59,16 +99,14 @@ def party() -> None:
     crypten = load()
     crypten.init()
     torch.set_num_threads(1)
-    rows = {work.name: work for work in WORK}
-    secrets: dict[str, list[Any]] = {}
+    prepared: dict[str, Callable[[], Any]] = {}
     for line in sys.stdin:
         name = line.strip()
-        if name not in secrets:
-            secrets = {name: [crypten.cryptensor(tensor) for tensor in inputs(rows[name])]}
-        function = FUNCTIONS[name.split()[0]]
+        if name not in prepared:
+            prepared = {name: prepare(crypten, ROWS[name])}
         crypten.communicator.get().barrier()
         start = time.perf_counter()
-        function(*secrets[name])
+        prepared[name]()
         answers.write(json.dumps(time.perf_counter() - start) + "\n")
 
 
@@ -118,7 +156,7 @@ class Pair:
 def everything(pair: Pair) -> dict[str, float]:
     """Return the median of each row; the first run warms up, or is the only one when it takes long."""
     medians = {}
-    for work in WORK:
+    for work in ROWS.values():
         first = pair.run(work.name)
         times = [first] if first > LONG else [pair.run(work.name) for _ in range(work.runs)]
         medians[work.name] = statistics.median(times)

@@ -72,17 +72,19 @@ class Site:
         self.wait()  # what the end of the result costs is nobody's
         return elapsed
 
-    def check(self, work: Work) -> None:
-        """Run a row once and look at its result."""
+    def check(self, work: Work) -> float:
+        """Run a row once and look at its result: how far it is off."""
         result = work.function(*self.secrets).get()
         found = result.float_prec() if hasattr(result.child, "precision_fractional") else result
         expected = work.function(*inputs(work))
-        if not torch.allclose(torch.as_tensor(found).double(), expected.double(), rtol=0, atol=ERROR):
+        error = float((torch.as_tensor(found).double() - expected.double()).abs().max())
+        if not error <= ERROR:
             raise AssertionError(f"{work.name}: a wrong result")
+        return error
 
 
 @contextlib.contextmanager
-def sites() -> Iterator[dict[str, Site]]:
+def sites(kind: type[Site] = Site) -> Iterator[dict[str, Site]]:
     """Yield both: three workers of this process, and three processes on loopback with one thread each."""
     hook = sy.TorchHook(torch)
     processes = []
@@ -93,8 +95,8 @@ def sites() -> Iterator[dict[str, Site]]:
 
     try:
         yield {
-            "lockstep": Site(lambda name: sy.VirtualWorker(hook, id=name), "mpc-bench"),
-            "processes": Site(process, "mpc-bench-process"),
+            "lockstep": kind(lambda name: sy.VirtualWorker(hook, id=name), "mpc-bench"),
+            "processes": kind(process, "mpc-bench-process"),
         }
     finally:
         for worker in processes:
@@ -112,6 +114,7 @@ class Line:
         rounds: rounds of messages between the parties.
         sent: bytes that a party sends to others, of the party that sends most.
         dealt: bytes from the dealer.
+        error: how far the result is off.
     """
 
     work: Work
@@ -119,6 +122,7 @@ class Line:
     rounds: int
     sent: int
     dealt: int
+    error: float
 
     def share(self, side: str) -> float:
         """Return our seconds over CrypTen's: the median of neighbouring runs."""
@@ -172,11 +176,12 @@ def size(count: int) -> str:
     return f"{count / 1e3:.0f} kB" if count < 1e6 else f"{count / 1e6:.1f} MB"
 
 
-def measure(work: Work, ours: dict[str, Site], rival: Rival | None) -> Line:
+def measure(work: Work, ours: dict[str, Site], rival: Rival | None, line: type[Line] = Line) -> Line:
     """Measure one row: one run of each side in turn. The first warms a side up, or stands for all when it is long."""
+    error = 0.0
     for site in ours.values():
         site.share(work)
-        site.check(work)
+        error = max(error, site.check(work))
     with count() as counted:
         ours["lockstep"].run(work)
     sides: dict[str, Callable[[Work], float]] = {name: site.run for name, site in ours.items()}
@@ -188,7 +193,7 @@ def measure(work: Work, ours: dict[str, Site], rival: Rival | None) -> Line:
     for turn in range(work.runs):
         for side, run in list(sides.items())[:: 1 if turn % 2 else -1]:
             times[side].append(first[side] if first[side] > LONG else run(work))
-    return Line(work, times, counted.rounds, counted.bytes, counted.dealt)
+    return line(work, times, counted.rounds, counted.bytes, counted.dealt, error)
 
 
 def rows() -> Iterator[Line]:

@@ -10,7 +10,9 @@ from typing import Any
 from syft import _pause
 from syft import codes as codes
 from syft import exceptions as exceptions
+from syft import linalg as linalg
 from syft import mpc as mpc
+from syft import nn as nn
 from syft._paths import install as _install
 from syft.core.context import acting_as as acting_as
 from syft.core.id_provider import ID_PROVIDER as ID_PROVIDER
@@ -43,6 +45,7 @@ from syft.tensors.functions import combine_pointers as combine_pointers
 from syft.tensors.logging import LoggingTensor as LoggingTensor
 from syft.tensors.placeholder import PlaceHolder as PlaceHolder
 from syft.tensors.plusisminus import PlusIsMinusTensor as PlusIsMinusTensor
+from syft.tensors.polynomial import PolynomialTensor as PolynomialTensor
 from syft.tensors.precision import FixedPrecisionTensor as FixedPrecisionTensor
 from syft.workers import BaseWorker as BaseWorker
 from syft.workers import VirtualWorker as VirtualWorker

@@ -34,6 +34,18 @@ def grid_html(title: str, columns: Iterable[str], rows: Iterable[Iterable[str]])
     return f"<table style='{_STYLE}'>{top}<tr>{head}</tr>{body}</table>"
 
 
+def grid_text(columns: Iterable[str], rows: Iterable[Iterable[str]], left: int = 3) -> str:
+    """Render the names of columns and rows of texts as lines; columns from number `left` on are put to the right."""
+    lines = [list(columns), *map(list, rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+
+    def line(cells: list[str]) -> str:
+        sized = zip(cells, widths, strict=True)
+        return "  ".join(t.ljust(size) if i < left else t.rjust(size) for i, (t, size) in enumerate(sized)).rstrip()
+
+    return "\n".join([line(lines[0]), "-" * len(line(lines[0])), *map(line, lines[1:])])
+
+
 def pointer_html(pointer: Any) -> str:
     """Render a pointer: where it points, and what is known of the object."""
     rows: list[tuple[str, object]] = [

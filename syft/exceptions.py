@@ -23,6 +23,7 @@
     ├── PlanMismatchError                      a plan was built for other arguments than it is called with
     ├── MalformedPlanError                     the parts of a plan do not fit together
     ├── PlanTranslationError                   a plan has no form in what it should be translated to
+    ├── DriftError                             an encrypted operation is not what its plaintext is (sy.mpc.validate)
     ├── RemoteError                            an error of a worker whose own type is not known here
     ├── ProtocolError                          a protocol on shares can't be run, or did not come to its end
     │   └── PartyLostError                     a party of a run is gone, or did not answer
@@ -59,11 +60,20 @@ class DependencyError(SyftError):
 class UnsupportedOperation(SyftError, NotImplementedError):
     """A call has no rule for this kind of tensor, so it is refused instead of guessed."""
 
+    # Where in a model it was called, as far as is known.
+    place: str | None = None
+
     def __init__(self, operation: str, link: str, hint: str = "") -> None:
         self.operation = operation
         self.link = link
         self.hint = hint
         super().__init__(f"{operation} is not supported on {link}." + (f" {hint}" if hint else ""))
+
+    def note_place(self, place: str | None) -> None:
+        """Say where in a model it was called, unless that was said already."""
+        if self.place is None and place is not None and self.args:
+            self.place = place
+            self.args = (f"{self.args[0]} It is called in {place}.",)
 
 
 class CommandNotAllowed(UnsupportedOperation):
@@ -245,6 +255,10 @@ class PartyLostError(ProtocolError):
         self.party = party
         gone = "The shares it held are gone with it; share the values again with parties that are there."
         super().__init__(f"Party {party!r} was lost in the middle of a protocol: {why}. {advice or gone}")
+
+
+class DriftError(SyftError):
+    """An encrypted operation gave something else than its plaintext; raised by `sy.mpc.validate` alone."""
 
 
 class RemoteError(SyftError):

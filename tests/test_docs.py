@@ -26,7 +26,7 @@ def fresh_names(hook):
         hook.local_worker._known_workers.pop(name).stop()
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/guide.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/guide.md", "docs/linear-regression.md", "docs/serving.md"])
 def test_blocks_of_a_page_run(page, fresh_names, capsys):
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
     assert blocks
@@ -80,6 +80,12 @@ MODULES = sorted(info.name for info in pkgutil.walk_packages(syft.__path__, "syf
 def test_the_example_of_shares_runs(fresh_names):
     found = load(ROOT / "examples" / "compute_on_shares.py").main()
     assert found == {"waiting": 36.75, "above five": 3.0, "longest": "north"}
+
+
+def test_the_example_of_serving_runs(fresh_names):
+    *answers, refusal = load(ROOT / "examples" / "serve_encrypted.py").main()
+    assert [line.partition(";")[0] for line in answers] == [f"asked for a {d}, told a {d}" for d in (1, 7, 4, 6)]
+    assert refusal.startswith("refused: All requests")
 
 
 def test_docstring_examples(fresh_names):

@@ -22,7 +22,6 @@ INDEX = Path(__file__).parent / "data" / "documented_api.tsv"
 LATER = (
     "syft.frameworks.torch.differential_privacy",
     "syft.frameworks.torch.federated",
-    "syft.frameworks.torch.tensors.interpreters.Polynomial",
 )
 
 

@@ -15,6 +15,8 @@ from syft.core.trees import iter_tensors
 worker_factory: list[Any] = []
 tensor_methods: list[type] = []
 module_methods: list[type] = []
+# Told of a module whose tensors were encoded or shared (True), or decoded or fetched (False).
+module_watchers: list[Any] = []
 optimizer_methods: list[type] = []
 optimizer_hooks: list[Any] = []
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 import copy
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import torch
 
 from syft.core.context import local_worker
-from syft.exceptions import SyftError
+from syft.exceptions import SpentPointerError, SyftError
 from syft.hook import base
 from syft.hook.optimizers import note_movement
 from syft.hook.patches import Computed
@@ -62,6 +62,13 @@ def _converted(module: Any, method: str, chosen: Any, args: tuple[Any, ...], kwa
     return module
 
 
+def _told(module: Any, encrypted: bool) -> Any:
+    """Tell the layers above that a module was encrypted, or is so no longer."""
+    for watcher in base.module_watchers:
+        watcher(module, encrypted)
+    return module
+
+
 def _follower(tensor: Any, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return what a method makes of a tensor, with its gradient converted too."""
     made = getattr(tensor, method)(*args, **kwargs)
@@ -77,7 +84,11 @@ def _fetched(remote: list[Any]) -> list[Any]:
     fetched: list[Any] = []
     try:
         for tensor in remote:
-            fetched.append(_follower(tensor, "get", (), {}))
+            gradient = tensor.grad
+            fetched.append(tensor.get())
+            if gradient is not None:
+                with suppress(SpentPointerError):  # who fetched it before has it
+                    fetched[-1].grad = gradient.get()
     except Exception:
         swap_all(list(zip(remote[: len(fetched)], fetched, strict=True)))  # what has come is not lost
         raise
@@ -130,7 +141,7 @@ class ModuleMethods:
         with swapping(module):
             check_swappable(remote)
             swap_all(list(zip(remote, _fetched(remote), strict=True)))
-        return module
+        return _told(module, False)
 
     def get_(self) -> Any:
         """Same as `get`: modules always move in place."""
@@ -138,11 +149,12 @@ class ModuleMethods:
 
     def fix_precision(self, *args: Any, **kwargs: Any) -> Any:
         """Encode every parameter and every buffer of floats in fixed precision, in place; arguments as for tensors."""
-        return _converted(self, "fix_precision", lambda tensor: tensor.is_floating_point(), args, kwargs)
+        encoded = _converted(self, "fix_precision", lambda tensor: tensor.is_floating_point(), args, kwargs)
+        return _told(encoded, True)
 
     def float_precision(self) -> Any:
         """Decode every parameter and buffer, in place."""
-        return _converted(self, "float_precision", lambda tensor: isinstance(tensor, SyftTensor), (), {})
+        return _told(_converted(self, "float_precision", lambda tensor: isinstance(tensor, SyftTensor), (), {}), False)
 
     def share(self, *args: Any, **kwargs: Any) -> Any:
         """Share every parameter and buffer among workers, in place; arguments as for tensors."""
@@ -150,8 +162,10 @@ class ModuleMethods:
         if floats and not isinstance(floats[0], SyftTensor):
             raise SyftError("Only encoded numbers can be shared. Encode first: model.fix_precision().share(...).")
         follow = kwargs.pop("requires_grad", False)
-        shared = _converted(self, "share", lambda tensor: isinstance(tensor, SyftTensor), args, kwargs)
-        return shared.requires_grad_() if follow else shared
+        shared = _told(_converted(self, "share", lambda tensor: isinstance(tensor, SyftTensor), args, kwargs), True)
+        if follow and not any(parameter.requires_grad for parameter in shared.parameters()):
+            shared.requires_grad_()  # otherwise what is frozen stays so
+        return shared
 
     def fix_precision_(self, *args: Any, **kwargs: Any) -> Any:
         """Same as `fix_precision`: modules always change in place."""

@@ -13,6 +13,8 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from syft.hook import base
 
+# Filled by the layers above: other ways in which state follows its parameters.
+followers: list[Any] = []
 # Becomes true with the first parameter that moves; plain training never pays for the check below.
 _moved: list[bool] = [False]
 
@@ -27,7 +29,8 @@ class OptimizerMethods:
 
     def follow_parameters(self) -> Any:
         """Bring the state to where the parameters are, as the next `step()` would; for saving after `model.get()`."""
-        follow_parameters(self, (), {})  # type: ignore[arg-type]
+        for follow in (follow_parameters, *followers):
+            follow(self, (), {})
         return self
 
 

@@ -6,15 +6,20 @@ means is in `.child`, the head of a chain of links.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
 
+from syft.core import watching
 from syft.core.dispatch import deciding_link, find_rule, function_name, run
+from syft.core.following import following
 from syft.core.labels import check_labels
 from syft.core.tensor import AbstractTensor, Level, register_wrapper
 from syft.core.trees import SCALARS, map_tensors
 from syft.exceptions import SyftError, TensorsNotCollocatedException, UnsupportedOperation
+from syft.hook.composed import COMPOSED
+from syft.hook.places import describe_place
 
 _NoDispatch = torch._C.DisableTorchFunctionSubclass
 
@@ -72,6 +77,8 @@ class SyftTensor(torch.Tensor):
             inner_args, inner_kwargs = _unwrap_nested((args, kwargs), shells)
             link = deciding_link(inner_args, inner_kwargs)
         if link is None or link.level is not Level.API:
+            if func in COMPOSED:
+                return COMPOSED[func](*args, **kwargs)
             # Some calls never reach the level below: torch reads the values itself. A link may have a rule for them.
             rule = None if link is None or isinstance(func, _ATEN_OPERATIONS) else find_rule(type(link), func)
             if rule is not None:
@@ -99,7 +106,16 @@ class SyftTensor(torch.Tensor):
         link = deciding_link(inner_args, inner_kwargs)
         if link is None or link.level is not Level.ATEN:
             raise UnsupportedOperation(str(func), type(link).__name__)
-        result = _run_aten(type(link), func, inner_args, inner_kwargs)
+        try:
+            with following(shells.values()):
+                if watching.state.watchers:
+                    run_aten = functools.partial(_run_aten, type(link), func, inner_args, inner_kwargs)
+                    result = watching.run_watched(func, inner_args, inner_kwargs, run_aten)
+                else:
+                    result = _run_aten(type(link), func, inner_args, inner_kwargs)
+        except UnsupportedOperation as error:
+            error.note_place(describe_place())
+            raise
         return map_tensors(lambda leaf: _shell_of(leaf, shells), result)
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
@@ -344,7 +360,8 @@ def _run_aten(cls: type[AbstractTensor], func: Any, args: tuple[Any, ...], kwarg
     if func._schema.is_mutable and name.endswith("_") and not name.endswith("__"):
         functional = getattr(getattr(torch.ops.aten, name[:-1]), func._overloadname)
         result = _run_aten(cls, functional, args, kwargs)
-        if result.tensor_meta().shape != args[0].tensor_meta().shape:
+        ours = isinstance(result, AbstractTensor) and isinstance(args[0], AbstractTensor)
+        if not ours or result.tensor_meta().shape != args[0].tensor_meta().shape:
             raise UnsupportedOperation(str(func), cls.__name__, "Use the form that is not in place.")
         args[0].child = result.child
         return args[0]

@@ -3,7 +3,52 @@
 Importing this fills the tables: protocols, deals, rules of fixed-precision and shared tensors, tensor methods.
 """
 
-from syft.mpc import encoding, methods, network, protocols, rules, runs, sharing
-from syft.mpc.lockstep import count
+from syft.mpc import (
+    encoding,
+    endpoints,
+    guests,
+    methods,
+    network,
+    optimizers,
+    plans,
+    polynomials,
+    protocols,
+    rules,
+    runs,
+    sharing,
+)
+from syft.mpc.checking import check
+from syft.mpc.invitations import Invitation
+from syft.mpc.metering import count
+from syft.mpc.profiling import profile
+from syft.mpc.program import as_program
+from syft.mpc.querying import ModelClient, connect
+from syft.mpc.replay import op_by_op
+from syft.mpc.serving import ServedModel, serve
+from syft.mpc.validation import validate
 
-__all__ = ["count", "encoding", "methods", "network", "protocols", "rules", "runs", "sharing"]
+__all__ = [
+    "Invitation",
+    "ModelClient",
+    "ServedModel",
+    "as_program",
+    "check",
+    "connect",
+    "count",
+    "encoding",
+    "endpoints",
+    "guests",
+    "methods",
+    "network",
+    "op_by_op",
+    "optimizers",
+    "plans",
+    "polynomials",
+    "profile",
+    "protocols",
+    "rules",
+    "runs",
+    "serve",
+    "sharing",
+    "validate",
+]

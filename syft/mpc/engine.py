@@ -13,7 +13,7 @@ from syft.core.references import TensorMeta
 from syft.core.trees import iter_tensors, map_tensors
 from syft.exceptions import ProtocolError, TensorsNotCollocatedException, UnsupportedOperation
 from syft.messaging.message import RunMessage
-from syft.mpc import meeting
+from syft.mpc import meeting, metering, recording
 from syft.mpc.runs import key_of
 from syft.mpc.table import Entry, entry_of
 from syft.pointers.lease import Lease
@@ -34,7 +34,7 @@ def run(name: str, *args: Any, **options: Any) -> Any:
         **options: named public arguments.
 
     Returns:
-        A link, or a tuple of links, for what the parties will hold.
+        A link, or a tuple of links, for what the parties will hold. Inside a recording nothing is sent: outlines.
     """
     entry = entry_of(name)
     links = [leaf for leaf in iter_tensors(args) if isinstance(leaf, AdditiveSharingTensor)]
@@ -48,7 +48,10 @@ def run(name: str, *args: Any, **options: Any) -> Any:
             "Name it when sharing: x.share(alice, bob, crypto_provider=carol)."
         )
     shapes = entry.shape(*map_tensors(_form_of, args), **options)
-    return _ask(entry, args, options, model, provider, shapes)
+    recorded = recording.current.recording
+    if recorded is not None:
+        return recorded.note(name, args, options, model, provider if entry.needs_dealer(options) else None, shapes)
+    return ask(entry, args, options, model, provider, shapes)
 
 
 def _form_of(leaf: Any) -> Any:
@@ -87,7 +90,7 @@ def _id_of(worker: Any) -> Any:
     return getattr(worker, "id", worker)
 
 
-def _ask(
+def ask(
     entry: Entry,
     args: tuple[Any, ...],
     options: dict[str, Any],
@@ -95,7 +98,16 @@ def _ask(
     provider: Any,
     shapes: Any,
 ) -> Any:
-    """Send the message of a run to every party, and make links for its results."""
+    """Send the message of a run to every party, and make links for its results.
+
+    Args:
+        entry: the protocol.
+        args: its arguments.
+        options: its named arguments.
+        model: the link that results are made after; it tells the parties.
+        provider: who deals.
+        shapes: the shape of the result, or a list of shapes.
+    """
     # A worker that computes on a sharing it holds does so in its own name.
     owner = next(iter(model.child.values()))._owner
     provider = None if provider is None else owner.get_worker(provider, fail_hard=True)
@@ -103,8 +115,10 @@ def _ask(
     helped = entry.helper and len(streams) == 2
     if helped and any(stream.location is provider for stream in streams):
         raise UnsupportedOperation(entry.name, "parties that deal for themselves", "Name a third worker.")
-    _check_kinds([stream.location for stream in streams], provider)
+    check_kinds([stream.location for stream in streams], provider)
     run_id, first_id = ID_PROVIDER.pop(), ID_PROVIDER.pop()
+    if metering.meters:
+        metering.begin(key_of(owner.id, run_id), entry.name, owner, [stream.location for stream in streams])
     header = (
         run_id,
         entry.name,
@@ -134,7 +148,7 @@ def _ask(
     return _results(shapes, first_id, owner, streams, model)
 
 
-def _check_kinds(parties: list[Any], provider: Any) -> None:
+def check_kinds(parties: list[Any], provider: Any) -> None:
     """Refuse parties that can't reach each other: some in this process, some in processes of their own."""
     apart = {bool(getattr(worker, "in_own_process", False)) for worker in (*parties, provider) if worker is not None}
     if len(apart) > 1:

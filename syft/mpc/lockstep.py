@@ -30,6 +30,13 @@ class Tally:
         self.dealt = 0
         self.runs = 0
 
+    def add(self, cost: Any) -> None:
+        """Add a run."""
+        self.runs += 1
+        self.rounds += cost.rounds
+        self.bytes += cost.bytes
+        self.dealt += cost.dealt
+
     def __repr__(self) -> str:
         return f"<{self.runs} runs, {self.rounds} rounds, {self.bytes} bytes a party, {self.dealt} bytes dealt>"
 
@@ -74,10 +81,14 @@ class LockstepParty(Party):
         position = self._position
         self._position = position + 1
         if position == len(self._computed):
-            self._computed.append((function, function(*args)))
-        known, result = self._computed[position]
+            self._computed.append([function, function(*args), 0])
+        row = self._computed[position]
+        known, result, asked = row
         if known is not function:
             raise SyftError("What is public is computed by every party, in the same order; this protocol does not.")
+        row[2] = asked + 1
+        if row[2] == self.count:  # a helper has no part in it
+            row[1] = None
         return result
 
 
@@ -87,12 +98,13 @@ def parties(count: int, helper: bool = False) -> list[LockstepParty]:
     return [LockstepParty(index, count, computed) for index in range(count + helper)]
 
 
-def drive(coroutines: list[Coroutine[Any, Any, Any]], count: int) -> list[Any]:
+def drive(coroutines: list[Coroutine[Any, Any, Any]], count: int, tally: Tally | None = None) -> list[Any]:
     """Run the protocol of every party to its end, and return what each of them returned.
 
     Args:
         coroutines: one a party, and one for a helper if it takes part.
         count: how many parties hold shares.
+        tally: where the cost of this run is added, if somebody wants to know.
     """
     lockstep = Lockstep(count)
     answers: list[Any] = [None] * len(coroutines)
@@ -105,7 +117,7 @@ def drive(coroutines: list[Coroutine[Any, Any, Any]], count: int) -> list[Any]:
                 except StopIteration as stop:
                     results.append(stop.value)
             if not requests:
-                lockstep.settle()
+                lockstep.settle(tally)
                 return results
             if results:
                 raise SyftError("A party ended its protocol while the others went on: their inputs do not fit.")
@@ -126,6 +138,7 @@ class Lockstep:
         self.count = count
         self.rounds = 0
         self.sent = [0] * (count + 1)
+        self.dealt = 0
         self.deck = Deck([local()] * count)
 
     def serve(self, requests: list[Any]) -> list[Any]:
@@ -181,20 +194,22 @@ class Lockstep:
         if any(request.kind != requests[0].kind or request.spec != requests[0].spec for request in requests):
             raise SyftError("The parties of a run ask the dealer for different things: their inputs do not fit.")
         dealt = row_of(requests[0].kind)(self.deck, *requests[0].spec)
+        # Counted and let go of: a run may be long.
+        self.dealt += sum(correction.nbytes for correction in self.deck.corrections)
+        self.deck.corrections.clear()
         answers = [tuple([item.shares[index] for item in dealt]) for index in range(self.count)]
         for observe in observers:
             for receiver, shares in enumerate(answers):
                 observe(receiver, None, shares)
         return [*answers, *[()] * (len(requests) - self.count)]
 
-    def settle(self) -> None:
+    def settle(self, own: Tally | None = None) -> None:
         """Add what the run cost to what is being counted."""
-        dealt = sum(correction.nbytes for correction in self.deck.corrections)
-        for tally in _tallies:
+        for tally in (*_tallies, own) if own is not None else _tallies:
             tally.runs += 1
             tally.rounds += self.rounds
             tally.bytes += max(self.sent)
-            tally.dealt += dealt
+            tally.dealt += self.dealt
 
 
 _SERVE: dict[type[Request], Callable[[Lockstep, list[Any]], list[Any]]] = {

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
 from syft.config import current
 from syft.exceptions import PartyLostError, ProtocolError, SyftError
-from syft.mpc import lockstep
+from syft.mpc import lockstep, memory, metering
 from syft.mpc.lockstep import LockstepParty
 from syft.mpc.party import Party
 
@@ -27,6 +28,7 @@ _open: dict[Any, Meeting] = {}
 # forgotten. Not the error itself: it would keep alive whatever was in use when it was raised.
 _given_up: dict[Any, str] = {}
 _lock = threading.Lock()
+_setting = threading.Lock()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -46,6 +48,35 @@ class Seat:
     forms: Any
 
 
+class Latch:
+    """Something that happens once, and that threads may wait for; made for every run, so it is a bare lock."""
+
+    __slots__ = ("_happened", "_lock")
+
+    def __init__(self) -> None:
+        self._happened = False
+        self._lock = threading.Lock()
+        self._lock.acquire()
+
+    def set(self) -> None:
+        """Let it happen; a second time changes nothing."""
+        with _setting:
+            if self._happened:
+                return
+            self._happened = True
+        self._lock.release()
+
+    def is_set(self) -> bool:
+        """Say whether it has happened."""
+        return self._happened
+
+    def wait(self, timeout: float = -1) -> bool:
+        """Wait until it happens, or for some seconds; says whether it has."""
+        if not self._happened and self._lock.acquire(timeout=timeout):
+            self._lock.release()  # for the next who waits
+        return self._happened
+
+
 class Meeting:
     """A run that workers of this process take part in.
 
@@ -60,8 +91,8 @@ class Meeting:
         self.count = count
         self.seats: list[Seat | None] = [None] * seats
         self.computed: list[Any] = []
-        self.full = threading.Event()
-        self.done = threading.Event()
+        self.full = Latch()
+        self.done = Latch()
         self.error: Exception | None = None
 
     def take(self, index: int, seat: Seat) -> bool:
@@ -73,6 +104,7 @@ class Meeting:
 
     def hold(self) -> None:
         """Drive the protocols of all parties, and hand out the results."""
+        memory.keep_freed()
         try:
             seated = [seat for seat in self.seats if seat is not None]
             if any(seat.forms != seated[0].forms for seat in seated[1 : self.count]):
@@ -81,7 +113,7 @@ class Meeting:
                 )
             parties = [LockstepParty(index, self.count, self.computed) for index in range(len(seated))]
             coroutines = [seat.start(party) for party, seat in zip(parties, seated, strict=True)]
-            results = lockstep.drive(coroutines, self.count)
+            results = self._drive(coroutines)
             for seat, result in zip(seated, results, strict=True):
                 seat.finish(result)
         except Exception as error:
@@ -89,6 +121,15 @@ class Meeting:
             raise
         finally:
             self.done.set()
+
+    def _drive(self, coroutines: list[Any]) -> list[Any]:
+        if not metering.meters:
+            return lockstep.drive(coroutines, self.count)
+        tally, start = lockstep.Tally(), time.perf_counter()
+        results = lockstep.drive(coroutines, self.count, tally)
+        seconds = time.perf_counter() - start
+        metering.note(self.key, metering.Cost(seconds, tally.rounds, tally.bytes, tally.dealt))
+        return results
 
     def end(self, error: Exception) -> None:
         """Give the run up."""
@@ -151,7 +192,7 @@ def join(key: Any, index: int, count: int, seats: int, seat: Seat, may_wait: boo
 
 def _make_room() -> None:
     waiting = [key for key, meeting in _open.items() if not meeting.full.is_set()]
-    for oldest in waiting[: len(waiting) + 1 - MAX_OPEN]:
+    for oldest in waiting[: max(0, len(waiting) + 1 - MAX_OPEN)]:
         _open.pop(oldest).end(SyftError("too many runs were begun and not joined by all their parties"))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -19,7 +20,7 @@ from syft.config import current
 from syft.core.references import Ref
 from syft.core.trees import SCALARS, map_tensors
 from syft.exceptions import PartyLostError, ProtocolError
-from syft.mpc import dealing, lockstep, mesh, transfers
+from syft.mpc import dealing, lockstep, memory, mesh, metering, transfers
 from syft.mpc.dealing import Deals
 from syft.mpc.forms import write_forms
 from syft.mpc.group import KNOCK, MESH, Group, Lobby
@@ -48,6 +49,7 @@ class Runtime:
         self.worker = worker
         self.provider = Provider()
         self.cost = lockstep.Tally()
+        self.notes = metering.Notes()
         self._groups: dict[Any, Group] = {}
         self.lobby = Lobby(worker)
         self._lock = threading.Lock()
@@ -70,6 +72,7 @@ class Runtime:
                 raise ProtocolError("A run with this id is over; another one needs another id.")
             # A helper can't tell that the others begin anew, so a run with one is given up; the next finds them agreed.
             attempts = ATTEMPTS if group.helper is None else 1
+            began = time.perf_counter()
             for attempt in range(attempts):
                 run = Run(group, message, attempt)
                 try:
@@ -87,6 +90,8 @@ class Runtime:
                 finally:
                     group.end(run.tag)
                     run.settle(self.cost)
+                    cost = metering.Cost(time.perf_counter() - began, run.rounds, run.sent, run.deals.bytes)
+                    self.notes.add(session.client_id, message.run_id, cost)
 
     def give_up(self, session: Any, message: Any, seats: int, error: Exception) -> None:
         """Tell the other parties that this one can't take part in a run."""
@@ -113,6 +118,13 @@ class Runtime:
                 if not group.is_closed:  # it may have been left meanwhile
                     yield group
                     return
+
+    def leave(self, client_id: Any) -> None:
+        """Leave the groups of a client that does not come again, whatever runs in them."""
+        with self._lock:
+            left = [self._groups.pop(key) for key in list(self._groups) if key[0] == client_id]
+        for group in left:
+            group.close()
 
     def close(self) -> None:
         """Leave all groups."""
@@ -348,10 +360,21 @@ def _cost(worker: Any, session: Any) -> tuple[int, int, int, int]:
     return (cost.runs, cost.rounds, cost.bytes, cost.dealt)
 
 
+def _begin_notes(worker: Any, session: Any) -> None:
+    """Note what the runs of a client cost, from now on."""
+    worker.mpc_runtime.notes.begin(session.client_id)
+
+
+def _read_notes(worker: Any, session: Any, stop: bool) -> tuple[Any, ...]:
+    """Say what the runs of a client cost since it asked last: id, seconds, rounds, bytes sent, bytes dealt of each."""
+    return tuple(worker.mpc_runtime.notes.read(session.client_id, bool(stop)))
+
+
 def _prepare(worker: Any) -> None:
+    memory.keep_freed()
     worker.mpc_runtime = Runtime(worker)
 
 
 PURPOSES.update({MESH: _take_mesh, dealing.PURPOSE: _take_dealing, KNOCK: _take_knock})
-DEPUTIES[COST] = _cost
+DEPUTIES.update({COST: _cost, metering.BEGIN: _begin_notes, metering.READ: _read_notes})
 SERVED.append(_prepare)

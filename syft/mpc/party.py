@@ -120,6 +120,8 @@ class Party:
 
     async def together(self, *protocols: Coroutine[Any, Any, Any]) -> list[Any]:
         """Run protocols that do not depend on each other side by side: their openings share rounds."""
+        if len(protocols) == 1:
+            return [await protocols[0]]
         try:
             return await self._side_by_side(protocols)
         finally:

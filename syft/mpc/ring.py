@@ -23,9 +23,15 @@ LIMB = 22
 # The limbs for longer sums of products: room for 2^21 terms.
 NARROW_LIMB = 16
 NARROW_DEPTH = 1 << 21
-# Cutting costs about as much as this many products a word; for less than that the loop is quicker on any machine.
-CUT_COST = 5
-SMALL = 1 << 14
+# The bits of 2^52 as a float64: what is written behind them counts ones.
+_EXPONENT = 0x4330000000000000
+# Cutting costs about as much as this many products a word; for less than that numpy's loop is quicker.
+CUT_COST = 20
+SMALL = 1 << 19
+# How many words of columns a convolution makes at once.
+COLUMNS = 1 << 21
+# Below this many products torch's loop is quicker than numpy's, which takes longer to begin.
+TINY = 1 << 12
 # From this many elements on numpy's loops are worth two conversions.
 LARGE = 1 << 11
 
@@ -92,16 +98,23 @@ def broadcast(x: tuple[int, ...], y: tuple[int, ...]) -> torch.Size:
 
 
 def cut(x: torch.Tensor, width: int) -> list[torch.Tensor]:
-    """Cut words into signed limbs, least significant first, as float64: x = sum of limb_i * 2^(i * width)."""
+    """Cut words into signed limbs, least significant first, as float64: x = sum of limb_i * 2^(i * width).
+
+    Half of a limb's range is added to every limb but the last, so that all of them are cut without a sign, and taken
+    off again at the end. A limb becomes a float64 by its bits: written behind those of 2^52, it is 2^52 more.
+    """
+    half = 1 << (width - 1)
+    starts = range(0, WORD - width, width)
+    rest = np.add(x.numpy(), sum(half << start for start in starts))
     limbs = []
-    for start in range(0, WORD, width):
-        if start + width >= WORD:
-            limbs.append(x.double())
-            break
-        low = (x << (WORD - width)) >> (WORD - width)
-        limbs.append(low.double())
-        x = (x - low) >> width
-    return limbs
+    for _ in starts:
+        low = np.bitwise_and(rest, (1 << width) - 1)
+        np.bitwise_or(low, _EXPONENT, out=low)
+        limb = low.view(np.float64)
+        limb -= float(2**52 + half)
+        limbs.append(torch.from_numpy(limb))
+        np.right_shift(rest, width, out=rest)
+    return [*limbs, torch.from_numpy(rest.astype(np.float64))]
 
 
 def _wide(op: Bilinear, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
@@ -150,14 +163,16 @@ def by_limbs(op: Bilinear, x: torch.Tensor, y: torch.Tensor, depth: int) -> torc
 
 def matmul(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """Multiply matrices modulo 2^64; batches and vectors as in torch.matmul."""
-    depth = x.shape[-1]
-    products = x.numel() * (y.shape[-1] if y.dim() > 1 else 1)
-    if products < SMALL + CUT_COST * (x.numel() + y.numel()) or not limbs_are_quicker():
+    depth, columns = x.shape[-1], y.shape[-1] if y.dim() > 1 else 1
+    products = x.numel() * columns
+    if products < TINY or not limbs_are_quicker():
         return torch.matmul(x, y)
     if y.dim() == 1:
         return matmul(x, y.unsqueeze(-1)).squeeze(-1)
-    if depth <= DEPTH:
-        return _wide(torch.matmul, x, y)
+    if x.dim() == 1:
+        return matmul(x.unsqueeze(0), y).squeeze(-2)
+    if products < SMALL + CUT_COST * (x.numel() + y.numel() + products // depth):
+        return torch.from_numpy(np.einsum("...ij,...jk->...ik", x.numpy(), y.numpy()))
     result = _wide(torch.matmul, x[..., :DEPTH], y[..., :DEPTH, :])
     for start in range(DEPTH, depth, DEPTH):
         result += _wide(torch.matmul, x[..., start : start + DEPTH], y[..., start : start + DEPTH, :])
@@ -188,10 +203,49 @@ def conv(
     op = functools.partial(function, **options)
     # A transposed convolution adds up over the input's channels, an ordinary one over those of the weight.
     channels = x.shape[1] // groups if transposed else weight.shape[1]
-    depth = channels * weight[0, 0].numel() if weight.numel() else 0
-    if x.numel() == 0 or depth == 0 or not limbs_are_quicker():
+    window = weight[0, 0].numel() if weight.numel() else 0
+    if x.numel() == 0 or channels * window == 0 or not limbs_are_quicker():
         return op(x, weight)  # type: ignore[no-any-return]
-    return by_limbs(op, x, weight, depth)
+    if groups > 1:
+        return by_limbs(op, x, weight, channels * window)
+    if not transposed and (weight.shape[0] <= CUT_COST or window > DEPTH):
+        return _by_columns(x, weight, stride, padding, dilation)
+    if window > DEPTH:
+        return by_limbs(op, x, weight, channels * window)
+    return _by_channels(op, x, weight, max(1, DEPTH // window), transposed)
+
+
+def _by_channels(op: Bilinear, x: torch.Tensor, weight: torch.Tensor, step: int, transposed: bool) -> torch.Tensor:
+    """Convolve some channels at a time: so many that sums of products have room, and add up."""
+
+    def part(start: int) -> torch.Tensor:
+        here = slice(start, start + step)
+        return _wide(op, x[:, here], weight[here] if transposed else weight[:, here])
+
+    return functools.reduce(add_into, map(part, range(0, x.shape[1], step)))
+
+
+def _for_each(option: Any, spatial: int) -> tuple[int, ...]:
+    """Return an option for every dimension of the images; one number counts for all."""
+    sizes = (option,) if isinstance(option, int) else tuple(option)
+    return sizes * spatial if len(sizes) == 1 else sizes
+
+
+def _by_columns(x: torch.Tensor, weight: torch.Tensor, stride: Any, padding: Any, dilation: Any) -> torch.Tensor:
+    """Convolve as a product of matrices: every window of an image becomes a column, some images at a time."""
+    spatial = x.dim() - 2
+    strides, margins, steps = (_for_each(option, spatial) for option in (stride, padding, dilation))
+    x = F.pad(x, [margin for size in reversed(margins) for margin in (size, size)]) if any(margins) else x
+    for axis, (size, step, stretch) in enumerate(zip(weight.shape[2:], strides, steps, strict=True), 2):
+        x = x.unfold(axis, stretch * (size - 1) + 1, step)[..., ::stretch]
+    places = tuple(x.shape[2 : 2 + spatial])
+    rows = weight.reshape(weight.shape[0], -1)
+    order = (1, *range(2 + spatial, 2 + 2 * spatial), 0, *range(2, 2 + spatial))
+    images = max(1, COLUMNS // max(1, x[0].numel()))
+    pieces = [x[start : start + images] for start in range(0, len(x), images)]
+    parts = [matmul(rows, piece.permute(order).reshape(rows.shape[1], -1)) for piece in pieces]
+    joined = parts[0] if len(parts) == 1 else torch.cat(parts, 1)
+    return joined.view(weight.shape[0], x.shape[0], *places).transpose(0, 1).contiguous()
 
 
 @functools.cache

@@ -179,6 +179,13 @@ def relu(x: Value) -> Value:
     return _compare("relu", x) if is_shared(x) else x.clamp(min=0)
 
 
+def relu_and_bits(x: Value, *names: str) -> tuple[Value, ...]:
+    """Keep what is not negative, and return 1 or 0 for where x >= 0 ("ge") or x > 0 ("gt"), at no further cost."""
+    if is_shared(x):
+        return tuple(engine.run("relu", x, bits=names))
+    return x.clamp(min=0), *[(x >= 0 if name == "ge" else x > 0).long() for name in names]
+
+
 # --- what is linear or only moves numbers -----------------------------------------------------------------------
 
 
@@ -276,3 +283,20 @@ def extreme_at(
     first = (x == found).long().flatten().argmax() if dim is None else (x == found).long().argmax(dim, True)
     shape = shape_of(extreme(x, dim, keepdim, largest))
     return found.reshape(shape), (first * scale).reshape(shape)
+
+
+def extreme_and_path(x: Value, dim: int) -> tuple[Value, Value]:
+    """Return the largest element along a dimension, and what `path_back` needs to find it again."""
+    if is_shared(x):
+        found, path = engine.run("extreme_path", x, dim=dim)
+        return found, path
+    found, place = extreme_at(x, dim)
+    return found, torch.nn.functional.one_hot(place, x.shape[dim]).movedim(-1, 0)
+
+
+def path_back(grad: Value, path: Value, count: int) -> Value:
+    """Return values where the largest of `count` elements was, in a new first dimension, and 0 where it was not."""
+    if not is_shared(path):
+        return mul(path, grad)
+    grad, path = together([grad, path])
+    return engine.run("path_back", grad, path, count=count)

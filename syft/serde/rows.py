@@ -23,6 +23,7 @@ from syft.tensors.additive_shared import AdditiveSharingTensor
 from syft.tensors.logging import LoggingTensor
 from syft.tensors.placeholder import PlaceHolder
 from syft.tensors.plusisminus import PlusIsMinusTensor
+from syft.tensors.polynomial import PolynomialTensor
 from syft.tensors.precision import FixedPrecisionTensor
 
 CODES: dict[type, int] = {
@@ -32,6 +33,7 @@ CODES: dict[type, int] = {
     PlaceHolder: 63,
     FixedPrecisionTensor: 64,
     AdditiveSharingTensor: 65,
+    PolynomialTensor: 66,
     ObjectPointer: 80,
     PointerTensor: 81,
     MultiPointerTensor: 82,

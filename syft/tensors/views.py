@@ -6,6 +6,7 @@ view of x, so a link that came from another one by a view remembers it, and how 
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -16,12 +17,22 @@ Follow = Callable[[Any], Any]
 WriteBack = Callable[[Any, Any], Any]
 
 
+class _Watch(threading.local):
+    # Told of a link before what is below it changes, while something is recorded in this thread.
+    note: Callable[[Any], None] | None = None
+
+
+watch = _Watch()
+
+
 class Viewable(AbstractTensor):
     """A link that may be a view of another link, and have views of its own."""
 
     carries_labels = True
     # Whether all values are known to be 0 or 1, as those of a comparison are.
     is_bit = False
+    # What else is known of the values, as bits that were found along with them: for gradients (see mpc/rules/facts.py).
+    facts: dict[Any, Any] | None = None
     _parent: Viewable | None = None
     _follow: Follow | None = None
     _write_back: WriteBack | None = None
@@ -37,11 +48,18 @@ class Viewable(AbstractTensor):
 
     @child.setter
     def child(self, value: Any) -> None:
-        self.is_bit = False
+        if watch.note is not None:
+            watch.note(self)
+        self._forget()
         if self._parent is None and self._views is None:
             self.__dict__["child"] = value
         else:
             self._store(value, None)
+
+    @property
+    def stands_alone(self) -> bool:
+        """Whether this link is no view of another one, and has none."""
+        return self._parent is None and not self._views
 
     @classmethod
     def handle(cls, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -71,15 +89,25 @@ class Viewable(AbstractTensor):
         parent = self._parent
         if parent is not None and self._write_back is not None:
             parent._store(self._write_back(parent.child, value), self)
+        if watch.note is not None:
+            watch.note(self)
         self.__dict__["child"] = value
-        self.is_bit = False
+        self._forget()
         self._tell_views(source)
+
+    def _forget(self) -> None:
+        """Forget what was known of the values that were here before."""
+        self.is_bit = False
+        if self.facts is not None:
+            self.facts = None
 
     def _tell_views(self, source: Viewable | None) -> None:
         for view in list(self._views or ()):
             if view is not source and view._follow is not None:
+                if watch.note is not None:
+                    watch.note(view)
                 view.__dict__["child"] = view._follow(self.__dict__["child"])
-                view.is_bit = False
+                view._forget()
                 view._tell_views(None)
 
 

@@ -117,11 +117,13 @@ class Connection:
     Args:
         sock: the socket.
         limit: the largest frame that is read.
+        largest: the largest frame that is written; as large as those that are read if it is not given.
     """
 
-    def __init__(self, sock: socket.socket, limit: int) -> None:
+    def __init__(self, sock: socket.socket, limit: int, largest: int | None = None) -> None:
         self._sock = sock
         self._limit = limit
+        self._largest = limit if largest is None else largest
         self._reader: Any = sock.makefile("rb", buffering=_SMALL)
         self._writing = threading.Condition()
         self._backlog: collections.deque[Any] = collections.deque()
@@ -173,8 +175,8 @@ class Connection:
     def write_pieces(self, kind: int, number: int, pieces: list[Any]) -> None:
         """Write a frame whose contents lie in several places, without putting them together."""
         length = sum(map(len, pieces))
-        if length > self._limit:
-            raise SerdeError(f"A frame has {length} bytes and the limit (max_message_bytes) is {self._limit}.")
+        if length > self._largest:
+            raise SerdeError(f"A frame has {length} bytes and the limit (max_message_bytes) is {self._largest}.")
         header = _HEADER.pack(kind, number, length)
         with self._writing:
             if len(pieces) == 1 and len(pieces[0]) < _SMALL:

@@ -125,6 +125,21 @@ class ProcessWorker(BaseWorker):
             self._child.control(("admit", client_id, address.token, address.proof))
         return self._admitted[client_id]
 
+    def invite(self, client_id: ObjectId, purpose: str) -> Address:
+        """Have the worker's process let somebody in for one purpose and nothing else; returns where and by what.
+
+        Args:
+            client_id: who it is from then on, whatever it says.
+            purpose: what a connection with these secrets is for.
+        """
+        address = Address.fresh(self._child.port)
+        self._child.control(("admit", client_id, address.token, address.proof, purpose))
+        return address
+
+    def dismiss(self, client_id: ObjectId, address: Address) -> None:
+        """Have the worker's process let nobody in any more by the secrets of an address."""
+        self._child.control(("dismiss", client_id, address.token, address.proof))
+
     def _introduce(self, worker: Any) -> None:
         """Tell the worker's process how another worker is reached."""
         if isinstance(worker, ProcessWorker):

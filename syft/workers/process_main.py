@@ -99,7 +99,12 @@ class Process:
     def __init__(self, control: socket.socket, listener: socket.socket) -> None:
         self._control = Connection(control, MAX_ORDER)
         self._socket = listener
-        self._orders: dict[str, Callable[..., None]] = {"serve": self._serve, "admit": self._admit, "meet": self._meet}
+        self._orders: dict[str, Callable[..., None]] = {
+            "serve": self._serve,
+            "admit": self._admit,
+            "dismiss": self._dismiss,
+            "meet": self._meet,
+        }
         self.worker: ServedWorker | None = None
         self.listener: Listener | None = None
 
@@ -122,10 +127,14 @@ class Process:
             prepare(self.worker)
         self.listener = Listener(self._socket)
 
-    def _admit(self, client_id: ObjectId, token: bytes, proof: bytes) -> None:
+    def _admit(self, client_id: ObjectId, token: bytes, proof: bytes, purpose: str | None = None) -> None:
         if self.listener is None:
             raise SerdeError("This process serves nobody yet.")
-        self.listener.announce(self.worker, client_id, _address(client_id, 0, token, proof))
+        self.listener.announce(self.worker, client_id, _address(client_id, 0, token, proof), purpose)
+
+    def _dismiss(self, client_id: ObjectId, token: bytes, proof: bytes) -> None:
+        if self.listener is not None:
+            self.listener.dismiss(_address(client_id, 0, token, proof))
 
     def _meet(self, worker_id: ObjectId, port: int, token: bytes, proof: bytes) -> None:
         if self.worker is None:

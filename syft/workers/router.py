@@ -38,9 +38,11 @@ def handles(message_type: type) -> Callable[[Handler], Handler]:
 
 def route(worker: Any, session: Session, message: Any) -> Any:
     """Answer a message."""
-    handler = ROUTES.get(type(message))
+    routes = session.routes
+    handler = (ROUTES if routes is None else routes).get(type(message))
     if handler is None:
-        raise SerdeError(f"A {type(message).__name__} is not a message that a worker answers.")
+        whom = "" if routes is None else f" to {session.client_id!r}"
+        raise SerdeError(f"A {type(message).__name__} is not a message that a worker answers{whom}.")
     return handler(worker, session, message)
 
 

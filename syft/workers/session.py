@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from syft.core.id_provider import ObjectId
@@ -17,10 +18,21 @@ class Session:
 
     # Whether messages of this session come in a thread of their own, so that answering one may wait for others.
     may_wait = False
+    # The messages that the client may send, and what is done with them; None: all that a worker answers.
+    routes: Mapping[type, Any] | None = None
+    # Whether it is told where in the worker's code something went wrong, as far as the policy lets error texts out.
+    is_told_where = True
+    # The largest message that is read, after decompression; None: what the configuration says.
+    max_message_bytes: int | None = None
 
     def __init__(self, worker: Any, client_id: object) -> None:
         self.worker = worker
         self.client_id = client_id
+
+    @property
+    def reader(self) -> Any:
+        """The worker as which the client's bytes are read: pointers in them are looked up there."""
+        return self.worker
 
     @property
     def temporaries(self) -> list[ObjectId]:

@@ -30,7 +30,10 @@ from syft.workers.wire import answer, write_request
 logger = logging.getLogger("syft.workers")
 # A request that went well is answered only now and then, so that its writer can forget it.
 ACKNOWLEDGED = 256
+# How many may shake hands at once: when one more comes, the one that has taken longest has to go. And how many threads.
 MAX_HANDSHAKES = 64
+MAX_VISITORS = 4 * MAX_HANDSHAKES
+MAX_DISMISSED = 1024
 # How long a listener waits after it could not let anybody in, in seconds.
 _PAUSE = 0.1
 # Purpose of a connection, up to its first colon -> what takes it: function(worker, client id, purpose, socket).
@@ -174,25 +177,41 @@ class Listener:
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
         self.port: int = sock.getsockname()[1]
-        # fingerprint of a token -> (worker that is visited, id of the visitor, what the worker shows)
-        self._announced: dict[bytes, tuple[weakref.ref[Any], ObjectId, bytes]] = {}
+        # fingerprint of a token -> (worker that is visited, id of the visitor, what the worker shows, the only purpose)
+        self._announced: dict[bytes, tuple[weakref.ref[Any], ObjectId, bytes, str | None]] = {}
+        # Tokens that were good once: nobody waits for news of them. The oldest are forgotten.
+        self._dismissed: dict[bytes, None] = {}
         self._news = threading.Condition()
         self._closed = threading.Event()
-        self._handshakes = threading.BoundedSemaphore(MAX_HANDSHAKES)
+        self._visitors = threading.BoundedSemaphore(MAX_VISITORS)
+        self._handshakes: dict[socket.socket, None] = {}
+        self._counting = threading.Lock()
         threading.Thread(target=self._accept_all, name="syft listener", daemon=True).start()
 
-    def announce(self, worker: Any, client_id: ObjectId, address: Address) -> None:
-        """Let a client in from now on, by its token."""
+    def announce(self, worker: Any, client_id: ObjectId, address: Address, purpose: str | None = None) -> None:
+        """Let a client in from now on, by its token.
+
+        Args:
+            worker: the worker that is visited.
+            client_id: who comes.
+            address: what they show each other.
+            purpose: the only purpose that the token is good for; None: any.
+        """
         with self._news:
-            for gone in [key for key, (known, _, _) in self._announced.items() if known() is None]:
+            for gone in [key for key, (known, *_) in self._announced.items() if known() is None]:
                 del self._announced[gone]
-            self._announced[frames.fingerprint(address.token)] = (weakref.ref(worker), client_id, address.proof)
+            visit = (weakref.ref(worker), client_id, address.proof, purpose)
+            self._announced[frames.fingerprint(address.token)] = visit
             self._news.notify_all()
 
     def dismiss(self, address: Address) -> None:
         """Let nobody in any more by the token of an address."""
+        key = frames.fingerprint(address.token)
         with self._news:
-            self._announced.pop(frames.fingerprint(address.token), None)
+            self._announced.pop(key, None)
+            self._dismissed[key] = None
+            while len(self._dismissed) > MAX_DISMISSED:
+                del self._dismissed[next(iter(self._dismissed))]
 
     def close(self) -> None:
         """Let nobody in any more."""
@@ -203,16 +222,28 @@ class Listener:
 
     def _accept_all(self) -> None:
         while True:
-            self._handshakes.acquire()
+            self._visitors.acquire()
             try:
                 sock, _ = self._sock.accept()
             except OSError as error:  # of one that came and went, or for want of handles
-                self._handshakes.release()
+                self._visitors.release()
                 if self._closed.wait(_PAUSE):
                     return
                 logger.warning("Nobody could be let in: %s", error)
                 continue
+            self._make_room(sock)
             threading.Thread(target=self._meet, args=(sock,), name="syft visitor", daemon=True).start()
+
+    def _make_room(self, sock: socket.socket) -> None:
+        """Note that somebody shakes hands; who says nothing must not keep others out."""
+        with self._counting:
+            self._handshakes[sock] = None
+            slowest = next(iter(self._handshakes))
+            if len(self._handshakes) <= MAX_HANDSHAKES:
+                return
+            del self._handshakes[slowest]
+        with contextlib.suppress(OSError):
+            slowest.shutdown(socket.SHUT_RDWR)
 
     def _meet(self, sock: socket.socket) -> None:
         try:
@@ -222,7 +253,9 @@ class Listener:
             sock.close()
             return
         finally:
-            self._handshakes.release()
+            with self._counting:
+                self._handshakes.pop(sock, None)
+            self._visitors.release()
         if purpose:
             self._take(worker, client_id, purpose, sock)
         else:
@@ -239,8 +272,10 @@ class Listener:
         token, purpose = frames.receive_hello(sock)
         key = frames.fingerprint(token)
         with self._news:  # who connects may be faster than who announces it
-            self._news.wait_for(lambda: key in self._announced, HANDSHAKE_SECONDS / 2)
-            reference, client_id, proof = self._announced[key]
+            self._news.wait_for(lambda: key in self._announced or key in self._dismissed, HANDSHAKE_SECONDS / 2)
+            reference, client_id, proof, only = self._announced[key]
+        if only is not None and purpose != only:
+            raise LookupError("its token is good for another purpose")
         worker = reference()
         if worker is None:
             raise LookupError("the worker is gone")

@@ -54,7 +54,7 @@ def answer(worker: Any, session: Session, request: bytes) -> bytes:
     """Answer one request of a peer; never raises."""
     response: Any = None
     try:
-        released, message, waits, hops = _read_request(worker, request)
+        released, message, waits, hops = _read_request(session, request)
         for obj_id in released:
             session.release(obj_id)
         if worker.log_msgs:
@@ -82,8 +82,8 @@ def _end_claims(response: Any) -> None:
             _end_claims(part)
 
 
-def _read_request(worker: Any, request: bytes) -> tuple[tuple[ObjectId, ...], Message, bool, int]:
-    parts = deserialize(request, worker)
+def _read_request(session: Session, request: bytes) -> tuple[tuple[ObjectId, ...], Message, bool, int]:
+    parts = deserialize(request, session.reader, max_message_bytes=session.max_message_bytes)
     if type(parts) is not tuple or len(parts) != 4:
         raise SerdeError("These bytes are not a request: it takes released ids, a message and a flag.")
     released, message, waits, hops = parts
@@ -105,6 +105,8 @@ def _error_message(worker: Any, session: Session, error: Exception) -> ErrorMess
 
 
 def _tells_errors(worker: Any, session: Session) -> bool:
+    if not session.is_told_where:
+        return False
     if worker.policy is ALLOW_ALL:
         return True
     try:

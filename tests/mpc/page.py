@@ -11,13 +11,15 @@ import syft as sy
 from syft.exceptions import UnsupportedOperation
 from syft.mpc import lockstep
 from syft.mpc.table import PROTOCOLS
+from tests.mpc import function_page, layer_page
 from tests.mpc.rows import MATRIX, REFUSED, A
 
 HEAD = """# What runs on shared tensors
 
 Everything below runs on tensors shared among two parties or more, with a crypto provider, in base 2 and base 10, and is
-compared with float64 torch for 2, 3 and 4 parties, in one process and in processes of their own. A call that is not here
-raises `UnsupportedOperation`, and says what is nearest to it.
+compared with float64 torch for 2, 3 and 4 parties, in one process and in processes of their own. Functions that are
+approximated (exp, log, sigmoid, softmax and so on) have a table of their own below. A call that is not here raises
+`UnsupportedOperation`, and says what is nearest to it.
 
 Values must stay in range: 2^62 units of the last place, and for products that are rescaled the product before that. With
 16 bits (base 2) products up to about 10^9 fit, with three decimals up to about 4 * 10^12. Encoding checks this; a sum or a
@@ -98,6 +100,8 @@ def render(workers: tuple[Any, Any, Any]) -> str:
     for name, row in MATRIX.items():
         tally = measure(row, workers)
         lines.append(f"| `{name}` | {tally.rounds} | {tally.bytes} | {tally.dealt} | {row.units:g} |")
+    lines += function_page.table(workers)
+    lines += layer_page.table(workers)
     lines.append(PROTOCOL_HEAD.rstrip("\n"))
     for entry in PROTOCOLS.values():
         helper = "yes" if entry.helper else ""
@@ -117,4 +121,7 @@ def page_workers(hook: Any) -> tuple[Any, Any, Any]:
 
 if __name__ == "__main__":
     page = Path(__file__).parents[2] / "docs" / "operations.md"
-    page.write_text(render(page_workers(sy.TorchHook(torch, verbose=False))))
+    made_with = page_workers(sy.TorchHook(torch, verbose=False))
+    page.write_text(render(made_with))
+    function_page.PICTURE.parent.mkdir(exist_ok=True)
+    function_page.PICTURE.write_text(function_page.picture(made_with))

@@ -6,12 +6,15 @@ A row is a function of a (2, 3), b (2, 3) and p, a plain (2, 3) tensor; or of wh
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import nn
+
+import syft as sy
 
 Call = Callable[..., Any]
 A = [[1.5, -0.75, 2.0], [-3.0, 0.5, -1.25]]
@@ -72,6 +75,8 @@ def places(a: Any) -> Any:
 
 
 IMAGE = ((1, 2, 6, 6), (3, 2, 3, 3), (3,))
+RNN, QKV = ((2, 1, 2), (1, 1, 2), (2, 2), (2, 2)), ((1, 3, 2),) * 3
+ONE_LAYER = (False, 1, 0.0, False, False, False)  # no biases, one layer, no dropout, not training, one way, time first
 MATRIX: dict[str, Row] = {
     "a+b": Row(lambda a, b, p: a + b),
     "a-b": Row(lambda a, b, p: a - b),
@@ -240,6 +245,9 @@ MATRIX: dict[str, Row] = {
     "outer": Row(lambda a, b, p: torch.outer(a[0], b[1])),
     "addmm": Row(lambda a, b, p: torch.addmm(a[:, :2], a, b.t(), beta=2, alpha=0.5), units=8),
     "addr": Row(lambda a, b, p: torch.addr(a, b[:, 0], a[0])),
+    "inverse": Row(lambda m: torch.linalg.inv(m), 8, ([[2.0, -1.0], [0.5, 3.0]],), ()),
+    "inv_sym": Row(lambda m: sy.linalg.inv_sym(m), 8, ([[2.0, -1.0], [-1.0, -3.0]],), ()),
+    "qr": Row(lambda m: torch.cat(list(torch.linalg.qr(m))), 8, ([[2.0, -1.0], [0.5, 3.0], [1.0, 0.0]],), ()),
     "einsum": Row(lambda a, b, p: torch.einsum("ij,kj->ik", a, b), units=5),
     "einsum outer": Row(lambda a, b, p: torch.einsum("i,j->ij", a[0], b[0])),
     "tensordot": Row(lambda a, b, p: torch.tensordot(a, b, ([0, 1], [0, 1])), units=8),
@@ -252,9 +260,63 @@ MATRIX: dict[str, Row] = {
     "mse_loss": Row(lambda a, b, p: F.mse_loss(a, b), units=5),
     "mse_loss plain": Row(lambda a, b, p: F.mse_loss(a, p, reduction="sum"), units=8),
     "l1_loss": Row(lambda a, b, p: F.l1_loss(a, b)),
+    "smooth_l1_loss": Row(lambda a, b, p: F.smooth_l1_loss(a, b, beta=0.5), units=5),
+    "huber_loss": Row(lambda a, b, p: F.huber_loss(a, p, delta=2), units=5),
+    "nll_loss": Row(lambda a, b, p: F.nll_loss(a, torch.tensor([0, 2]))),
+    "nll_loss private": Row(lambda a, b, p: F.nll_loss(a, places(a).view(2))),
+    "bce": Row(lambda a, b, p: F.binary_cross_entropy(a.sigmoid(), (p > 0).to(p.dtype)), units=16),
+    "bce_with_logits": Row(lambda a, b, p: F.binary_cross_entropy_with_logits(a, (p > 0).to(p.dtype)), units=20),
+    "kl_div": Row(lambda a, b, p: F.kl_div(a, p.softmax(1), reduction="batchmean"), units=8),
+    "multi_margin_loss": Row(lambda a, b, p: F.multi_margin_loss(a, torch.tensor([0, 2])), units=5),
+    "soft_margin_loss": Row(lambda a, b, p: F.soft_margin_loss(a, p.sign()), units=20),
+    "cosine_similarity": Row(lambda a, b, p: F.cosine_similarity(a, b), units=16),
+    "addcdiv": Row(lambda a, b, p: torch.addcdiv(a, b, a, value=0.5), units=16),
     "dropout eval": Row(lambda a, b, p: F.dropout(a, 0.5, training=False)),
     "a%2": Row(lambda a, b, p: a % 2),
     "a//2": Row(lambda a, b, p: a // 2),
+    "exp": Row(lambda a, b, p: a.exp(), units=5),
+    "expm1": Row(lambda a, b, p: a.expm1(), units=5),
+    "log": Row(lambda a, b, p: a.abs().log(), units=5),
+    "log1p": Row(lambda a, b, p: torch.log1p(a * a), units=5),
+    "log2": Row(lambda a, b, p: a.abs().log2(), units=8),
+    "sqrt": Row(lambda a, b, p: a.abs().sqrt()),
+    "rsqrt": Row(lambda a, b, p: a.abs().rsqrt()),
+    "reciprocal": Row(lambda a, b, p: a.reciprocal(), units=5),
+    "a**-2": Row(lambda a, b, p: a**-2, units=16),
+    "a**0.5": Row(lambda a, b, p: a.abs() ** 0.5),
+    "a**1.7": Row(lambda a, b, p: a.abs() ** 1.7, units=12),
+    "a**plain": Row(lambda a, b, p: a.abs() ** p, units=12),
+    "a**b": Row(lambda a, b, p: a.abs() ** b, units=16),
+    "2**a": Row(lambda a, b, p: 2**a, units=5),
+    "sigmoid": Row(lambda a, b, p: a.sigmoid(), units=10),
+    "tanh": Row(lambda a, b, p: a.tanh(), units=16),
+    "erf": Row(lambda a, b, p: a.erf(), units=16),
+    "gelu": Row(lambda a, b, p: F.gelu(a), units=16),
+    "gelu(tanh)": Row(lambda a, b, p: F.gelu(a, approximate="tanh"), units=16),
+    "silu": Row(lambda a, b, p: F.silu(a), units=16),
+    "mish": Row(lambda a, b, p: F.mish(a), units=16),
+    "softplus": Row(lambda a, b, p: F.softplus(a), units=20),
+    "softplus(beta)": Row(lambda a, b, p: F.softplus(a, beta=2.5), units=12),
+    "logsigmoid": Row(lambda a, b, p: F.logsigmoid(a), units=20),
+    "elu": Row(lambda a, b, p: F.elu(a), units=5),
+    "sin": Row(lambda a, b, p: a.sin(), units=6),
+    "cos": Row(lambda a, b, p: a.cos(), units=6),
+    "tan": Row(lambda a, b, p: (a / 3).tan(), units=12),
+    "sinh": Row(lambda a, b, p: a.sinh(), units=5),
+    "softmax": Row(lambda a, b, p: a.softmax(1), units=10),
+    "log_softmax": Row(lambda a, b, p: F.log_softmax(a, 1), units=8),
+    "logsumexp": Row(lambda a, b, p: a.logsumexp(1), units=5),
+    "std": Row(lambda a, b, p: a.std()),
+    "std(1)": Row(lambda a, b, p: a.std(1, keepdim=True)),
+    "norm": Row(lambda a, b, p: a.norm()),
+    "norm(1)": Row(lambda a, b, p: a.norm(1, dim=1)),
+    "norm(3)": Row(lambda a, b, p: a.norm(3, dim=1), units=12),
+    "norm(inf)": Row(lambda a, b, p: a.norm(math.inf)),
+    "normalize": Row(lambda a, b, p: F.normalize(a), units=5),
+    "exp_": Row(in_place("exp_"), units=5),
+    "sigmoid_": Row(in_place("sigmoid_"), units=10),
+    "layer_norm": Row(lambda a, b, p: F.layer_norm(a, (3,)), units=8),
+    "cross_entropy": Row(lambda a, b, p: F.cross_entropy(a, torch.tensor([0, 2])), units=8),
     "zeros_like": Row(lambda a, b, p: torch.zeros_like(a) + torch.ones_like(b)),
     "a+=b": Row(in_place("add_", "b")),
     "a-=1": Row(in_place("sub_", 1)),
@@ -298,34 +360,27 @@ MATRIX: dict[str, Row] = {
         lambda x: F.batch_norm(x, torch.tensor([0.5, -1.0]).double(), torch.tensor([2.0, 0.5]).double()),
     ),
     "embedding": Row(lambda w: F.embedding(torch.tensor([[0, 2], [1, 1]]), w), 2, ((3, 4),), ()),
+    "rnn_tanh": Row(lambda x, h, w, v: torch.rnn_tanh(x, h, [w, v], *ONE_LAYER)[0], 8, RNN, ()),
+    "gru": Row(lambda x, h, w, v: torch.gru(x, h, [w.repeat(3, 1), v.repeat(3, 1)], *ONE_LAYER)[0], 12, RNN, ()),
+    "lstm": Row(lambda x, h, w, v: torch.lstm(x, (h, h), [w.repeat(4, 1), v.repeat(4, 1)], *ONE_LAYER)[0], 12, RNN, ()),
+    "attention": Row(F.scaled_dot_product_attention, 12, QKV, ()),
+    "attention causal": Row(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), 12, QKV, ()),
+    "masked_fill(-inf)": Row(lambda a, b, p: a.masked_fill(p > 2, -math.inf).softmax(1), 6),
 }
 # Calls that have no rule yet, or never will: each must say so.
 REFUSED: dict[str, Call] = {
-    "exp": lambda a: a.exp(),
-    "log": lambda a: a.log(),
-    "sigmoid": lambda a: a.sigmoid(),
-    "tanh": lambda a: a.tanh(),
-    "sqrt": lambda a: a.sqrt(),
-    "softmax": lambda a: a.softmax(1),
-    "log_softmax": lambda a: F.log_softmax(a, 1),
-    "norm": lambda a: a.norm(),
-    "std": lambda a: a.std(),
     "sort": lambda a: a.sort(),
     "median": lambda a: a.median(),
     "topk": lambda a: a.topk(1),
     "long": lambda a: a.long(),
-    "a**0.5": lambda a: a**0.5,
-    "2**a": lambda a: 2**a,
     "a[a>0]": lambda a: a[a > 0],
     "nonzero": lambda a: a.nonzero(),
     "equal": lambda a: torch.equal(a, a),
     "allclose": lambda a: torch.allclose(a, a),
-    "sin": lambda a: a.sin(),
-    "layer_norm": lambda a: F.layer_norm(a, (3,)),
-    "cross_entropy": lambda a: F.cross_entropy(a, torch.tensor([0, 1])),
+    "(-2)**a": lambda a: (-2) ** a,
+    "atan": lambda a: a.atan(),
     "unique": lambda a: a.unique(),
     "svd": lambda a: torch.linalg.svd(a),
-    "inverse": lambda a: torch.linalg.inv(a[:, :2]),
     "x[private, private]": lambda a: a[a.argmax(0), a.argmax(0)],
     "x[private] = y": lambda a: set_item(a, a.argmax(0), 1.0),
     "t_": lambda a: a.clone().t_(),

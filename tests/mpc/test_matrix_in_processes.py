@@ -10,6 +10,8 @@ import pytest
 import torch
 
 import syft as sy
+from syft.linalg.lr import DASH, EncryptedLinearRegression
+from tests.linalg.data import least_squares, spread
 from tests.mpc.rows import FORMATS, MATRIX, REFUSED, A, check_row, encrypted
 
 pytestmark = [pytest.mark.timeout(400), pytest.mark.xdist_group("matrix in processes")]
@@ -49,3 +51,21 @@ def test_what_is_refused_is_refused_here(processes: tuple[list[Any], Any]) -> No
     for call in REFUSED.values():
         with pytest.raises(sy.exceptions.UnsupportedOperation):
             call(encrypted(torch.tensor(A), parties[:2], provider))
+
+
+def test_a_regression_and_a_scan_over_owners_in_processes(processes: tuple[list[Any], Any]) -> None:
+    (*owners, helper, _), provider = processes
+    x, y = torch.randn(80, 2), torch.randn(80)
+    xs, ys, ones = (spread(part, [30, 50], owners) for part in (x, y, torch.ones(80, 1)))
+    model = EncryptedLinearRegression(provider, helper).fit(xs, ys)
+    meant = least_squares(x, y)
+    assert torch.allclose(model.coef.double(), torch.from_numpy(meant["coef"][1:]), atol=1e-5)
+    assert torch.allclose(model.se_coef.double(), torch.from_numpy(meant["se"][1:]), rtol=1e-4)
+    scan = DASH(provider, helper).fit(xs, ones, ys)
+    for column in range(2):
+        meant = least_squares(x[:, column : column + 1], y)
+        assert abs(float(scan.get_coeff()[column]) - meant["coef"][1]) < 1e-5
+        assert abs(float(scan.get_standard_errors()[column]) - meant["se"][1]) < 1e-5
+    near = sy.VirtualWorker(sy.TorchHook(torch), id="near-the-matrix")
+    with pytest.raises(sy.exceptions.SyftError, match="All must be of one kind"):
+        EncryptedLinearRegression(provider, near).fit(xs, ys)

@@ -36,6 +36,12 @@ def operators():
     return op_db
 
 
+def is_random(name, kwargs):
+    """Say whether a sample leaves out elements at random."""
+    attends = name == "nn.functional.multi_head_attention_forward"
+    return bool(kwargs.get("dropout_p") or (attends and kwargs.get("training")))
+
+
 def samples(op, dtype):
     """Return some samples of an operator: positional and keyword arguments with dense tensors."""
     try:
@@ -48,7 +54,9 @@ def samples(op, dtype):
     return [
         s
         for s, leaves in zip(found, tensors, strict=True)
-        if any(leaf.dtype is dtype for leaf in leaves) and all(leaf.layout is torch.strided for leaf in leaves)
+        if any(leaf.dtype is dtype for leaf in leaves)
+        and all(leaf.layout is torch.strided for leaf in leaves)
+        and not is_random(op.name, s[1])
     ]
 
 
@@ -86,8 +94,9 @@ def same(found, meant, exact):
         return True
     if exact:
         return bool((found == meant).all())
-    meant = meant.double()
-    return bool(((found.double() - meant).abs() <= 2e-3 * max(1, meant.abs().max())).all())
+    there = torch.isfinite(meant)  # elsewhere it is what docs/operations.md says
+    found, meant = found.double()[there], meant.double()[there]
+    return not meant.numel() or bool(((found - meant).abs() <= 2e-3 * max(1, meant.abs().max())).all())
 
 
 def run(op, dtype, encrypt, exact):

@@ -72,6 +72,48 @@ def test_convolutions_of_any_depth_are_exact(channels: int) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("x", "weight", "options"),
+    [
+        ((2, 70, 6, 6), (24, 70, 3, 3), {"padding": 1}),  # some channels at a time
+        ((1, 2, 40, 30), (24, 2, 24, 23), {}),  # windows that are too large for that
+        ((5, 3, 9, 8), (4, 3, 3, 2), {"stride": (2, 1), "padding": (1, 0), "dilation": (1, 2)}),  # few outputs
+        ((5, 3, 9), (4, 3, 3), {"stride": (2,), "padding": (1,)}),
+        ((2, 2, 5, 6, 4), (3, 2, 2, 3, 1), {"dilation": 2, "padding": 1}),
+        ((2, 70, 4, 4), (70, 24, 3, 3), {"transposed": True, "stride": 2, "padding": 1}),
+        ((1, 2, 3, 3), (2, 3, 24, 23), {"transposed": True}),
+    ],
+)
+def test_convolutions_are_exact_in_every_way(
+    x: tuple[int, ...], weight: tuple[int, ...], options: dict, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ring, "limbs_are_quicker", lambda: True)
+    monkeypatch.setattr(ring, "COLUMNS", 500)  # so that images are taken in turns
+    kinds = {True: "conv_transpose", False: "conv"}
+    plain = {name: value for name, value in options.items() if name != "transposed"}
+    function = getattr(F, f"{kinds[options.get('transposed', False)]}{len(x) - 2}d")
+    a, b = local().words(*x), local().words(*weight)
+    assert torch.equal(ring.conv(a, b, **options), function(a, b, **plain))
+
+
+@pytest.mark.parametrize("quicker", [False, True])
+def test_matrices_are_multiplied_in_every_way(quicker: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ring, "limbs_are_quicker", lambda: quicker)
+    for x, y in (
+        ((2, 8), (8, 3)),
+        ((1, 784), (784, 128)),
+        ((90, 700), (700, 80)),
+        ((300,), (300, 200)),
+        ((9, 500), (500,)),
+    ):
+        a, b = local().words(*x), local().words(*y)
+        for left, right in (
+            (a, b),
+            (a.mT.contiguous().mT if a.dim() > 1 else a, b.mT.contiguous().mT if b.dim() > 1 else b),
+        ):
+            assert torch.equal(ring.matmul(left, right), torch.matmul(a, b))
+
+
 @pytest.mark.parametrize("shape", [(), (5,), (3000,), (50, 70)])
 def test_sums_and_products_wrap_around(shape: tuple[int, ...]) -> None:
     x, y = local().words(*shape), local().words(*shape)

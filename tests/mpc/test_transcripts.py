@@ -19,7 +19,19 @@ import torch
 
 import syft as sy
 from syft.mpc import lockstep
-from syft.mpc.protocols import arithmetic, comparison, division, maximum, truncation
+from syft.mpc.approximations import table_of
+from syft.mpc.protocols import (
+    arithmetic,
+    comparison,
+    division,
+    exponential,
+    lookup,
+    maximum,
+    roots,
+    softmax,
+    thresholds,
+    truncation,
+)
 from tests.mpc.running import run_on_shares, split
 
 RUNS = 40
@@ -100,6 +112,25 @@ def worst(left: View, right: View) -> float:
 # Beyond 8 deviations once in a million times for each of the thousands of things looked at.
 LIMIT = 9.0
 
+SIGMOID = table_of("sigmoid", 65536)
+SINE = table_of("sin", 1000)
+
+
+async def levels(party: Any, x: torch.Tensor) -> torch.Tensor:
+    """Compare with three public numbers at once."""
+    return await thresholds.reached(party, x, (-5, 0, 2**40))
+
+
+def piecewise(table: Any) -> Callable[..., Any]:
+    """Return the protocol with a public table."""
+    return lambda party, x: lookup.piecewise(party, x, table.coefficients, **table.options)
+
+
+def in_rows(protocol: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a protocol on rows of eight."""
+    return lambda party, x, **options: protocol(party, x.view(-1, 8), **options)
+
+
 CASES: dict[str, tuple[Callable[..., Any], int, dict[str, Any]]] = {
     "multiply": (arithmetic.multiply, 2, {}),
     "multiply and rescale": (arithmetic.multiply, 2, {"divisor": 2**16}),
@@ -112,11 +143,19 @@ CASES: dict[str, tuple[Callable[..., Any], int, dict[str, Any]]] = {
     "extreme": (maximum.extreme, 1, {}),
     "extreme_at": (maximum.extreme_at, 1, {}),
     "divide": (division.divide, 2, {"scale": 65536}),
+    "reached": (levels, 1, {}),
+    "piecewise": (piecewise(SIGMOID), 1, {}),
+    "piecewise without edges": (piecewise(SINE), 1, {}),
+    "exp": (exponential.exp, 1, {"scale": 65536}),
+    "log": (roots.root, 1, {"kind": "log", "scale": 65536}),
+    "reciprocal": (roots.root, 1, {"kind": "reciprocal", "scale": 65536}),
+    "softmax": (in_rows(softmax.softmax), 1, {"dim": 1, "scale": 65536, "log": True}),
 }
+# These are made of others, which are looked at with three parties too.
+FOR_TWO = {"piecewise without edges", "log", "reciprocal", "softmax"}
 
 
-@pytest.mark.parametrize("count", [2, 3])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("name", "count"), [(n, c) for n in CASES for c in (2, 3) if c == 2 or n not in FOR_TWO])
 def test_views_do_not_depend_on_the_secrets(name: str, count: int) -> None:
     protocol, inputs, options = CASES[name]
     left = look(protocol, [LEFT] * inputs, count, **options)

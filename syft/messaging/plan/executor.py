@@ -28,6 +28,8 @@ from syft.tensors.placeholder import PlaceHolder
 
 FILE = "<plan>"
 Run = Callable[[Any, Any, Any], Any]
+# Filled by syft.mpc: runs a compiled program on encrypted tensors, given the program and its inputs, state, optimizers.
+on_links: list[Callable[..., Any]] = []
 
 
 class Compiled:
@@ -46,6 +48,8 @@ class Compiled:
         function: types.FunctionType = writer.namespace["plan"]
         self.run: Run = function
         self.rows = writer.rows
+        # What `on_links` keeps from call to call.
+        self.memory: Any = None
 
     def explain(self, error: Exception, lines: list[tuple[str, int]]) -> None:
         """Add to an error which operation of the plan it comes from."""

@@ -16,12 +16,13 @@ from syft.core.object import AbstractObject
 from syft.core.object_storage import ObjectStorage
 from syft.core.trees import iter_tensors
 from syft.exceptions import MalformedPlanError, PlanBuildError, PlanMismatchError
+from syft.hook.syft_tensor import SyftTensor
 from syft.messaging.message import Operation
 from syft.messaging.plan import optimizers as plan_optimizers
 from syft.messaging.plan.arguments import match
 from syft.messaging.plan.building import record
 from syft.messaging.plan.checks import check
-from syft.messaging.plan.executor import Compiled
+from syft.messaging.plan.executor import Compiled, on_links
 from syft.messaging.plan.following import Following, used_by
 from syft.messaging.plan.forms import Form
 from syft.messaging.plan.placing import Placing, program_of
@@ -209,8 +210,11 @@ class Plan(Stateful, Sending, Placing, translations_kept.Translatable):
         inputs: Any = args
         if kwargs or len(args) != self._takes_tensors or not all(map(_is_tensor, args)):
             inputs = match(self.name, program.arguments, args, kwargs)
+        state = [p.child for p in program.state]
         try:
-            return compiled.run(inputs, [p.child for p in program.state], self.optimizers)
+            if on_links and (SyftTensor in map(type, inputs) or SyftTensor in map(type, state)):
+                return on_links[0](compiled, inputs, state, self.optimizers)
+            return compiled.run(inputs, state, self.optimizers)
         except Exception as error:
             compiled.explain(error, self._lines)
             raise

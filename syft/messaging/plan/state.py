@@ -17,6 +17,7 @@ from syft.tensors.placeholder import PlaceHolder
 
 STATE = "#state"
 CAPTURED = "#captured"  # found while the plan was built, not declared
+FOLLOWED = "#followed"  # by autograd, before it was shared
 NOT_PARAMETERS = frozenset({"#buffer", "#constant"})
 KINDS = frozenset({STATE, CAPTURED, "#buffer", "#constant", "#parameter"})
 
@@ -92,8 +93,15 @@ class State(Bufferizable):
         self._replace("float_precision")
 
     def share_(self, *args: Any, **kwargs: Any) -> None:
-        """Share the tensors among workers."""
+        """Share the tensors among workers; autograd follows them only if `requires_grad` says so."""
         self._replace("share", *args, **kwargs)
+        if kwargs.get("requires_grad"):
+            return
+        for placeholder in self.state_placeholders:
+            tensor: Any = placeholder.child
+            if isinstance(tensor, SyftTensor) and tensor.requires_grad:
+                tensor.requires_grad_(False)
+                placeholder.tags = placeholder.tags | {FOLLOWED}
 
     def get_(self) -> None:
         """Fetch the tensors that are elsewhere."""
@@ -101,6 +109,9 @@ class State(Bufferizable):
             tensor: Any = placeholder.child
             if isinstance(tensor, SyftTensor):
                 placeholder.child = tensor.get()  # type: ignore[attr-defined]
+                if FOLLOWED in placeholder.tags:
+                    placeholder.tags = placeholder.tags - {FOLLOWED}
+                    placeholder.child.requires_grad_()
 
     def __repr__(self) -> str:
         rows = [

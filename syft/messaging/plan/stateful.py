@@ -114,7 +114,10 @@ class Stateful(AbstractObject):
     float_precision = float_prec_ = float_prec = float_precision_
 
     def share_(self, *args: Any, **kwargs: Any) -> Self:
-        """Share the state among workers; returns the plan."""
+        """Share the state among workers; returns the plan, which runs with one message to each of them from now on.
+
+        Gradients need every operation by itself: autograd follows the state only with `requires_grad=True`.
+        """
         self.state.share_(*args, **kwargs)
         return self
 

@@ -1,5 +1,43 @@
 """Protocols: what parties do together on shares. Importing them fills the tables of protocols and of deals."""
 
-from syft.mpc.protocols import arithmetic, comparison, division, fss, local, maximum, securenn, triples, truncation
+from syft.mpc.protocols import (
+    arithmetic,
+    association,
+    comparison,
+    division,
+    exponential,
+    fss,
+    local,
+    lookup,
+    matrices,
+    maximum,
+    program,
+    reflections,
+    regression,
+    roots,
+    securenn,
+    softmax,
+    triples,
+    truncation,
+)
 
-__all__ = ["arithmetic", "comparison", "division", "fss", "local", "maximum", "securenn", "triples", "truncation"]
+__all__ = [
+    "arithmetic",
+    "association",
+    "comparison",
+    "division",
+    "exponential",
+    "fss",
+    "local",
+    "lookup",
+    "matrices",
+    "maximum",
+    "program",
+    "reflections",
+    "regression",
+    "roots",
+    "securenn",
+    "softmax",
+    "triples",
+    "truncation",
+]

@@ -48,11 +48,11 @@ def _of_public(
 
 
 def sum_of_products(operation: str, left: Any, right: Any, options: Options) -> torch.Tensor:
-    """Add two products of the same shapes; matrices and images are joined to one product of twice the depth."""
-    if operation == "matmul" and left[0].dim() and right[0].dim():
-        return ring.matmul(torch.cat(left, -1), torch.cat(right, -2 if right[0].dim() > 1 else 0))
-    if operation == "conv" and dict(options).get("groups", 1) == 1 and not dict(options).get("transposed"):
-        return ring.conv(torch.cat(left, 1), torch.cat(right, 1), **dict(options))
+    """Add two products of the same shapes; images of few channels are joined to one product of twice the depth."""
+    if operation == "conv" and 2 * right[0][0].numel() <= ring.DEPTH:
+        plain = dict(options)
+        if plain.get("groups", 1) == 1 and not plain.get("transposed"):
+            return ring.conv(torch.cat(left, 1), torch.cat(right, 1), **plain)
     (x, e), (d, b) = left, right
     return ring.add_into(product(operation, x, d, options), product(operation, e, b, options))
 

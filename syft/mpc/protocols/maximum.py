@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from syft.mpc.party import Party
+from syft.mpc.protocols.arithmetic import multiply
 from syft.mpc.protocols.comparison import sign_of
 from syft.mpc.table import protocol
 
@@ -17,13 +18,21 @@ def _level(candidates: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.
     return candidates[0:pairs:2], candidates[1:pairs:2], candidates[pairs:]
 
 
-async def tournament(party: Party, x: torch.Tensor, largest: bool) -> torch.Tensor:
+async def tournament(
+    party: Party, x: torch.Tensor, largest: bool, path: list[torch.Tensor] | None = None
+) -> torch.Tensor:
     """Find the largest (or smallest) of each column.
 
     1. Neighbours a, b are compared: max(a, b) = b + relu(a - b).
     2. The winners, and who had no neighbour, go on to the next level, until one is left.
 
     Rounds: 7 a level, log2 of the number of candidates levels. Bytes: under 20 for each of the candidates.
+
+    Args:
+        party: who runs this.
+        x: the columns.
+        largest: whether to find the largest, or else the smallest.
+        path: gets for each level where a >= b, as 1 or 0.
     """
     values = x if largest else -x
     while values.shape[0] > 1:
@@ -31,6 +40,8 @@ async def tournament(party: Party, x: torch.Tensor, largest: bool) -> torch.Tens
         difference = (a - b).reshape(-1)
         found = await sign_of(party, difference, 1)
         winners = b + found.kept(difference, 0).view(b.shape)
+        if path is not None:
+            path.append(found.number(party, True, 1).view(b.shape))
         values = torch.cat([winners, rest]) if rest.shape[0] else winners
     return values[0] if largest else -values[0]
 
@@ -98,3 +109,42 @@ async def extreme_at(
     value, row = await placed_tournament(party, _columns(x, dim), largest)
     row = row if scale == 1 else row * scale
     return _shaped(value, x, dim, keepdim), _shaped(row, x, dim, keepdim)
+
+
+def _with_path(x: torch.Tensor, dim: int) -> list[torch.Size]:
+    rest = _reduced(x, dim)
+    return [rest, torch.Size([x.shape[dim] - 1, *rest])]
+
+
+@protocol("extreme_path", shape=_with_path, rounds="7 log2(k)", bytes="20 k", error="exact")
+async def extreme_path(party: Party, x: torch.Tensor, dim: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Find the largest element along a dimension, and who won each match on the way, for `path_back`."""
+    path: list[torch.Tensor] = []
+    columns = _columns(x, dim)
+    found = await tournament(party, columns, True, path)
+    return found.clone(), torch.cat(path) if path else columns[:0].clone()
+
+
+def _on_path(grad: torch.Tensor, path: torch.Tensor, count: int) -> torch.Size:
+    return torch.Size([count, *grad.shape])
+
+
+@protocol("path_back", shape=_on_path, rounds="log2(k)", bytes="16 k", error="exact")
+async def path_back(party: Party, grad: torch.Tensor, path: torch.Tensor, count: int) -> torch.Tensor:
+    """Give each value to the one of `count` candidates who won the tournament of its column, and 0 to the others.
+
+    From the last match back to the first ones: the winner of a match gets what came to the match. That is a product
+    with its bit: a gets bit g, b gets g - bit g.
+    """
+    sizes = [count]
+    while sizes[-1] > 1:
+        sizes.append((sizes[-1] + 1) // 2)
+    given, end = grad.unsqueeze(0), path.shape[0]
+    for size in reversed(sizes[:-1]):
+        pairs = size // 2
+        to_match = given[:pairs]
+        to_first = await multiply(party, path[end - pairs : end], to_match)
+        both = torch.stack([to_first, to_match - to_first], 1).reshape(2 * pairs, *grad.shape)
+        given = torch.cat([both, given[pairs:]])
+        end -= pairs
+    return given.clone()

@@ -7,33 +7,48 @@ from typing import Any
 import torch
 
 from syft.exceptions import UnsupportedOperation
-from syft.mpc import values
-from syft.mpc.encoding import decode_plain
+from syft.mpc import engine, values
 from syft.mpc.rules import factors
-from syft.mpc.rules.division import divide_whole, quotient, whole_quotient
-from syft.mpc.rules.factors import product, times
+from syft.mpc.rules.division import divide_whole, whole_quotient
+from syft.mpc.rules.factors import digits, product, times
+from syft.mpc.rules.gradients import finer, on_the_way_back
 from syft.mpc.rules.operands import (
     Form,
     Value,
     aten,
     content,
+    floored,
     form_of,
     is_link,
     rule,
     whole,
+    write,
     writes,
 )
+from syft.mpc.rules.quotients import quotient_in
+from syft.tensors.precision import FixedPrecisionTensor
 
 
 def _scaled(value: Value, alpha: Any, form: Form) -> Value:
     return value if alpha == 1 else times(values.as_tensor(value), alpha, form)
 
 
-@rule(aten.add.Tensor, aten.add.Scalar)
+@rule(aten.add.Tensor, aten.add.Scalar, in_place=False)
 def add(x: Any, y: Any, alpha: Any = 1) -> Any:
     """Return x + alpha y."""
-    form = form_of(x, y)
+    form, x, y = form_of(x, y), floored(x), floored(y)
     return form.link(values.add(whole(x, form), _scaled(whole(y, form), alpha, form)))
+
+
+@writes(aten.add_.Tensor, aten.add_.Scalar)
+def add_to(x: Any, y: Any, alpha: Any = 1) -> Any:
+    """Return x + alpha y for what is written to x; where y has more digits, as gradients have, rounding once."""
+    if isinstance(x, FixedPrecisionTensor) and isinstance(y, FixedPrecisionTensor) and y.scale > x.scale:
+        factor = digits(alpha, form_of(x, y))
+        if isinstance(factor.first, int) and not factor.finer:
+            step = values.product("mul", content(y), factor.first, factor.scale * (y.scale // x.scale))
+            return x.like(values.add(content(x), step))
+    return add(x, y, alpha)
 
 
 @rule(aten.sub.Tensor, aten.sub.Scalar)
@@ -62,7 +77,7 @@ def mul(x: Any, y: Any) -> Any:
     return form.link(product("mul", x, y, form))
 
 
-@rule(aten.div.Tensor, aten.div.Scalar)
+@rule(aten.div.Tensor, aten.div.Scalar, in_place=False)
 def div(x: Any, y: Any) -> Any:
     """Return x / y; whole numbers have no fractions, so theirs is refused."""
     form = form_of(x, y)
@@ -72,11 +87,36 @@ def div(x: Any, y: Any) -> Any:
             "AdditiveSharingTensor",
             "Use x // y, which rounds down, or encode before sharing: x.fix_precision().share(...).",
         )
-    if is_link(y) and not values.is_shared(content(y)):
-        y = decode_plain(y.child, y.scale)
+    if is_link(y) and is_link(x) and values.is_shared(content(x)) and not values.is_shared(content(y)):
+        return _by_known(x, y)
     if is_link(y):
-        return form.link(quotient(whole(x, form), whole(y, form), form.scale))
+        return form.link(quotient_in(form, whole(x, form), whole(y, form)))
+    if on_the_way_back():
+        form = finer(form, _largest(y))
     return form.link(factors.divide(whole(x, form), y, form))
+
+
+def _by_known(x: Any, y: Any) -> Any:
+    """Divide by a link whose numbers are here; as on shares, x / 0 is 0."""
+    known = content(y).double() / y.scale
+    made = div(x, torch.where(known == 0, 1.0, known))
+    return made if bool(known.all()) else mul(made, (known != 0).long())
+
+
+def _largest(divisor: Any) -> float:
+    """Return the size of a public divisor, or of the largest element of one."""
+    if not isinstance(divisor, torch.Tensor):
+        return abs(float(divisor))
+    return float(divisor.abs().max()) if divisor.numel() else 1.0
+
+
+@rule(aten.div_.Tensor, aten.div_.Scalar, in_place=False, views=True)
+def div_in_place(x: Any, y: Any) -> Any:
+    """Divide in place; a gradient that torch is making takes on the digits that this takes (see `gradients`)."""
+    made = div(x, y)
+    if on_the_way_back() and isinstance(x, FixedPrecisionTensor) and x.stands_alone:
+        x.precision_fractional = made.precision_fractional
+    return write(x, made, "div_")
 
 
 @rule(aten.div.Tensor_mode, aten.div.Scalar_mode)
@@ -118,18 +158,19 @@ def reciprocal(x: Any) -> Any:
     form = form_of(x)
     if form.model is None:
         raise UnsupportedOperation("reciprocal", "AdditiveSharingTensor", "Encode before sharing with fix_precision().")
-    return div(1, x)
+    value = content(x)
+    if not values.is_shared(value):
+        return div(1, x)
+    return form.link(engine.run("root", value, kind="reciprocal", scale=form.scale))
 
 
-@writes(aten.pow_.Scalar)
-@rule(aten.pow.Tensor_Scalar)
 def power(x: Any, exponent: Any) -> Any:
     """Return x to a public whole power, by squaring."""
     if not float(exponent).is_integer() or abs(exponent) > 64:
         raise UnsupportedOperation(f"The power {exponent}", "encrypted tensors", "Whole powers up to 64 work.")
     form, count = form_of(x), int(abs(exponent))
     if exponent < 0:
-        return reciprocal(power(x, count))
+        return power(reciprocal(x), count)
     result: Value = None
     square = content(x)
     while count:
@@ -147,17 +188,3 @@ def power(x: Any, exponent: Any) -> Any:
 def square(x: Any) -> Any:
     """x^2."""
     return power(x, 2)
-
-
-@rule(aten.addcmul.default)
-def addcmul(x: Any, y: Any, z: Any, value: Any = 1) -> Any:
-    """Return x + value y z."""
-    if not is_link(y) and not is_link(z):
-        return add(x, y * z, value)
-    return add(x, mul(y, z), value)
-
-
-@rule(aten.lerp.Scalar, aten.lerp.Tensor)
-def lerp(x: Any, y: Any, weight: Any) -> Any:
-    """Return x + weight (y - x)."""
-    return add(x, mul(sub(y, x), weight))

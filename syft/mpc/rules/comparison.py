@@ -1,6 +1,7 @@
-"""Rules for comparisons and what rests on them: relu, abs, sign, clamp, where, masks.
+"""Rules for comparisons and what rests on them: abs, sign, clamp, where, masks.
 
-A comparison gives 1 or 0 in the form of its operands, still private.
+A comparison gives 1 or 0 in the form of its operands, still private. The bit as a whole number is kept with it, so
+that a product with it is exact and needs no division.
 """
 
 from __future__ import annotations
@@ -9,18 +10,20 @@ from typing import Any
 
 import torch
 
+from syft.core.following import is_followed
 from syft.exceptions import UnsupportedOperation
-from syft.mpc import values
-from syft.mpc.rules.arithmetic import add, mul, sub
-from syft.mpc.rules.factors import times
-from syft.mpc.rules.operands import Form, Value, aten, content, form_of, is_link, rule, whole
+from syft.mpc import ring, values
+from syft.mpc.rules.arithmetic import sub
+from syft.mpc.rules.facts import BIT, compared, inverted, note, recall
+from syft.mpc.rules.operands import Form, Value, aten, content, floored, form_of, is_link, rule, whole
 from syft.tensors.precision import FixedPrecisionTensor
 
 
-def _bits(link: Any) -> Any:
-    """Note of a link that its values are 0 or 1."""
+def bits(bit: Value, form: Form) -> Any:
+    """Return a link of a form whose values are 0 or 1, from whole numbers."""
+    link = form.link(values.scale(bit, form.scale))
     link.is_bit = True
-    return link
+    return link if form.scale == 1 else note(link, BIT, bit)
 
 
 def truth(x: Any) -> Any:
@@ -34,50 +37,65 @@ def _difference(x: Any, y: Any, form: Form) -> Value:
     return values.sub(whole(x, form), whole(y, form))
 
 
-def _ordered(swapped: bool, invert: bool) -> Any:
+def _ordered(name: str, swapped: bool, invert: bool) -> Any:
     """Make the rule of an order: x < y is "x - y is negative", the others follow."""
 
     def compare(x: Any, y: Any) -> Any:
         form = form_of(x, y)
-        difference = _difference(y, x, form) if swapped else _difference(x, y, form)
-        return _bits(form.link(values.negative(difference, form.scale, invert)))
+        bit = compared(x, y, name)
+        if bit is None:
+            difference = _difference(y, x, form) if swapped else _difference(x, y, form)
+            bit = values.negative(difference, 1, invert)
+        return bits(bit, form)
 
     return compare
 
 
-lt, gt, le, ge = _ordered(False, False), _ordered(True, False), _ordered(True, True), _ordered(False, True)
+lt, gt = _ordered("lt", False, False), _ordered("gt", True, False)
+le, ge = _ordered("le", True, True), _ordered("ge", False, True)
 rule(aten.lt.Tensor, aten.lt.Scalar)(lt)
 rule(aten.gt.Tensor, aten.gt.Scalar)(gt)
 rule(aten.le.Tensor, aten.le.Scalar)(le)
 rule(aten.ge.Tensor, aten.ge.Scalar)(ge)
 
 
-@rule(aten.eq.Tensor, aten.eq.Scalar)
-def eq(x: Any, y: Any) -> Any:
-    """Return x == y."""
-    form = form_of(x, y)
-    return _bits(form.link(values.zero(_difference(x, y, form), form.scale)))
+def _equal(name: str, invert: bool) -> Any:
+    """Make the rule of x == y, or of x != y."""
+
+    def compare(x: Any, y: Any) -> Any:
+        form = form_of(x, y)
+        bit = compared(x, y, name)
+        return bits(values.zero(_difference(x, y, form), 1, invert) if bit is None else bit, form)
+
+    return compare
 
 
-@rule(aten.ne.Tensor, aten.ne.Scalar)
-def ne(x: Any, y: Any) -> Any:
-    """Return x != y."""
-    form = form_of(x, y)
-    return _bits(form.link(values.zero(_difference(x, y, form), form.scale, invert=True)))
+eq, ne = _equal("eq", False), _equal("ne", True)
+rule(aten.eq.Tensor, aten.eq.Scalar)(eq)
+rule(aten.ne.Tensor, aten.ne.Scalar)(ne)
+
+
+def bit_of(condition: Any) -> Value:
+    """Return a condition as whole numbers 1 and 0, None if all that is known is 1 and 0 in its form."""
+    condition = truth(condition)
+    if not is_link(condition) or form_of(condition).scale == 1:
+        return condition
+    return recall(condition, BIT)
 
 
 def masked(condition: Any, x: Any, form: Form) -> Value:
     """Return whole numbers of x where a condition holds, else 0."""
     condition = truth(condition)
-    if is_link(condition):
+    bit = bit_of(condition)
+    if bit is None:
         return values.mul(content(condition), whole(x, form), form_of(condition).scale)
-    return values.mul(condition, whole(x, form))
+    return values.mul(bit, whole(x, form))
 
 
 @rule(aten.where.self, in_place=False)
 def where(condition: Any, x: Any, y: Any) -> Any:
     """Return x where a condition holds, else y; a private condition comes from a comparison."""
-    form = form_of(x, y)
+    form, x, y = form_of(x, y), floored(x), floored(y)
     if form.model is None and not is_link(x) and not is_link(y):
         form = form_of(condition)
     difference = form.link(_difference(x, y, form)) if is_link(x) or is_link(y) else x - y
@@ -93,27 +111,34 @@ def masked_fill(x: Any, mask: Any, value: Any) -> Any:
 @rule(aten.logical_not.default)
 def logical_not(x: Any) -> Any:
     """Return 1 where x is zero, else 0."""
-    return _bits(sub(1, x)) if x.is_bit else eq(x, 0)
+    return _of_bits(lambda bit: inverted(bit), x) if x.is_bit else eq(x, 0)
 
 
 @rule(aten.logical_and.default)
 def logical_and(x: Any, y: Any) -> Any:
     """Return 1 where neither of two is zero, else 0."""
-    return _bits(mul(truth(x), truth(y)))
+    return _of_bits(values.mul, x, y)
 
 
 @rule(aten.logical_or.default)
 def logical_or(x: Any, y: Any) -> Any:
     """Return 1 where one of two is not zero, else 0."""
-    x, y = truth(x), truth(y)
-    return _bits(sub(add(x, y), mul(x, y)))
+    return _of_bits(lambda a, b: values.sub(values.add(a, b), values.mul(a, b)), x, y)
 
 
 @rule(aten.logical_xor.default)
 def logical_xor(x: Any, y: Any) -> Any:
-    """Return 1 where exactly one of two is not zero, else 0."""
-    x, y = truth(x), truth(y)
-    return _bits(sub(add(x, y), mul(mul(x, y), 2)))
+    """Return 1 where one of two is zero and the other is not."""
+    return _of_bits(lambda a, b: values.sub(values.add(a, b), values.scale(values.mul(a, b), 2)), x, y)
+
+
+def _of_bits(function: Any, *operands: Any) -> Any:
+    """Run a function of bits on operands; those of which the bit is not at hand are divided by their scale, exactly."""
+    form, found = form_of(*operands), []
+    for operand in map(truth, operands):
+        bit = bit_of(operand)
+        found.append(values.truncate(content(operand), form_of(operand).scale) if bit is None else bit)
+    return bits(function(*found), form)
 
 
 def _bitwise(logical: Any, name: str) -> Any:
@@ -149,93 +174,132 @@ FixedPrecisionTensor.implements(torch.Tensor.__invert__, torch.Tensor.bitwise_no
 # --- what is made of comparisons ----------------------------------------------------------------------------
 
 
-@rule(aten.relu.default)
-def relu(x: Any) -> Any:
-    """Return x where it is positive, else 0."""
-    return form_of(x).link(values.relu(content(x)))
+def kept(value: Value, *names: str) -> tuple[Value, ...]:
+    """Return whole numbers where they are positive, else 0; if autograd follows, also bits: "ge", "gt" (else None)."""
+    if not is_followed() or (values.is_shared(value) and value.protocol != "beaver"):
+        return (values.relu(value), *[None] * len(names))
+    return values.relu_and_bits(value, *names)
 
 
-@rule(aten.threshold_backward.default, in_place=False)
-def threshold_backward(grad: Any, x: Any, threshold: Any) -> Any:
-    """Gradient of relu: kept where its input (or result) is above the threshold."""
-    form = form_of(grad, x)
-    return form.link(masked(gt(x, threshold), grad, form) if is_link(x) else masked(x > threshold, grad, form))
+def positive_parts(value: Value) -> tuple[Value, Value]:
+    """Return whole numbers where they are positive, else 0; and 1 or 0 for where they are, whatever the protocol."""
+    if values.is_shared(value) and value.protocol != "beaver":
+        return values.relu(value), values.negative(values.neg(value))
+    positive, above = values.relu_and_bits(value, "gt")
+    return positive, above
+
+
+def noted(link: Any, other: Any = 0, **facts: Any) -> Any:
+    """Note of a link what is known of its comparison with another one."""
+    for name, fact in facts.items():
+        if fact is not None:
+            note(link, name, fact, other)
+    return link
+
+
+def twice(first: Value, second: Value) -> Value:
+    """Return values as one, so that both are compared in the same rounds, with the shape they have together."""
+    first, second = values.as_tensor(first), values.as_tensor(second)
+    shape = ring.broadcast(values.shape_of(first), values.shape_of(second))
+    both = values.together([values.expand(first, shape), values.expand(second, shape)])
+    return values.local(aten.stack.default, both)
+
+
+def halves(both: Value) -> list[Value]:
+    """Take apart again what `twice` put together."""
+    return [None, None] if both is None else list(values.local(aten.unbind.int, both))
 
 
 @rule(aten.abs.default)
 def absolute(x: Any) -> Any:
     """|x| = 2 relu(x) - x."""
     value = content(x)
-    return form_of(x).link(values.sub(values.scale(values.relu(value), 2), value))
+    positive, reached, above = kept(value, "ge", "gt")
+    noted(x, ge=reached, gt=above)
+    return form_of(x).link(values.sub(values.scale(positive, 2), value))
 
 
 @rule(aten.sign.default, aten.sgn.default)
 def sign(x: Any) -> Any:
     """1, 0 or -1."""
     form, value = form_of(x), content(x)
-    both = values.local(aten.stack.default, [value, values.neg(value)])
-    below = values.negative(both, form.scale)
-    first, second = values.local(aten.unbind.int, below)
-    return form.link(values.sub(second, first))
+    reached, above = recall(x, "ge"), recall(x, "gt")
+    if reached is None or above is None:
+        below, over = halves(values.negative(twice(value, values.neg(value))))
+        found = values.sub(over, below)
+    else:
+        found = values.sub(values.add(reached, above), 1)
+    return found if form.scale == 1 else note(form.link(values.scale(found, form.scale)), BIT, found)
 
 
 @rule(aten.maximum.default, aten.fmax.default, in_place=False)
 def maximum(x: Any, y: Any) -> Any:
     """The larger of two: y + relu(x - y)."""
     form = form_of(x, y)
-    return form.link(values.add(whole(y, form), values.relu(_difference(x, y, form))))
+    positive, reached, above = kept(_difference(x, y, form), "ge", "gt")
+    if is_link(x):
+        noted(x, y, ge=reached, gt=above)
+    return form.link(values.add(whole(y, form), positive))
 
 
 @rule(aten.minimum.default, aten.fmin.default, in_place=False)
 def minimum(x: Any, y: Any) -> Any:
-    """The smaller of two: y - relu(y - x)."""
+    """The smaller of two: x - relu(x - y)."""
     form = form_of(x, y)
-    return form.link(values.sub(whole(y, form), values.relu(_difference(y, x, form))))
+    positive, reached, above = kept(_difference(x, y, form), "ge", "gt")
+    if is_link(x):
+        noted(x, y, ge=reached, gt=above)
+    return form.link(values.sub(whole(x, form), positive))
+
+
+@rule(aten.clamp_min.default, aten.clamp_min.Tensor)
+def clamp_min(x: Any, low: Any) -> Any:
+    """x, but not below a bound."""
+    form = form_of(x, low)
+    positive, reached = kept(_difference(x, low, form), "ge")
+    noted(x, low, ge=reached)
+    return form.link(values.add(whole(low, form), positive))
+
+
+@rule(aten.clamp_max.default, aten.clamp_max.Tensor)
+def clamp_max(x: Any, high: Any) -> Any:
+    """x, but not above a bound."""
+    form = form_of(x, high)
+    positive, reached = kept(_difference(high, x, form), "ge")
+    noted(x, high, gt=None if reached is None else inverted(reached))
+    return form.link(values.sub(whole(high, form), positive))
 
 
 @rule(aten.clamp.default, aten.clamp.Tensor)
 def clamp(x: Any, low: Any = None, high: Any = None, min: Any = None, max: Any = None) -> Any:
     """Return x within bounds, which may be private tensors."""
     low, high = (min if low is None else low), (max if high is None else high)
-    made = x if low is None else maximum(x, low)
-    return made if high is None else minimum(made, high)
+    if low is not None and high is not None and not is_link(low) and not is_link(high):
+        return between(x, low, high, strict=False)
+    made = x if low is None else clamp_min(x, low)
+    return made if high is None else clamp_max(made, high)
 
 
-@rule(aten.hardtanh.default)
-def hardtanh(x: Any, min_val: Any = -1, max_val: Any = 1) -> Any:
-    """Return x within bounds; torch leaves out bounds that are the usual ones."""
-    return clamp(x, min_val, max_val)
+def between(x: Any, low: Any, high: Any, strict: bool) -> Any:
+    """Return x within public bounds: low + high - x + relu(x - low) - relu(high - x), both relus at once.
 
-
-@rule(aten.clamp_min.default, aten.clamp_min.Tensor)
-def clamp_min(x: Any, low: Any) -> Any:
-    """x, but not below a bound."""
-    return maximum(x, low)
-
-
-@rule(aten.clamp_max.default, aten.clamp_max.Tensor)
-def clamp_max(x: Any, high: Any) -> Any:
-    """x, but not above a bound."""
-    return minimum(x, high)
-
-
-@rule(aten.hardtanh_backward.default, in_place=False)
-def hardtanh_backward(grad: Any, x: Any, low: Any, high: Any) -> Any:
-    """Gradient of a clamp: kept strictly between the bounds."""
-    return mul(grad, logical_and(gt(x, low), lt(x, high)))
-
-
-@rule(aten.leaky_relu.default)
-def leaky_relu(x: Any, slope: Any = 0.01) -> Any:
-    """Return x where it is positive, else slope x."""
-    form, value = form_of(x), content(x)
-    return form.link(values.add(values.relu(value), times(values.neg(values.relu(values.neg(value))), slope, form)))
-
-
-@rule(aten.threshold.default)
-def threshold(x: Any, bound: Any, value: Any) -> Any:
-    """Return x where it is above a bound, else a number."""
-    return where(gt(x, bound), x, torch.tensor(value))
+    Args:
+        x: the link.
+        low: the lower bound.
+        high: the upper one; where it is below the other one, it alone counts, as in torch.
+        strict: whether the gradient will ask where x lies between the bounds, or else also where it reaches one.
+    """
+    form = form_of(x)
+    least = torch.minimum(torch.as_tensor(low), torch.as_tensor(high))
+    bottom, top = whole(least, form), whole(high, form)
+    value = content(x)
+    both, found = kept(twice(values.sub(value, bottom), values.sub(top, value)), "gt" if strict else "ge")
+    below, above = halves(both)
+    if found is not None and bool((torch.as_tensor(low) <= torch.as_tensor(high)).all()):
+        over, under = halves(found)
+        note(x, "gt" if strict else "ge", over, low)
+        note(x, "ge" if strict else "gt", inverted(under), high)
+    return form.link(values.add(values.sub(values.sub(below, above), value), values.add(bottom, top)))
 
 
 @rule(aten.any.default, in_place=False)

@@ -4,12 +4,17 @@ A public number f multiplies whole numbers x as f0 / scale, f0 whole. Where f ha
 exact. Elsewhere more digits follow, each `step` times finer, and x f is worked out as by hand, the last digit first:
 ((x f2 / step + x f1) / step + x f0) / scale. So no product is larger than x times max(step, f0), whatever the number of
 digits, and factors of very different size may stand in one tensor.
+
+A single number that is a fraction of small numbers, as learning rates and the like are (0.001, 1/3), is that fraction:
+one division, and no digits at all. One a little below 1 is 1 less such a fraction, which takes no room.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
+from fractions import Fraction
 from typing import Any
 
 import torch
@@ -17,12 +22,22 @@ import torch
 from syft.exceptions import SyftError
 from syft.mpc import values
 from syft.mpc.encoding import encode_number, encode_plain
-from syft.mpc.rules.operands import Form, content, form_of, is_link, not_whole, whole
+from syft.mpc.rules.facts import as_bit
+from syft.mpc.rules.gradients import coarser
+from syft.mpc.rules.operands import Form, content, form_of, in_form, is_link, not_whole, whole
 from syft.tensors.precision import FixedPrecisionTensor
 
 Value = Any
 # How large one digit may be: at least about three decimals, at most 20 bits, and the scale of the form in between.
 MIN_STEP, MAX_STEP = 1000, 1 << 20
+# Forms that are finer than 26 bits leave less room for digits: a step and the scale come to no more than this.
+MAX_GROWTH = 1 << 46
+# Up to here there is room for a factor times a whole step.
+MAX_ROOMY = 1 << 40
+# How many bits behind the point a product of two links may have before it is rescaled.
+PRODUCT_BITS = 52
+# How large a fraction's denominator may be, and which part of a number it may miss.
+MAX_DENOMINATOR, FRACTION_TOLERANCE = 1 << 30, 2.0**-36
 # Beyond this no digit of a factor changes a result that has room.
 FINEST = 1 << 62
 # Which part of a factor may be missing; and of the factor that stands for a divisor.
@@ -48,9 +63,19 @@ class Digits:
 def step_of(form: Form) -> int:
     """Return how large a digit may be: a power of the form's base."""
     base, step = form.base, form.base
-    while step * base <= max(form.scale, MIN_STEP) and step * base <= MAX_STEP:
+    while step * base <= min(max(form.scale, MIN_STEP), MAX_STEP, max(MAX_GROWTH // form.scale, MIN_STEP)):
         step *= base
     return step
+
+
+@functools.lru_cache(maxsize=1024)
+def fraction_of(number: float, most: int) -> tuple[int, int] | None:
+    """Return a number as a numerator, of at most a given size, and a denominator, if it is such a fraction."""
+    near = Fraction(number).limit_denominator(MAX_DENOMINATOR)
+    missing = abs(near - Fraction(number))
+    if abs(near.numerator) > most or missing > abs(Fraction(number)) * Fraction(FRACTION_TOLERANCE):
+        return None
+    return near.numerator, near.denominator
 
 
 def digits(number: Any, form: Form, tolerance: float = TOLERANCE, each: bool = True) -> Digits:
@@ -65,6 +90,10 @@ def digits(number: Any, form: Form, tolerance: float = TOLERANCE, each: bool = T
     """
     if isinstance(number, int) or (isinstance(number, float) and number.is_integer() and abs(number) < FINEST):
         return Digits(encode_number(int(number), 1, form.field), 1)
+    if isinstance(number, float) and form.model is not None and math.isfinite(number):
+        fraction = fraction_of(number, step_of(form))
+        if fraction is not None:
+            return Digits(*fraction)
     tensor = number if isinstance(number, torch.Tensor) else torch.tensor(number, dtype=torch.float64)
     if not tensor.is_floating_point():
         return Digits(encode_plain(tensor, 1, form.field), 1)
@@ -108,7 +137,8 @@ def _approximate(tensor: torch.Tensor, form: Form, tolerance: float, each: bool)
     """Return a tensor as digits, so many that what is missing is small enough."""
     exactly = tensor.detach().double()
     most, step = _most(tensor), step_of(form)
-    scale = step
+    # Where there is little room, a large factor begins with a smaller digit.
+    scale = step if form.scale * step <= MAX_ROOMY else 1
     while scale * form.base * most <= step and scale * form.base < FINEST:
         scale *= form.base
     first = encode_plain(exactly, scale, form.field)
@@ -183,13 +213,34 @@ def _by_fraction(x: Value, fraction: Digits, step: int) -> Value:
 def product(operation: str, x: Any, y: Any, form: Form | None = None, **options: Any) -> Value:
     """Multiply two operands; returns whole numbers of the finest form among them, or of the one given."""
     form = form or form_of(x, y)
+    if operation == "mul":  # a bit multiplies as the whole number it is, so nothing has to be divided
+        x, y = as_bit(x), as_bit(y)
     if is_link(x) and is_link(y):
+        x, y = with_room(x, y)
         divisor = _scale(x) * _scale(y) // form.scale
         made = values.product(operation, content(x), content(y), max(divisor, 1), **options)
         return made if divisor else values.scale(made, form.scale // (_scale(x) * _scale(y)))
     private, public = (x, y) if is_link(x) else (y, x)
+    if isinstance(public, int | float):
+        return times(whole(private, form), public, form)
     factor = digits(public, form, each=operation == "mul")
     return multiply(operation, whole(private, form), factor, swapped=private is y, **options)
+
+
+def with_room(x: Any, y: Any) -> tuple[Any, Any]:
+    """Return two links with so few digits that their product has ten bits before the point."""
+    if _scale(x) * _scale(y) <= 1 << PRODUCT_BITS:
+        return x, y
+    same = x is y
+    x = _rounded(x, max((1 << PRODUCT_BITS) // _scale(y), 1 << PRODUCT_BITS // 2))
+    return x, x if same else _rounded(y, (1 << PRODUCT_BITS) // _scale(x))
+
+
+def _rounded(link: Any, most: int) -> Any:
+    if _scale(link) <= most:
+        return link
+    form = coarser(link, most.bit_length() - 1)
+    return form.link(in_form(link, form))
 
 
 def _scale(link: Any) -> int:
@@ -198,4 +249,8 @@ def _scale(link: Any) -> int:
 
 def times(value: Value, number: Any, form: Form) -> Value:
     """Multiply whole numbers of a form by a public number or tensor."""
+    if isinstance(number, float) and 0.5 < number < 1 and form.model is not None:
+        rest = fraction_of(1 - number, step_of(form))
+        if rest is not None:
+            return values.sub(value, multiply("mul", value, Digits(*rest)))
     return multiply("mul", value, digits(number, form))

@@ -11,9 +11,11 @@ from typing import Any
 
 import torch
 
+from syft.core.following import is_followed
 from syft.core.trees import iter_tensors, map_tensors
 from syft.exceptions import UnsupportedOperation
 from syft.mpc import values
+from syft.mpc.rules.facts import note, recall
 from syft.mpc.rules.operands import Form, Value, aten, content, form_of, is_link, rule, whole
 from syft.tensors.additive_shared import AdditiveSharingTensor
 
@@ -35,9 +37,15 @@ def one_hot(index: Any, count: int) -> Value:
     """Return for each private index a row of `count` numbers: 1 where it points, else 0."""
     if index.is_bit:
         refuse_private("Indexing", index)
+    known = recall(index, "one_hot", count)
+    if known is not None:
+        return known
     form = form_of(index)
     last = values.reshape(content(index), [*index.shape, 1])
-    return values.zero(values.sub(last, torch.arange(count) * form.scale))
+    found = values.zero(values.sub(last, torch.arange(count) * form.scale))
+    if is_followed():  # the gradient will ask again
+        note(index, "one_hot", found, count)
+    return found
 
 
 def picked(x: Any, dim: int, index: Any) -> Any:
@@ -163,12 +171,3 @@ def _gathered(x: Any, dim: int, indices: Any) -> Any:
     last = [other for other in range(len(x.shape)) if other != dim]
     rows = values.local(aten.unsqueeze.default, values.permute(value, [*last, dim]), dim)
     return form.link(values.total(values.mul(one_hot(indices, x.shape[dim]), rows), [len(x.shape)]))
-
-
-@rule(aten.embedding.default, in_place=False)
-def embedding(weight: Any, indices: Any, *args: Any) -> Any:
-    """Take rows of a table by public or private indices."""
-    if is_link(indices):
-        return picked(weight, 0, indices)
-    flat = values.local(aten.index_select.default, content(weight), 0, indices.reshape(-1))
-    return form_of(weight).link(values.reshape(flat, [*indices.shape, weight.shape[1]]))

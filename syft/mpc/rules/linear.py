@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 
-from syft.exceptions import UnsupportedOperation
+from syft.hook.composed import composed
 from syft.mpc import values
 from syft.mpc.rules.arithmetic import add, mul
 from syft.mpc.rules.factors import product
@@ -50,6 +51,13 @@ def addr(bias: Any, x: Any, y: Any, beta: Any = 1, alpha: Any = 1) -> Any:
     return add(made if alpha == 1 else mul(made, alpha), bias if beta == 1 else mul(bias, beta))
 
 
+@composed(torch.bilinear, F.bilinear)
+def bilinear(x: Any, y: Any, weight: Any, bias: Any = None) -> Any:
+    """Return x^T W y for each matrix W, and add the bias."""
+    made = torch.einsum("...oj,...j->...o", torch.einsum("...i,oij->...oj", x, weight), y)
+    return made if bias is None else made + bias
+
+
 def _column(x: Any, form: Form) -> Any:
     return form.link(values.reshape(whole(x, form), [x.shape[0], 1])) if is_link(x) else x.unsqueeze(1)
 
@@ -81,61 +89,81 @@ def _per_channel(value: Value, spatial: int) -> Value:
     return values.reshape(value, [*values.shape_of(value), *[1] * spatial])
 
 
-def _transposed(x: Any, form: Form) -> Any:
-    """Swap the first two dimensions of an operand."""
-    if not is_link(x):
-        return x.transpose(0, 1)
-    return form.link(values.local(aten.transpose.int, whole(x, form), 0, 1))
-
-
 @rule(aten.convolution_backward.default, in_place=False)
 def convolution_backward(
     grad: Any, x: Any, weight: Any, bias_sizes: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
     output_padding: Any, groups: int, wanted: Any,
 ) -> Any:  # fmt: skip
-    """Gradients of a convolution for input, weight and bias."""
-    if transposed:
-        raise UnsupportedOperation("The gradient of a transposed convolution", "encrypted tensors")
+    """Gradients of a convolution for input, weight and bias.
+
+    A transposed convolution is the gradient of an ordinary one, so its own gradient is that one, and in the gradient of
+    the weight the image and the gradient change places.
+    """
     form = form_of(grad, x, weight)
     spatial = len(x.shape) - 2
     stride, padding, dilation = _each(spatial, stride, padding, dilation)
+    options = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     grads: list[Any] = [None, None, None]
-    if wanted[0]:
-        grads[0] = _grad_of_input(grad, x, weight, form, stride, padding, dilation, groups)
+    if wanted[0] and transposed:
+        grads[0] = form.link(_cropped(product("conv", grad, weight, form, **options), x.shape))
+    elif wanted[0]:
+        rest = _unused(x, grad, weight, stride, padding, dilation)
+        grads[0] = form.link(product("conv", grad, weight, form, transposed=True, output_padding=rest, **options))
     if wanted[1]:
-        grads[1] = _grad_of_weight(grad, x, weight, form, stride, padding, dilation, groups)
+        image, spread = (grad, x) if transposed else (x, grad)
+        grads[1] = _grad_of_weight(spread, image, weight, form, **options)
     if wanted[2]:
-        dims = [0, *range(2, 2 + spatial)]
-        grads[2] = form.link(values.total(whole(grad, form), dims))
+        grads[2] = form.link(values.total(whole(grad, form), [0, *range(2, 2 + spatial)]))
     return tuple(grads)
 
 
-def _grad_of_input(
-    grad: Any, x: Any, weight: Any, form: Form, stride: Any, padding: Any, dilation: Any, groups: int
-) -> Any:
-    """Spread the gradient back with the same weights."""
+def _unused(x: Any, grad: Any, weight: Any, stride: Any, padding: Any, dilation: Any) -> tuple[int, ...]:
+    """Return how much of the image the last window does not reach."""
     images, gradients, windows = x.shape[2:], grad.shape[2:], weight.shape[2:]
-    sizes = [
+    return tuple(
         images[i] - (gradients[i] - 1) * stride[i] + 2 * padding[i] - dilation[i] * (windows[i] - 1) - 1
         for i in range(len(stride))
-    ]
-    made = product(
-        "conv", grad, weight, form, stride=tuple(stride), padding=tuple(padding), dilation=tuple(dilation),
-        groups=groups, transposed=True, output_padding=tuple(sizes),
-    )  # fmt: skip
-    return form.link(made)
+    )
+
+
+def _cropped(value: Value, shape: Any) -> Value:
+    """Leave out what is beyond a shape, at the end of each dimension of images."""
+    for i in range(2, len(shape)):
+        if values.shape_of(value)[i] > shape[i]:
+            value = values.local(aten.slice.Tensor, value, i, 0, shape[i])
+    return value
 
 
 def _grad_of_weight(
     grad: Any, x: Any, weight: Any, form: Form, stride: Any, padding: Any, dilation: Any, groups: int
 ) -> Any:
-    """Convolve the input with the gradient: batch and channels change places, stride and dilation too."""
-    if groups != 1:
-        raise UnsupportedOperation("The gradient of a grouped convolution for its weights", "encrypted tensors")
+    """Convolve the image with the gradient: batch and channels change places in each group, stride and dilation too."""
+    sizes = [weight.shape[1], weight.shape[0], *weight.shape[2:]]
+    if not x.shape[0]:  # torch convolves over no channels to nothing, not to zeros
+        return form.link(torch.zeros(tuple(weight.shape), dtype=torch.int64))
     made = product(
-        "conv", _transposed(x, form), _transposed(grad, form), form, stride=tuple(dilation), padding=tuple(padding),
-        dilation=tuple(stride),
+        "conv", _batch_last(x, groups, form), _permuted(grad, [1, 0, *range(2, len(x.shape))], form), form,
+        stride=dilation, padding=padding, dilation=stride, groups=groups,
     )  # fmt: skip
-    for i in range(len(stride)):  # where the stride leaves a rest of the input unused
-        made = values.local(aten.slice.Tensor, made, i + 2, 0, weight.shape[i + 2])
-    return _transposed(form.link(made), form)
+    return form.link(values.local(aten.transpose.int, _cropped(made, sizes), 0, 1))
+
+
+def _permuted(x: Any, order: list[int], form: Form) -> Any:
+    if not is_link(x):
+        return x.permute(order)
+    return form.link(values.permute(whole(x, form), order))
+
+
+def _batch_last(x: Any, groups: int, form: Form) -> Any:
+    """Return images as (channels of a group, groups x batch, ...): the batch is what is summed over in each group."""
+    batch, channels, *sizes = x.shape
+    if not groups or channels % groups:
+        raise RuntimeError(f"{channels} channels can't be in {groups} groups.")
+    inner = channels // groups
+    if groups == 1:
+        return _permuted(x, [1, 0, *range(2, len(x.shape))], form)
+    order = [2, 1, 0, *range(3, 3 + len(sizes))]
+    if not is_link(x):
+        return x.reshape(batch, groups, inner, *sizes).permute(order).reshape(inner, groups * batch, *sizes)
+    turned = values.permute(values.reshape(whole(x, form), [batch, groups, inner, *sizes]), order)
+    return form.link(values.reshape(turned, [inner, groups * batch, *sizes]))

@@ -80,6 +80,13 @@ def content(link: Link) -> Value:
     return link.child
 
 
+def memo_of(operand: Any) -> Any:
+    """Return what holds the numbers of a link, or of a plain tensor: it is another object when they are others."""
+    if isinstance(operand, AdditiveSharingTensor):
+        return next(iter(operand.child.values()))
+    return operand.__dict__["child"] if isinstance(operand, FixedPrecisionTensor) else operand
+
+
 def whole(operand: Any, form: Form) -> Value:
     """Return an operand as whole numbers of a form."""
     if isinstance(operand, FixedPrecisionTensor):
@@ -91,6 +98,24 @@ def whole(operand: Any, form: Form) -> Value:
             operand = _whole_floats(operand)
         return encode_plain(operand, form.scale, form.field)
     return whole_number(operand, form)
+
+
+# Minus infinity, as masks have it, stands for "no part in a softmax", and so does the lowest number of a dtype. It is
+# kept as this number: far below what exp makes zero of, and with room for sums.
+FLOOR = -(2.0**20)
+
+
+def lowest(tensor: torch.Tensor) -> torch.Tensor:
+    """Say where plain numbers are minus infinity, or as low as only masks are."""
+    return tensor < -(2.0**100)
+
+
+def floored(operand: Any) -> Any:
+    """Return a public operand of a sum or a choice with minus infinity, as masks have it, as a number."""
+    if isinstance(operand, torch.Tensor) and operand.is_floating_point():
+        low = lowest(operand)
+        return operand.masked_fill(low, FLOOR) if bool(low.any()) else operand
+    return operand
 
 
 def whole_number(number: Any, form: Form) -> int:
@@ -134,7 +159,7 @@ def rule(*operations: Any, in_place: bool = True, views: bool = False) -> Callab
             kind.implements(*operations)(function if views else _independent(function))
         if in_place:
             for operation in operations:
-                _register_in_place(operation, function)
+                _register_in_place(operation, function if views else _independent(function))
         return function
 
     return register
@@ -179,7 +204,8 @@ def write(target: Any, result: Any, operation: str) -> Any:
         raise UnsupportedOperation(
             f"{operation} in place on a plain tensor",
             "encrypted tensors",
-            "Use the form that is not in place: x = x + y.",
+            "Use the form that is not in place: x = x + y. (In an optimizer: these parameters are public, and their "
+            "gradients are private. Encrypt the model too, or decrypt the gradients before the step.)",
         )
     if isinstance(target, AdditiveSharingTensor) and isinstance(result, FixedPrecisionTensor):
         raise UnsupportedOperation(
@@ -190,9 +216,14 @@ def write(target: Any, result: Any, operation: str) -> Any:
     if tuple(result.shape) != tuple(target.shape):
         raise UnsupportedOperation(f"{operation} in place with another shape", type(target).__name__)
     if isinstance(target, FixedPrecisionTensor):
-        target.child = in_form(result, Form(target.scale, target))
+        written = in_form(result, Form(target.scale, target))
+        # What is shared stays shared, also where public numbers are written to it (load_state_dict, zero_).
+        stays = values.is_shared(target.child) and not values.is_shared(written)
+        target.child = values.public(values.as_tensor(written), target.child) if stays else written
     else:
         target.child = result.child
+    if type(result) is type(target) and form_of(result).scale == form_of(target).scale:
+        target.is_bit, target.facts = result.is_bit, result.facts
     return target
 
 

@@ -12,8 +12,9 @@ import torch
 
 from syft.exceptions import UnsupportedOperation
 from syft.mpc import values
+from syft.mpc.rules.arithmetic import add
 from syft.mpc.rules.comparison import eq, where
-from syft.mpc.rules.indexing import only_private, places_of, refuse_private, spread
+from syft.mpc.rules.indexing import one_hot, only_private, places_of, refuse_private, spread
 from syft.mpc.rules.operands import Value, aten, form_of, is_link, rule, whole
 
 # Linear in all links among their arguments, which are brought to one form.
@@ -108,9 +109,31 @@ def put(x: Any, indices: Any, new: Any, accumulate: bool = False) -> Any:
 
 @rule(aten.scatter_add.default)
 def scatter_add(x: Any, dim: int, indices: Any, new: Any) -> Any:
-    """Add elements at public places along a dimension."""
-    refuse_private("scatter_add", indices)
+    """Add elements at public or private places along a dimension."""
+    if is_link(indices):
+        return _scatter_added(x, dim, indices, new)
     return placed(x, new, lambda base, value: values.local(aten.scatter_add.default, base, dim, indices, value))
+
+
+def _scatter_added(x: Any, dim: int, indices: Any, new: Any) -> Any:
+    """Multiply what is added by ones where private indices point, and add up along the dimension they name."""
+    form = form_of(new) if is_link(new) else form_of(x) if is_link(x) else form_of(indices)
+    dim = dim % len(x.shape)
+    used = [min(size, wide) for size, wide in zip(new.shape, indices.shape, strict=True)]
+    value = values.as_tensor(whole(new, form))
+    for other, size in enumerate(used):
+        if size != new.shape[other]:
+            value = values.local(aten.slice.Tensor, value, other, 0, size)
+    hot = values.mul(one_hot(indices, x.shape[dim]), values.local(aten.unsqueeze.default, value, len(x.shape)))
+    rows = values.total(hot, [dim])
+    order = [*range(dim), len(x.shape) - 1, *range(dim, len(x.shape) - 1)]
+    added = values.permute(rows, order)
+    sizes: list[int] = []
+    for other in reversed(range(len(x.shape))):
+        sizes += [0, x.shape[other] - values.shape_of(added)[other]]
+    if any(sizes):
+        added = values.local(aten.constant_pad_nd.default, added, sizes)
+    return add(x, form.link(added))
 
 
 @rule(aten.scatter.src, aten.scatter.value)

@@ -7,18 +7,31 @@ from typing import Any, ClassVar
 
 import torch
 
+from syft.core.following import is_followed
 from syft.core.references import TensorMeta
 from syft.core.tensor import AbstractTensor, Level
 from syft.exceptions import UnsupportedOperation
 from syft.mpc import values
-from syft.mpc.rules.operands import Value, aten, content, form_of, rule
+from syft.mpc.rules import factors
+from syft.mpc.rules.gradients import finer
+from syft.mpc.rules.operands import Form, Value, aten, content, form_of, rule, whole
+from syft.mpc.rules.windows import Windows, adaptive, regular
 
 
 class WindowPlaces(AbstractTensor):
-    """Where in its window each maximum was found: for the gradient alone, so it has no rules."""
+    """Where in its window each maximum was found: for the gradient alone, so it has no rules.
+
+    Args:
+        child: something of the shape of the result.
+        path: who won each match on the way to the maximum, if autograd follows.
+    """
 
     level: ClassVar[Level] = Level.ATEN
     priority: ClassVar[int] = 3
+
+    def __init__(self, child: Any, path: Value = None) -> None:
+        super().__init__(child=child)
+        self.path = path
 
     def tensor_meta(self) -> TensorMeta:
         """Return the shape; torch's own indices are int64."""
@@ -27,7 +40,7 @@ class WindowPlaces(AbstractTensor):
 
 def _of_places(operation: Any) -> Any:
     def run(x: WindowPlaces, *args: Any) -> WindowPlaces:
-        return WindowPlaces(child=values.local(operation, x.child, *args))
+        return WindowPlaces(operation(x.child, *args), x.path)
 
     return run
 
@@ -37,160 +50,188 @@ for _operation in (aten.squeeze.dim, aten.squeeze.default, aten.unsqueeze.defaul
     WindowPlaces.implements(_operation)(_of_places(_operation))
 
 
-def _pair(value: Any, default: Any = None) -> tuple[int, int]:
-    numbers = list(value) or list(default)
-    return (numbers[0], numbers[0]) if len(numbers) == 1 else (numbers[0], numbers[1])
+# --- windows ----------------------------------------------------------------------------------------------------
 
 
-def _windows(x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: bool) -> tuple[torch.Tensor, Any]:
-    """Return for each window of one image the flat positions of its elements, and which of them are padding.
-
-    Gives (elements of a window, height, width), with -1 where a window reaches beyond the padding.
-    """
-    height, width = x.shape[-2:]
-    kernel, padding, dilation = _pair(kernel), _pair(padding, (0,)), _pair(dilation, (1,))
-    stride = _pair(stride, kernel)
-    outs = []
-    for size, k, s, p, d in zip((height, width), kernel, stride, padding, dilation, strict=True):
-        _check_window(size, k, s, p, d)
-        room = size + 2 * p - d * (k - 1) - 1
-        count = (-(-room // s) if ceil else room // s) + 1
-        if ceil and (count - 1) * s >= size + p:  # the last window would begin in the padding
-            count -= 1
-        outs.append(count)
-    rows, columns = (
-        torch.arange(outs[i])[:, None] * stride[i] - padding[i] + torch.arange(kernel[i]) * dilation[i] for i in (0, 1)
-    )
-    grid = rows.t()[:, None, :, None] * width + columns.t()[None, :, None, :]
-    inside = _within(rows, 0, height, columns, 0, width)
-    padded = _within(rows, -padding[0], height + padding[0], columns, -padding[1], width + padding[1])
-    flat = grid.where(inside, -torch.ones((), dtype=torch.int64)).reshape(-1, *outs)
-    return flat, padded.expand(grid.shape).reshape(-1, *outs)
+def _image(x: Any, dims: int) -> tuple[list[int], int, list[int]]:
+    """Return the sizes of an image, how many images there are, and the dimensions before them."""
+    sizes = list(x.shape[-dims:])
+    before = list(x.shape[:-dims])
+    return sizes, math.prod(before), before
 
 
-def _check_window(size: int, kernel: int, stride: int, padding: int, dilation: int) -> None:
-    """Raise what torch raises for windows that make no sense."""
-    if min(kernel, stride, dilation) < 1:
-        raise RuntimeError("pool: kernel size, stride and dilation should be greater than zero")
-    if not 0 <= padding <= ((kernel - 1) * dilation + 1) // 2:
-        raise RuntimeError(
-            f"pool: pad should be at most half of effective kernel size, but got pad={padding}, kernel_size={kernel} "
-            f"and dilation={dilation}"
-        )
-    if size + 2 * padding < dilation * (kernel - 1) + 1:
-        raise RuntimeError(f"pool: a window of {kernel} on a side of {size}: output size is too small")
-
-
-def _within(rows: torch.Tensor, top: int, bottom: int, columns: torch.Tensor, left: int, right: int) -> torch.Tensor:
-    """Tell which elements of windows lie between some rows and columns."""
-    by_row, by_column = (rows >= top) & (rows < bottom), (columns >= left) & (columns < right)
-    return by_row.t()[:, None, :, None] & by_column.t()[None, :, None, :]
-
-
-def _laid_out(x: Any, positions: torch.Tensor) -> Value:
-    """Return the windows of all images: (images, elements of a window, height, width)."""
-    value = content(x)
-    area = x.shape[-1] * x.shape[-2]
-    images = x.shape.numel() // area if area else 0
-    flat = values.reshape(value, [images, area])
+def _laid_out(x: Any, positions: torch.Tensor, dims: int) -> Value:
+    """Return the windows of all images: (images, elements of a window, *windows)."""
+    sizes, images, _ = _image(x, dims)
+    flat = values.reshape(content(x), [images, math.prod(sizes)])
     picked = values.local(aten.index_select.default, flat, 1, positions.reshape(-1))
     return values.reshape(picked, [images, *positions.shape])
 
 
-@rule(aten.avg_pool2d.default, in_place=False)
-def avg_pool2d(
-    x: Any, kernel: Any, stride: Any = (), padding: Any = (0,), ceil_mode: bool = False, count_include_pad: bool = True,
-    divisor_override: int | None = None,
-) -> Any:  # fmt: skip
-    """Mean of each window."""
-    form = form_of(x)
-    if form.model is None:
-        raise UnsupportedOperation("avg_pool2d", "AdditiveSharingTensor", "Encode before sharing with fix_precision().")
-    positions, padded = _windows(x, kernel, stride, padding, (1,), ceil_mode)
-    inside = positions >= 0
-    laid = _laid_out(x, positions.clamp(min=0))
-    if not bool(inside.all()):
-        laid = values.mul(laid, inside.long())
-    summed = values.total(laid, [1])
-    counts = (padded if count_include_pad else inside).sum(0)
-    shape = [*x.shape[:-2], *positions.shape[1:]]
-    if divisor_override is not None:
-        return form.link(values.reshape(values.truncate(summed, divisor_override), shape))
-    if int(counts.min()) == int(counts.max()):
-        return form.link(values.reshape(values.truncate(summed, int(counts.max())), shape))
-    # Windows of different sizes: each is multiplied by what makes all divisors the same.
-    common = _least_common(counts)
-    return form.link(values.reshape(values.mul(summed, common // counts, common), shape))
-
-
-def _least_common(counts: torch.Tensor) -> int:
-    return math.lcm(*{int(count) for count in counts.reshape(-1)})
-
-
-@rule(aten.avg_pool2d_backward.default, in_place=False)
-def avg_pool2d_backward(
-    grad: Any, x: Any, kernel: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool,
-    divisor_override: int | None,
-) -> Any:  # fmt: skip
-    """Spread each gradient over its window."""
-    form = form_of(grad)
-    positions, padded = _windows(x, kernel, stride, padding, (1,), ceil_mode)
-    inside = positions >= 0
-    counts = (padded if count_include_pad else inside).sum(0)
-    area = x.shape[-1] * x.shape[-2]
-    images = x.shape.numel() // area
-    common = _least_common(counts) if divisor_override is None else divisor_override
-    weights = common // counts if divisor_override is None else torch.ones_like(counts)
-    shares = values.mul(content(grad), weights, common)
-    flat = values.reshape(shares, [images, 1, *positions.shape[1:]])
-    spread = values.expand(flat, [images, *positions.shape])
-    if not bool(inside.all()):
-        spread = values.mul(spread, inside.long())
-    return form.link(_gathered_back(spread, positions, images, area, x.shape))
-
-
-def _gathered_back(spread: Value, positions: torch.Tensor, images: int, area: int, shape: Any) -> Value:
+def _gathered_back(spread: Value, positions: torch.Tensor, x: Any, dims: int) -> Value:
     """Add up what windows give back to each position."""
-    count = positions.numel()
-    flat = values.reshape(spread, [images, count])
-    nothing = torch.zeros(images, area, dtype=torch.int64)
+    sizes, images, _ = _image(x, dims)
+    flat = values.reshape(spread, [images, positions.numel()])
+    nothing = torch.zeros(images, math.prod(sizes), dtype=torch.int64)
     base, flat = values.together([nothing, flat])
-    summed = values.local(aten.index_add.default, base, 1, positions.clamp(min=0).reshape(-1), flat)
-    return values.reshape(summed, list(shape))
+    summed = values.local(aten.index_add.default, base, 1, positions.reshape(-1), flat)
+    return values.reshape(summed, list(x.shape))
 
 
-def _inside(x: Any, positions: torch.Tensor) -> torch.Tensor:
-    """Repeat the first element of a window where it lies outside of the image: this changes no maximum."""
-    if bool((positions.max(0).values < 0).any()):
-        raise UnsupportedOperation("A window that lies wholly in the padding", type(x).__name__)
-    outside = torch.Size(x.shape).numel()
-    first = positions.where(positions >= 0, outside).min(0).values
-    return positions.where(positions >= 0, first)
+# --- means ------------------------------------------------------------------------------------------------------
 
 
-@rule(aten.max_pool2d_with_indices.default, in_place=False)
-def max_pool2d(
-    x: Any, kernel: Any, stride: Any = (), padding: Any = (0,), dilation: Any = (1,), ceil_mode: bool = False
-) -> Any:
-    """Largest element of each window, and its position in the image."""
-    form = form_of(x)
-    positions = _inside(x, _windows(x, kernel, stride, padding, dilation, ceil_mode)[0])
-    largest, place = values.extreme_at(_laid_out(x, positions), 1)
-    shape = [*x.shape[:-2], *positions.shape[1:]]
-    return form.link(values.reshape(largest, shape)), WindowPlaces(child=values.reshape(place, shape))
+def _divided(value: Value, counts: torch.Tensor, form: Form) -> Value:
+    """Divide the sums of windows by how many elements they count."""
+    if not counts.numel():
+        return value
+    if int(counts.min()) == int(counts.max()):
+        return values.truncate(value, int(counts.max()))
+    return factors.divide(value, counts, form)
 
 
-@rule(aten.max_pool2d_with_indices_backward.default, in_place=False)
-def max_pool2d_backward(
-    grad: Any, x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, indices: Any
-) -> Any:
+def _average(x: Any, windows: Windows, counts: torch.Tensor) -> Any:
+    form, dims = form_of(x), len(windows.sizes)
+    if form.model is None:
+        raise UnsupportedOperation("A mean of windows", "AdditiveSharingTensor", "Encode before sharing.")
+    laid = _laid_out(x, windows.positions.clamp(min=0), dims)
+    if not bool(windows.inside.all()):
+        laid = values.mul(laid, windows.inside.long())
+    divided = _divided(values.total(laid, [1]), counts, form)
+    return form.link(values.reshape(divided, [*_image(x, dims)[2], *windows.sizes]))
+
+
+def _average_back(grad: Any, x: Any, windows: Windows, counts: torch.Tensor) -> Any:
+    """Spread each gradient over its window."""
+    form, dims = form_of(grad), len(windows.sizes)
+    form = finer(form, int(counts.max()) if counts.numel() else 1)
+    images = _image(x, dims)[1]
+    shares = _divided(values.reshape(whole(grad, form), [images, *windows.sizes]), counts, form)
+    flat = values.reshape(shares, [images, 1, *windows.sizes])
+    spread = values.expand(flat, [images, *windows.positions.shape])
+    if not bool(windows.inside.all()):
+        spread = values.mul(spread, windows.inside.long())
+    return form.link(_gathered_back(spread, windows.positions.clamp(min=0), x, dims))
+
+
+def _counts(windows: Windows, count_include_pad: bool, divisor: int | None) -> torch.Tensor:
+    if divisor is not None:
+        return torch.full(windows.sizes, divisor)
+    return (windows.counted if count_include_pad else windows.inside).sum(0)
+
+
+def _avg_pool(dims: int) -> Any:
+    def run(
+        x: Any, kernel: Any, stride: Any = (), padding: Any = (0,), ceil_mode: bool = False,
+        count_include_pad: bool = True, divisor_override: int | None = None,
+    ) -> Any:  # fmt: skip
+        windows = regular(x.shape[-dims:], kernel, stride, padding, ceil=ceil_mode)
+        return _average(x, windows, _counts(windows, count_include_pad, divisor_override))
+
+    return run
+
+
+def _avg_pool_backward(dims: int) -> Any:
+    def run(
+        grad: Any, x: Any, kernel: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool,
+        divisor_override: int | None,
+    ) -> Any:  # fmt: skip
+        windows = regular(x.shape[-dims:], kernel, stride, padding, ceil=ceil_mode)
+        return _average_back(grad, x, windows, _counts(windows, count_include_pad, divisor_override))
+
+    return run
+
+
+def _adaptive_avg_pool(dims: int) -> Any:
+    def run(x: Any, output_size: Any) -> Any:
+        windows = adaptive(x.shape[-dims:], output_size)
+        return _average(x, windows, _counts(windows, False, None))
+
+    return run
+
+
+def _adaptive_avg_pool_backward(dims: int) -> Any:
+    def run(grad: Any, x: Any) -> Any:
+        windows = adaptive(x.shape[-dims:], grad.shape[-dims:])
+        return _average_back(grad, x, windows, _counts(windows, False, None))
+
+    return run
+
+
+rule(aten.avg_pool2d.default, in_place=False)(_avg_pool(2))
+rule(aten.avg_pool3d.default, in_place=False)(_avg_pool(3))
+rule(aten.avg_pool2d_backward.default, in_place=False)(_avg_pool_backward(2))
+rule(aten.avg_pool3d_backward.default, in_place=False)(_avg_pool_backward(3))
+rule(aten._adaptive_avg_pool2d.default, in_place=False)(_adaptive_avg_pool(2))
+rule(aten._adaptive_avg_pool3d.default, in_place=False)(_adaptive_avg_pool(3))
+rule(aten._adaptive_avg_pool2d_backward.default, in_place=False)(_adaptive_avg_pool_backward(2))
+rule(aten._adaptive_avg_pool3d_backward.default, in_place=False)(_adaptive_avg_pool_backward(3))
+
+
+# --- maxima -----------------------------------------------------------------------------------------------------
+
+
+def _largest(x: Any, windows: Windows) -> Any:
+    """Return the largest element of each window, and who won, if that will be needed."""
+    form, dims = form_of(x), len(windows.sizes)
+    laid = _laid_out(x, windows.repeated(), dims)
+    found, path = values.extreme_and_path(laid, 1) if is_followed() else (values.extreme(laid, 1), None)
+    made = form.link(values.reshape(found, [*_image(x, dims)[2], *windows.sizes]))
+    return made, WindowPlaces(torch.empty(tuple(made.shape), device="meta"), path)
+
+
+def _largest_back(grad: Any, x: Any, windows: Windows, indices: Any) -> Any:
     """Give each gradient to the element of its window that was the largest."""
-    form = form_of(grad, x)
-    positions = _inside(x, _windows(x, kernel, stride, padding, dilation, ceil_mode)[0])
-    area = x.shape[-1] * x.shape[-2]
-    images = x.shape.numel() // area
-    window = [images, 1, *positions.shape[1:]]
-    steps = torch.arange(positions.shape[0]).view(1, -1, 1, 1)
-    here = values.zero(values.sub(values.reshape(indices.child, window), steps))
-    spread = values.mul(values.reshape(content(grad), window), here)
-    return form.link(_gathered_back(spread, positions, images, area, x.shape))
+    form, dims, positions = form_of(grad, x), len(windows.sizes), windows.repeated()
+    path = getattr(indices, "path", None)
+    if path is None:
+        raise UnsupportedOperation(
+            "The gradient of a maximum whose places were not kept", type(x).__name__, "Call it with gradients enabled."
+        )
+    given = values.reshape(whole(grad, form), [_image(x, dims)[1], *windows.sizes])
+    spread = values.path_back(given, path, positions.shape[0])
+    order = [1, 0, *range(2, 2 + dims)]
+    return form.link(_gathered_back(values.permute(spread, order), positions, x, dims))
+
+
+def _max_pool(dims: int) -> Any:
+    def run(
+        x: Any, kernel: Any, stride: Any = (), padding: Any = (0,), dilation: Any = (1,), ceil_mode: bool = False
+    ) -> Any:
+        return _largest(x, regular(x.shape[-dims:], kernel, stride, padding, dilation, ceil_mode))
+
+    return run
+
+
+def _max_pool_backward(dims: int) -> Any:
+    def run(
+        grad: Any, x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, indices: Any
+    ) -> Any:
+        windows = regular(x.shape[-dims:], kernel, stride, padding, dilation, ceil_mode)
+        return _largest_back(grad, x, windows, indices)
+
+    return run
+
+
+def _adaptive_max_pool(dims: int) -> Any:
+    def run(x: Any, output_size: Any) -> Any:
+        return _largest(x, adaptive(x.shape[-dims:], output_size))
+
+    return run
+
+
+def _adaptive_max_pool_backward(dims: int) -> Any:
+    def run(grad: Any, x: Any, indices: Any) -> Any:
+        return _largest_back(grad, x, adaptive(x.shape[-dims:], grad.shape[-dims:]), indices)
+
+    return run
+
+
+rule(aten.max_pool2d_with_indices.default, in_place=False)(_max_pool(2))
+rule(aten.max_pool3d_with_indices.default, in_place=False)(_max_pool(3))
+rule(aten.max_pool2d_with_indices_backward.default, in_place=False)(_max_pool_backward(2))
+rule(aten.max_pool3d_with_indices_backward.default, in_place=False)(_max_pool_backward(3))
+rule(aten.adaptive_max_pool2d.default, in_place=False)(_adaptive_max_pool(2))
+rule(aten.adaptive_max_pool3d.default, in_place=False)(_adaptive_max_pool(3))
+rule(aten.adaptive_max_pool2d_backward.default, in_place=False)(_adaptive_max_pool_backward(2))
+rule(aten.adaptive_max_pool3d_backward.default, in_place=False)(_adaptive_max_pool_backward(3))

@@ -13,7 +13,7 @@ from syft.mpc.rules.factors import times
 from syft.mpc.rules.operands import Value, aten, content, form_of, rule
 
 
-def _dims(x: Any, dim: Any) -> list[int]:
+def dims_of(x: Any, dim: Any) -> list[int]:
     """Return dimensions as non-negative numbers; all of them if none is named."""
     count = len(x.shape)
     if dim is None or (not isinstance(dim, int) and not len(dim)):
@@ -27,7 +27,7 @@ def _dims(x: Any, dim: Any) -> list[int]:
     return sorted(one % count for one in named) if count else []
 
 
-def _check_dtype(x: Any, dtype: Any) -> None:
+def check_dtype(x: Any, dtype: Any) -> None:
     """Refuse results of another kind; what kind of float they are makes no difference."""
     if dtype is not None and not (dtype.is_floating_point if x.dtype.is_floating_point else dtype is torch.int64):
         raise UnsupportedOperation(f"A reduction to {dtype}", type(x).__name__, "Leave out dtype.")
@@ -43,22 +43,22 @@ def _size(x: Any, dims: list[int]) -> int:
 @rule(aten.sum.default, aten.sum.dim_IntList, in_place=False)
 def total(x: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
     """Sum along dimensions."""
-    _check_dtype(x, dtype)
-    return form_of(x).link(values.total(content(x), _dims(x, dim), keepdim))
+    check_dtype(x, dtype)
+    return form_of(x).link(values.total(content(x), dims_of(x, dim), keepdim))
 
 
 @rule(aten.cumsum.default)
 def cumsum(x: Any, dim: int, dtype: Any = None) -> Any:
     """Running sum."""
-    _check_dtype(x, dtype)
+    check_dtype(x, dtype)
     return form_of(x).link(values.local(aten.cumsum.default, content(x), dim))
 
 
 @rule(aten.mean.default, aten.mean.dim, in_place=False)
 def mean(x: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
     """Mean along dimensions."""
-    _check_dtype(x, dtype)
-    form, dims = form_of(x), _dims(x, dim)
+    check_dtype(x, dtype)
+    form, dims = form_of(x), dims_of(x, dim)
     if form.model is None:
         raise UnsupportedOperation("mean", "AdditiveSharingTensor", "Encode before sharing with fix_precision().")
     if not _size(x, dims):
@@ -69,7 +69,7 @@ def mean(x: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> A
 @rule(aten.var.correction, in_place=False)
 def variance(x: Any, dim: Any = None, correction: Any = 1, keepdim: bool = False) -> Any:
     """Variance along dimensions: the mean of squared distances from the mean."""
-    form, dims = form_of(x), _dims(x, dim)
+    form, dims = form_of(x), dims_of(x, dim)
     correction = 1 if correction is None else correction
     distance = sub(x, mean(x, dims, True))
     squares = total(mul(distance, distance), dims, keepdim)
@@ -116,7 +116,7 @@ def _tree_product(value: Value, scale: int) -> Value:
 @rule(aten.prod.default, in_place=False)
 def product_of_all(x: Any, dtype: Any = None) -> Any:
     """Product of all elements."""
-    _check_dtype(x, dtype)
+    check_dtype(x, dtype)
     form = form_of(x)
     if not x.shape.numel():
         raise UnsupportedOperation("prod of no elements", type(x).__name__)
@@ -127,7 +127,7 @@ def product_of_all(x: Any, dtype: Any = None) -> Any:
 @rule(aten.prod.dim_int, in_place=False)
 def product_along(x: Any, dim: int, keepdim: bool = False, dtype: Any = None) -> Any:
     """Product along a dimension."""
-    _check_dtype(x, dtype)
+    check_dtype(x, dtype)
     form = form_of(x)
     made = _tree_product(_along_first(x, dim), form.scale)
     if keepdim and len(x.shape):
@@ -138,7 +138,7 @@ def product_along(x: Any, dim: int, keepdim: bool = False, dtype: Any = None) ->
 @rule(aten.cumprod.default)
 def cumprod(x: Any, dim: int, dtype: Any = None) -> Any:
     """Running product: doubling steps, each a product of the whole with itself shifted."""
-    _check_dtype(x, dtype)
+    check_dtype(x, dtype)
     form = form_of(x)
     value, step = _along_first(x, dim), 1
     count = values.shape_of(value)[0]
@@ -183,7 +183,7 @@ def _place(largest: bool) -> Any:
 
 def _over(largest: bool) -> Any:
     def run(x: Any, dim: Any = (), keepdim: bool = False) -> Any:
-        form, dims = form_of(x), _dims(x, dim)
+        form, dims = form_of(x), dims_of(x, dim)
         value = content(x)
         for one in reversed(dims):
             value = values.extreme(value, one, keepdim, largest)
@@ -195,7 +195,7 @@ def _over(largest: bool) -> Any:
 def _one_dim(x: Any, dim: int | None) -> int | None:
     if dim is None or not len(x.shape):
         return None
-    return _dims(x, dim)[0]
+    return dims_of(x, dim)[0]
 
 
 rule(aten.max.default, in_place=False)(_single(True))
@@ -204,5 +204,6 @@ rule(aten.max.dim, in_place=False)(_along(True, torch.return_types.max))
 rule(aten.min.dim, in_place=False)(_along(False, torch.return_types.min))
 rule(aten.argmax.default, in_place=False)(_place(True))
 rule(aten.argmin.default, in_place=False)(_place(False))
-rule(aten.amax.default, in_place=False)(_over(True))
-rule(aten.amin.default, in_place=False)(_over(False))
+amax, amin = _over(True), _over(False)
+rule(aten.amax.default, in_place=False)(amax)
+rule(aten.amin.default, in_place=False)(amin)

@@ -11,6 +11,7 @@ from syft.core.dispatch import find_rule, run
 from syft.core.tensor import AbstractTensor, wrapper_class
 from syft.core.trees import map_tensors
 from syft.exceptions import UnsupportedOperation
+from syft.mpc.rules.names import called
 from syft.mpc.rules.operands import aten, rule
 from syft.tensors.additive_shared import AdditiveSharingTensor
 from syft.tensors.precision import FixedPrecisionTensor
@@ -18,28 +19,21 @@ from syft.tensors.views import register_fallback
 
 DECRYPT = "Decrypt first: x.get().float_precision()."
 HINTS = {
-    "exp": "Approximations of it are not there yet; x ** n with a whole n works.",
-    "log": "Approximations of it are not there yet.",
-    "sqrt": "Approximations of it are not there yet; x ** n with a whole n works.",
-    "rsqrt": "Approximations of it are not there yet; 1 / x works.",
-    "sigmoid": "Approximations of it are not there yet; clamp and relu work.",
-    "tanh": "Approximations of it are not there yet; clamp and hardtanh work.",
-    "_softmax": "Approximations of it are not there yet; argmax and x / x.sum() work.",
-    "_log_softmax": "Approximations of it are not there yet; train with mse_loss, or use argmax.",
-    "linalg_vector_norm": "It needs a square root; (x ** 2).sum() works.",
-    "std": "It needs a square root; x.var() works.",
     "sort": "Use max, min or argmax.",
     "median": "Use max, min or mean.",
     "topk": "Use max or argmax.",
     "nonzero": "How many there are would be public; (x != 0).sum() stays private.",
+    "unique_consecutive": "How many there are would be public.",
+    "_unique2": "How many there are would be public.",
+    "fractional_max_pool2d": "Use F.max_pool2d, or F.adaptive_max_pool2d.",
+    "fractional_max_pool3d": "Use F.max_pool3d.",
+    "_trilinear": "Use torch.einsum('bi,oij,bj->bo', x, weight, y).",
+    "multilabel_margin_loss_forward": "Use F.multilabel_soft_margin_loss.",
     "masked_select": "How many there are would be public; use torch.where, or multiply by the mask.",
-    "native_layer_norm": "It needs a square root.",
 }
-# Decompositions of these would be right, but in numbers far outside of a fixed-precision format.
-_NEVER = frozenset(
-    {"exp", "log", "sqrt", "rsqrt", "sigmoid", "tanh", "_softmax", "_log_softmax", "linalg_vector_norm", "std",
-     "native_layer_norm", "logsumexp", "gelu", "erf", "isclose", "sort", "topk", "median"}
-)  # fmt: skip
+# Decompositions of these would be right, but in numbers far outside of a fixed-precision format; that of the loss also
+# counts labels behind the end of a list.
+_NEVER = frozenset({"isclose", "sort", "topk", "median", "multilabel_margin_loss_forward"})
 
 
 _READING = tuple(
@@ -97,6 +91,11 @@ def _decompositions() -> dict[Any, Any]:
     return dict(core_aten_decompositions())
 
 
+def _composition(function: Any) -> Any:
+    """Return how torch composes a call of others, if it does; in inference mode such calls come here as they are."""
+    return function.decompose if function._can_decompose() else None
+
+
 def fall_back(cls: type[AbstractTensor], function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run a call that has no rule by torch's own decomposition of it into calls that have, or refuse it.
 
@@ -106,18 +105,18 @@ def fall_back(cls: type[AbstractTensor], function: Any, args: tuple[Any, ...], k
         found = find_rule(cls, function)
         return run(function, args, kwargs) if found is None else found(*args, **kwargs)
     name = function.overloadpacket.__name__
-    decomposition = None if name in _NEVER else _decompositions().get(function)
+    decomposition = None if name in _NEVER else _decompositions().get(function, _composition(function))
     if decomposition is None:
-        raise UnsupportedOperation(str(function), cls.__name__, HINTS.get(name, _default_hint()))
+        raise UnsupportedOperation(called(function), cls.__name__, HINTS.get(name, _default_hint()))
     shell = wrapper_class()
     wrapped = map_tensors(lambda leaf: leaf.wrap() if isinstance(leaf, AbstractTensor) else leaf, (args, kwargs))
     try:
         result = decomposition(*wrapped[0], **wrapped[1])
     except UnsupportedOperation as error:
         hint = f"It rests on {error.operation}. {error.hint}"
-        raise UnsupportedOperation(str(function), cls.__name__, hint) from error
+        raise UnsupportedOperation(called(function), cls.__name__, hint) from error
     if result is NotImplemented:
-        raise UnsupportedOperation(str(function), cls.__name__, _default_hint())
+        raise UnsupportedOperation(called(function), cls.__name__, _default_hint())
     return map_tensors(lambda leaf: leaf.child if isinstance(leaf, shell) else leaf, result)
 
 

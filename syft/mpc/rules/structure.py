@@ -8,6 +8,7 @@ import torch
 
 from syft.exceptions import UnsupportedOperation
 from syft.mpc import values
+from syft.mpc.rules.facts import carry
 from syft.mpc.rules.indexing import refuse_private
 from syft.mpc.rules.operands import Value, aten, content, form_of, is_link, rule, whole
 from syft.tensors.additive_shared import AdditiveSharingTensor
@@ -48,7 +49,7 @@ def _views(operation: Any) -> Any:
     def run(x: Any, *args: Any, **kwargs: Any) -> Any:
         form = form_of(x)
         if operation in ALIASES or (operation in RESHAPES and tuple(args[0]) == tuple(x.shape)):
-            return form.link(_fresh(content(x))).view_of(x, _same, _replaced)
+            return carry(form.link(_fresh(content(x))), x).view_of(x, _same, _replaced)
         made = values.local(operation, content(x), *args, **kwargs)
         if isinstance(made, list | tuple):
             return [_as_view(form.link(part), x, operation, args, kwargs, i) for i, part in enumerate(made)]
@@ -153,26 +154,6 @@ def pad(x: Any, sizes: Any, value: Any = 0) -> Any:
         outside = torch.constant_pad_nd(torch.zeros(tuple(x.shape), dtype=torch.int64), list(sizes), 1)
         padded = values.add(padded, outside * whole(value, form))
     return form.link(padded)
-
-
-def _by_positions(operation: Any) -> Any:
-    """Make a rule of a call that only moves elements, by running it on their positions."""
-
-    def run(x: Any, *args: Any, **kwargs: Any) -> Any:
-        refuse_private(operation, (args, kwargs))
-        # Positions as float64, for which torch has every such call; they are exact.
-        positions = torch.arange(x.shape.numel(), dtype=torch.float64).view(tuple(x.shape))
-        return form_of(x).link(values.pick(content(x), operation(positions, *args, **kwargs).long()))
-
-    return run
-
-
-for _operation in (
-    aten.reflection_pad1d.default, aten.reflection_pad2d.default, aten.replication_pad1d.default,
-    aten.replication_pad2d.default, aten.take.default, aten.pixel_shuffle.default, aten.as_strided_copy.default,
-    aten.channel_shuffle.default, aten.upsample_nearest2d.default, aten.upsample_nearest1d.default,
-):  # fmt: skip
-    rule(_operation, in_place=False)(_by_positions(_operation))
 
 
 # --- writing ------------------------------------------------------------------------------------------------

@@ -1,0 +1,112 @@
+"""Examples: what the modules of torch can be called with, worked out from what they are made for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+Args = tuple[torch.Tensor, ...]
+# How large images (and signals) are, the likeliest first.
+SIZES = (28, 32, 16, 64, 8, 224)
+_PLAIN_SHAPES = ((2, 4), (2, 4, 8), (2, 4, 8, 8), (2, 4, 6, 6, 6), (4,))
+
+
+def _zeros(*shape: int) -> Args:
+    return (torch.zeros(shape),)
+
+
+def _indices(*shape: int) -> torch.Tensor:
+    return torch.zeros(shape, dtype=torch.int64)
+
+
+def _images(channels: int, dimensions: int) -> list[Args]:
+    sizes = SIZES if dimensions < 3 else SIZES[2:3]
+    return [_zeros(2, channels, *[size] * dimensions) for size in sizes]
+
+
+def _of_norm(dimensions: tuple[int, ...]) -> Callable[[Any], list[Args]]:
+    return lambda module: [_zeros(2, module.num_features, *[4] * count) for count in dimensions]
+
+
+def _sequence(width: int, count: int = 1) -> Args:
+    return tuple([torch.zeros(3, 2, width) for _ in range(count)])
+
+
+def _distance(module: Any) -> list[Args]:
+    return [(torch.zeros(2, 4), torch.zeros(2, 4))]
+
+
+def _classes(module: Any) -> list[Args]:
+    return [(torch.zeros(2, 4), _indices(2))]
+
+
+# What a module is -> arguments to try, the first that fit are taken.
+EXAMPLES: dict[type[nn.Module], Callable[[Any], list[Args]]] = {
+    nn.Linear: lambda m: [_zeros(2, m.in_features)],
+    nn.Bilinear: lambda m: [(torch.zeros(2, m.in1_features), torch.zeros(2, m.in2_features))],
+    nn.Conv1d: lambda m: _images(m.in_channels, 1),
+    nn.Conv2d: lambda m: _images(m.in_channels, 2),
+    nn.Conv3d: lambda m: _images(m.in_channels, 3),
+    nn.ConvTranspose1d: lambda m: _images(m.in_channels, 1),
+    nn.ConvTranspose2d: lambda m: _images(m.in_channels, 2),
+    nn.ConvTranspose3d: lambda m: _images(m.in_channels, 3),
+    nn.BatchNorm1d: _of_norm((0, 1)),
+    nn.BatchNorm2d: _of_norm((2,)),
+    nn.BatchNorm3d: _of_norm((3,)),
+    nn.InstanceNorm1d: _of_norm((1,)),
+    nn.InstanceNorm2d: _of_norm((2,)),
+    nn.InstanceNorm3d: _of_norm((3,)),
+    nn.GroupNorm: lambda m: [_zeros(2, m.num_channels, 4)],
+    nn.LayerNorm: lambda m: [_zeros(2, *m.normalized_shape)],
+    nn.RMSNorm: lambda m: [_zeros(2, *m.normalized_shape)],
+    nn.Embedding: lambda m: [(_indices(2, 3),)],
+    nn.EmbeddingBag: lambda m: [(_indices(2, 3),)],
+    nn.RNN: lambda m: [_sequence(m.input_size)],
+    nn.LSTM: lambda m: [_sequence(m.input_size)],
+    nn.GRU: lambda m: [_sequence(m.input_size)],
+    nn.RNNCell: lambda m: [_zeros(2, m.input_size)],
+    nn.LSTMCell: lambda m: [_zeros(2, m.input_size)],
+    nn.GRUCell: lambda m: [_zeros(2, m.input_size)],
+    nn.MultiheadAttention: lambda m: [_sequence(m.embed_dim, 3)],
+    nn.TransformerEncoderLayer: lambda m: [_sequence(m.self_attn.embed_dim)],
+    nn.TransformerDecoderLayer: lambda m: [_sequence(m.self_attn.embed_dim, 2)],
+    nn.PReLU: lambda m: [_zeros(2, max(m.num_parameters, 1))],
+    nn.CosineSimilarity: _distance,
+    nn.PairwiseDistance: _distance,
+    nn.MSELoss: _distance,
+    nn.L1Loss: _distance,
+    nn.SmoothL1Loss: _distance,
+    nn.HuberLoss: _distance,
+    nn.BCELoss: _distance,
+    nn.BCEWithLogitsLoss: _distance,
+    nn.KLDivLoss: _distance,
+    nn.PoissonNLLLoss: _distance,
+    nn.CrossEntropyLoss: _classes,
+    nn.NLLLoss: _classes,
+}
+# Layers that say what a model takes.
+_FIRST = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Embedding, nn.RNN, nn.LSTM, nn.GRU)
+
+
+def examples_for(module: nn.Module) -> list[Args]:
+    """Return arguments to try a module of torch with; none for other modules, and for mere containers."""
+    for kind in type(module).__mro__:
+        if kind in EXAMPLES:
+            return EXAMPLES[kind](module)
+    is_torch = type(module).__module__.startswith("torch.nn.")
+    if not is_torch or next(module.children(), None) is not None:
+        return []
+    return [_zeros(*shape) for shape in _PLAIN_SHAPES]
+
+
+def guesses(model: nn.Module) -> list[Args]:
+    """Return arguments that a whole model may take, by its first layer."""
+    for part in model.modules():
+        if isinstance(part, _FIRST):
+            first = examples_for(part)
+            width = first[0][0].shape[-1]
+            return [*first, *([_zeros(3, 2, width)] if isinstance(part, nn.Linear) else [])]
+    return []

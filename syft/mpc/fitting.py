@@ -1,0 +1,56 @@
+"""Polynomials that agree with a function on small intervals, and their coefficients as whole numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+Function = Callable[[Any], Any]
+# How many bits within an interval are looked at, at most; and what the sum of all terms may need.
+INNER_BITS = 14
+ROOM = 61
+# How many places of each interval the error is measured at.
+SAMPLES = 33
+# How many units to one a table has at most, or up to twice as many.
+FINEST = 1 << 20
+
+
+def fit(function: Function, middles: np.ndarray, half: float, degree: int) -> np.ndarray:
+    """Return for each middle the coefficients of a polynomial on [middle - half, middle + half], in units of half."""
+    points = np.cos(np.pi * (np.arange(degree + 1) + 0.5) / (degree + 1))
+    values = function(middles[:, None] + half * points)
+    return np.linalg.solve(np.vander(points, increasing=True), values.T).T
+
+
+def error(function: Function, middles: np.ndarray, half: float, found: np.ndarray) -> np.ndarray:
+    """Return the largest distance between each polynomial and the function."""
+    points = np.linspace(-1, 1, SAMPLES)
+    values = found @ np.vander(points, found.shape[1], increasing=True).T
+    distances: np.ndarray = np.abs(values - function(middles[:, None] + half * points)).max(1)
+    return distances
+
+
+def coarser(scale: int) -> int:
+    """Return what results of a scale are multiplied by in the end, for a table has no room for so many units."""
+    return max(scale // FINEST, 1)
+
+
+def whole_numbers(found: np.ndarray, scale: float, low: int) -> tuple[torch.Tensor, int, int]:
+    """Return coefficients as `piecewise` takes them: the value in the middle in units, what is left and others finer.
+
+    Returns:
+        The coefficients, how many bits within a piece are looked at, and log2 of the scale of the finer ones.
+    """
+    degree = found.shape[1] - 1
+    units = np.rint(found[:, :1] * scale)
+    rest = np.concatenate([found[:, :1] * scale - units, found[:, 1:] * scale], 1)
+    largest = max(float(np.abs(rest).sum(1).max()), 1.0)
+    shift = ROOM - math.ceil(math.log2(largest)) - 1
+    inner = min(low, INNER_BITS, (shift - 2) // degree if degree else low)
+    shift = min(shift, inner * degree + 16)
+    finer = np.rint(rest * 2.0 ** (shift - inner * np.arange(degree + 1)))
+    return torch.from_numpy(np.concatenate([units, finer], 1).astype(np.int64)), inner, shift

@@ -1,0 +1,273 @@
+"""Tables read at private places: the dealer deals where a mask points, the parties open how far a value is from it.
+
+Let c = y + r be opened, for a dealt uniform r. A digit of y (some bits of it) is the digit of c less that of r, and
+perhaps one less, for what is below may borrow. With n the difference of the digits, and v what is left of y,
+y = n 2^low + v with |v| < 2^low: whether something was borrowed is not asked, it shows in the sign of v alone. So a
+function is written, around each multiple n of 2^low, as a polynomial in v that is right on both sides of it. Shares
+of the digit of r as a row of one 1 and zeros let each party read its share of a table at n, with no further round;
+and v is public but for the low bits of r, whose powers are dealt too.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from typing import Any
+
+import numpy as np
+import torch
+
+from syft.exceptions import ProtocolError
+from syft.mpc import ring
+from syft.mpc.dealer import deals
+from syft.mpc.party import Party
+from syft.mpc.protocols.arithmetic import multiply
+from syft.mpc.protocols.blocks import in_blocks
+from syft.mpc.protocols.thresholds import reached
+from syft.mpc.protocols.truncation import truncate
+from syft.mpc.table import protocol
+
+# The widest digit: each element takes as many numbers as it has values.
+MAX_WIDTH = 8
+MAX_DEGREE = 5
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Place:
+    """Which bits are read.
+
+    Attributes:
+        digits: (lowest bit, number of bits) of each digit, the highest one first; each begins where the next one ends.
+        drop: how many of the lowest bits of what is left are left out.
+        degree: how many powers of what is left are wanted.
+        joined: whether these come multiplied with the row of the last digit, so that polynomials whose coefficients
+            depend on that digit take no product.
+    """
+
+    digits: tuple[tuple[int, int], ...]
+    drop: int
+    degree: int
+    joined: bool = False
+
+    def check(self) -> None:
+        """Raise if there are no such bits."""
+        for low, width in self.digits:
+            if not 0 < width <= MAX_WIDTH or low < 0 or low + width > 64:
+                raise ProtocolError(f"A digit has 1 to {MAX_WIDTH} bits of a word.")
+        if not 0 <= self.drop <= self.digits[-1][0] or not 0 <= self.degree <= MAX_DEGREE:
+            raise ProtocolError(f"A table is read with polynomials up to degree {MAX_DEGREE}.")
+
+
+@deals("digits")
+def deal_digits(deck: Any, count: int, digits: Any, drop: int, degree: int, joined: bool) -> tuple[Any, ...]:
+    """Deal a mask, a row of one 1 and zeros for each of its digits, and powers of what is below them."""
+    Place(digits, drop, degree).check()
+    r = deck.random((count,))
+    rows = [
+        deck.fixed((count, 1 << width), lambda low=low, width=width: _row(_digit(r.value, low, width), width))
+        for low, width in digits
+    ]
+    low, width = digits[-1]
+
+    def power(number: int) -> torch.Tensor:
+        raised = _rest(r.value, low, drop) ** number
+        return _row(_digit(r.value, low, width), width, raised.unsqueeze(1)) if joined else raised
+
+    shape = (count, 1 << width) if joined else (count,)
+    return (r, *rows, *[deck.fixed(shape, functools.partial(power, number)) for number in range(1, degree + 1)])
+
+
+def _digit(words: torch.Tensor, low: int, width: int) -> torch.Tensor:
+    return (words >> low) & ((1 << width) - 1)
+
+
+def _rest(words: torch.Tensor, low: int, drop: int) -> torch.Tensor:
+    return (words & ((1 << low) - 1)) >> drop
+
+
+def _row(digit: torch.Tensor, width: int, value: Any = 1) -> torch.Tensor:
+    return torch.zeros(digit.numel(), 1 << width, dtype=torch.int64).scatter_(1, digit.unsqueeze(1), value)
+
+
+def _around(c: torch.Tensor, low: int, width: int) -> torch.Tensor:
+    """Return for each element where in the dealt row the values of the first digit stand, 0 first."""
+    return (_digit(c, low, width).unsqueeze(1) - torch.arange(1 << width)) & ((1 << width) - 1)
+
+
+def _joined(c: torch.Tensor, place: Place, table: torch.Tensor) -> list[torch.Tensor]:
+    """Return what the joined powers of the low bits of r are multiplied by, power by power.
+
+    The polynomial sum t_i (p - q)^i, with p public and q the low bits of r, is a polynomial in q with public
+    coefficients, for each place in the row of the last digit.
+    """
+    low, width = place.digits[-1]
+    last = (1 << width) - 1
+    entries = table[:, _digit(c, low, width).unsqueeze(1) - torch.arange(1 << width) + last]
+    public = _rest(c, low, place.drop).unsqueeze(1)
+    factors = []
+    for below in range(place.degree + 1):
+        factor = entries[-1] * math.comb(place.degree, below)
+        for degree in range(place.degree - 1, below - 1, -1):
+            factor = factor * public + entries[degree] * math.comb(degree, below)
+        factors.append(factor if below % 2 == 0 else -factor)
+    return factors
+
+
+class Reading:
+    """What was read of private numbers, as one party has it.
+
+    Args:
+        party: the party.
+        place: which bits were read.
+        opened: the numbers plus the mask, public.
+        dealt: this party's shares of rows and powers.
+    """
+
+    def __init__(self, party: Party, place: Place, opened: torch.Tensor, dealt: list[torch.Tensor]) -> None:
+        self.party = party
+        self.place = place
+        self.opened = opened
+        several = len(place.digits)
+        self.rows, self.rests = dealt[:several], dealt[several:]
+
+    def first(self, table: torch.Tensor) -> torch.Tensor:
+        """Return this party's shares of tables at the first digit, modulo its range: a row for each column of them."""
+        low, width = self.place.digits[0]
+        where = self.party.public(_around, self.opened, low, width)
+        # Few columns: numpy is several times quicker here than limbs, and than torch.
+        turned = torch.gather(self.rows[0], 1, where)
+        return torch.from_numpy(np.matmul(turned.numpy(), table.numpy())).t()
+
+    def last(self, table: torch.Tensor) -> torch.Tensor:
+        """Return this party's shares of polynomials in what is left, whose coefficients depend on the last digit.
+
+        The table has a row for each power and a column for each value of the digit, which has a sign: from
+        -(2^width - 1) on.
+        """
+        first, *others = self.party.public(_joined, self.opened, self.place, table)
+        made = ring.mul(self.rows[-1], first)
+        for share, factor in zip(self.rests, others, strict=True):
+            made = ring.add_into(made, ring.mul(share, factor))
+        return made.sum(1)
+
+    def powers(self) -> list[torch.Tensor]:
+        """Return this party's shares of the powers of what is left, from the first one on."""
+        public = self.party.public(_rest, self.opened, self.place.digits[-1][0], self.place.drop)
+        shares = []
+        for degree in range(1, self.place.degree + 1):
+            made = public**degree if self.party.first else torch.zeros_like(public)
+            for below, share in enumerate(self.rests[:degree], 1):
+                factor = public ** (degree - below) * (math.comb(degree, below) * (-1) ** below)
+                made = ring.add(made, ring.mul(share, factor))
+            shares.append(made)
+        return shares
+
+
+async def read(party: Party, y: torch.Tensor, place: Place) -> Reading:
+    """Read digits of private numbers (in one dimension).
+
+    1. The dealer deals a uniform r, rows that tell its digits, and powers of its low bits (see above).
+    2. The parties open c = y + r.
+
+    Sees: c, which is uniform. Rounds: 1. Bytes: 8 an element.
+    """
+    place.check()
+    r, *dealt = await party.deal("digits", y.numel(), place.digits, place.drop, place.degree, place.joined)
+    (c,) = await party.open(ring.add(y, r))
+    return Reading(party, place, c, list(dealt))
+
+
+async def polynomial(
+    party: Party, y: torch.Tensor, table: torch.Tensor, low: int, drop: int, shift: int, times: int = 1
+) -> torch.Tensor:
+    """Evaluate polynomials, each around a multiple of 2^low, on elements in one dimension, times a public number.
+
+    1. Read the digit of y above 2^low, and the powers of what is left (see `read`).
+    2. The coefficients at the digit are read off the table; multiply them by the powers, and add up.
+    3. Divide by 2^shift, the scale of the coefficients, and add the first column, which is in units.
+
+    Sees: masked values. Rounds: 3. Bytes: 8 + 16 d + 8 an element, for degree d.
+    """
+    size, degree = table.shape[0], table.shape[1] - 2
+    reading = await read(party, y, Place(((low, size.bit_length() - 1),), drop, degree))
+    units, total, *coefficients = reading.first(table)
+    if degree:
+        terms = await multiply(party, torch.stack(coefficients), torch.stack(reading.powers()))
+        total = ring.add(total, terms.sum(0))
+    made = ring.add(units, await truncate(party, total, 1 << shift))
+    return made if times == 1 else made * times
+
+
+def _check(table: Any, edges: Any, outside: Any, *numbers: Any) -> None:
+    """Raise unless the arguments are those of a table, before anything is dealt."""
+    if not isinstance(table, torch.Tensor) or table.dim() != 2 or table.dtype is not torch.int64:
+        raise ProtocolError("A table of polynomials has a row of whole numbers for each piece.")
+    size = table.shape[0]
+    if size < 2 or size & (size - 1) or size > 1 << MAX_WIDTH or not 2 <= table.shape[1] <= MAX_DEGREE + 2:
+        raise ProtocolError(f"A table of polynomials has 2 to {1 << MAX_WIDTH} pieces, a power of two.")
+    if edges is None:
+        edges, outside = (0, 1), (0, 0, 0, 0)
+    kinds = {type(edges), type(outside)}
+    if not kinds <= {tuple, list} or len(edges) != 2 or len(outside) != 4:
+        raise ProtocolError("Outside of its two edges a function is a line on either side.")
+    if not all(type(number) is int and abs(number) < 1 << 63 for number in (*edges, *outside, *numbers)):
+        raise ProtocolError("The bits, factors and edges of a table are whole numbers below 2^63.")
+    low, drop, shift = numbers[:3]
+    if edges[0] >= edges[1] or not (0 <= drop <= low < 64 and 0 <= shift <= 62):
+        raise ProtocolError("A table is read at some of 64 bits, and its first edge is below the second one.")
+
+
+@protocol("piecewise", shape=lambda x, *args, **options: x.shape,
+          rounds="8 (3 without edges)", bytes="130 (64 without edges)",
+          error="as the table; about 1 unit in the last place more")  # fmt: skip
+async def piecewise(
+    party: Party,
+    x: torch.Tensor,
+    table: torch.Tensor,
+    low: int,
+    drop: int,
+    shift: int,
+    edges: Any = None,
+    outside: Any = None,
+    factor: int = 1,
+    times: int = 1,
+) -> torch.Tensor:
+    """Evaluate a function given by pieces: a polynomial around each multiple of 2^low, a line beyond either edge.
+
+    1. `polynomial`, modulo the range of the table.
+    2. At the same time compare x with the edges (see `reached`).
+    3. Choose: below + [x >= first] (inside - below) + [x >= second] (above - inside).
+
+    Args:
+        party: this party.
+        x: its share of the numbers.
+        table: a row for each piece, the piece around 0 first, then up, then those below 0: the value in its middle, in
+            units; then coefficients, 2^shift times finer, of the powers of what is left, from the power 0 on.
+        low: log2 of the distance between the middles of pieces, in units of x times the factor.
+        drop: how many of the lowest bits do not matter within a piece.
+        shift: log2 of the scale of the coefficients.
+        edges: two values; None if no value lies outside of the table.
+        outside: slope and value at 0 below the first edge, the same from the second one on.
+        factor: what x is multiplied by before the table is read, modulo 2^64.
+        times: what a result between the edges is multiplied by.
+
+    Sees: masked values. Rounds: 8, or 3 without edges. Dealt: 8 bytes for each piece, and about 120, an element.
+    """
+    _check(table, edges, outside, low, drop, shift, factor, times)
+
+    async def block(part: torch.Tensor) -> torch.Tensor:
+        inside = polynomial(party, part if factor == 1 else part * factor, table, low, drop, shift, times)
+        if edges is None:
+            made: torch.Tensor = await inside
+            return made
+        middle, found = await party.together(inside, reached(party, part, tuple(edges)))
+        slope, start, end_slope, end = outside
+        below, above = part * slope, part * end_slope
+        if party.first:
+            below, above = below + start, above + end
+        jumps = torch.stack([ring.sub(middle, below), ring.sub(above, middle)])
+        chosen = await multiply(party, found, jumps)
+        return ring.add(below, chosen.sum(0))
+
+    return await in_blocks(block, table.shape[0], x)

@@ -1,0 +1,67 @@
+"""Comparison of the same private numbers with many public ones: one mask for all of them."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import torch
+
+from syft.mpc import planes, ring
+from syft.mpc.dealer import deals
+from syft.mpc.party import Party
+from syft.mpc.protocols.comparison import NODES, Sign, leaf_masks, leaves, toss, tree
+
+Levels = tuple[int, ...]
+
+
+@deals("levels")
+def deal_levels(deck: Any, count: int, levels: int) -> tuple[Any, ...]:
+    """Deal what `reached` needs: a mask, its bits, and for each level the triples of a tree and a coin."""
+    size = planes.width(count)
+    wide = size * levels
+    r = deck.random((count,))
+    bits = deck.fixed_bits((64, size), lambda: planes.to_planes(r.value))
+    pairs = deck.fixed_bits((31, size), lambda: bits.value[1:62:2] & bits.value[0:61:2])
+    a, b, d = (deck.random_bits((NODES, wide)) for _ in range(3))
+    ab = deck.fixed_bits((NODES, wide), lambda: a.value & b.value)
+    ad = deck.fixed_bits((NODES - 1, wide), lambda: a.value[:-1] & d.value[:-1])
+    coin = deck.random_bits((wide,))
+    number = deck.fixed((wide * planes.WORD,), lambda: planes.unpack(coin.value, wide * planes.WORD))
+    return r, bits, pairs, a, b, d, ab, ad, coin, number
+
+
+def _masks_at(c: torch.Tensor, levels: Levels) -> Any:
+    """Return what `leaves` needs of c - level, for all levels side by side; each begins at a whole word."""
+    size = planes.width(c.numel())
+    padded = torch.zeros(size * planes.WORD, dtype=torch.int64)
+    padded[: c.numel()] = c
+    return leaf_masks((padded - torch.tensor(levels).view(-1, 1)).reshape(-1))
+
+
+async def reached(party: Party, x: torch.Tensor, levels: Levels) -> torch.Tensor:
+    """Tell which levels each element (in one dimension) reaches: shares of 1 where x >= level, else 0, level by level.
+
+    1. The dealer deals r and its bits. The parties open c = x + r.
+    2. x - level = (c - level) - r, so each level is a comparison of another public number with the same r: steps 3 to
+       5 of `sign_of`, for all levels side by side.
+
+    Sees: c, masked bits and masked results, all uniform; each tree has masks of its own. Rounds: 7. Bytes: 8, and 12
+    for each level, an element.
+    """
+    count, several = x.numel(), len(levels)
+    r, bits, pairs, a, b, d, ab, ad, coin, number = await party.deal("levels", count, several)
+    (c,) = await party.open(ring.add(x, r))
+    public = party.public(_masks_at, c, levels)
+    less, same = leaves(party, public, bits.repeat(1, several), pairs.repeat(1, several))
+    borrow = await tree(party, less, same, (a, b, d, ab, ad))
+    (e,) = await party.open_bits(borrow ^ bits[63].repeat(several) ^ coin)
+    found = Sign(party.public(toss, e, public[0][63], number.numel()), number, [])
+    return found.number(party, True, 1).view(several, -1)[:, :count]
+
+
+def by_level(found: torch.Tensor, values: list[int], party: Party) -> torch.Tensor:
+    """Return this party's share of a value that depends on how many levels an element reaches: values[0] for none."""
+    steps = torch.tensor([after - before for before, after in itertools.pairwise(values)])
+    chosen = ring.matmul(steps, found)
+    return ring.add(chosen, values[0]) if party.first else chosen

@@ -1,0 +1,309 @@
+"""Rules for activations that are made of comparisons, and their gradients.
+
+Each finds the sign of something once; if autograd follows, the bits are noted (see `facts`), and the gradient is a
+product with them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from syft.core.following import is_followed
+from syft.exceptions import UnsupportedOperation
+from syft.mpc import values
+from syft.mpc.rules.arithmetic import mul, sub
+from syft.mpc.rules.comparison import (
+    between,
+    bits,
+    ge,
+    gt,
+    halves,
+    kept,
+    logical_and,
+    logical_or,
+    lt,
+    masked,
+    noted,
+    positive_parts,
+    twice,
+)
+from syft.mpc.rules.factors import product, times
+from syft.mpc.rules.facts import inverted, note, recall
+from syft.mpc.rules.functions import exp_of_negative, sigmoid
+from syft.mpc.rules.operands import Form, Value, aten, content, form_of, is_link, rule, whole
+
+
+def _above(x: Any, bound: Any) -> Any:
+    """Say where x, a link or public, is above a number."""
+    return gt(x, bound) if is_link(x) else x > bound
+
+
+@rule(aten.relu.default)
+def relu(x: Any) -> Any:
+    """Return x where it is positive, else 0."""
+    positive, above = kept(content(x), "gt")
+    return noted(form_of(x).link(positive), gt=above)
+
+
+@rule(aten.threshold.default)
+def threshold(x: Any, bound: Any, value: Any) -> Any:
+    """Return x where it is above a bound, else a number: relu(x - bound) + (bound - number) bit + number."""
+    form = form_of(x)
+    positive, above = positive_parts(values.sub(content(x), whole(bound, form)))
+    step = values.scale(above, whole(bound, form) - whole(value, form))
+    noted(x, bound, gt=above if is_followed() else None)
+    return form.link(values.add(values.add(positive, step), whole(value, form)))
+
+
+@rule(aten.threshold_backward.default, in_place=False)
+def threshold_backward(grad: Any, x: Any, bound: Any) -> Any:
+    """Gradient of relu: kept where its input (or result) is above the threshold."""
+    form = form_of(grad, x)
+    return form.link(masked(_above(x, bound), grad, form))
+
+
+# --- between two bounds ---------------------------------------------------------------------------------------
+
+
+@rule(aten.hardtanh.default)
+def hardtanh(x: Any, min_val: Any = -1, max_val: Any = 1) -> Any:
+    """Return x within bounds; torch leaves out bounds that are the usual ones."""
+    made = between(x, min_val, max_val, strict=True)
+    # In place the gradient is asked of the result.
+    return noted(noted(made, min_val, gt=recall(x, "gt", min_val)), max_val, ge=recall(x, "ge", max_val))
+
+
+@rule(aten.hardtanh_backward.default, in_place=False)
+def hardtanh_backward(grad: Any, x: Any, low: Any, high: Any) -> Any:
+    """Gradient of a clamp: kept strictly between the bounds."""
+    form = form_of(grad, x)
+    return form.link(masked(_inside(x, low, high), grad, form))
+
+
+def _inside(x: Any, low: Any, high: Any) -> Any:
+    """Say where x lies strictly between two numbers: above the one, and not reaching the other."""
+    if not is_link(x):
+        return (x > low) & (x < high)
+    over, reached = recall(x, "gt", low), recall(x, "ge", high)
+    if over is None or reached is None:
+        return logical_and(gt(x, low), lt(x, high))
+    return bits(values.sub(over, reached), form_of(x))
+
+
+@rule(aten.hardsigmoid.default)
+def hardsigmoid(x: Any) -> Any:
+    """Return a line from 0 at -3 to 1 at 3: (clamp(x) + 3) / 6."""
+    form = form_of(x)
+    return form.link(values.truncate(_from_zero(x, form), 6))
+
+
+def _from_zero(x: Any, form: Form) -> Value:
+    return values.add(content(between(x, -3, 3, strict=True)), 3 * form.scale)
+
+
+@rule(aten.hardsigmoid_backward.default, in_place=False)
+def hardsigmoid_backward(grad: Any, x: Any) -> Any:
+    """Gradient of hardsigmoid: a sixth, between the bounds."""
+    form = form_of(grad, x)
+    return form.link(values.truncate(masked(_inside(x, -3, 3), grad, form), 6))
+
+
+@rule(aten.hardswish.default)
+def hardswish(x: Any) -> Any:
+    """Return x hardsigmoid(x)."""
+    form = form_of(x)
+    return form.link(values.mul(content(x), _from_zero(x, form), 6 * form.scale))
+
+
+@rule(aten.hardswish_backward.default, in_place=False)
+def hardswish_backward(grad: Any, x: Any) -> Any:
+    """Gradient of hardswish: (2x + 3) / 6 between the bounds, and 1 above them."""
+    form = form_of(grad, x)
+    slope = values.add(values.scale(whole(x, form), 2), 3 * form.scale)
+    rising = values.mul(masked(_inside(x, -3, 3), grad, form), slope, 6 * form.scale)
+    return form.link(values.add(rising, masked(ge(x, 3) if is_link(x) else x >= 3, grad, form)))
+
+
+# --- outside of two bounds ------------------------------------------------------------------------------------
+
+
+def _outside(x: Any, bound: Any, form: Form) -> tuple[Value, Value, Value]:
+    """Return relu(x - bound), relu(-x - bound), and 1 or 0 for where either is positive, all at once."""
+    value, distance = content(x), whole(bound, form)
+    both, found = positive_parts(twice(values.sub(value, distance), values.sub(values.neg(value), distance)))
+    (over, under), (above, below) = halves(both), halves(found)
+    if is_followed():
+        noted(noted(x, bound, gt=above), -bound, ge=inverted(below))
+    return over, under, values.sub(above, below)
+
+
+@rule(aten.softshrink.default, in_place=False)
+def softshrink(x: Any, bound: Any = 0.5) -> Any:
+    """Return x moved towards 0 by a bound, and 0 where it does not reach that."""
+    form = form_of(x)
+    over, under, _ = _outside(x, bound, form)
+    return form.link(values.sub(over, under))
+
+
+@rule(aten.hardshrink.default, in_place=False)
+def hardshrink(x: Any, bound: Any = 0.5) -> Any:
+    """Return x where it is beyond a bound on either side, else 0."""
+    form = form_of(x)
+    over, under, side = _outside(x, bound, form)
+    return form.link(values.add(values.sub(over, under), values.scale(side, whole(bound, form))))
+
+
+@rule(aten.softshrink_backward.default, aten.hardshrink_backward.default, in_place=False)
+def shrink_backward(grad: Any, x: Any, bound: Any) -> Any:
+    """Gradient of both: kept beyond the bound."""
+    form = form_of(grad, x)
+    above, reached = recall(x, "gt", bound), recall(x, "ge", -bound)
+    if above is not None and reached is not None:
+        return form.link(values.mul(values.add(above, inverted(reached)), whole(grad, form)))
+    beyond = logical_or(gt(x, bound), lt(x, -bound)) if is_link(x) else x.abs() > bound
+    return form.link(masked(beyond, grad, form))
+
+
+# --- with a slope below zero ----------------------------------------------------------------------------------
+
+
+def _split(x: Any, form: Form) -> tuple[Value, Value]:
+    """Return whole numbers of what is positive in x and of what is not; a link remembers which is which."""
+    value = whole(x, form)
+    positive, above = kept(value, "gt")
+    if is_link(x):
+        noted(x, gt=above)
+    return positive, values.sub(value, positive)
+
+
+@rule(aten.leaky_relu.default)
+def leaky_relu(x: Any, slope: Any = 0.01) -> Any:
+    """Return x where it is positive, else slope x."""
+    form = form_of(x)
+    positive, rest = _split(x, form)
+    made = form.link(values.add(positive, times(rest, slope, form)))
+    return noted(made, gt=recall(x, "gt")) if slope >= 0 else made
+
+
+@rule(aten.leaky_relu_backward.default, in_place=False)
+def leaky_relu_backward(grad: Any, x: Any, slope: Any, is_result: bool) -> Any:
+    """Gradient of leaky relu."""
+    form = form_of(grad, x)
+    positive = masked(_above(x, 0), grad, form)
+    return form.link(values.add(positive, times(values.sub(whole(grad, form), positive), slope, form)))
+
+
+@rule(aten._prelu_kernel.default, in_place=False)
+def prelu(x: Any, weight: Any) -> Any:
+    """Return x where it is positive, else weight x."""
+    form = form_of(x, weight)
+    positive, rest = _split(x, form)
+    return form.link(values.add(positive, product("mul", form.link(rest), weight, form)))
+
+
+@rule(aten._prelu_kernel_backward.default, in_place=False)
+def prelu_backward(grad: Any, x: Any, weight: Any) -> Any:
+    """Gradients of prelu, for its input and for each element's weight."""
+    form = form_of(grad, x, weight)
+    positive = masked(_above(x, 0), grad, form)
+    rest = form.link(values.sub(whole(grad, form), positive))
+    of_input = form.link(values.add(positive, product("mul", rest, weight, form)))
+    return of_input, form.link(product("mul", rest, x, form))
+
+
+def _only_mean(training: bool) -> None:
+    if training:
+        raise UnsupportedOperation("rrelu in training", "encrypted tensors", "Use leaky_relu, or eval mode.")
+
+
+@rule(aten.rrelu_with_noise.default, in_place=False)
+def rrelu(x: Any, noise: Any, low: float = 1 / 8, high: float = 1 / 3, training: bool = False, *args: Any) -> Any:
+    """Return leaky relu with the mean slope, which is what rrelu is in eval mode."""
+    _only_mean(training)
+    return leaky_relu(x, (low + high) / 2)
+
+
+@rule(aten.rrelu_with_noise_backward.default, in_place=False)
+def rrelu_backward(grad: Any, x: Any, noise: Any, low: Any, high: Any, training: bool, is_result: bool) -> Any:
+    """Gradient of rrelu in eval mode."""
+    _only_mean(training)
+    return leaky_relu_backward(grad, x, (low + high) / 2, is_result)
+
+
+# --- with an exponential below zero ---------------------------------------------------------------------------
+
+
+@rule(aten.elu.default)
+def elu(x: Any, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Any:
+    """Return scale x where x is positive, else scale alpha (e^(input_scale x) - 1): of 0 both are 0, so they add up."""
+    form = form_of(x)
+    positive, rest = _split(x, form)
+    decay = exp_of_negative(form.link(times(rest, input_scale, form)))
+    if is_followed():
+        note(x, "decay", decay)
+    curve = times(values.sub(content(decay), form.scale), alpha * scale, form)
+    made = form.link(values.add(times(positive, scale, form), curve))
+    return noted(made, gt=recall(x, "gt")) if alpha >= 0 else made
+
+
+@rule(aten.celu.default)
+def celu(x: Any, alpha: float = 1.0) -> Any:
+    """Return x where it is positive, else alpha (e^(x / alpha) - 1)."""
+    return elu(x, alpha, 1, 1 / alpha)
+
+
+@rule(aten.elu_backward.default, in_place=False)
+def elu_backward(grad: Any, alpha: float, scale: float, input_scale: float, is_result: bool, x: Any) -> Any:
+    """Gradient of elu: scale where x is positive, else a multiple of the exponential, which is in its result too."""
+    form = form_of(grad, x)
+    positive = masked(_above(x, 0), grad, form)
+    rest = form.link(values.sub(whole(grad, form), positive))
+    slope = _slope(x, alpha * scale, input_scale, is_result)
+    return form.link(values.add(times(positive, scale, form), product("mul", rest, slope, form)))
+
+
+def _slope(x: Any, factor: float, input_scale: float, is_result: bool) -> Any:
+    """Return the slope of elu where x is negative; elsewhere it does not matter."""
+    if not is_link(x):
+        return (
+            (x + factor) * input_scale if is_result else (x.clamp(max=0) * input_scale).exp() * (factor * input_scale)
+        )
+    form = form_of(x)
+    if is_result:
+        return form.link(times(values.add(content(x), whole(factor, form)), input_scale, form))
+    decay = recall(x, "decay")
+    if decay is None:
+        decay = exp_of_negative(form.link(times(_split(x, form)[1], input_scale, form)))
+    return form.link(times(content(decay), factor * input_scale, form))
+
+
+# --- gates ----------------------------------------------------------------------------------------------------
+
+
+def _both_halves(x: Any, dim: int, form: Form) -> list[Any]:
+    count = x.shape[dim] // 2
+    return [form.link(values.local(aten.slice.Tensor, whole(x, form), dim, at, at + count)) for at in (0, count)]
+
+
+@rule(aten.glu.default, in_place=False)
+def glu(x: Any, dim: int = -1) -> Any:
+    """Return the first half times the sigmoid of the second one."""
+    if x.shape[dim] % 2:
+        raise RuntimeError(f"Halving dimension must be even, but dimension {dim} is size {x.shape[dim]}")
+    first, second = _both_halves(x, dim, form_of(x))
+    gate = sigmoid(second)
+    if is_followed():
+        note(x, "gate", gate, dim)
+    return mul(first, gate)
+
+
+@rule(aten.glu_backward.default, in_place=False)
+def glu_backward(grad: Any, x: Any, dim: int) -> Any:
+    """Gradient of glu."""
+    form = form_of(grad, x)
+    first, second = _both_halves(x, dim, form_of(x))
+    gate = recall(x, "gate", dim)
+    gate = sigmoid(second) if gate is None else gate
+    open_part = mul(grad, gate)
+    rest = mul(mul(open_part, first), sub(1, gate))
+    return form.link(values.local(aten.cat.default, values.together([whole(open_part, form), whole(rest, form)]), dim))

@@ -1,0 +1,135 @@
+"""Rules for tables whose rows are taken by index: embeddings, bags of them, and indices as rows of zeros and a one.
+
+The table, the indices or both may be private. A private index is compared with every row there is (see `indexing`);
+what that gives is noted with the index, so that the gradient need not compare again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from syft.exceptions import UnsupportedOperation
+from syft.mpc import values
+from syft.mpc.rules import factors
+from syft.mpc.rules.arithmetic import mul
+from syft.mpc.rules.comparison import bits
+from syft.mpc.rules.indexing import one_hot, picked, spread
+from syft.mpc.rules.operands import Form, Value, aten, content, form_of, is_link, rule, whole
+from syft.tensors.additive_shared import AdditiveSharingTensor
+from syft.tensors.precision import FixedPrecisionTensor
+
+# torch's numbers for the modes of bags.
+SUM, MEAN = 0, 1
+
+
+@rule(aten.embedding.default, in_place=False)
+def embedding(weight: Any, indices: Any, *args: Any) -> Any:
+    """Take rows of a table by public or private indices."""
+    if is_link(indices):
+        return picked(weight, 0, indices)
+    flat = values.local(aten.index_select.default, content(weight), 0, indices.reshape(-1))
+    return form_of(weight).link(values.reshape(flat, [*indices.shape, weight.shape[1]]))
+
+
+@rule(aten.embedding_dense_backward.default, in_place=False)
+def embedding_backward(grad: Any, indices: Any, count: int, padding: int, scale_by_freq: bool) -> Any:
+    """Gradient of an embedding: rows added up at public or private places."""
+    form = form_of(grad) if is_link(grad) else form_of(indices)
+    if not is_link(indices):
+        return form.link(_added_up(grad, indices, count, padding, scale_by_freq, form))
+    if scale_by_freq:
+        raise UnsupportedOperation(
+            "scale_grad_by_freq with encrypted indices", "encrypted tensors", "How often each comes is private."
+        )
+    made = spread(grad, 0, indices, count, form)
+    if 0 <= padding < count:
+        made = values.mul(made, (torch.arange(count) != padding).long().view(-1, 1))
+    return form.link(made)
+
+
+def _added_up(grad: Any, indices: torch.Tensor, count: int, padding: int, by_frequency: bool, form: Form) -> Value:
+    width = grad.shape[-1]
+    rows = values.reshape(whole(grad, form), [indices.numel(), width])
+    flat = indices.reshape(-1)
+    if bool((flat == padding).any()):
+        rows = values.mul(rows, (flat != padding).long().view(-1, 1))
+    if by_frequency and flat.numel():
+        rows = factors.divide(rows, torch.bincount(flat, minlength=count)[flat].view(-1, 1), form)
+    base, rows = values.together([torch.zeros(count, width, dtype=torch.int64), rows])
+    return values.local(aten.index_add.default, base, 0, flat, rows)
+
+
+# --- bags -----------------------------------------------------------------------------------------------------------
+
+
+@rule(aten._embedding_bag.default, aten._embedding_bag_forward_only.default, in_place=False)
+def embedding_bag(
+    weight: Any, indices: Any, offsets: torch.Tensor, scale_grad_by_freq: bool = False, mode: int = SUM,
+    sparse: bool = False, sample_weights: Any = None, include_last_offset: bool = False, padding: int = -1,
+) -> Any:  # fmt: skip
+    """Add up, or take the mean of, the rows of each bag; which index is in which bag is public."""
+    if mode not in (SUM, MEAN):
+        raise UnsupportedOperation("EmbeddingBag(mode='max')", "encrypted tensors", "Use 'sum' or 'mean'.")
+    if is_link(indices) and padding >= 0:
+        raise UnsupportedOperation("EmbeddingBag with padding_idx", "encrypted indices", "Leave out padding_idx.")
+    starts = offsets[:-1] if include_last_offset else offsets
+    count, bags = indices.shape.numel(), starts.numel()
+    bag_of = torch.searchsorted(starts.contiguous(), torch.arange(count), right=True) - 1
+    taken = torch.ones(count, dtype=torch.bool) if is_link(indices) else indices != padding
+    if include_last_offset:  # what comes after the last one is in no bag
+        beyond = torch.arange(count) >= offsets[-1]
+        taken, bag_of = taken & ~beyond, bag_of.masked_fill(beyond, -1)
+    sizes = torch.zeros(bags, dtype=torch.int64).index_add(0, bag_of.clamp(min=0), taken.long())
+    rows = embedding(weight, indices)
+    if sample_weights is not None:
+        rows = mul(rows, _column(sample_weights))
+    form = form_of(rows)
+    summed = _bagged(content(rows), bag_of, taken, bags)
+    if mode == MEAN:
+        summed = factors.divide(summed, sizes.clamp(min=1).view(-1, 1), form)
+    return form.link(summed), bag_of, sizes, torch.zeros(0, dtype=torch.int64)
+
+
+def _column(x: Any) -> Any:
+    return form_of(x).link(values.reshape(content(x), [x.shape[0], 1])) if is_link(x) else x.view(-1, 1)
+
+
+def _bagged(rows: Value, bag_of: torch.Tensor, taken: torch.Tensor, bags: int) -> Value:
+    if not bool(taken.all()):
+        rows = values.mul(rows, taken.long().view(-1, 1))
+    base, rows = values.together([torch.zeros(bags, values.shape_of(rows)[1], dtype=torch.int64), rows])
+    return values.local(aten.index_add.default, base, 0, bag_of.clamp(min=0), rows)
+
+
+@rule(aten._embedding_bag_backward.default, in_place=False)
+def embedding_bag_backward(
+    grad: Any, indices: Any, offsets: Any, bag_of: torch.Tensor, sizes: torch.Tensor, places: Any, count: int,
+    by_frequency: bool, mode: int, sparse: bool, sample_weights: Any, padding: int = -1,
+) -> Any:  # fmt: skip
+    """Gradient of bags: each row gets that of its bag."""
+    form = form_of(grad)
+    given = whole(grad, form)
+    if mode == MEAN:
+        given = factors.divide(given, sizes.clamp(min=1).view(-1, 1), form)
+    rows = form.link(values.local(aten.index_select.default, given, 0, bag_of.clamp(min=0)))
+    if bool((bag_of < 0).any()):
+        rows = mul(rows, (bag_of >= 0).view(-1, 1))
+    if sample_weights is not None:
+        rows = mul(rows, _column(sample_weights))
+    return embedding_backward(rows, indices, count, padding, by_frequency)
+
+
+# --- what users call ------------------------------------------------------------------------------------------------
+
+
+@FixedPrecisionTensor.implements(torch.nn.functional.one_hot)
+@AdditiveSharingTensor.implements(torch.nn.functional.one_hot)
+def one_hot_of(index: Any, num_classes: int = -1) -> Any:
+    """Return for each private index a row of zeros, with a one where it points; all zeros if that is out of range."""
+    if num_classes < 1:
+        raise UnsupportedOperation(
+            "one_hot without num_classes", type(index).__name__, "The largest index is private: name num_classes."
+        )
+    return bits(one_hot(index, num_classes), form_of(index))

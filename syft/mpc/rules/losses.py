@@ -1,0 +1,220 @@
+"""Rules for losses and their gradients; other losses are made by torch of calls that have rules.
+
+A gradient that comes from above is public as a rule (that of a loss is 1), and is taken as a public factor then. Means
+divide their gradients by a public number, and gradients get more digits for that (see `gradients`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from syft.mpc import values
+from syft.mpc.rules import factors
+from syft.mpc.rules.arithmetic import add, div, mul, sub
+from syft.mpc.rules.factors import times
+from syft.mpc.rules.functions import log, logsigmoid, sigmoid
+from syft.mpc.rules.gradients import finer
+from syft.mpc.rules.operands import aten, content, form_of, is_link, rule, whole
+from syft.mpc.rules.quotients import QUOTIENT_BITS, divided
+from syft.mpc.rules.reduction import mean, total
+
+# torch's numbers for reduction="none", "mean", "sum".
+NONE, MEAN, SUM = 0, 1, 2
+
+
+def reduced(x: Any, reduction: int) -> Any:
+    """Return losses as they are, their mean or their sum."""
+    return x if reduction == NONE else mean(x) if reduction == MEAN else total(x)
+
+
+def public_part(grad: Any) -> Any:
+    """Return a gradient that is public as a number or a plain tensor, any other one as it is."""
+    if is_link(grad):
+        if values.is_shared(content(grad)):
+            return grad
+        grad = content(grad).double() / form_of(grad).scale
+    return float(grad) if isinstance(grad, float) or grad.numel() == 1 else grad.double()
+
+
+def passed_on(slope: Any, grad: Any, count: float = 1) -> Any:
+    """Return the slope of a loss times the gradient from above, divided by a public number.
+
+    Args:
+        slope: what a loss changes by with its input, private or public.
+        grad: the gradient of the loss.
+        count: what to divide by: the number of elements, for means.
+    """
+    form = finer(form_of(slope, grad), count)
+    grad = public_part(grad)
+    if is_link(grad):
+        made = mul(form.link(whole(slope, form)), grad)
+        return made if count == 1 else form.link(factors.divide(content(made), count, form))
+    if is_link(slope):
+        return form.link(times(whole(slope, form), grad / count, form))
+    return form.link(whole(slope.double() * grad / count, form))
+
+
+def _count(x: Any, reduction: int) -> int:
+    return x.shape.numel() if reduction == MEAN else 1
+
+
+# --- distances ----------------------------------------------------------------------------------------------------
+
+
+@rule(aten.mse_loss.default, in_place=False)
+def mse_loss(x: Any, target: Any, reduction: int = MEAN) -> Any:
+    """Squared distance."""
+    distance = sub(x, target)
+    return reduced(mul(distance, distance), reduction)
+
+
+@rule(aten.mse_loss_backward.default, in_place=False)
+def mse_loss_backward(grad: Any, x: Any, target: Any, reduction: int) -> Any:
+    """Gradient of the squared distance: twice the distance."""
+    distance = _distance(x, target)
+    return passed_on(mul(distance, 2) if is_link(distance) else distance * 2, grad, _count(distance, reduction))
+
+
+def _distance(x: Any, target: Any) -> Any:
+    return sub(x, target) if is_link(x) or is_link(target) else x - target
+
+
+def _within(x: Any, bound: float) -> Any:
+    """Return x within a bound on either side: relu(x + bound) - relu(x - bound) - bound, both at once."""
+    if not is_link(x):
+        return x.clamp(-bound, bound)
+    form = form_of(x)
+    limit = whole(bound, form)
+    both = values.local(aten.stack.default, [values.add(content(x), limit), values.sub(content(x), limit)])
+    above, below = values.local(aten.unbind.int, values.relu(both))
+    return form.link(values.sub(values.sub(above, below), limit))
+
+
+def _huber(x: Any, target: Any, delta: float) -> tuple[Any, Any]:
+    """Return e, the distance within delta, and distance - e / 2: their product is the Huber loss."""
+    distance = sub(x, target)
+    near = _within(distance, delta)
+    return near, sub(distance, mul(near, 0.5))
+
+
+@rule(aten.huber_loss.default, in_place=False)
+def huber_loss(x: Any, target: Any, reduction: int = MEAN, delta: float = 1.0) -> Any:
+    """Half the square of a distance up to delta, and a line beyond."""
+    return reduced(mul(*_huber(x, target, delta)), reduction)
+
+
+@rule(aten.huber_loss_backward.default, in_place=False)
+def huber_loss_backward(grad: Any, x: Any, target: Any, reduction: int, delta: float) -> Any:
+    """Gradient of the Huber loss: the distance within delta."""
+    distance = _distance(x, target)
+    return passed_on(_within(distance, delta), grad, _count(distance, reduction))
+
+
+@rule(aten.smooth_l1_loss.default, in_place=False)
+def smooth_l1_loss(x: Any, target: Any, reduction: int = MEAN, beta: float = 1.0) -> Any:
+    """Huber loss divided by beta."""
+    near, rest = _huber(x, target, beta)
+    return reduced(mul(near if beta == 1 else div(near, beta), rest), reduction)
+
+
+@rule(aten.smooth_l1_loss_backward.default, in_place=False)
+def smooth_l1_loss_backward(grad: Any, x: Any, target: Any, reduction: int, beta: float) -> Any:
+    """Gradient of the smooth absolute distance."""
+    distance = _distance(x, target)
+    return passed_on(_within(distance, beta), grad, _count(distance, reduction) * beta)
+
+
+# --- probabilities --------------------------------------------------------------------------------------------------
+
+
+def _with_weight(losses: Any, weight: Any) -> Any:
+    return losses if weight is None else mul(losses, weight)
+
+
+def _both_logs(x: Any) -> tuple[Any, Any]:
+    """Return log(1 - x) and log(x) - log(1 - x); torch's own bound for public ones."""
+    if not is_link(x):
+        first, second = x.double().log().clamp(min=-100), (1 - x.double()).log().clamp(min=-100)
+        return second, first - second
+    form, value = form_of(x), content(x)
+    both = values.local(aten.stack.default, [value, values.sub(form.scale, value)])
+    first, second = values.local(aten.unbind.int, content(log(form.link(both))))
+    return form.link(second), form.link(values.sub(first, second))
+
+
+@rule(aten.binary_cross_entropy.default, in_place=False)
+def binary_cross_entropy(x: Any, target: Any, weight: Any = None, reduction: int = MEAN) -> Any:
+    """Return -(t log(x) + (1 - t) log(1 - x)).
+
+    A probability of 0 counts as one unit, as in `log`: its logarithm is -11.1 with 16 bits, where torch has -100.
+    """
+    second, difference = _both_logs(x)
+    return reduced(_with_weight(_negative(add(second, mul(target, difference))), weight), reduction)
+
+
+def _negative(x: Any) -> Any:
+    return mul(x, -1)
+
+
+@rule(aten.binary_cross_entropy_backward.default, in_place=False)
+def binary_cross_entropy_backward(grad: Any, x: Any, target: Any, weight: Any = None, reduction: int = MEAN) -> Any:
+    """Return (x - t) / (x (1 - x)), and 0 where x is 0 or 1: there a sigmoid has no slope either."""
+    distance = _distance(x, target)
+    if is_link(x):
+        slope = _over_variance(x, distance)
+    else:
+        variance = (x.double() * (1 - x.double())).clamp(min=1e-12)
+        slope = div(distance, variance) if is_link(distance) else distance / variance
+    if weight is not None:
+        slope = mul(slope, weight) if is_link(slope) or is_link(weight) else slope * weight
+    return passed_on(slope, grad, _count(x, reduction))
+
+
+def _over_variance(x: Any, distance: Any) -> Any:
+    """Divide by x (1 - x), which is worked out with twice the digits: it may be a single unit."""
+    form, value = form_of(x, distance), whole(x, form_of(x, distance))
+    scale = form.scale**2
+    variance = values.mul(value, values.sub(form.scale, value))
+    if scale > 1 << QUOTIENT_BITS:
+        variance, scale = values.truncate(variance, form.scale), form.scale
+    return form.link(divided(whole(distance, form), variance, scale))
+
+
+@rule(aten.binary_cross_entropy_with_logits.default, in_place=False)
+def bce_with_logits(x: Any, target: Any, weight: Any = None, pos_weight: Any = None, reduction: int = MEAN) -> Any:
+    """Return (1 - t) x - (1 + (pos_weight - 1) t) log(sigmoid(x))."""
+    logs = logsigmoid(x) if is_link(x) else torch.nn.functional.logsigmoid(x.double())
+    if pos_weight is not None:
+        more = sub(pos_weight, 1) if is_link(pos_weight) else pos_weight - 1
+        factor = add(mul(more, target), 1) if is_link(more) or is_link(target) else more * target + 1
+        logs = mul(logs, factor) if is_link(logs) or is_link(factor) else logs * factor
+    line = mul(sub(1, target) if is_link(target) else 1 - target, x)
+    return reduced(_with_weight(sub(line, logs), weight), reduction)
+
+
+@rule(aten.soft_margin_loss.default, in_place=False)
+def soft_margin_loss(x: Any, target: Any, reduction: int = MEAN) -> Any:
+    """Return log(1 + e^(-t x))."""
+    return reduced(_negative(logsigmoid(mul(x, target))), reduction)
+
+
+@rule(aten.soft_margin_loss_backward.default, in_place=False)
+def soft_margin_loss_backward(grad: Any, x: Any, target: Any, reduction: int) -> Any:
+    """Return -t sigmoid(-t x)."""
+    away = _negative(target) if is_link(target) else -target
+    if is_link(x) or is_link(target):
+        slope = mul(away, sigmoid(mul(x, away)))
+    else:
+        slope = away * torch.sigmoid(x * away)
+    return passed_on(slope, grad, _count(x, reduction))
+
+
+@rule(aten.xlogy.Tensor, aten.xlogy.Scalar_Self, aten.xlogy.Scalar_Other)
+def xlogy(x: Any, y: Any) -> Any:
+    """Return x log(y), and 0 where x is."""
+    if is_link(y):
+        return mul(x, log(y))
+    unit = 1 / form_of(x).scale
+    return mul(x, torch.as_tensor(y).double().clamp(min=unit).log())

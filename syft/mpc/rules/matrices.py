@@ -1,0 +1,61 @@
+"""Rules for the inverse and the QR decomposition of encrypted matrices (torch.linalg.inv, torch.linalg.qr)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from syft.exceptions import SyftError, UnsupportedOperation
+from syft.mpc import engine, values
+from syft.mpc.encoding import encode_plain
+from syft.mpc.rules.operands import Form, aten, content, form_of, rule
+
+
+def _encoded(x: Any, name: str) -> Form:
+    """Return the form of a matrix; whole numbers as such have no room for what is between them."""
+    form = form_of(x)
+    if form.model is None:
+        raise UnsupportedOperation(
+            f"{name} of whole numbers", "AdditiveSharingTensor", "Encode before sharing with fix_precision()."
+        )
+    return form
+
+
+def _encode(tensor: torch.Tensor, form: Form) -> Any:
+    return form.link(encode_plain(tensor, form.scale, form.field))
+
+
+@rule(aten.linalg_inv_ex.default, in_place=False)
+def inverse(x: Any, check_errors: bool = False) -> tuple[Any, torch.Tensor]:
+    """Invert a square matrix, or each of a batch (see the protocol `inverse` for its domain and error).
+
+    Of shares nobody can see whether they are singular, so no error is told of them.
+    """
+    form = _encoded(x, "The inverse")
+    if len(x.shape) < 2 or x.shape[-2] != x.shape[-1]:
+        raise SyftError(f"Only square matrices have an inverse, and this one has the shape {tuple(x.shape)}.")
+    value = content(x)
+    if values.is_shared(value):
+        nothing = torch.zeros(x.shape[:-2], dtype=torch.int32)
+        return form.link(engine.run("inverse", value, scale=form.scale)), nothing
+    found, info = torch.linalg.inv_ex(value.double() / form.scale, check_errors=check_errors)
+    if bool((info != 0).any()):
+        raise SyftError("This matrix is singular, so it has no inverse.")
+    return _encode(found, form), info
+
+
+@rule(aten.linalg_qr.default, in_place=False)
+def qr(x: Any, mode: str = "reduced") -> tuple[Any, Any]:
+    """Write a matrix as Q R (see the protocol `qr` for its domain and error); with mode "r" Q is empty, as in torch."""
+    form = _encoded(x, "QR")
+    if len(x.shape) != 2:
+        raise UnsupportedOperation("qr of anything but one matrix", "encrypted tensors", "Take them one by one.")
+    value = content(x)
+    if not values.is_shared(value):
+        q, r = torch.linalg.qr(value.double() / form.scale, mode)
+        return _encode(q, form), _encode(r, form)
+    made = engine.run("qr", value, scale=form.scale, mode=mode)
+    if mode == "r":
+        return form.link(torch.zeros(0, dtype=torch.int64)), form.link(made)
+    return form.link(made[0]), form.link(made[1])

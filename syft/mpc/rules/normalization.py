@@ -1,0 +1,288 @@
+"""Rules for normalisation of layers and groups, and what they share with that of batches; weights public or private.
+
+A distance from the mean is divided by the standard deviation first, and multiplied by the weight then, so that nothing
+in between is larger than it has to be. Variances are kept with twice the digits, and 1 / sqrt(variance) with 22 bits:
+both are few numbers, and whatever is missing in them is missing everywhere.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from syft.core.following import is_followed
+from syft.exceptions import UnsupportedOperation
+from syft.hook.composed import composed
+from syft.mpc import engine, ring, values
+from syft.mpc.encoding import encode_plain
+from syft.mpc.protocols.exponential import MAX_SCALE
+from syft.mpc.rules.arithmetic import add, mul, sub
+from syft.mpc.rules.facts import note, recall
+from syft.mpc.rules.gradients import with_digits
+from syft.mpc.rules.operands import Form, Value, aten, content, form_of, is_link, rule, whole
+
+# Sums of products have room below this.
+MAX_SUM = 1 << 54
+# How many units a factor has to one, at most.
+FACTOR = 1 << 22
+WHITENED = "whitened"
+
+
+@dataclasses.dataclass(slots=True)
+class Whitened:
+    """Numbers with mean 0 and variance 1 along some dimensions.
+
+    Attributes:
+        made: the numbers.
+        mean: what was subtracted.
+        factor: what was multiplied by, 1 / sqrt(variance), with more digits.
+        squares: whole numbers of the sum of squared distances from the mean.
+        scale: how many of them make one.
+        count: of how many elements.
+    """
+
+    made: Any
+    mean: Any
+    factor: Any
+    squares: Value
+    scale: int
+    count: int
+
+    def variance(self, form: Form) -> Any:
+        """Return the variance of what these numbers are a sample of, in a form."""
+        return form.link(values.truncate(self.squares, max(self.count - 1, 1) * self.scale // form.scale))
+
+
+def fine_form(form: Form) -> Form:
+    """Return the form of factors: with more digits."""
+    model, digits = form.model, 0
+    if model is None:
+        raise UnsupportedOperation("Normalisation", "AdditiveSharingTensor", "Encode before sharing.")
+    while model.base ** (digits + 1) <= FACTOR:
+        digits += 1
+    return with_digits(model, max(digits, model.precision_fractional))
+
+
+def count_of(x: Any, dims: list[int]) -> int:
+    """Return how many elements are taken together."""
+    return math.prod(x.shape[dim] for dim in dims)
+
+
+def as_link(x: Any, *others: Any) -> Any:
+    """Return an operand as a link; public data meets a private model here."""
+    form = form_of(x, *others)
+    return x if is_link(x) else form.link(whole(x, form))
+
+
+def inverse_root(value: Value, scale: int, epsilon: float, fine: Form) -> Any:
+    """Return 1 / sqrt(variance + epsilon) of variances with a scale."""
+    moved = values.add(value, max(round(epsilon * scale), 1) if epsilon > 0 else round(epsilon * scale))
+    if values.is_shared(moved):
+        return fine.link(engine.run("root", moved, kind="rsqrt", scale=scale, out=fine.scale))
+    found = (value.double() / scale + epsilon).rsqrt()
+    return fine.link(encode_plain(found.nan_to_num(0.0, 0.0, 0.0), fine.scale, fine.field))
+
+
+def squares_scale(form: Form) -> tuple[int, int]:
+    """Return the scale of variances, and what squares are divided by to have it."""
+    divisor = 1
+    while form.scale**2 // divisor > MAX_SCALE:
+        divisor *= form.base
+    return form.scale**2 // divisor, divisor
+
+
+def whiten(x: Any, dims: list[int], epsilon: float) -> Whitened:
+    """Subtract the mean along dimensions, and divide by the standard deviation."""
+    form, count = form_of(x), count_of(x, dims)
+    fine, value = fine_form(form), content(x)
+    mean = values.truncate(values.total(value, dims, True), count)
+    distance = values.sub(value, mean)
+    scale, divisor = squares_scale(form)
+    squares = values.total(values.mul(distance, distance, divisor), dims, True)
+    if scale * count <= MAX_SCALE:  # a sum is a mean with another scale
+        factor = inverse_root(squares, scale * count, epsilon, fine)
+    else:
+        factor = inverse_root(values.truncate(squares, count), scale, epsilon, fine)
+    made = form.link(values.mul(distance, content(factor), fine.scale))
+    return Whitened(made, form.link(mean), factor, squares, scale, count)
+
+
+def per_channel(value: Any, dims: int) -> Any:
+    """Return one number for each channel in a shape that fits images."""
+    return None if value is None else reshaped(value, [1, -1, *[1] * (dims - 2)])
+
+
+def reshaped(value: Any, shape: list[int]) -> Any:
+    """Return a link or a public tensor in another shape."""
+    if not is_link(value):
+        return value.reshape(shape)
+    rest = value.shape.numel() // abs(math.prod(shape)) if math.prod(shape) else 0
+    return form_of(value).link(values.reshape(content(value), [rest if size == -1 else size for size in shape]))
+
+
+def affine(made: Any, weight: Any, bias: Any) -> Any:
+    """Multiply by the weight and add the bias, if there are any."""
+    made = made if weight is None else mul(made, weight)
+    return made if bias is None else add(made, bias)
+
+
+def remembered(whitened: Whitened, shape: list[int]) -> tuple[Any, Any]:
+    """Return mean and factor as torch keeps them for the gradient, which also needs the numbers."""
+    mean, factor = reshaped(whitened.mean, shape), reshaped(whitened.factor, shape)
+    return mean, note(factor, WHITENED, whitened.made) if is_followed() else factor
+
+
+def batch_dims(x: Any) -> list[int]:
+    """Return all dimensions but that of channels."""
+    return [0, *range(2, len(x.shape))]
+
+
+def times_factor(x: Any, factor: Any) -> Any:
+    """Multiply by a factor, which may have more digits: the result has those of x."""
+    if not is_link(factor):
+        return mul(x, factor)
+    form, own = form_of(x), form_of(factor)
+    return form.link(values.mul(whole(x, form), content(factor), own.scale))
+
+
+# --- gradients ------------------------------------------------------------------------------------------------------
+
+
+def _products(grad: Any, made: Any, count: int) -> tuple[Value, int, Form]:
+    """Multiply gradients by the numbers they belong to; returns products, with how much too large they are."""
+    form, extra = form_of(grad), form_of(made).scale
+    divisor = extra if form.scale * extra * count > MAX_SUM else 1
+    return values.mul(whole(grad, form), content(made), divisor), extra // divisor, form
+
+
+def pulled_back(grad: Any, made: Any, dims: list[int]) -> tuple[Any, Any]:
+    """Return g - mean(g) - made mean(g made), and the sum of g made, along dimensions."""
+    count = count_of(made, dims)
+    products, extra, form = _products(grad, made, count)
+    summed = values.total(products, dims, True)
+    given, whitened, scale = whole(grad, form), content(made), form_of(made).scale
+    along = values.mul(whitened, values.truncate(summed, count * extra))
+    given = values.sub(given, values.truncate(values.total(given, dims, True), count))
+    rest = values.sub(values.scale(given, scale), along)
+    return form.link(values.truncate(rest, scale)), form.link(values.truncate(summed, extra))
+
+
+def summed_up(grad: Any, dims: list[int]) -> Any:
+    """Add gradients up along dimensions."""
+    form = form_of(grad)
+    return form.link(values.total(whole(grad, form), dims) if dims else whole(grad, form))
+
+
+def grad_of_weight(grad: Any, made: Any, dims: list[int]) -> Any:
+    """Add up gradients times the numbers they belong to, along dimensions."""
+    products, extra, form = _products(grad, made, count_of(made, dims))
+    return form.link(values.truncate(values.total(products, dims) if dims else products, extra))
+
+
+# --- layers and groups ----------------------------------------------------------------------------------------------
+
+
+@rule(aten.native_layer_norm.default, in_place=False)
+def layer_norm(x: Any, shape: Any, weight: Any, bias: Any, eps: float) -> Any:
+    """Normalise along the last dimensions."""
+    x = as_link(x, weight, bias)
+    dims = list(range(len(x.shape) - len(shape), len(x.shape)))
+    whitened = whiten(x, dims, eps)
+    return affine(whitened.made, weight, bias), *remembered(whitened, list(whitened.mean.shape))
+
+
+@rule(aten.native_layer_norm_backward.default, in_place=False)
+def layer_norm_backward(
+    grad: Any, x: Any, shape: Any, mean: Any, factor: Any, weight: Any, bias: Any, wanted: Any
+) -> Any:
+    """Gradients of layer norm for input, weight and bias."""
+    before = len(x.shape) - len(shape)
+    over, dims = list(range(before)), list(range(before, len(x.shape)))
+    made = recall(factor, WHITENED)
+    made = times_factor(sub(x, mean), factor) if made is None else made
+    grads: list[Any] = [None, None, summed_up(grad, over) if wanted[2] else None]
+    if wanted[0]:
+        rest, _ = pulled_back(grad if weight is None else mul(grad, weight), made, dims)
+        grads[0] = times_factor(rest, factor)
+    if wanted[1]:
+        grads[1] = grad_of_weight(grad, made, over)
+    return tuple(grads)
+
+
+@rule(aten.native_group_norm.default, in_place=False)
+def group_norm(x: Any, weight: Any, bias: Any, batch: int, channels: int, size: int, groups: int, eps: float) -> Any:
+    """Normalise each group of channels of each image."""
+    shape, dims, x = list(x.shape), len(x.shape), as_link(x, weight, bias)
+    whitened = whiten(reshaped(x, [batch, groups, channels // groups * size]), [2], eps)
+    made = affine(reshaped(whitened.made, shape), per_channel(weight, dims), per_channel(bias, dims))
+    return made, *remembered(whitened, [batch, groups])
+
+
+@rule(aten.native_group_norm_backward.default, in_place=False)
+def group_norm_backward(
+    grad: Any, x: Any, mean: Any, factor: Any, weight: Any, batch: int, channels: int, size: int, groups: int,
+    wanted: Any,
+) -> Any:  # fmt: skip
+    """Gradients of group norm for input, weight and bias."""
+    shape, over = list(x.shape), batch_dims(x)
+    grouped, single = [batch, groups, channels // groups * size], [batch, groups, 1]
+    made = recall(factor, WHITENED)
+    if made is None:
+        made = times_factor(sub(reshaped(x, grouped), reshaped(mean, single)), reshaped(factor, single))
+    grads: list[Any] = [None, None, summed_up(grad, over) if wanted[2] else None]
+    if wanted[0]:
+        given = grad if weight is None else mul(grad, per_channel(weight, len(shape)))
+        rest, _ = pulled_back(reshaped(given, grouped), made, [2])
+        grads[0] = reshaped(times_factor(rest, reshaped(factor, single)), shape)
+    if wanted[1]:
+        grads[1] = grad_of_weight(grad, reshaped(made, shape), over)
+    return tuple(grads)
+
+
+# --- without a mean -------------------------------------------------------------------------------------------------
+
+
+@composed(F.rms_norm, torch.rms_norm)
+def rms_norm(x: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Any:
+    """Divide by the root of the mean square along the last dimensions.
+
+    Numbers beside their opposites have no mean, and their mean square is their variance: so this is layer norm, with
+    all of its digits and its gradient.
+    """
+    count = math.prod(normalized_shape)
+    flat = x.reshape(*x.shape[: len(x.shape) - len(normalized_shape)], count)
+    eps = torch.finfo(x.dtype).eps if eps is None else eps
+    made = F.layer_norm(torch.cat([flat, -flat], -1), (2 * count,), eps=eps)[..., :count].reshape(x.shape)
+    return made if weight is None else made * weight
+
+
+@composed(F.normalize)
+def normalize(x: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Any = None) -> Any:
+    """Divide vectors by their length; lengths of the usual kind are roots of mean squares, up to a factor."""
+    if p == 2 and isinstance(dim, int) and out is None:
+        turned = x.movedim(dim, -1)
+        made = rms_norm(turned, turned.shape[-1:], None, 0.0)
+        return (made * turned.shape[-1] ** -0.5).movedim(-1, dim)
+    lengths = torch.linalg.vector_norm(x, p, dim, keepdim=True).clamp_min(eps).expand_as(x)
+    return torch.div(x, lengths) if out is None else torch.div(x, lengths, out=out)
+
+
+@composed(torch._weight_norm)
+def weight_norm(v: Any, g: Any, dim: int = 0) -> Any:
+    """Give each row of a weight a length of its own, as torch.nn.utils.parametrizations.weight_norm does."""
+    rows = v.movedim(dim, 0)
+    made = normalize(rows.reshape(rows.shape[0], -1)).reshape(rows.shape).movedim(0, dim)
+    return made * g
+
+
+@composed(F.cosine_similarity, torch.cosine_similarity)
+def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
+    """Return the product of vectors of length one; both are divided by their lengths at once."""
+    shape = ring.broadcast(x1.shape, x2.shape)
+    both = torch.stack([x1.expand(shape), x2.expand(shape)])
+    first, second = normalize(both, dim=dim + 1 if dim >= 0 else dim).unbind(0)
+    return (first * second).sum(dim)

@@ -1,0 +1,90 @@
+"""Rules for standard deviations and norms of vectors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from syft.mpc import engine, values
+from syft.mpc.protocols.exponential import MAX_SCALE
+from syft.mpc.rules.arithmetic import sub
+from syft.mpc.rules.comparison import absolute, ne
+from syft.mpc.rules.factors import times
+from syft.mpc.rules.functions import encoded, of_positive, on_plain, pow_scalar
+from syft.mpc.rules.operands import Form, Value, aten, content, rule
+from syft.mpc.rules.reduction import amax, amin, check_dtype, dims_of, mean, total
+
+
+def deviation(
+    x: Any, dims: list[int], keepdim: bool, correction: float = 0, epsilon: float = 0.0, name: str = "sqrt"
+) -> Any:
+    """Return the square root (or, named "rsqrt", what it divides by) of the variance along dimensions plus epsilon.
+
+    Squares are added up before they are rescaled, so that small ones, and epsilon, do not get lost.
+    """
+    form = encoded(x, "std")
+    count = 1
+    for dim in dims:
+        count *= x.shape[dim]
+    if count - correction <= 0:
+        raise ValueError("A variance needs more elements than its correction.")
+    distance = content(sub(x, mean(x, dims, True)))
+    return form.link(_root_of_squares(distance, dims, keepdim, form, count - correction, epsilon, name))
+
+
+def _root_of_squares(
+    value: Value, dims: list[int], keepdim: bool, form: Form, count: float, epsilon: float, name: str
+) -> Value:
+    scale = form.scale**2
+    if not values.is_shared(value):
+
+        def plain(v: torch.Tensor) -> torch.Tensor:
+            found = (v * v).sum(dims, keepdim) / count + epsilon if dims else v * v / count + epsilon
+            return of_positive(torch.rsqrt if name == "rsqrt" else torch.sqrt)(found)
+
+        return on_plain(plain, value, form)
+    divisor = 1
+    while scale // divisor > MAX_SCALE:
+        divisor *= form.base
+    summed = values.total(engine.run("square", value, divisor=divisor), dims, keepdim)
+    scale //= divisor
+    whole_count, part = int(count), count / int(count)
+    summed = values.truncate(summed, whole_count) if whole_count > 1 else summed
+    if part != 1:
+        summed = times(summed, 1 / part, form)
+    if epsilon:
+        summed = values.add(summed, max(round(epsilon * scale), 1))
+    return engine.run("root", summed, kind=name, scale=scale, out=form.scale)
+
+
+@rule(aten.std.correction, in_place=False)
+def std(x: Any, dim: Any = None, correction: Any = 1, keepdim: bool = False) -> Any:
+    """Standard deviation along dimensions."""
+    return deviation(x, dims_of(x, dim), keepdim, 1 if correction is None else correction)
+
+
+@rule(aten.std_mean.correction, in_place=False)
+def std_and_mean(x: Any, dim: Any = None, correction: Any = 1, keepdim: bool = False) -> Any:
+    """Standard deviation and mean along dimensions."""
+    return std(x, dim, correction, keepdim), mean(x, dim, keepdim)
+
+
+@rule(aten.linalg_vector_norm.default, in_place=False)
+def vector_norm(x: Any, order: Any = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+    """Norm of vectors along dimensions, of any order."""
+    check_dtype(x, dtype)
+    form, dims, order = encoded(x, "norm"), dims_of(x, dim), float(order)
+    if order == 2:
+        return form.link(_root_of_squares(content(x), dims, keepdim, form, 1, 0.0, "sqrt"))
+    if order == 0:
+        return total(ne(x, 0), dims, keepdim)
+    sizes = absolute(x)
+    if order in _SUMMARIES:
+        return _SUMMARIES[order](sizes, dims, keepdim)
+    return pow_scalar(total(pow_scalar(sizes, order), dims, keepdim), 1 / order)
+
+
+_SUMMARIES: dict[float, Callable[..., Any]] = {1.0: total, math.inf: amax, -math.inf: amin}

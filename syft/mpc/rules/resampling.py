@@ -1,0 +1,189 @@
+"""Rules for calls that lay images out anew: padding, upsampling, shuffling pixels, unfolding; and their gradients.
+
+What only moves elements is run on their positions, which are public; its gradient adds up at those. Interpolation is a
+product with a public matrix along each dimension, and its gradient one with the transposed matrix.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import torch
+
+from syft.mpc import values
+from syft.mpc.rules.factors import product
+from syft.mpc.rules.indexing import refuse_private
+from syft.mpc.rules.operands import Value, aten, content, form_of, rule, whole
+
+
+def _moved(operation: Any) -> Any:
+    """Make a rule of a call that only moves elements, by running it on their positions."""
+
+    def run(x: Any, *args: Any, **kwargs: Any) -> Any:
+        refuse_private(operation, (args, kwargs))
+        # Positions as float64, for which torch has every such call; they are exact.
+        positions = torch.arange(x.shape.numel(), dtype=torch.float64).view(tuple(x.shape))
+        return form_of(x).link(values.pick(content(x), operation(positions, *args, **kwargs).long()))
+
+    return run
+
+
+for _operation in (
+    aten.take.default, aten.pixel_shuffle.default, aten.pixel_unshuffle.default, aten.as_strided_copy.default,
+    aten.channel_shuffle.default,
+):  # fmt: skip
+    rule(_operation, in_place=False)(_moved(_operation))
+
+
+# --- each image by itself -----------------------------------------------------------------------------------------
+
+
+def _positions(operation: Any, sizes: list[int], *args: Any) -> torch.Tensor:
+    """Return where each element of a moved image comes from: flat positions in the image."""
+    image = torch.arange(math.prod(sizes), dtype=torch.float64).view(1, 1, *sizes)
+    return operation(image, *args).long()[0, 0]  # type: ignore[no-any-return]
+
+
+def _images(value: Value, dims: int) -> tuple[Value, list[int], list[int]]:
+    """Return images as rows, with the dimensions before them and their sizes."""
+    before, sizes = list(values.shape_of(value)[:-dims]), list(values.shape_of(value)[-dims:])
+    return values.reshape(value, [math.prod(before), math.prod(sizes)]), before, sizes
+
+
+def _forward(operation: Any, dims: int) -> Any:
+    def run(x: Any, *args: Any) -> Any:
+        rows, before, sizes = _images(content(x), dims)
+        positions = _positions(operation, sizes, *args)
+        picked = values.local(aten.index_select.default, rows, 1, positions.reshape(-1))
+        return form_of(x).link(values.reshape(picked, [*before, *positions.shape]))
+
+    return run
+
+
+def _added_up(value: Value, positions: torch.Tensor, count: int) -> Value:
+    """Add up the columns of a matrix at public positions."""
+    base, value = values.together([torch.zeros(values.shape_of(value)[0], count, dtype=torch.int64), value])
+    return values.local(aten.index_add.default, base, 1, positions.reshape(-1), value)
+
+
+def _backward(operation: Any, dims: int, shape: Any, grad: Any, *args: Any) -> Any:
+    form = form_of(grad)
+    positions = _positions(operation, list(shape[-dims:]), *args)
+    rows, _, _ = _images(whole(grad, form), dims)
+    return form.link(values.reshape(_added_up(rows, positions, math.prod(shape[-dims:])), list(shape)))
+
+
+def _pad_backward(operation: Any, dims: int) -> Any:
+    def run(grad: Any, x: Any, padding: Any) -> Any:
+        return _backward(operation, dims, x.shape, grad, padding)
+
+    return run
+
+
+def _upsample_backward(operation: Any, dims: int) -> Any:
+    def run(grad: Any, output_size: Any, input_size: Any, *scales: Any) -> Any:
+        return _backward(operation, dims, input_size, grad, output_size, *scales)
+
+    return run
+
+
+for _dims in (1, 2, 3):
+    for _name, _make in (
+        (f"reflection_pad{_dims}d", _pad_backward),
+        (f"replication_pad{_dims}d", _pad_backward),
+        (f"upsample_nearest{_dims}d", _upsample_backward),
+        (f"_upsample_nearest_exact{_dims}d", _upsample_backward),
+    ):
+        _operation = getattr(aten, _name).default
+        rule(_operation, in_place=False)(_forward(_operation, _dims))
+        rule(getattr(aten, f"{_name}_backward").default, in_place=False)(_make(_operation, _dims))
+
+
+# --- interpolation ------------------------------------------------------------------------------------------------
+
+
+@functools.lru_cache(maxsize=256)
+def _matrix(kind: str, size: int, wanted: int, align: bool, scale: float | None) -> torch.Tensor:
+    """Return what each of the wanted elements takes from each element along one dimension: (size, wanted)."""
+    eye = torch.eye(size, dtype=torch.float64)
+    if kind == "cubic":
+        made = aten.upsample_bicubic2d.default(eye.view(1, size, 1, size), [1, wanted], align, None, scale)
+    else:
+        made = aten.upsample_linear1d.default(eye.view(1, size, size), [wanted], align, scale)
+    matrix: torch.Tensor = made.reshape(size, wanted)
+    return matrix
+
+
+def _along(value: Any, dim: int, matrix: torch.Tensor) -> Any:
+    """Multiply along one dimension by a public matrix."""
+    form = form_of(value)
+    last = len(value.shape) - 1
+    turned = form.link(values.local(aten.transpose.int, whole(value, form), dim, last))
+    made = product("matmul", turned, matrix, form)
+    return form.link(values.local(aten.transpose.int, made, dim, last))
+
+
+def _interpolate(kind: str, dims: int) -> Any:
+    def run(x: Any, output_size: Any, align: bool, *scales: Any) -> Any:
+        factors = [*scales, *[None] * (dims - len(scales))]
+        for i in range(dims):
+            dim = len(x.shape) - dims + i
+            x = _along(x, dim, _matrix(kind, x.shape[dim], output_size[i], align, factors[i]))
+        return x
+
+    return run
+
+
+def _interpolate_backward(kind: str, dims: int) -> Any:
+    def run(grad: Any, output_size: Any, input_size: Any, align: bool, *scales: Any) -> Any:
+        factors = [*scales, *[None] * (dims - len(scales))]
+        for i in range(dims):
+            dim = len(input_size) - dims + i
+            grad = _along(grad, dim, _matrix(kind, input_size[dim], output_size[i], align, factors[i]).t())
+        return grad
+
+    return run
+
+
+for _name, _kind, _dims in (
+    ("upsample_linear1d", "linear", 1), ("upsample_bilinear2d", "linear", 2), ("upsample_trilinear3d", "linear", 3),
+    ("upsample_bicubic2d", "cubic", 2),
+):  # fmt: skip
+    rule(getattr(aten, _name).default, in_place=False)(_interpolate(_kind, _dims))
+    rule(getattr(aten, f"{_name}_backward").default, in_place=False)(_interpolate_backward(_kind, _dims))
+
+
+# --- windows side by side -----------------------------------------------------------------------------------------
+
+
+def _columns(sizes: list[int], *options: Any) -> torch.Tensor:
+    """Return the positions of the elements of windows in an image of (channels, height, width); -1 in the padding."""
+    image = torch.arange(1, math.prod(sizes) + 1, dtype=torch.float64).view(1, *sizes)
+    return aten.im2col.default(image, *options)[0].long() - 1  # type: ignore[no-any-return]
+
+
+@rule(aten.im2col.default, in_place=False)
+def unfold(x: Any, *options: Any) -> Any:
+    """Lay windows out side by side."""
+    rows, before, sizes = _images(content(x), 3)
+    positions = _columns(sizes, *options)
+    picked = values.local(aten.index_select.default, rows, 1, positions.clamp(min=0).reshape(-1))
+    if bool((positions < 0).any()):
+        picked = values.mul(picked, (positions >= 0).long().reshape(-1))
+    return form_of(x).link(values.reshape(picked, [*before, *positions.shape]))
+
+
+@rule(aten.col2im.default, in_place=False)
+def fold(x: Any, output_size: Any, kernel_size: Any, *options: Any) -> Any:
+    """Add windows up to an image."""
+    rows, before, sizes = _images(content(x), 2)
+    shape = [sizes[0] // math.prod(kernel_size), *output_size]
+    positions = _columns(shape, kernel_size, *options)
+    if positions.numel() != math.prod(sizes):
+        raise RuntimeError(f"fold: {sizes[1]} windows do not make an image of {tuple(output_size)}")
+    if bool((positions < 0).any()):
+        rows = values.mul(rows, (positions >= 0).long().reshape(-1))
+    summed = _added_up(rows, positions.clamp(min=0), math.prod(shape))
+    return form_of(x).link(values.reshape(summed, [*before, *shape]))

@@ -1,0 +1,74 @@
+"""Rules for softmax, its logarithm, and the logarithm of a sum of exponentials."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from syft.mpc import engine, values
+from syft.mpc.rules.arithmetic import mul, sub
+from syft.mpc.rules.functions import encoded, exp_of_negative, on_plain
+from syft.mpc.rules.operands import aten, content, is_link, rule
+from syft.mpc.rules.reduction import check_dtype, dims_of, total
+
+
+def _softmax(x: Any, dim: int, log: bool) -> Any:
+    form, (dim,) = encoded(x, "softmax"), dims_of(x, dim) or [0]
+    value = content(x)
+    if values.is_shared(value):
+        return form.link(engine.run("softmax", value, dim=dim, scale=form.scale, log=log))
+    call = torch.log_softmax if log else torch.softmax
+    return form.link(on_plain(lambda v: call(v, dim), value, form))
+
+
+@rule(aten._softmax.default, in_place=False)
+def softmax(x: Any, dim: int, half_to_float: bool = False) -> Any:
+    """Softmax along a dimension."""
+    return _softmax(x, dim, False)
+
+
+@rule(aten._safe_softmax.default, in_place=False)
+def safe_softmax(x: Any, dim: int, dtype: Any = None) -> Any:
+    """Softmax along a dimension, as attention calls it."""
+    check_dtype(x, dtype)
+    return _softmax(x, dim, False)
+
+
+@rule(aten._log_softmax.default, in_place=False)
+def log_softmax(x: Any, dim: int, half_to_float: bool = False) -> Any:
+    """Logarithm of softmax along a dimension."""
+    return _softmax(x, dim, True)
+
+
+@rule(aten._softmax_backward_data.default, in_place=False)
+def softmax_backward(grad: Any, result: Any, dim: int, dtype: Any = None) -> Any:
+    """Gradient of softmax, from its result."""
+    weighed = mul(grad, result)
+    return sub(weighed, mul(result, total(weighed, [dim], True)))
+
+
+@rule(aten._log_softmax_backward_data.default, in_place=False)
+def log_softmax_backward(grad: Any, result: Any, dim: int, dtype: Any = None) -> Any:
+    """Gradient of the logarithm of softmax, from its result."""
+    softmaxed = exp_of_negative(result) if is_link(result) else result.double().exp()
+    summed = total(grad, [dim], True) if is_link(grad) else grad.sum(dim, keepdim=True)
+    return sub(grad, mul(softmaxed, summed))
+
+
+@rule(aten.logsumexp.default, in_place=False)
+def logsumexp(x: Any, dim: Any, keepdim: bool = False) -> Any:
+    """log(sum(e^x)) along dimensions: the largest x, and the logarithm of the sum of what is left."""
+    form, dims = encoded(x, "logsumexp"), dims_of(x, dim)
+    value = content(x)
+    if not values.is_shared(value):
+        return form.link(on_plain(lambda v: torch.logsumexp(v, dims, keepdim), value, form))
+    largest = value
+    for one in dims:
+        largest = values.extreme(largest, one, True)
+    inner = 1 << 20
+    raised = engine.run("exp", values.sub(value, largest), scale=form.scale, out=inner, negative=True)
+    summed = engine.run("root", values.total(raised, dims, True), kind="log", scale=inner, out=form.scale)
+    made = values.add(largest, summed)
+    kept = [size for at, size in enumerate(x.shape) if at not in dims]
+    return form.link(made if keepdim else values.reshape(made, kept))

@@ -1,0 +1,44 @@
+"""Pooling of images."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+__all__ = ["AvgPool2d"]
+
+
+class AvgPool2d(torch.nn.AvgPool2d):
+    """torch's own layer: the mean of each window.
+
+    Args:
+        kernel_size: size of the window, a number or (height, width).
+        stride: how far the window moves; by its own size by default.
+        padding: zeros that are added at each edge.
+        ceil_mode: whether windows that lie partly beyond the edge count.
+        count_include_pad: whether added zeros count in the mean.
+        divisor_override: what sums are divided by, in place of the size of the window.
+    """
+
+    def __init__(
+        self,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ) -> None:
+        super().__init__(
+            kernel_size,
+            stride=stride,
+            padding=padding,
+            ceil_mode=ceil_mode,
+            count_include_pad=count_include_pad,
+            divisor_override=divisor_override,
+        )
+
+    def forward(self, data: torch.Tensor) -> torch.Tensor:
+        """Pool images [N, C, H, W], or one image [C, H, W]."""
+        return super().forward(data)

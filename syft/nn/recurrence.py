@@ -1,0 +1,225 @@
+"""How states follow each other in recurrent layers: written once for plain, remote and encrypted tensors.
+
+Only calls that all of them have are used, none of them in place. Encrypted products and functions cost rounds, so
+what can be computed for all steps, both directions or several gates at once is: the part of the input before the
+first step, and the two directions side by side, as a batch.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.nn import functional as F
+
+Tensor = Any
+State = tuple[Tensor, ...]
+# (gates of the input, gates of the hidden state, state) -> the next state
+Step = Callable[[Tensor, Tensor, State], State]
+
+
+# --- one step of each kind of cell; the last dimension holds the gates one after the other, in torch's order -----
+
+
+def tanh_step(inputs: Tensor, hidden: Tensor, state: State) -> State:
+    """One step of a plain recurrent cell."""
+    return (torch.tanh(inputs + hidden),)
+
+
+def relu_step(inputs: Tensor, hidden: Tensor, state: State) -> State:
+    """One step of a plain recurrent cell with relu."""
+    return (torch.relu(inputs + hidden),)
+
+
+def lstm_step(inputs: Tensor, hidden: Tensor, state: State) -> State:
+    """One step of a long short-term memory: gates for input, forgetting, cell (twice what it is) and output."""
+    size = state[1].shape[-1]
+    keep, cell, output = torch.split(torch.sigmoid(inputs + hidden), [2 * size, size, size], -1)
+    # tanh(x) = 2 sigmoid(2 x) - 1, so one call serves all gates. Both products at once: what comes in, what stays.
+    coming, staying = (keep * torch.cat([2 * cell - 1, state[1]], -1)).chunk(2, -1)
+    memory = coming + staying
+    return output * torch.tanh(memory), memory
+
+
+def gru_step(inputs: Tensor, hidden: Tensor, state: State) -> State:
+    """One step of a gated recurrent unit: gates to reset, to update, and the new state."""
+    size = state[0].shape[-1]
+    gates, new = torch.split(inputs, [2 * size, size], -1)
+    hidden_gates, hidden_new = torch.split(hidden, [2 * size, size], -1)
+    reset, update = torch.sigmoid(gates + hidden_gates).chunk(2, -1)
+    new = torch.tanh(new + reset * hidden_new)
+    return (new + update * (state[0] - new),)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of cell.
+
+    Attributes:
+        step: its step.
+        gates: how many gates it has.
+        states: how many tensors are its state.
+        doubled: which gate its step takes twice as large as it is.
+    """
+
+    step: Step
+    gates: int
+    states: int = 1
+    doubled: int | None = None
+
+
+KINDS = {
+    "tanh": Kind(tanh_step, 1),
+    "relu": Kind(relu_step, 1),
+    "lstm": Kind(lstm_step, 4, 2, 2),
+    "gru": Kind(gru_step, 3),
+}
+
+
+# --- a layer -----------------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Weights:
+    """The parameters of one direction of one layer, as torch shapes them; biases and the projection may be missing."""
+
+    inputs: Tensor
+    hidden: Tensor
+    input_bias: Tensor | None = None
+    hidden_bias: Tensor | None = None
+    projection: Tensor | None = None
+
+    def prepared(self, kind: Kind) -> Weights:
+        """Return them as the step of a kind of cell takes them."""
+        if kind.doubled is None:
+            return self
+        names = ("inputs", "hidden", "input_bias", "hidden_bias")
+        made = {name: _doubled(getattr(self, name), kind.gates, kind.doubled) for name in names}
+        return dataclasses.replace(self, **made)
+
+
+def _doubled(weight: Tensor | None, count: int, gate: int) -> Tensor | None:
+    """Double the rows of one gate."""
+    if weight is None:
+        return None
+    parts = list(weight.chunk(count))
+    parts[gate] = 2 * parts[gate]
+    return torch.cat(parts)
+
+
+def cell(kind: Kind, x: Tensor, state: State, weights: Weights) -> State:
+    """Return the state of one cell after one step."""
+    weights = weights.prepared(kind)
+    inputs = F.linear(x, weights.inputs, weights.input_bias)
+    hidden = F.linear(state[0], weights.hidden, weights.hidden_bias)
+    return kind.step(inputs, hidden, state)
+
+
+def _stacked(parts: Sequence[Tensor]) -> Tensor:
+    return parts[0].unsqueeze(0) if len(parts) == 1 else torch.stack(list(parts))
+
+
+def _joined(parts: Sequence[Tensor], dim: int) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(list(parts), dim)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Turn:
+    """How the second direction reads sequences of a batch backwards, each from its own end."""
+
+    lengths: torch.Tensor | None = None
+
+    def backwards(self, x: Tensor) -> Tensor:
+        """Turn sequences [time, batch, ...] around; what lies behind their ends stays there."""
+        if self.lengths is None:
+            return x.flip(0)
+        times = torch.arange(x.shape[0]).unsqueeze(1)
+        places = torch.where(times < self.lengths, self.lengths - 1 - times, times)
+        return torch.gather(x, 0, places.unsqueeze(-1).expand(x.shape))
+
+    def kept(self, time: int, new: State, old: State) -> State:
+        """Return the state after a time: the old one for sequences that had ended before."""
+        if self.lengths is None or bool((self.lengths > time).all()):
+            return new
+        alive = (self.lengths > time).view(-1, 1)
+        return tuple(torch.where(alive.expand(n.shape), n, o) for n, o in zip(new, old, strict=True))
+
+
+def _gates(x: Tensor, weights: Sequence[Weights], turn: Turn) -> list[Tensor]:
+    """Return what the input adds to the gates: [direction, batch, gates] for each time, as each direction reads."""
+    biases = [one.input_bias for one in weights]
+    bias = None if biases[0] is None else _joined(biases, 0)
+    made = F.linear(x, _joined([one.inputs for one in weights], 0), bias)
+    if len(weights) == 1:
+        return list(made.unsqueeze(1).unbind(0))
+    forwards, backwards = made.chunk(2, -1)
+    return list(torch.stack([forwards, turn.backwards(backwards)], 1).unbind(0))
+
+
+def layer(
+    kind: Kind, x: Tensor, state: State, weights: Sequence[Weights], turn: Turn | None = None
+) -> tuple[Tensor, State]:
+    """Run one layer over sequences.
+
+    Args:
+        kind: the kind of cell.
+        x: [time, batch, features].
+        state: where it starts, [direction, batch, features] each.
+        weights: of one direction, or of two.
+        turn: how sequences of several lengths are read backwards, and where they end.
+
+    Returns:
+        (outputs [time, batch, features of all directions], state at the end).
+    """
+    if not x.shape[0]:
+        raise RuntimeError("A sequence must have one step at least.")
+    turn = turn or Turn()
+    weights = [one.prepared(kind) for one in weights]
+    hidden_weights = _stacked([one.hidden for one in weights]).transpose(1, 2)
+    biases = [one.hidden_bias for one in weights]
+    hidden_bias = None if biases[0] is None else _stacked(biases).unsqueeze(1)
+    projections = [one.projection for one in weights]
+    projection = None if projections[0] is None else _stacked(projections).transpose(1, 2)
+    outputs = []
+    for time, inputs in enumerate(_gates(x, weights, turn)):
+        hidden = torch.matmul(state[0], hidden_weights)
+        new = kind.step(inputs, hidden if hidden_bias is None else hidden + hidden_bias, state)
+        if projection is not None:
+            new = (torch.matmul(new[0], projection), *new[1:])
+        state = turn.kept(time, new, state)
+        outputs.append(new[0])
+    made = torch.stack(outputs)
+    parts = [made.select(1, 0)]
+    if len(weights) == 2:
+        parts.append(turn.backwards(made.select(1, 1)))
+    return _joined(parts, -1), state
+
+
+def layers(
+    kind: Kind,
+    x: Tensor,
+    state: State,
+    weights: Sequence[Sequence[Weights]],
+    dropout: float = 0.0,
+    turn: Turn | None = None,
+) -> tuple[Tensor, State]:
+    """Run layers on top of each other over sequences [time, batch, features].
+
+    Args:
+        kind: the kind of cell.
+        x: the sequences.
+        state: where they start, [layer and direction, batch, features] each.
+        weights: of each layer, those of each direction.
+        dropout: how much of the output of each layer but the last is dropped.
+        turn: as for `layer`.
+    """
+    ends: list[State] = []
+    for at, both in enumerate(weights):
+        if at and dropout:
+            x = F.dropout(x, dropout, True)
+        start = tuple(part.narrow(0, at * len(both), len(both)) for part in state)
+        x, end = layer(kind, x, start, both, turn)
+        ends.append(end)
+    return x, tuple(_joined(parts, 0) for parts in zip(*ends, strict=True))

@@ -1,0 +1,257 @@
+"""PolynomialTensor: functions worked out by polynomials, on plain and on encrypted numbers.
+
+Add a function, or samples of one, with intervals and a degree; then ask for its values. It is fitted when it is added,
+one polynomial for each interval, and its error is measured. On encrypted numbers the polynomials are cut into smaller
+ones, whose coefficients are read off a table at private places (see `syft.mpc.approximations`).
+
+Example:
+    >>> import torch, syft as sy
+    >>> hook = sy.TorchHook(torch)
+    >>> p = sy.PolynomialTensor()
+    >>> p.add_function("sigmoid", degree=10, intervals=[[-8, 0], [0, 8]], fit_type="interp", function=torch.sigmoid)
+    PolynomialTensor(sigmoid: degree 10 on [-8, 8] in 2 pieces, off by 3.1e-05)
+    >>> x = torch.tensor([0.0, 2.0])
+    >>> p.get_val("sigmoid", x)
+    tensor([0.5000, 0.8808])
+
+Put on a tensor, as a link, it answers the calls that it has a function for, and passes on all others:
+
+    >>> y = p.on(torch.tensor([0.0, 2.0])).sigmoid()
+    >>> y.child.child
+    tensor([0.5000, 0.8808])
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import torch
+
+from syft.core.dispatch import forward, function_name
+from syft.core.id_provider import ObjectId
+from syft.core.tensor import AbstractTensor, wrapper_class
+from syft.exceptions import SyftError
+from syft.tensors.fits import MAX_DEGREE, Fit, Function, check_degree, check_intervals, fit
+from syft.tensors.precision import FixedPrecisionTensor
+
+MAX_FUNCTIONS = 64
+
+
+class PolynomialTensor(AbstractTensor):
+    """A table of fitted functions; and a link that works them out on what is below it.
+
+    Args:
+        owner: the worker it belongs to.
+        id: its id.
+        tags: words it can be found by.
+        description: a text it can be found by.
+        child: what is below it.
+        functions: fits by name, as `get_class_attributes` gives them.
+    """
+
+    unregistered: ClassVar[str] = "forward"
+
+    def __init__(
+        self,
+        owner: Any = None,
+        id: ObjectId | None = None,
+        tags: Any = None,
+        description: str | None = None,
+        child: Any = None,
+        functions: Any = None,
+    ) -> None:
+        super().__init__(id=id, owner=owner, tags=tags, description=description, child=child)
+        given = {} if functions is None else functions
+        if type(given) is not dict or len(given) > MAX_FUNCTIONS:
+            raise TypeError(f"functions are a dict of at most {MAX_FUNCTIONS} fits")
+        self.functions: dict[str, Fit] = {_named(name): Fit.from_plain(plain) for name, plain in given.items()}
+
+    def get_class_attributes(self) -> dict[str, Any]:
+        """Return what results inherit."""
+        return {"functions": {name: fitted.plain() for name, fitted in self.functions.items()}}
+
+    def on(self, tensor: Any, wrap: bool = True) -> Any:
+        """Put a link with these functions on top of a tensor; this very object stays without one."""
+        link = type(self)(owner=self._owner, **self.get_class_attributes())
+        return AbstractTensor.on(link, tensor, wrap)
+
+    # --- adding functions -----------------------------------------------------------------------------------------
+
+    def add_function(
+        self,
+        name: str,
+        degree: int = 10,
+        intervals: Any = ((-8.0, 8.0),),
+        fit_type: str = "interp",
+        function: Function | Any = None,
+    ) -> PolynomialTensor:
+        """Fit a function and keep it under a name; returns this very object.
+
+        Args:
+            name: what to ask for it by; one that is known is replaced.
+            degree: of the polynomials.
+            intervals: pairs of numbers, each beginning where the one before ends; one polynomial for each. Before and
+                after them the function stays as it is at their ends.
+            fit_type: "interp" (agree at the Chebyshev points) or "taylor" (around the middle of each interval).
+            function: of float64 tensors; or samples of one, (places, values), which are met by least squares. None
+                takes torch's own function of that name.
+        """
+        _named(name)
+        if function is None:
+            function = _torch_function(name)
+        if name not in self.functions and len(self.functions) >= MAX_FUNCTIONS:
+            raise SyftError(f"A PolynomialTensor has at most {MAX_FUNCTIONS} functions; make another one.")
+        self.functions[name] = fit(function, intervals, degree, fit_type)
+        return self
+
+    def fit_function(
+        self, function: Function | Any, interval: Any, degree: int = 10, fit_type: str = "interp"
+    ) -> tuple[float, ...]:
+        """Return coefficients of a function on one interval, in half widths from its middle, from the power 0 on."""
+        if len(check_intervals(interval)) != 1:
+            raise SyftError("fit_function takes a single interval; add_function takes several.")
+        return fit(function, interval, degree, fit_type).coefficients[0]
+
+    def interpolate(self, name: str, places: Any, values: Any, degree: int = 10, intervals: Any = None) -> Any:
+        """Fit samples of a function and keep them under a name; between the first and the last place, if not told."""
+        spots = torch.as_tensor(places).detach().double().reshape(-1)
+        if intervals is None:
+            if not spots.numel() or not bool(torch.isfinite(spots).all()):
+                raise SyftError("Samples are finite numbers, at two places at least.")
+            intervals = [[float(spots.min()), float(spots.max())]]
+        return self.add_function(name, degree, intervals, "interp", (spots, values))
+
+    # --- asking ---------------------------------------------------------------------------------------------------
+
+    def fitted(self, name: str) -> Fit:
+        """Return the fit of a function."""
+        if name not in self.functions:
+            known = ", ".join(map(repr, self.functions)) or "none yet"
+            raise SyftError(f"There is no function {str(name)[:40]!r} here; there is {known}. Use add_function first.")
+        return self.functions[name]
+
+    def get_val(self, name: str, x: Any) -> Any:
+        """Return the values of a function: of a number, a plain tensor, or one of fixed precision, shared or not."""
+        return _value(self.fitted(name), x)
+
+    def error(self, name: str, x: Any = None) -> float:
+        """Return how far off a function is at most between its ends, as measured.
+
+        Args:
+            name: the function.
+            x: an encrypted tensor; what its format adds is then counted too.
+        """
+        fitted = self.fitted(name)
+        link = x.child if isinstance(x, wrapper_class()) else x
+        if not isinstance(link, FixedPrecisionTensor):
+            return fitted.error
+        return fitted.error + float(_evaluator[0].error(fitted, link))
+
+    def taylor_exp(self, x: Any, degree: int = 10) -> Any:
+        """Return 1 + x + x^2 / 2 + ... up to a degree: e^x near 0, with products alone."""
+        check_degree(degree)
+        made = x * 0 + 1 / math.factorial(degree)
+        for power in range(degree - 1, -1, -1):
+            made = made * x + 1 / math.factorial(power)
+        return made
+
+    def __repr__(self) -> str:
+        below = f">{self.child!r}" if "child" in self.__dict__ else ""
+        return f"PolynomialTensor({'; '.join(_texts(self.functions))}){below}"
+
+    @classmethod
+    def handle(cls, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Work out a call that there is a function for; pass on any other one."""
+        name = function_name(function).rpartition(".")[2]
+        link = args[0] if args else None
+        if isinstance(link, cls) and name in link.functions and len(args) == 1 and not kwargs:
+            return cls(**link.get_class_attributes()).on(link.get_val(name, link.child), wrap=False)
+        return forward(cls, function, args, kwargs)
+
+
+def _texts(functions: dict[str, Fit]) -> list[str]:
+    """Describe fits, without what they are used on."""
+    texts = []
+    for name, fitted in functions.items():
+        start, stop = fitted.ends
+        pieces = f" in {len(fitted.intervals)} pieces" if len(fitted.intervals) > 1 else ""
+        texts.append(f"{name}: degree {fitted.degree} on [{start:g}, {stop:g}]{pieces}, off by {fitted.error:.2g}")
+    return texts
+
+
+def _named(name: Any) -> str:
+    if type(name) is not str or not name.isidentifier() or len(name) > 40:
+        raise SyftError("The name of a function is a word: letters, digits and _.")
+    return name
+
+
+def _torch_function(name: str) -> Callable[..., Any]:
+    for place in (torch, torch.nn.functional):
+        found = getattr(place, name, None)
+        if callable(found):
+            return found  # type: ignore[no-any-return]
+    raise SyftError(f"torch has no function {name!r}; give one as `function`.")
+
+
+# --- evaluation -------------------------------------------------------------------------------------------------
+
+
+class _Evaluation(torch.autograd.Function):
+    """A fitted function of an encrypted tensor; its derivative is worked out the same way."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, fitted: Fit) -> Any:
+        ctx.fitted = fitted
+        ctx.save_for_backward(x)
+        return _evaluator[0].evaluate(fitted, x.child).wrap()
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return grad * _evaluator[0].slope(ctx.fitted, x.child).wrap(), None
+
+
+def _value(fitted: Fit, x: Any) -> Any:
+    if isinstance(x, bool) or not isinstance(x, int | float | torch.Tensor | AbstractTensor):
+        raise SyftError(f"Functions are worked out of numbers and tensors, not of a {type(x).__name__}.")
+    if isinstance(x, int | float):
+        return float(fitted(torch.tensor(float(x), dtype=torch.float64)))
+    if isinstance(x, FixedPrecisionTensor):
+        return _evaluator[0].evaluate(fitted, x)
+    if isinstance(x, wrapper_class()):
+        return _of_chain(fitted, x)
+    if isinstance(x, AbstractTensor):
+        raise _not_here(x)
+    if x.is_complex():
+        raise SyftError("Functions are worked out of real numbers.")
+    return fitted(x.double()).to(x.dtype if x.is_floating_point() else torch.get_default_dtype())
+
+
+def _of_chain(fitted: Fit, x: Any) -> Any:
+    link = x.child
+    if isinstance(link, PolynomialTensor):
+        return type(link)(**link.get_class_attributes()).on(_value(fitted, link.child))
+    if not isinstance(link, FixedPrecisionTensor):
+        raise _not_here(link)
+    return _Evaluation.apply(x, fitted)  # type: ignore[no-untyped-call]
+
+
+def _not_here(link: Any) -> SyftError:
+    return SyftError(
+        f"A {type(link).__name__} has no digits behind the point here. "
+        "Encode before sharing: x.fix_precision().share(...); or fetch it first: x.get()."
+    )
+
+
+# Filled by syft.mpc: how a fit is evaluated on whole numbers, here or shared.
+_evaluator: list[Any] = []
+
+
+def register_evaluator(evaluator: Any) -> None:
+    """Tell links how fits are evaluated on encrypted numbers (called once by syft.mpc)."""
+    _evaluator[:] = [evaluator]
+
+
+__all__ = ["MAX_DEGREE", "PolynomialTensor", "register_evaluator"]

@@ -1,0 +1,536 @@
+"""Hostile guests of served models: they can run the model on what they bring, as often as they may, and nothing else."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import socket
+import struct
+
+import pytest
+import torch
+
+import syft as sy
+from syft.core.references import Ref
+from syft.exceptions import ProtocolError, SyftError
+from syft.messaging import message as m
+from syft.mpc import endpoints, guests
+from syft.serde import deserialize
+from syft.workers import frames
+from syft.workers.base import BaseWorker
+from syft.workers.frames import Address, Connection
+from syft.workers.process_main import ServedWorker
+from syft.workers.sockets import Listener
+from syft.workers.wire import answer, write_request
+from tests.attacks.hostile import Mallory, error_name, still_answers
+from tests.mpc.serving import close, encrypted, make_model
+
+X = torch.linspace(-1, 1, 8).view(1, 8)
+_ids = itertools.count(7 * 10**9)
+
+
+class HostileGuest:
+    """A guest that sends what it likes to each server, and reads every byte that comes back."""
+
+    def __init__(self, workers, invitation):
+        self.workers = workers[:2]
+        self.parties = tuple(worker.id for worker in self.workers)
+        self.provider = workers[2].id
+        self.invitation = invitation
+        self.visits = [guests.visit(worker, invitation.guest, invitation.name) for worker in self.workers]
+        self.seen = []
+
+    def send(self, index, data):
+        written = answer(self.workers[index], self.visits[index], data)
+        self.seen.append(written)
+        return deserialize(written) if written else None
+
+    def ask(self, index, message):
+        return self.send(index, write_request(None, (), message, True))
+
+    def message(self, contents=None, run_id=None, **changes):
+        fields = {
+            "contents": (torch.zeros(1, 8, dtype=torch.int64),) if contents is None else contents,
+            "run_id": next(_ids) if run_id is None else run_id,
+            "name": self.invitation.name,
+            "parties": self.parties,
+            "provider": self.provider,
+            "options": {},
+            "return_id": next(_ids),
+        }
+        return m.RunMessage(**{**fields, **changes})
+
+    def run(self, **changes):
+        """Ask both servers; returns their answers, and then what they give."""
+        message = self.message(**changes)
+        answers = [self.ask(index, message) for index in range(2)]
+        return answers, [self.ask(index, m.ObjectRequestMessage((message.return_id, None, ""))) for index in range(2)]
+
+
+@pytest.fixture
+def trio(make_worker):
+    return [make_worker(name, "bytes") for name in ("alice", "bob", "carol")]
+
+
+@pytest.fixture
+def served(trio):
+    model, _clear = make_model()
+    encrypted(model, trio)
+    served = model.serve(in_shape=(1, 8), num_requests=100)
+    served.model = model
+    return served
+
+
+@pytest.fixture
+def mallory_as_guest(trio, served):
+    return HostileGuest(trio, served.invite(3))
+
+
+def shares_of(model, worker):
+    return {p.child.child.child[worker.id].id_at_location: p for p in model.parameters()}
+
+
+def works(trio, served):
+    """Check that the model is still served as it was."""
+    _, clear = make_model()
+    client = sy.mpc.connect(served.invite(1))
+    return close(client.query_model(X), clear(X).detach())
+
+
+# --- what a guest may send ------------------------------------------------------------------------------------
+
+
+MESSAGES = [
+    m.Message(1),
+    m.Operation("torch.ones", None, (2,), {}, (1,)),
+    m.Operation(endpoints.LEFT, None, ("0" * 32, "guest"), {}, ()),
+    m.Operation(endpoints.CLOSE, None, ("0" * 32,), {}, ()),
+    m.ObjectMessage(torch.ones(2), 5),
+    m.IsNoneMessage(Ref(5)),
+    m.GetShapeMessage(Ref(5)),
+    m.ForceObjectDeleteMessage(5),
+    m.RetainMessage(5),
+    m.ReleaseMessage((5,)),
+    m.HandOverMessage(5, "bob", 6, False),
+    m.FetchThereMessage(5),
+    m.SearchMessage([]),
+    m.BatchMessage((m.SearchMessage([]),)),
+    m.PlanCommandMessage((1, False), "fetch_plan"),
+    m.ErrorMessage(("a", "b", "c")),
+    m.PublishMessage(5),
+    m.ClaimMessage(5),
+]
+
+
+def test_all_kinds_of_messages_are_tried():
+    assert {type(message) for message in MESSAGES} | set(guests._ROUTES) == set(m.MESSAGE_TYPES)
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
+def test_no_other_message_is_answered(trio, served, mallory_as_guest, message):
+    before = [dict(worker._objects) for worker in trio]
+    assert error_name(mallory_as_guest.ask(0, message)) == "SerdeError"
+    assert error_name(mallory_as_guest.ask(0, m.BatchMessage((message,)))) == "SerdeError"
+    assert [dict(worker._objects) for worker in trio] == before
+    assert works(trio, served)
+
+
+def test_shares_of_the_model_are_out_of_reach(trio, served, mallory_as_guest):
+    alice = trio[0]
+    held = shares_of(served.model, alice)
+    for obj_id in held:
+        assert error_name(mallory_as_guest.ask(0, m.ObjectRequestMessage((obj_id, None, "")))) == "ObjectNotFoundError"
+        for name in ("open", "negative", "program", "add_public"):
+            message = mallory_as_guest.message((Ref(obj_id),), name=name)
+            assert error_name(mallory_as_guest.ask(0, message)) == "ProtocolError"
+        assert error_name(mallory_as_guest.ask(0, mallory_as_guest.message((Ref(obj_id),)))) == "ProtocolError"
+        # Released by one who has no claim, they stay.
+        mallory_as_guest.send(0, write_request(None, (obj_id,), mallory_as_guest.message(), True))
+    assert held.keys() <= alice._objects.keys()
+    numbers = [struct.pack("<q", int(share.flatten()[0])) for share in map(alice._objects.__getitem__, held)]
+    assert not any(number in data for number in numbers for data in mallory_as_guest.seen)
+    assert works(trio, served)
+
+
+def test_objects_of_others_are_out_of_reach(trio, mallory_as_guest):
+    alice = trio[0]
+    secret = torch.tensor([41434143]).send(alice)
+    published = torch.tensor([1, 2, 3]).tag("#data").send(alice)
+    for pointer in (secret, published):
+        obj_id = pointer.id_at_location
+        assert error_name(mallory_as_guest.ask(0, m.ObjectRequestMessage((obj_id, None, "")))) == "ObjectNotFoundError"
+    assert torch.equal(secret.get(), torch.tensor([41434143])) and torch.equal(published.get(), torch.tensor([1, 2, 3]))
+    assert not any(struct.pack("<q", 41434143) in data for data in mallory_as_guest.seen)
+    still_answers(alice)
+
+
+def test_a_pointer_that_comes_home_leads_nowhere(trio, served, mallory_as_guest):
+    """It would be read as the object itself, and the model be run on a share of somebody else."""
+    alice, bob, _ = trio
+    held = torch.ones(1, 8, dtype=torch.int64).send(alice)
+    assert error_name(mallory_as_guest.ask(0, mallory_as_guest.message((held.child,)))) == "WorkerNotFoundException"
+    elsewhere = torch.ones(1, 8, dtype=torch.int64).send(bob)
+    assert (
+        error_name(mallory_as_guest.ask(0, mallory_as_guest.message((elsewhere.child,)))) == "WorkerNotFoundException"
+    )
+    assert served._left(mallory_as_guest.invitation) == 3
+    assert torch.equal(held.get(), elsewhere.get())
+
+
+def test_a_guest_releases_nothing(trio, mallory_as_guest):
+    """Also not what its owner is just passing on, which anybody who is told of it may take over."""
+    claims = trio[0].object_store.claims
+    held = torch.ones(3).send(trio[0])
+    claims.offer(held.id_at_location, sy.local_worker.stream_to(trio[0]).session)
+    before = list(claims._offers[held.id_at_location])
+    mallory_as_guest.send(0, write_request(None, (held.id_at_location,) * 3, mallory_as_guest.message(), True))
+    assert claims._offers[held.id_at_location] == before
+    assert torch.equal(held.get(), torch.ones(3))
+
+
+@pytest.mark.parametrize(
+    "contents",
+    [
+        (),
+        (torch.zeros(1, 8),),
+        (torch.zeros(1, 8, dtype=torch.int32),),
+        (torch.zeros(2, 8, dtype=torch.int64),),
+        (torch.zeros(8, dtype=torch.int64),),
+        (torch.zeros(1, 8, dtype=torch.int64),) * 2,
+        (torch.zeros(1, 8, dtype=torch.int64), 3),
+        ([torch.zeros(1, 8, dtype=torch.int64)],),
+        (Ref(3),),
+        ("torch",),
+        (None,),
+        (torch.nn.Parameter(torch.zeros(1, 8)),),
+    ],
+)
+def test_what_is_brought_is_checked_before_it_counts(trio, served, mallory_as_guest, contents):
+    assert error_name(mallory_as_guest.ask(0, mallory_as_guest.message(contents))) == "ProtocolError"
+    assert served._left(mallory_as_guest.invitation) == 3
+    assert mallory_as_guest.visits[0].results == {}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"name": "0" * 32},
+        {"name": "open"},
+        {"parties": ("alice",)},
+        {"parties": ()},
+        {"provider": None},
+        {"provider": "mallory"},
+        {"options": {"steps": ()}},
+        {"options": {"outputs": (0,)}},
+    ],
+)
+def test_the_program_is_the_owners(served, mallory_as_guest, changes):
+    assert error_name(mallory_as_guest.ask(0, mallory_as_guest.message(**changes))) == "ProtocolError"
+    swapped = mallory_as_guest.message(parties=mallory_as_guest.parties[::-1])
+    assert error_name(mallory_as_guest.ask(0, swapped)) == "ProtocolError"
+    assert served._left(mallory_as_guest.invitation) == 3
+
+
+# --- how often ------------------------------------------------------------------------------------------------
+
+
+def test_the_servers_count(trio, served, mallory_as_guest):
+    for left in (2, 1, 0):
+        answers, given = mallory_as_guest.run()
+        assert answers == [None, None] and [row[0] for row in given] == [left, left]
+    for _ in range(3):
+        answers, given = mallory_as_guest.run()
+        assert [error_name(each) for each in answers] == ["ProtocolError"] * 2
+        assert [error_name(each) for each in given] == ["ObjectNotFoundError"] * 2
+    again = HostileGuest(trio, mallory_as_guest.invitation)  # coming again does not help
+    assert [error_name(each) for each in again.run()[0]] == ["ProtocolError"] * 2
+    assert works(trio, served)
+
+
+def test_runs_of_one_server_alone_count_too(served, mallory_as_guest):
+    for _ in range(3):
+        assert mallory_as_guest.ask(0, mallory_as_guest.message()) is None
+    assert error_name(mallory_as_guest.ask(0, mallory_as_guest.message())) == "ProtocolError"
+    assert served._left(mallory_as_guest.invitation) == 0
+    assert mallory_as_guest.visits[0].results == {}
+
+
+def test_a_run_asked_for_twice(mallory_as_guest):
+    message = mallory_as_guest.message()
+    assert mallory_as_guest.ask(0, message) is None
+    assert error_name(mallory_as_guest.ask(0, message)) == "ProtocolError"
+    assert type(mallory_as_guest.ask(1, message)) is m.ErrorMessage
+    answers, given = mallory_as_guest.run()
+    assert answers == [None, None] and given[0][0] == 0
+
+
+def test_results_belong_to_who_asked(trio, served, mallory_as_guest):
+    other = HostileGuest(trio, served.invite(3))
+    message = other.message()
+    assert [other.ask(index, message) for index in range(2)] == [None, None]
+    wanted = m.ObjectRequestMessage((message.return_id, None, ""))
+    assert error_name(mallory_as_guest.ask(0, wanted)) == "ObjectNotFoundError"
+    assert isinstance(other.ask(0, wanted), tuple)
+    assert error_name(other.ask(0, wanted)) == "ObjectNotFoundError", "and are given once"
+
+
+def test_results_do_not_pile_up(trio, served):
+    greedy = HostileGuest(trio, served.invite(40))
+    for _ in range(40):
+        message = greedy.message()
+        for index in range(2):
+            assert greedy.ask(index, message) is None
+    assert len(greedy.visits[0].results) == guests.MAX_RESULTS
+    greedy.visits[0].close()
+    assert greedy.visits[0].results == {}
+
+
+# --- who has a say --------------------------------------------------------------------------------------------
+
+
+def test_only_the_owner_has_a_say(trio, served, mallory_as_guest):
+    mallory = Mallory(trio[0])
+    name, guest = served.name, mallory_as_guest.invitation.guest
+    for call in (
+        (endpoints.INVITE, name, "mallory", 3),
+        (endpoints.REVOKE, name, guest),
+        (endpoints.LEFT, name, guest),
+        (endpoints.CLOSE, name),
+        (endpoints.INVITE, "0" * 32, "mallory", 3),
+        (endpoints.CLOSE, 3),
+        (endpoints.OPEN, name),
+        (endpoints.OPEN, name, (), (), (), (), (), None, None),
+    ):
+        assert type(mallory.call(*call)) is m.ErrorMessage
+    mallory.session.close()
+    assert works(trio, served)
+    with pytest.raises(ProtocolError):
+        guests.visit(trio[0], "mallory", name)
+    with pytest.raises(ProtocolError):
+        guests.visit(trio[0], guest, "0" * 32)
+
+
+def forged(**changes):
+    """Return the arguments of an endpoint, some of them wrong."""
+    fields = {
+        "name": "ab" * 16,
+        "steps": (("negative", (("value", 0),), (), 1),),
+        "outputs": (1,),
+        "given": (0,),
+        "inputs": ((3,),),
+        "parties": ("alice", "bob"),
+        "provider": "carol",
+        "limit": 3,
+    }
+    return tuple({**fields, **changes}.values())
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"name": "short"},
+        {"name": "AB" * 16},
+        {"name": 3},
+        {"steps": (("os.system", (("value", 0),), (), 1),)},
+        {"steps": (("program", (("value", 0),), (), 1),)},
+        {"steps": (("negative", (("value", 7),), (), 1),)},
+        {"steps": "negative"},
+        {"outputs": (9,)},
+        {"outputs": ()},
+        {"given": (1,)},
+        {"given": (-1,)},
+        {"given": ("x",)},
+        {"given": [0]},
+        {"given": (True,)},
+        {"inputs": ((-1,),)},
+        {"inputs": ((1.5,),)},
+        {"inputs": [(3,)]},
+        {"inputs": (3,)},
+        {"parties": ("alice",)},
+        {"parties": ("alice", "alice")},
+        {"parties": ("bob", "carol")},
+        {"parties": ["alice", "bob"]},
+        {"provider": 2.5},
+        {"limit": -1},
+        {"limit": 2.5},
+        {"limit": True},
+    ],
+    ids=str,
+)
+def test_forged_endpoints(hook, changes):
+    alice = ServedWorker(None, "alice", auto_add=False)
+    mallory = Mallory(alice)
+    assert mallory.call(endpoints.OPEN, *forged()) is None
+    assert mallory.call(endpoints.CLOSE, "ab" * 16) is None
+    assert type(mallory.call(endpoints.OPEN, *forged(**changes))) is m.ErrorMessage
+    assert not endpoints._endpoints.get(alice)
+    assert type(mallory.call(endpoints.INVITE, "ab" * 16, "guest", 1)) is m.ErrorMessage
+
+
+def test_an_endpoint_ends_with_its_owners_session(hook):
+    alice = ServedWorker(None, "alice", auto_add=False)
+    mallory = Mallory(alice)
+    assert mallory.call(endpoints.OPEN, *forged()) is None
+    assert mallory.call(endpoints.INVITE, "ab" * 16, "guest", 2) is None
+    assert type(mallory.call(endpoints.INVITE, "ab" * 16, "other", 2)) is m.ErrorMessage, "3 were allowed"
+    assert guests.visit(alice, "guest", "ab" * 16).endpoint.left("guest") == 2
+    mallory.session.close()
+    with pytest.raises(ProtocolError):
+        guests.visit(alice, "guest", "ab" * 16)
+    second = Mallory(alice, "second")
+    for number in range(endpoints.MAX_ENDPOINTS):
+        assert second.call(endpoints.OPEN, *forged(name=f"{number:032x}")) is None
+    assert type(second.call(endpoints.OPEN, *forged())) is m.ErrorMessage
+
+
+# --- bytes, texts and sockets ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("data", [b"", b"\x00" * 40, b"\xff" * 100, b"{}"])
+def test_bytes_that_are_no_request(served, mallory_as_guest, data):
+    assert type(mallory_as_guest.send(0, data)) is m.ErrorMessage
+    assert served._left(mallory_as_guest.invitation) == 3
+
+
+@pytest.mark.parametrize("scheme", ["lz4", "zstd"])
+def test_a_small_message_that_becomes_a_large_one(mallory_as_guest, scheme):
+    large = (torch.zeros(100, 1000, dtype=torch.int64),)
+    sender = BaseWorker(None, "sender", auto_add=False)
+    sender.compression = scheme
+    packed = write_request(sender, (), mallory_as_guest.message(large), True)
+    assert len(packed) < mallory_as_guest.visits[0].max_message_bytes < large[0].nbytes
+    response = mallory_as_guest.send(0, packed)
+    assert error_name(response) == "SerdeError" and "limit" in response.contents[1]
+
+
+def test_errors_tell_no_places_and_no_numbers(mallory_as_guest):
+    for message in (mallory_as_guest.message((torch.full((3,), 41434143),)), m.SearchMessage([])):
+        name, text, where = mallory_as_guest.ask(0, message).contents
+        assert where == "" and "41434143" not in text and ".py" not in text and name
+
+
+def test_secrets_are_not_shown(trio, served, caplog):
+    caplog.set_level(logging.DEBUG)
+    address = Address.fresh(1234)
+    invitation = served.invite(1)
+    secret = sy.mpc.Invitation(
+        invitation.name,
+        invitation.guest,
+        tuple(sy.mpc.invitations.Server(server.id, address) for server in invitation.servers),
+        *(invitation.provider, invitation.inputs, invitation.outputs, 1),
+    )
+    client = sy.mpc.connect(invitation)
+    client.query_model(X)
+    things = (secret, secret.servers, address, client, served, served._invitations, client._streams[0].session.endpoint)
+    texts = [show(thing) for thing in things for show in (repr, str)]
+    for damaged in (secret.to_text()[:-40], secret.to_text().replace("a", "b")):
+        with pytest.raises(SyftError) as info:
+            sy.mpc.connect(damaged)
+        texts.append(str(info.value))
+    texts += [record.getMessage() for record in caplog.records]
+    assert sy.mpc.Invitation.from_text(secret.to_text()) == secret
+    for word in (address.token.hex(), address.proof.hex(), repr(address.token), repr(address.proof)):
+        assert not any(word in text for text in texts)
+
+
+@pytest.fixture
+def door(hook):
+    """A listener that lets a guest in for one purpose."""
+    worker = ServedWorker(None, "alice", auto_add=False)
+    listener = Listener(frames.listen())
+    owner = Mallory(worker, "owner")
+    assert owner.call(endpoints.OPEN, *forged()) is None
+    assert owner.call(endpoints.INVITE, "ab" * 16, "guest", 2) is None
+    address = Address.fresh(listener.port)
+    listener.announce(worker, "guest", address, guests.purpose_of("ab" * 16))
+    yield worker, listener, address
+    listener.close()
+
+
+@pytest.mark.parametrize(
+    "purpose", ["", "mpc:group", "mpc-deal", "mpc-knock", "mpc-serve", "mpc-serve:" + "0" * 32, "x"]
+)
+def test_a_token_is_good_for_one_purpose(door, purpose):
+    _worker, _listener, address = door
+    with pytest.raises(OSError):
+        frames.connect(address, purpose, timeout=30)
+    frames.connect(address, guests.purpose_of("ab" * 16), timeout=30).close()
+
+
+def test_a_token_that_was_dismissed(door):
+    _worker, listener, address = door
+    listener.dismiss(address)
+    with pytest.raises(OSError):
+        frames.connect(address, guests.purpose_of("ab" * 16), timeout=30)
+
+
+def test_the_latest_visit_counts(door):
+    worker, _listener, address = door
+    first = frames.connect(address, guests.purpose_of("ab" * 16), timeout=30)
+    earlier = Connection(first, 1 << 20)
+    earlier.write(frames.REQUEST, 1, write_request(None, (), m.SearchMessage([]), True))
+    assert earlier.read()[0] == frames.ANSWER  # it is served before the next one comes
+    second = frames.connect(address, guests.purpose_of("ab" * 16), timeout=30)
+    first.settimeout(30)
+    assert earlier.read() is None, "the earlier one is hung up on"
+    connection = Connection(second, 1 << 20)
+    connection.write(frames.REQUEST, 1, write_request(None, (), m.SearchMessage([]), True))
+    kind, number, written = connection.read()
+    assert (kind, number, error_name(deserialize(written))) == (frames.ANSWER, 1, "SerdeError")
+    connection.write(frames.REQUEST, 2, bytes(guests._ROOM + 1000))  # more than the model takes
+    try:
+        assert connection.read() is None
+    except OSError:
+        pass
+    first.close()
+    connection.close()
+    third = frames.connect(address, guests.purpose_of("ab" * 16), timeout=30)
+    third.shutdown(socket.SHUT_RDWR)
+    third.close()
+    still_answers(worker)
+
+
+# --- what servers and clients learn ---------------------------------------------------------------------------
+
+
+class Shift(torch.nn.Module):
+    """A model that only adds, which no randomness is dealt for."""
+
+    def __init__(self):
+        super().__init__()
+        self.shift = torch.nn.Parameter(torch.ones(8))
+
+    def forward(self, x):
+        return x + self.shift
+
+
+def test_shares_of_the_answer_are_fresh(trio):
+    """The same shares twice: each share of the answer is another one, even where the program only adds."""
+    served = encrypted(Shift(), trio).serve(in_shape=(1, 8))
+    guest = HostileGuest(trio, served.invite())
+    given = [guest.run(contents=(torch.ones(1, 8, dtype=torch.int64),))[1] for _ in range(8)]
+    for index in range(2):
+        assert len({int(row[index][1].flatten()[0]) for row in given}) == 8
+    totals = {tuple((row[0][1] + row[1][1]).flatten().tolist()) for row in given}
+    assert totals == {(2 + 2**16,) * 8}
+
+
+def test_what_a_server_is_sent_looks_uniform(trio, served):
+    """Shares of the same input differ each time, and their bits are balanced, whatever the input is."""
+    client = sy.mpc.connect(served.invite(60))
+    messages = []
+    for worker in trio[:2]:
+        worker.log_msgs = True
+    for number in range(30):
+        client.query_model(X * (number % 2))
+    for worker in trio[:2]:
+        worker.log_msgs = False
+        shares = [each.contents[0] for each in worker.msg_history if type(each) is m.RunMessage]
+        messages.append(torch.stack(shares))
+        worker.msg_history.clear()
+    for shares in messages:
+        for half in (shares[0::2], shares[1::2]):
+            bits = torch.stack([(half >> bit) & 1 for bit in range(64)]).double()
+            assert abs(float(bits.mean()) - 0.5) < 0.03  # 7680 bits: five standard deviations
+    totals = messages[0] + messages[1]
+    assert torch.equal(totals[0], totals[2]) and not torch.equal(messages[0][0], messages[0][2])

@@ -1,0 +1,50 @@
+"""The part of docs/operations.md about layers: what they cost there and back, measured."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from syft.mpc import lockstep
+from tests.mpc.layers import LAYERS, module_of
+from tests.mpc.rows import encrypted
+
+HEAD = """
+## Layers
+
+Modules of torch.nn as they are, here with private weights on private data; a public model on private data, or a private
+one on public data, costs less. Results, gradients and running statistics are compared with float64 in both bases. The
+first pair of rounds and bytes is that of a call, the second one that of its gradient: bits that a comparison has found,
+and what a normalisation was divided by, are kept for that. Batch norm in training has running statistics, and writes
+them; in eval mode with private ones a second call takes 2 rounds. Dropout takes 1, EmbeddingBag, Bilinear and the others
+what the calls take that they are made of. Small tensors, 16 bits; errors are in units of the last place, times the
+largest value of the result where that is more than one.
+
+| layer | rounds | bytes | rounds back | bytes back | error, units |
+|---|---|---|---|---|---|
+"""
+
+
+def measure(name: str, workers: tuple[Any, Any, Any]) -> tuple[lockstep.Tally, lockstep.Tally]:
+    """Run a layer on shares, there and back, and count."""
+    alice, bob, dealer = workers
+    module: Any = module_of(name)
+    module.fix_precision(base=2, precision_fractional=16).share(alice, bob, crypto_provider=dealer)
+    shape = LAYERS[name].shape
+    x = encrypted(torch.ones(shape), (alice, bob), dealer, "2^-16").requires_grad_()
+    with lockstep.count() as there:
+        made = module(x)
+    grad = encrypted(torch.ones(made.shape), (alice, bob), dealer, "2^-16")
+    with lockstep.count() as back:
+        torch.autograd.backward(made, grad)
+    return there, back
+
+
+def table(workers: tuple[Any, Any, Any]) -> list[str]:
+    """Return the lines of the part."""
+    lines = [HEAD.rstrip("\n")]
+    for name, layer in LAYERS.items():
+        there, back = measure(name, workers)
+        lines.append(f"| `{name}` | {there.rounds} | {there.bytes} | {back.rounds} | {back.bytes} | {layer.units:g} |")
+    return lines

@@ -1,0 +1,59 @@
+"""Freed memory stays with the process, unless its user decided otherwise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from syft.mpc import memory
+
+
+class Allocator:
+    """Stands for the C library."""
+
+    def __init__(self) -> None:
+        self.set: dict[int, int] = {}
+
+    def mallopt(self, name: int, value: int) -> int:
+        self.set[name] = value
+        return 1
+
+
+@pytest.fixture
+def allocator(monkeypatch: pytest.MonkeyPatch) -> Allocator:
+    made = Allocator()
+    monkeypatch.setattr(memory.ctypes, "CDLL", lambda name: made)
+    monkeypatch.setattr(memory.sys, "platform", "linux")
+    for name in memory._VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    return made
+
+
+def keep() -> None:
+    memory.keep_freed.__wrapped__()
+
+
+def test_both_limits_are_set(allocator: Allocator) -> None:
+    keep()
+    assert allocator.set == {-1: memory.KEPT, -3: memory.LARGE}
+
+
+@pytest.mark.parametrize("name", memory._VARIABLES)
+def test_what_the_environment_says_counts(name: str, allocator: Allocator, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, "1")
+    keep()
+    assert allocator.set == {}
+
+
+def test_elsewhere_nothing_happens(allocator: Allocator, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory.sys, "platform", "darwin")
+    keep()
+    assert allocator.set == {}
+    monkeypatch.setattr(memory.sys, "platform", "linux")
+
+    def other(name: Any) -> object:
+        return object()  # a C library without it
+
+    monkeypatch.setattr(memory.ctypes, "CDLL", other)
+    keep()
