@@ -45,12 +45,16 @@ class EncryptionMethods:
         """Encode in fixed precision, rounding to the nearest; on a pointer, where the data is.
 
         Args:
-            *args: taken and ignored, as in earlier releases.
+            *args: none; the digits have names.
             storage: only "auto" is offered; values that need more than 62 bits are refused.
             field_type: kept from earlier releases.
             no_wrap: return the bare link.
             **kwargs: `base` (10), `precision_fractional` (3) and `field` (2**62).
         """
+        if args:
+            raise TypeError(
+                f"fix_precision() takes its digits by name: fix_precision(precision_fractional={args[0]!r})."
+            )
         _check_format(storage, kwargs)
         link = self.__dict__.get("child") if isinstance(self, SyftTensor) else None
         if isinstance(link, PointerTensor | MultiPointerTensor):

@@ -239,7 +239,10 @@ class ServedModel:
         """Answer the client of an invitation no more; requests that it did not use can be promised to others."""
         if invitation not in self._invitations:
             raise SyftError("This invitation is not one to this model, or was revoked before.")
-        left = self._left(invitation)
+        try:
+            left = self._left(invitation)
+        except SyftError:  # a server is gone; the others are told all the same
+            left = 0
         self._invitations.remove(invitation)
         self._shut(invitation)
         self._tell_all(endpoints.REVOKE, self.name, invitation.guest)

@@ -30,6 +30,7 @@ from syft.display import grid_html, grid_text
 from syft.exceptions import DriftError, SyftError
 from syft.mpc import recording, shadows
 from syft.mpc.replay import op_by_op
+from syft.mpc.rules.factors import PRODUCT_BITS
 from syft.mpc.whereabouts import Place, Whereabouts
 from syft.tensors.additive_shared import AdditiveSharingTensor
 from syft.tensors.precision import FixedPrecisionTensor
@@ -312,9 +313,11 @@ def _judge(
     if bool(infinite.any()):
         return "undefined", "", infinite.double()
     size = torch.maximum(right.abs() / limit, long.abs() / room)
-    if _largest(size) >= 1:
-        return "range", _no_room(limit, factor), size
     badness = (value - right).abs() / allowed
+    # Fine forms lose digits before a product (see `factors.with_room`): where that had no room, the result is off.
+    coarse = shadows.scale_of(link) * factor <= 1 << PRODUCT_BITS
+    if _largest(size) >= 1 and (coarse or _largest(badness) > 1 or _largest(size) >= room / limit):
+        return "range", _no_room(limit, factor), size
     return "drift" if _largest(badness) > 1 else "", "", badness
 
 

@@ -271,8 +271,10 @@ class Listener:
     def _shake_hands(self, sock: socket.socket) -> tuple[Any, ObjectId, str]:
         token, purpose = frames.receive_hello(sock)
         key = frames.fingerprint(token)
-        with self._news:  # who connects may be faster than who announces it
-            self._news.wait_for(lambda: key in self._announced or key in self._dismissed, HANDSHAKE_SECONDS / 2)
+        # Who connects may be faster than who announces it; where many come with tokens of nobody, less so.
+        patience = HANDSHAKE_SECONDS / 2 if len(self._handshakes) <= MAX_HANDSHAKES // 2 else _PAUSE
+        with self._news:
+            self._news.wait_for(lambda: key in self._announced or key in self._dismissed, patience)
             reference, client_id, proof, only = self._announced[key]
         if only is not None and purpose != only:
             raise LookupError("its token is good for another purpose")

@@ -7,7 +7,7 @@ from typing import Any, Self
 import torch
 
 from syft.core.object import AbstractObject
-from syft.exceptions import PlanMismatchError
+from syft.exceptions import PlanMismatchError, SyftError
 from syft.messaging.plan.following import Following
 from syft.messaging.plan.state import State
 
@@ -17,6 +17,11 @@ class Stateful(AbstractObject):
 
     state: State
     _following: Following
+
+    @property
+    def is_built(self) -> bool:
+        """Whether something was recorded."""
+        raise NotImplementedError("a plan knows whether it is built")
 
     def _forget_program(self) -> None:
         raise NotImplementedError("a plan forgets what was recorded with another state")
@@ -101,6 +106,7 @@ class Stateful(AbstractObject):
 
     def fix_precision_(self, *args: Any, **kwargs: Any) -> Self:
         """Encode the state in fixed precision; returns the plan."""
+        self._check_built("encoded")
         self.state.fix_precision_(*args, **kwargs)
         return self
 
@@ -118,7 +124,15 @@ class Stateful(AbstractObject):
 
         Gradients need every operation by itself: autograd follows the state only with `requires_grad=True`.
         """
+        self._check_built("shared")
         self.state.share_(*args, **kwargs)
         return self
 
     share = share_
+
+    def _check_built(self, what: str) -> None:
+        """Raise if this plan is still to be built: it would be built with what its modules hold, in the clear."""
+        if not self.is_built:
+            raise SyftError(
+                f"A plan is {what} after it was built: plan.build(...).fix_precision_().share_(alice, bob)."
+            )

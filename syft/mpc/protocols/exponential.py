@@ -38,7 +38,7 @@ def edges(scale: int, out: int) -> tuple[int, int]:
     return math.ceil(-math.log(2 * out) * scale), math.floor((ROOM * math.log(2) - math.log(out)) * scale)
 
 
-@functools.cache
+@functools.lru_cache(maxsize=64)
 def _powers(out: int, width: int) -> tuple[torch.Tensor, int, int]:
     """Return powers of two for each whole exponent modulo 2^width, small and large ones, and log2 of what is to spare.
 
@@ -57,7 +57,7 @@ def _powers(out: int, width: int) -> tuple[torch.Tensor, int, int]:
     return torch.tensor([small, large]).t().contiguous(), LAST + spare, spare
 
 
-@functools.cache
+@functools.lru_cache(maxsize=64)
 def _fine(out: int) -> torch.Tensor:
     """Return coefficients of 2^(n / 16 + v), |v| < 1/16, a column for each n from -15 to 15, at the scale of `FIRST`.
 

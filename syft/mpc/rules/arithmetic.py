@@ -11,7 +11,7 @@ from syft.mpc import engine, values
 from syft.mpc.rules import factors
 from syft.mpc.rules.division import divide_whole, whole_quotient
 from syft.mpc.rules.factors import digits, product, times
-from syft.mpc.rules.gradients import finer, on_the_way_back
+from syft.mpc.rules.gradients import MORE_BITS, finer, on_the_way_back
 from syft.mpc.rules.operands import (
     Form,
     Value,
@@ -25,7 +25,7 @@ from syft.mpc.rules.operands import (
     write,
     writes,
 )
-from syft.mpc.rules.quotients import quotient_in
+from syft.mpc.rules.quotients import divided, quotient_in
 from syft.tensors.precision import FixedPrecisionTensor
 
 
@@ -159,9 +159,11 @@ def reciprocal(x: Any) -> Any:
     if form.model is None:
         raise UnsupportedOperation("reciprocal", "AdditiveSharingTensor", "Encode before sharing with fix_precision().")
     value = content(x)
+    # A single number, such as what gradients are clipped by, may be small: it gets more digits.
+    fine = form if len(x.shape) else finer(form, 1 << MORE_BITS)
     if not values.is_shared(value):
-        return div(1, x)
-    return form.link(engine.run("root", value, kind="reciprocal", scale=form.scale))
+        return fine.link(divided(form.scale, value, fine.scale))
+    return fine.link(engine.run("root", value, kind="reciprocal", scale=form.scale, out=fine.scale))
 
 
 def power(x: Any, exponent: Any) -> Any:
