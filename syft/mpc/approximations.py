@@ -153,17 +153,16 @@ def _table(shape: Shape, scale: int, width: int) -> Table:
     inside = (middles > shape.start - half) & (middles < shape.stop + half)
     found[~inside] = 0  # nobody lands there
     distance = float(error(function, middles[inside], half, found[inside]).max())
+    coefficients, options = _written(found, scale, low)
+    options |= {"edges": (first, last), "outside": (*_line(shape.below, scale), *_line(shape.above, scale))}
+    return Table(torch.roll(coefficients, lowest % count, 0), options, distance)  # the piece around 0 first
+
+
+def _written(found: np.ndarray, scale: int, low: int) -> tuple[torch.Tensor, dict[str, Any]]:
+    """Return coefficients as whole numbers, and the options of `piecewise` that go with them."""
     times = coarser(scale)
     coefficients, inner, shift = whole_numbers(found, scale / times, low)
-    options = {
-        "low": low,
-        "drop": low - inner,
-        "shift": shift,
-        "times": times,
-        "edges": (first, last),
-        "outside": (*_line(shape.below, scale), *_line(shape.above, scale)),
-    }
-    return Table(torch.roll(coefficients, lowest % count, 0), options, distance)  # the piece around 0 first
+    return coefficients, {"low": low, "drop": low - inner, "shift": shift, "times": times}
 
 
 def _line(line: Line, scale: int) -> tuple[int, int]:
@@ -185,13 +184,6 @@ def _wave(shape: Function, scale: int) -> Table:
     half = 2 * math.pi / count
     middles, function = np.arange(count) * half, _by_numpy(shape)
     found = fit(function, middles, half, DEGREE)
-    times = coarser(scale)
-    coefficients, inner, shift = whole_numbers(found, scale / times, low)
-    options = {
-        "low": low,
-        "drop": low - inner,
-        "shift": shift,
-        "times": times,
-        "factor": round(2**64 / (2 * math.pi * scale)),
-    }
+    coefficients, options = _written(found, scale, low)
+    options["factor"] = round(2**64 / (2 * math.pi * scale))
     return Table(coefficients, options, float(error(function, middles, half, found).max()))

@@ -87,6 +87,12 @@ class AdditiveSharingTensor(Viewable):
         return list(self.child.values())
 
     @property
+    def is_there(self) -> bool:
+        """Whether the parties still hold the shares, as far as is known here."""
+        held = [pointer for pointer in self.pointers() if isinstance(pointer, PointerTensor)]
+        return all(pointer.lease.spent is None for pointer in held)
+
+    @property
     def locations(self) -> list[Any]:
         """The workers that hold shares."""
         return [pointer.location for pointer in self.pointers()]

@@ -25,24 +25,33 @@ Shape = tuple[int, ...]
 Array = np.ndarray[Any, Any]
 
 
-@deals("sign")
-def deal_sign(deck: Any, count: int, gates: int) -> tuple[Any, ...]:
-    """Deal what `sign_of` needs for a number of elements.
+def deal_tree(deck: Any, count: int, trees: int) -> tuple[Any, ...]:
+    """Deal what comparing masked numbers needs, some trees for each.
 
-    A mask r, the bits of r, the products of neighbouring bits; a triple (a, b, d, ab, ad) for each AND of the tree;
-    a coin, a random bit, as a bit and as a number; with a gate also the coin times r, and for each further gate a
-    mask and the coin times that.
+    A mask r, the bits of r, the products of neighbouring bits; a triple (a, b, d, ab, ad) for each AND of a tree; and
+    coins, random bits.
     """
     size = planes.width(count)
     r = deck.random((count,))
     bits = deck.fixed_bits((64, size), lambda: planes.to_planes(r.value))
     pairs = deck.fixed_bits((31, size), lambda: bits.value[1:62:2] & bits.value[0:61:2])
-    a, b, d = (deck.random_bits((NODES, size)) for _ in range(3))
-    ab = deck.fixed_bits((NODES, size), lambda: a.value & b.value)
-    ad = deck.fixed_bits((NODES - 1, size), lambda: a.value[:-1] & d.value[:-1])
-    coin = deck.random_bits((size,))
+    wide = size * trees
+    a, b, d = (deck.random_bits((NODES, wide)) for _ in range(3))
+    ab = deck.fixed_bits((NODES, wide), lambda: a.value & b.value)
+    ad = deck.fixed_bits((NODES - 1, wide), lambda: a.value[:-1] & d.value[:-1])
+    return r, bits, pairs, a, b, d, ab, ad, deck.random_bits((wide,))
+
+
+@deals("sign")
+def deal_sign(deck: Any, count: int, gates: int) -> tuple[Any, ...]:
+    """Deal what `sign_of` needs for a number of elements.
+
+    What `deal_tree` deals, and the coin as a number; with a gate also the coin times r, and for each further gate a
+    mask and the coin times that.
+    """
+    r, *others, coin = deal_tree(deck, count, 1)
     number = deck.fixed((count,), lambda: planes.unpack(coin.value, count))
-    dealt = [r, bits, pairs, a, b, d, ab, ad, coin, number]
+    dealt = [r, *others, coin, number]
     if gates:
         dealt.append(deck.fixed((count,), lambda: ring.mul(number.value, r.value)))
     for _ in range(gates - 1):

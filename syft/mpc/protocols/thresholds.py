@@ -10,7 +10,7 @@ import torch
 from syft.mpc import planes, ring
 from syft.mpc.dealer import deals
 from syft.mpc.party import Party
-from syft.mpc.protocols.comparison import NODES, Sign, leaf_masks, leaves, toss, tree
+from syft.mpc.protocols.comparison import Sign, deal_tree, leaf_masks, leaves, toss, tree
 
 Levels = tuple[int, ...]
 
@@ -18,17 +18,9 @@ Levels = tuple[int, ...]
 @deals("levels")
 def deal_levels(deck: Any, count: int, levels: int) -> tuple[Any, ...]:
     """Deal what `reached` needs: a mask, its bits, and for each level the triples of a tree and a coin."""
-    size = planes.width(count)
-    wide = size * levels
-    r = deck.random((count,))
-    bits = deck.fixed_bits((64, size), lambda: planes.to_planes(r.value))
-    pairs = deck.fixed_bits((31, size), lambda: bits.value[1:62:2] & bits.value[0:61:2])
-    a, b, d = (deck.random_bits((NODES, wide)) for _ in range(3))
-    ab = deck.fixed_bits((NODES, wide), lambda: a.value & b.value)
-    ad = deck.fixed_bits((NODES - 1, wide), lambda: a.value[:-1] & d.value[:-1])
-    coin = deck.random_bits((wide,))
-    number = deck.fixed((wide * planes.WORD,), lambda: planes.unpack(coin.value, wide * planes.WORD))
-    return r, bits, pairs, a, b, d, ab, ad, coin, number
+    *dealt, coin = deal_tree(deck, count, levels)
+    words = planes.width(count) * levels * planes.WORD
+    return *dealt, coin, deck.fixed((words,), lambda: planes.unpack(coin.value, words))
 
 
 def _masks_at(c: torch.Tensor, levels: Levels) -> Any:

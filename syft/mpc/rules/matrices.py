@@ -9,17 +9,8 @@ import torch
 from syft.exceptions import SyftError, UnsupportedOperation
 from syft.mpc import engine, values
 from syft.mpc.encoding import encode_plain
-from syft.mpc.rules.operands import Form, aten, content, form_of, rule
-
-
-def _encoded(x: Any, name: str) -> Form:
-    """Return the form of a matrix; whole numbers as such have no room for what is between them."""
-    form = form_of(x)
-    if form.model is None:
-        raise UnsupportedOperation(
-            f"{name} of whole numbers", "AdditiveSharingTensor", "Encode before sharing with fix_precision()."
-        )
-    return form
+from syft.mpc.rules.functions import encoded
+from syft.mpc.rules.operands import Form, aten, content, rule
 
 
 def _encode(tensor: torch.Tensor, form: Form) -> Any:
@@ -32,7 +23,7 @@ def inverse(x: Any, check_errors: bool = False) -> tuple[Any, torch.Tensor]:
 
     Of shares nobody can see whether they are singular, so no error is told of them.
     """
-    form = _encoded(x, "The inverse")
+    form = encoded(x, "The inverse")
     if len(x.shape) < 2 or x.shape[-2] != x.shape[-1]:
         raise SyftError(f"Only square matrices have an inverse, and this one has the shape {tuple(x.shape)}.")
     value = content(x)
@@ -48,7 +39,7 @@ def inverse(x: Any, check_errors: bool = False) -> tuple[Any, torch.Tensor]:
 @rule(aten.linalg_qr.default, in_place=False)
 def qr(x: Any, mode: str = "reduced") -> tuple[Any, Any]:
     """Write a matrix as Q R (see the protocol `qr` for its domain and error); with mode "r" Q is empty, as in torch."""
-    form = _encoded(x, "QR")
+    form = encoded(x, "QR")
     if len(x.shape) != 2:
         raise UnsupportedOperation("qr of anything but one matrix", "encrypted tensors", "Take them one by one.")
     value = content(x)

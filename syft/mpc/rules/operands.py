@@ -218,8 +218,9 @@ def write(target: Any, result: Any, operation: str) -> Any:
     if isinstance(target, FixedPrecisionTensor):
         written = in_form(result, Form(target.scale, target))
         # What is shared stays shared, also where public numbers are written to it (load_state_dict, zero_).
-        stays = values.is_shared(target.child) and not values.is_shared(written)
-        target.child = values.public(values.as_tensor(written), target.child) if stays else written
+        if values.is_shared(target.child) and not values.is_shared(written) and target.child.is_there:
+            written = values.public(values.as_tensor(written), target.child)
+        target.child = written
     else:
         target.child = result.child
     if type(result) is type(target) and form_of(result).scale == form_of(target).scale:
