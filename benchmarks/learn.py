@@ -13,24 +13,14 @@ from typing import Any
 
 import torch
 
+from benchmarks import mpc
 from benchmarks.learn_rows import WORK, Lesson, inputs, model_of
 from benchmarks.measure import Row
-from benchmarks.mpc import AHEAD, Line, Site, measure, sites
+from benchmarks.mpc import Line, Site, measure, sites
 from benchmarks.rival import crypten
 
-COLUMNS = (
-    "what",
-    "lockstep\nms",
-    "processes\nms",
-    "rounds",
-    "a party\nsends",
-    "dealt",
-    "error",
-    "CrypTen\nms",
-    f"ahead\n{', '.join(f'≥ {ahead}' for ahead in AHEAD.values())}",
-    "",
-    "elsewhere\n(SPU, TFE)",
-)
+# Those of the suite `mpc`, with the error beside what is sent, and one rival more.
+COLUMNS = (*mpc.COLUMNS[:6], "error", *mpc.COLUMNS[6:-1], "elsewhere\n(SPU, TFE)")
 FORM = {"base": 2, "precision_fractional": 16}
 
 

@@ -56,7 +56,9 @@ class RNNCellBase(nn.Module):
     @property
     def kind(self) -> Kind:
         """The step of this cell."""
-        raise NotImplementedError
+        raise NotImplementedError(
+            f"{type(self).__name__} does not say what its step is; use RNNCell, GRUCell or LSTMCell"
+        )
 
     def reset_parameters(self) -> None:
         """Draw all parameters evenly from [-1/sqrt(hidden_size), 1/sqrt(hidden_size)]."""

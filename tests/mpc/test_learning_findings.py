@@ -84,6 +84,23 @@ def test_large_gradients_are_clipped_by_a_small_number(form, cast):
     assert torch.allclose(weight.grad.get().float_prec(), gradient / gradient.norm(), atol=2e-3)
 
 
+@pytest.mark.parametrize("eps", [1e-8, 0.1, 1.0])
+def test_vectors_shorter_than_eps_are_divided_by_eps(eps, cast):
+    x, y = torch.tensor([[0.3, 0.1], [0.02, 0.01]]), torch.tensor([[0.2, 0.1], [0.5, 0.1]])
+    functional = nn.functional
+    found = functional.cosine_similarity(shared(x, cast), shared(y, cast), eps=eps).get().float_prec()
+    assert torch.allclose(found, functional.cosine_similarity(x, y, eps=eps), atol=2e-3)
+    found = functional.normalize(shared(x, cast), eps=eps).get().float_prec()
+    assert torch.allclose(found, functional.normalize(x, eps=eps), atol=2e-3)
+
+
+@pytest.mark.parametrize("correction", [0, 1, 1.5])
+def test_deviations_with_any_correction(correction, cast):
+    x = torch.tensor([1.0, 3.0])
+    found = torch.std(shared(x, cast), correction=correction).get().float_prec()
+    assert torch.allclose(found, torch.std(x, correction=correction), atol=1e-3)
+
+
 def test_a_plan_is_encrypted_after_it_was_built():
     class Net(sy.Plan):
         def __init__(self):

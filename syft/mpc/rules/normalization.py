@@ -30,6 +30,8 @@ MAX_SUM = 1 << 54
 # How many units a factor has to one, at most.
 FACTOR = 1 << 22
 WHITENED = "whitened"
+# Up to here the eps of a length is less than what formats tell apart.
+TINY = 1e-6
 
 
 @dataclasses.dataclass(slots=True)
@@ -262,8 +264,11 @@ def rms_norm(x: Any, normalized_shape: Any, weight: Any = None, eps: float | Non
 
 @composed(F.normalize)
 def normalize(x: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Any = None) -> Any:
-    """Divide vectors by their length; lengths of the usual kind are roots of mean squares, up to a factor."""
-    if p == 2 and isinstance(dim, int) and out is None:
+    """Divide vectors by their length, or by eps if that is more.
+
+    Lengths of the usual kind are roots of mean squares, up to a factor; no vector is as short as an eps that is tiny.
+    """
+    if p == 2 and isinstance(dim, int) and out is None and eps <= TINY:
         turned = x.movedim(dim, -1)
         made = rms_norm(turned, turned.shape[-1:], None, 0.0)
         return (made * turned.shape[-1] ** -0.5).movedim(-1, dim)
@@ -284,5 +289,5 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     """Return the product of vectors of length one; both are divided by their lengths at once."""
     shape = ring.broadcast(x1.shape, x2.shape)
     both = torch.stack([x1.expand(shape), x2.expand(shape)])
-    first, second = normalize(both, dim=dim + 1 if dim >= 0 else dim).unbind(0)
+    first, second = normalize(both, dim=dim + 1 if dim >= 0 else dim, eps=eps).unbind(0)
     return (first * second).sum(dim)

@@ -51,7 +51,8 @@ def _root_of_squares(
         divisor *= form.base
     summed = values.total(engine.run("square", value, divisor=divisor), dims, keepdim)
     scale //= divisor
-    whole_count, part = int(count), count / int(count)
+    whole_count = max(int(count), 1)
+    part = count / whole_count
     summed = values.truncate(summed, whole_count) if whole_count > 1 else summed
     if part != 1:
         summed = times(summed, 1 / part, form)
