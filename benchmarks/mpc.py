@@ -59,7 +59,7 @@ class Site:
     def wait(self) -> None:
         """Return when both parties have done all that they were told."""
         for worker in (self.alice, self.bob):
-            if isinstance(worker, ProcessWorker):
+            if getattr(worker, "in_own_process", False):
                 worker.synchronize()
 
     def run(self, work: Work) -> float:

@@ -5,11 +5,13 @@ Importing changes nothing; `hook = sy.TorchHook(torch)` adds send, get, move, ..
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 from syft import _pause
 from syft import codes as codes
 from syft import exceptions as exceptions
+from syft import federated as federated
 from syft import linalg as linalg
 from syft import mpc as mpc
 from syft import nn as nn
@@ -18,6 +20,11 @@ from syft.core.context import acting_as as acting_as
 from syft.core.id_provider import ID_PROVIDER as ID_PROVIDER
 from syft.core.metrics import count_messages as count_messages
 from syft.core.string import String as String
+from syft.federated import BaseDataset as BaseDataset
+from syft.federated import FederatedDataLoader as FederatedDataLoader
+from syft.federated import FederatedDataset as FederatedDataset
+from syft.grid.private_grid import PrivateGridNetwork as PrivateGridNetwork
+from syft.grid.public_grid import PublicGridNetwork as PublicGridNetwork
 from syft.hook import base as _base
 from syft.hook import modules as _modules  # noqa: F401  (fills the table of Module methods)
 from syft.hook import torch_args as _torch_args  # noqa: F401  (fills the tables of hook_args)
@@ -36,6 +43,7 @@ from syft.pointers import PointerTensor as PointerTensor
 from syft.pointers import StringPointer as StringPointer
 from syft.pointers.pointer_plan import PointerPlan as PointerPlan
 from syft.pointers.pointer_protocol import PointerProtocol as PointerProtocol
+from syft.sandbox import create_sandbox as create_sandbox
 from syft.serde import deserialize as deserialize
 from syft.serde import rows as _rows  # noqa: F401  (gives this library's types their wire codes)
 from syft.serde import serialize as serialize
@@ -47,11 +55,18 @@ from syft.tensors.placeholder import PlaceHolder as PlaceHolder
 from syft.tensors.plusisminus import PlusIsMinusTensor as PlusIsMinusTensor
 from syft.tensors.polynomial import PolynomialTensor as PolynomialTensor
 from syft.tensors.precision import FixedPrecisionTensor as FixedPrecisionTensor
+from syft.tensors.private import PrivateTensor as PrivateTensor
 from syft.workers import BaseWorker as BaseWorker
 from syft.workers import VirtualWorker as VirtualWorker
+from syft.workers import hosted as _hosted  # noqa: F401  (tells workers what to do with hosted models)
 from syft.workers import plans as _plans  # noqa: F401  (tells workers what to do with plans)
 from syft.workers import protocols as _protocols  # noqa: F401  (and with protocols)
+from syft.workers.node_client import NodeClient as NodeClient
+from syft.workers.node_client import connect as connect
 from syft.workers.process import ProcessWorker as ProcessWorker
+from syft.workers.ray_worker import RayWorker as RayWorker
+from syft.workers.train_config import TrainConfig as TrainConfig
+from syft.workers.websocket_client import WebsocketClientWorker as WebsocketClientWorker
 
 __version__ = "0.1.0"
 
@@ -61,6 +76,8 @@ _pause.end()
 
 # Set by TorchHook in 0.2; computed here, so that importing changes nothing and threads see their own.
 _COMPUTED = ("local_worker", "torch", "framework")
+# What needs more than the core of this library: name -> its home, loaded when it is first asked for.
+_LAZY = {"WebsocketServerWorker": "syft.grid.websocket_server"}
 
 
 def __getattr__(name: str) -> Any:
@@ -68,6 +85,8 @@ def __getattr__(name: str) -> Any:
         from syft._globals import computed
 
         return computed(name)
+    if name in _LAZY:
+        return getattr(importlib.import_module(_LAZY[name]), name)
     from syft._globals import why_missing
 
     raise AttributeError(f"module 'syft' has no attribute {name!r}{why_missing(name)}")

@@ -78,6 +78,8 @@ MOVED: dict[str, str] = {
     "syft.execution.protocol": "syft.messaging.protocol",
     "syft.execution.role": "syft.messaging.roles",
     "syft.execution.translation": "syft.messaging.plan.translation",
+    # workers
+    "syft.workers.websocket_server": "syft.grid.websocket_server",
     # encrypted computation
     "syft.frameworks.torch.mpc": "syft.mpc",
     "syft.frameworks.torch.mpc.beaver": "syft.mpc.beaver",
@@ -105,6 +107,8 @@ MOVED: dict[str, str] = {
     "syft.frameworks.torch.federated.dataset": "syft.federated.dataset",
     "syft.frameworks.torch.federated.dataloader": "syft.federated.dataloader",
     "syft.frameworks.torch.federated.utils": "syft.federated.utils",
+    "syft.federated.federated_client": "syft.workers.federated_client",
+    "syft.federated.train_config": "syft.workers.train_config",
     "syft.frameworks.torch.nn": "syft.nn",
     "syft.frameworks.torch.nn.conv": "syft.nn.conv",
     "syft.frameworks.torch.nn.pool": "syft.nn.pool",
@@ -128,6 +132,8 @@ def _children() -> dict[str, list[str]]:
 
 
 _CHILDREN = _children()
+# Packages of ours in which some rows are, too; they are found where they lie.
+_REAL = {home.rpartition(".")[0] for home in MOVED.values()}
 _ROOTS = tuple(f"syft.{name}." for name in _CHILDREN["syft"])
 
 
@@ -233,7 +239,7 @@ class _Finder(MetaPathFinder):
         home = home_of(fullname)
         if home is not None:
             return ModuleSpec(fullname, _HomeLoader(fullname, home)) if _exists(home) else None
-        if fullname in _CHILDREN:
+        if fullname in _CHILDREN and fullname not in _REAL:
             return ModuleSpec(fullname, _ParentLoader(), is_package=True)
         return None
 
@@ -245,4 +251,5 @@ def install() -> None:
     # First, because the ordinary finder would load the files of a moved package a second time.
     sys.meta_path[:] = [_Finder(), *others]
     for name in _CHILDREN["syft"]:
-        setattr(sys.modules["syft"], name, importlib.import_module(f"syft.{name}"))
+        if f"syft.{name}" not in _REAL:
+            setattr(sys.modules["syft"], name, importlib.import_module(f"syft.{name}"))

@@ -23,28 +23,42 @@ class Config:
         max_message_bytes: the largest message a worker reads, after decompression.
         max_departed: how many fetched or moved ids a store remembers, for clear errors.
         stream_timeout: seconds a caller waits for an answer of another worker.
+        reconnect_timeout: seconds that a stream to a node tries to come back after its connection was lost.
+        heartbeat: seconds without a word after which the other end of a websocket is asked whether it is there; it has
+            as long again to answer.
         max_plan_operations: how many operations a plan may have.
+        token_leeway: seconds by which the clocks of two machines may differ when a token is read.
     """
 
     max_message_bytes: int = 4 * 2**30
     max_departed: int = 1000
     stream_timeout: float = 60.0
+    reconnect_timeout: float = 30.0
+    heartbeat: float = 20.0
     max_plan_operations: int = 20_000
+    token_leeway: float = 30.0
 
 
-_current: contextvars.ContextVar[Config] = contextvars.ContextVar("syft_config", default=Config())  # noqa: B039
+_current: contextvars.ContextVar[Config | None] = contextvars.ContextVar("syft_config", default=None)
+_of_process = [Config()]
 
 
 def current() -> Config:
     """Return the limits in force."""
-    return _current.get()
+    return _current.get() or _of_process[0]
+
+
+def configure(**changes: float) -> None:
+    """Change some limits of this process, for all its threads and for good; inside an override that one counts."""
+    _of_process[0] = dataclasses.replace(_of_process[0], **changes)  # type: ignore[arg-type]
 
 
 @contextmanager
 def override(**changes: float) -> Iterator[Config]:
     """Change some limits inside a `with` block."""
-    token = _current.set(dataclasses.replace(_current.get(), **changes))  # type: ignore[arg-type]
+    changed = dataclasses.replace(current(), **changes)  # type: ignore[arg-type]
+    token = _current.set(changed)
     try:
-        yield _current.get()
+        yield changed
     finally:
         _current.reset(token)

@@ -24,6 +24,17 @@
     ├── MalformedPlanError                     the parts of a plan do not fit together
     ├── PlanTranslationError                   a plan has no form in what it should be translated to
     ├── DriftError                             an encrypted operation is not what its plaintext is (sy.mpc.validate)
+    ├── TrainingError                          a worker can't train: a config, a data set or a part of it does not fit
+    ├── AuthenticationError                    a token, a ticket or a password is not accepted
+    │   └── TooManyAttemptsError               too many failed logins; wait
+    ├── AccountError                           a user can't be added, changed or named like this
+    ├── ExposureError                          a node would be open to others without TLS and tokens
+    ├── CertificateError                       a certificate or its key can't be made or used
+    ├── QuotaExceededError                     a user, or all of them, would hold more than the node allows
+    ├── StorageError                           the store of a node can't be used, or holds something damaged
+    │   └── StorageFullError                   there is no room to keep an object durably
+    ├── ModelError                             a hosted model can't be kept, asked or deleted (also a RuntimeError)
+    │   └── ModelNotFoundError                 no model of this name is hosted for who asks
     ├── RemoteError                            an error of a worker whose own type is not known here
     ├── ProtocolError                          a protocol on shares can't be run, or did not come to its end
     │   └── PartyLostError                     a party of a run is gone, or did not answer
@@ -38,6 +49,7 @@ Texts say what happened, where, and what to type next. They never contain the va
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 
@@ -179,6 +191,19 @@ class WorkerLostError(SyftError):
         )
 
 
+class NodeLostError(WorkerLostError):
+    """A node can't be reached any more; what is published there stays, what only this session held is gone."""
+
+    def __init__(self, worker_id: object = None, why: str = "") -> None:
+        SyftError.__init__(
+            self,
+            f"Node {worker_id!r} is lost to this session" + (f": {why}" if why else ".") + " What was published there "
+            "stays there; what was not is gone with the session. Find it again with node.search(...), which connects "
+            "anew.",
+        )
+        self.worker_id = worker_id
+
+
 class NotPermittedError(SyftError):
     """A release was refused by the policy of the worker that holds the data."""
 
@@ -259,6 +284,65 @@ class PartyLostError(ProtocolError):
 
 class DriftError(SyftError):
     """An encrypted operation gave something else than its plaintext; raised by `sy.mpc.validate` alone."""
+
+
+class TrainingError(SyftError, ValueError):
+    """A worker can't train as asked: a config, a data set or a part of one is missing or does not fit."""
+
+
+class AuthenticationError(SyftError):
+    """A token, a ticket or a password is not accepted. Its text never holds one."""
+
+
+class InvalidUserError(AuthenticationError, RuntimeError):
+    """A node does not know this user, or not with this password."""
+
+
+class TooManyAttemptsError(AuthenticationError):
+    """Too many logins failed for this user or from this address.
+
+    Args:
+        retry_after: seconds to wait before the next try.
+    """
+
+    retry_after: float = 1.0
+
+    def __init__(self, retry_after: float = 1.0) -> None:
+        self.retry_after = max(retry_after, 0.0)
+        wait = max(1, math.ceil(self.retry_after))
+        super().__init__(f"Too many logins failed. Wait {wait} s, then try again with the right user and password.")
+
+
+class AccountError(SyftError, ValueError):
+    """A user can't be added, changed or named like this."""
+
+
+class ExposureError(SyftError):
+    """A node would be open to others without TLS and tokens."""
+
+
+class CertificateError(SyftError):
+    """A certificate, or its key, can't be made or used."""
+
+
+class QuotaExceededError(SyftError):
+    """A user, or all of them together, would hold more objects or bytes than the node allows; nothing was kept."""
+
+
+class StorageError(SyftError):
+    """The store of a node can't be used, or something in it is damaged."""
+
+
+class StorageFullError(StorageError):
+    """There is no room on the disk or in the database of a node; nothing was kept."""
+
+
+class ModelError(SyftError, RuntimeError):
+    """A hosted model can't be kept, asked, downloaded or deleted. Its text never holds numbers of the model."""
+
+
+class ModelNotFoundError(ModelError):
+    """No model of this name is hosted, or not for who asks."""
 
 
 class RemoteError(SyftError):

@@ -109,15 +109,29 @@ class Claims:
         return True
 
     def belongs_to(self, obj_id: ObjectId, session: Any) -> bool:
-        """Say whether a session holds an object, or its client published it."""
+        """Say whether a session holds an object, or another one of the same client; or the client published it."""
         held = self._holders.get(obj_id)
-        if held is session or (isinstance(held, Counter) and held[session] > 0):
+        if held is session:
+            return True
+        if held is not None and session.client_id is not None:
+            holders = (+held).keys() if isinstance(held, Counter) else (held,)
+            if any(holder is session or holder.client_id == session.client_id for holder in holders):
+                return True
+        elif isinstance(held, Counter) and held[session] > 0:
             return True
         return obj_id in self._published and self._published[obj_id] == session.client_id is not None
 
     def is_published(self, obj_id: ObjectId) -> bool:
         """Say whether an object stays whatever becomes of its pointers."""
         return obj_id in self._published or (obj_id not in self._holders and obj_id not in self._offers)
+
+    def was_published(self, obj_id: ObjectId) -> bool:
+        """Say whether somebody published an object, and nobody took that back."""
+        return obj_id in self._published
+
+    def publisher_of(self, obj_id: ObjectId) -> object:
+        """Return the client who published an object; None if nobody did, or the worker's owner."""
+        return self._published.get(obj_id)
 
     def held_by(self, session: Any) -> list[ObjectId]:
         """Return the ids that a session holds, once for each claim."""

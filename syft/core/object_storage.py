@@ -11,11 +11,33 @@ from syft.core.id_provider import ID_PROVIDER, ObjectId
 from syft.exceptions import ObjectNotFoundError
 
 
+class Outline:
+    """What is known of an object that is stored elsewhere, and is read when somebody first asks for it.
+
+    Args:
+        obj_id: its id.
+        meta: its form.
+        tags: the words it can be found by.
+        description: the text it can be found by.
+    """
+
+    def __init__(self, obj_id: ObjectId, meta: Any, tags: set[str], description: str | None) -> None:
+        self.id = obj_id
+        self.meta = meta
+        self.tags = tags
+        self.description = description
+
+
 class ObjectStore:
     """Objects by id, and who keeps each alive.
 
     Reads, writes and deletions are single dictionary operations, so threads and finalizers may do them at any time.
+
+    Attributes:
+        keeper: who counts what is kept and writes it to disk; None where nobody does.
     """
+
+    keeper: Any = None
 
     def __init__(self, worker_id: object) -> None:
         self.worker_id = worker_id
@@ -30,6 +52,10 @@ class ObjectStore:
             return self.objects[obj_id]
         except KeyError:
             raise ObjectNotFoundError(obj_id, self.worker_id, self._departed.get(obj_id, "")) from None
+
+    def outlines(self) -> dict[ObjectId, Any]:
+        """Return a copy of the objects by id, without reading any: those not in memory are an Outline."""
+        return dict.copy(self.objects)
 
     def pop(self, obj_id: ObjectId, departure: str) -> Any:
         """Take an object out, remembering where it went for whoever asks later."""

@@ -17,6 +17,7 @@ tensor_methods: list[type] = []
 module_methods: list[type] = []
 # Told of a module whose tensors were encoded or shared (True), or decoded or fetched (False).
 module_watchers: list[Any] = []
+dataset_methods: list[type] = []
 optimizer_methods: list[type] = []
 optimizer_hooks: list[Any] = []
 

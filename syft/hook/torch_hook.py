@@ -80,6 +80,7 @@ class TorchHook(FrameworkHook):
             self._hook_torch_module()
             self._hook_module()
             self._hook_optim()
+            self._hook_dataset()
             self._patches.add(_torch, "torch_hooked", True)
             complete = True
         finally:
@@ -209,6 +210,13 @@ class TorchHook(FrameworkHook):
             self._patches.add(_torch.optim.Optimizer, "follow_parameters", vars(methods)["follow_parameters"])
         for register in base.optimizer_hooks:
             self._handles.append(register())
+
+    def _hook_dataset(self) -> None:
+        """Add federate to Dataset."""
+        for methods in base.dataset_methods:
+            for name, value in vars(methods).items():
+                if not name.startswith("_"):
+                    self._patches.add(_torch.utils.data.Dataset, name, value)
 
     def __repr__(self) -> str:
         return f"<TorchHook of torch {_torch.__version__}, local worker {self.local_worker.id!r}>"

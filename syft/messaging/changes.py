@@ -61,6 +61,20 @@ def changed_values(operation: Operation) -> list[Any]:
     return values
 
 
+@functools.cache
+def _never_changes(name: str) -> bool:
+    """Say whether a call changes no argument, whatever its arguments are, unless it is given `out`."""
+    last = name.rpartition(".")[2]
+    changes = name in _FIRST or last == "__set__" or FrameworkAttributes.is_inplace_method(last)
+    norms = name.endswith((".embedding", "batch_norm", "instance_norm"))
+    return not changes and not norms and _inplace_position(name) is None
+
+
+def changes_nothing(operation: Operation) -> bool:
+    """Say at a glance whether a call changes none of its arguments; False: look closer."""
+    return not operation.cmd_kwargs and _never_changes(operation.cmd_name)
+
+
 # Operations by which a plan says that it trains.
 _TRAINING = frozenset(
     {"syft.plan.optimizer_step", "syft.plan.gradient", "torch.Tensor.backward", "torch.autograd.backward"}

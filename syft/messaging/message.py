@@ -292,6 +292,82 @@ class RunMessage(Message):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class RequestReleaseMessage(Message):
+    """Ask your owner to release this object to me: contents are its id.
+
+    Attributes:
+        contents: the id of the object.
+        reason: what it is needed for.
+    """
+
+    reason: str = ""
+    schema: ClassVar[dict[str, Any]] = {"contents": _ID, "reason": str}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RequestStatusMessage(Message):
+    """How does this request of mine stand?"""
+
+    schema: ClassVar[dict[str, Any]] = {"contents": str}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ListRightsMessage(Message):
+    """Which requests, grants or rows of the audit log are there? For owners: contents are the name of the list.
+
+    Attributes:
+        contents: `requests`, `grants` or `audit`.
+        status: only requests that stand so.
+    """
+
+    status: str | None = None
+    schema: ClassVar[dict[str, Any]] = {"contents": str, "status": (str, type(None))}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DecideRequestMessage(Message):
+    """Approve or deny this request. For owners.
+
+    Attributes:
+        contents: the id of the request.
+        approved: whether it is approved.
+        scope: what is released: `result`, or `sources`: everything derived from the same data sets.
+        expires: for how many seconds; None: until it is revoked.
+        answer: a text for whoever asked.
+    """
+
+    approved: bool = False
+    scope: str = "result"
+    expires: float | None = None
+    answer: str = ""
+    schema: ClassVar[dict[str, Any]] = {
+        "contents": str, "approved": bool, "scope": str, "expires": (int, float, type(None)), "answer": str,
+    }  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RevokeGrantMessage(Message):
+    """Take back what was granted. For owners: contents are the id of the grant."""
+
+    schema: ClassVar[dict[str, Any]] = {"contents": str}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ShareSourceMessage(Message):
+    """Say who may have this data set, and everything derived from it. For whoever owns it.
+
+    Attributes:
+        contents: the id of the object.
+        allowed_users: the users who may have it.
+        public: whether everybody may have it.
+    """
+
+    allowed_users: tuple[ObjectId, ...] = ()
+    public: bool = False
+    schema: ClassVar[dict[str, Any]] = {"contents": _ID, "allowed_users": tuple, "public": bool}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class ErrorMessage(Message):
     """What went wrong at a worker: contents are (type name, text, traceback text)."""
 
@@ -303,5 +379,6 @@ MESSAGE_TYPES: tuple[type[Message], ...] = (
     Message, Operation, ObjectMessage, ObjectRequestMessage, IsNoneMessage, GetShapeMessage,
     ForceObjectDeleteMessage, RetainMessage, ReleaseMessage, HandOverMessage, FetchThereMessage, SearchMessage,
     BatchMessage, PlanCommandMessage, ErrorMessage, PublishMessage, ClaimMessage,
-    RunMessage,
+    RunMessage, RequestReleaseMessage, RequestStatusMessage, ListRightsMessage, DecideRequestMessage,
+    RevokeGrantMessage, ShareSourceMessage,
 )  # fmt: skip

@@ -281,6 +281,10 @@ class DealerLink:
             self._packs = {pack: rows for pack, rows in self._packs.items() if pack[0] != oldest}
         self._learned[key] = _Learned(summary)
 
+    def wait_for(self, seconds: float) -> None:
+        """Wait so long for its answers from now on."""
+        self._sock.settimeout(seconds)
+
     def is_open(self) -> bool:
         """Say whether the dealer is still there, as far as is known."""
         try:  # a socket with a time limit would wait for it, so first it is asked whether there is anything to read

@@ -220,7 +220,9 @@ def _open(worker: Any, session: Session, *args: Any) -> None:
         raise CommandNotAllowed("Serving this")
     name, steps, outputs, given, inputs, parties, provider, limit = args
     _check_name(name)
-    _check_places(worker, parties, provider)
+    check_places(parties, provider)
+    if worker.id not in parties:
+        raise ProtocolError(f"Worker {worker.id!r} is not one of the parties of this endpoint.")
     if not _is_requests(limit) or type(inputs) is not tuple:
         raise ProtocolError("An endpoint takes the shapes of its inputs, and how many requests it answers.")
     if type(given) is tuple:  # as they are now: what is written to a share later does not change what is served
@@ -242,11 +244,12 @@ def _check_name(name: Any) -> None:
         raise ProtocolError("The name of an endpoint has 32 hexadecimal digits.")
 
 
-def _check_places(worker: Any, parties: Any, provider: Any) -> None:
+def check_places(parties: Any, provider: Any) -> None:
+    """Raise unless parties and dealer can be those of a served program."""
     if type(parties) is not tuple or not all(map(is_id, parties)) or len(set(parties)) != len(parties):
         raise ProtocolError("The parties of an endpoint are different workers, by id.")
-    if not 2 <= len(parties) <= MAX_PARTIES or worker.id not in parties:
-        raise ProtocolError(f"Worker {worker.id!r} is not one of the parties of this endpoint.")
+    if not 2 <= len(parties) <= MAX_PARTIES:
+        raise ProtocolError(f"A served program has from 2 to {MAX_PARTIES} parties.")
     if provider is not None and not is_id(provider):
         raise ProtocolError("The dealer of an endpoint is named by its id.")
 

@@ -20,9 +20,10 @@ from syft.pointers.lease import Lease
 from syft.pointers.pointer_tensor import PointerTensor
 from syft.pointers.remote_call import following_id
 from syft.tensors.additive_shared import AdditiveSharingTensor
+from syft.workers.introducing import introduce
 from syft.workers.stream import Fate
 
-_posting = threading.RLock()
+posting = threading.RLock()
 
 
 def run(name: str, *args: Any, **options: Any) -> Any:
@@ -116,6 +117,7 @@ def ask(
     if helped and any(stream.location is provider for stream in streams):
         raise UnsupportedOperation(entry.name, "parties that deal for themselves", "Name a third worker.")
     check_kinds([stream.location for stream in streams], provider)
+    introduce(owner, [*(stream.location for stream in streams), *(() if provider is None else (provider,))])
     run_id, first_id = ID_PROVIDER.pop(), ID_PROVIDER.pop()
     if metering.meters:
         metering.begin(key_of(owner.id, run_id), entry.name, owner, [stream.location for stream in streams])
@@ -127,9 +129,9 @@ def ask(
     )
     targets = [*streams, owner.stream_to(provider)] if helped else list(streams)
     # Who answers in this thread comes last, so that nobody of them waits for one who was not asked yet.
-    targets.sort(key=lambda stream: not _has_thread(stream))
+    targets.sort(key=lambda stream: not has_thread(stream))
     fate = Fate()
-    with _posting:  # all parties of two runs must hear of them in the same order
+    with posting:  # all parties of two runs must hear of them in the same order
         for stream in targets:
             stream.raise_failure()
         try:
@@ -139,7 +141,7 @@ def ask(
         except Exception as error:
             meeting.close(key_of(owner.id, run_id), error)
             raise
-    if len({_has_thread(stream) for stream in targets}) > 1:
+    if len({has_thread(stream) for stream in targets}) > 1:
         try:
             meeting.settle(key_of(owner.id, run_id))
         except ProtocolError:
@@ -149,16 +151,24 @@ def ask(
 
 
 def check_kinds(parties: list[Any], provider: Any) -> None:
-    """Refuse parties that can't reach each other: some in this process, some in processes of their own."""
-    apart = {bool(getattr(worker, "in_own_process", False)) for worker in (*parties, provider) if worker is not None}
-    if len(apart) > 1:
+    """Refuse parties that can't reach each other: of this process, of processes of its own, and nodes."""
+    kinds = {kind_of_place(worker) for worker in (*parties, provider) if worker is not None}
+    if len(kinds) > 1:
         raise ProtocolError(
-            "Some of these parties (or the crypto provider) live in this process and some in processes of their own. "
+            f"Some of these parties (or the crypto provider) live {' and some '.join(sorted(kinds))}. "
             "Parties of one kind only can compute together."
         )
 
 
-def _has_thread(stream: Any) -> bool:
+def kind_of_place(worker: Any) -> str:
+    """Say where a worker lives, as far as that decides whom it can compute with."""
+    if getattr(worker, "is_node", False):
+        return "on nodes"
+    return "in processes of their own" if getattr(worker, "in_own_process", False) else "in this process"
+
+
+def has_thread(stream: Any) -> bool:
+    """Say whether what a stream carries is done in another thread than the one that sends it."""
     session = getattr(stream, "session", None)
     return session is None or bool(session.may_wait)
 

@@ -19,6 +19,7 @@ from syft.mpc.mesh import Link
 MESH, KNOCK = "mpc", "mpc-knock"
 # How often one who waits to be called looks whether the other is there at all, in seconds.
 _LOOK = 1.0
+# How many connections of one client wait for their groups.
 MAX_ARRIVED = 1024
 # How long after one that can't be reached it is looked whether it was replaced, in seconds.
 _LATE = 0.2
@@ -33,13 +34,21 @@ class Lobby:
 
     def __init__(self, worker: Any) -> None:
         self.worker = worker
-        self._arrived: dict[tuple[str, Any], socket.socket] = {}
+        self._arrived: dict[tuple[Any, str, Any], socket.socket] = {}
         self._news = threading.Condition()
 
-    def call(self, peer: Any, purpose: str, advice: str = "") -> socket.socket:
-        """Connect to another worker; the news that it has another process now may be a little late."""
+    def call(self, circle: Any, peer: Any, purpose: str, advice: str = "") -> socket.socket:
+        """Connect to another worker; the news that it has another process now may be a little late.
+
+        Args:
+            circle: that of the client for which it is; None: among processes of one program, who know each other.
+            peer: the other worker.
+            purpose: what for.
+            advice: what it means if it is lost.
+        """
         tried = None
-        while (known := self.worker._known_workers.get(peer)) is not tried:
+        others = self.worker._known_workers if circle is None else circle.peers
+        while (known := others.get(peer)) is not tried:
             if not hasattr(known, "connect"):
                 break
             try:
@@ -47,21 +56,30 @@ class Lobby:
                 return sock
             except WorkerLostError:
                 tried = known
-                time.sleep(_LATE)
+                if circle is None:
+                    time.sleep(_LATE)
         if tried is not None:
-            raise PartyLostError(peer, "its process can't be reached", advice)
+            what = "its process" if circle is None else "it"
+            raise PartyLostError(peer, f"{what} can't be reached from {self.worker.id!r}", advice)
         raise ProtocolError(f"Worker {self.worker.id!r} does not know how to reach party {peer!r}.")
 
-    def arrive(self, peer: Any, group: str, sock: socket.socket) -> None:
-        """Keep a connection that another party opened; the latest counts."""
+    def arrive(self, circle: Any, peer: Any, group: str, sock: socket.socket) -> None:
+        """Keep a connection that another party opened; of one client the latest counts."""
         with self._news:
-            earlier = self._arrived.pop((group, peer), None)
+            earlier = self._arrived.pop((circle, group, peer), None)
             if earlier is not None:
                 earlier.close()
-            self._arrived[group, peer] = sock
-            while len(self._arrived) > MAX_ARRIVED:
-                self._arrived.pop(next(iter(self._arrived))).close()
+            self._arrived[circle, group, peer] = sock
+            mine = [key for key in self._arrived if key[0] is circle]
+            for key in mine[:-MAX_ARRIVED]:
+                self._arrived.pop(key).close()
             self._news.notify_all()
+
+    def leave(self, circle: Any) -> None:
+        """Close what was opened for a client that does not come again."""
+        with self._news:
+            for key in [key for key in self._arrived if key[0] is circle]:
+                self._arrived.pop(key).close()
 
     def close(self) -> None:
         """Close what nobody asked for."""
@@ -69,12 +87,12 @@ class Lobby:
             while self._arrived:
                 self._arrived.popitem()[1].close()
 
-    def arrived(self, group: str, peer: Any, timeout: float = 0.0) -> socket.socket | None:
+    def arrived(self, circle: Any, group: str, peer: Any, timeout: float = 0.0) -> socket.socket | None:
         """Return the connection that another party opened, if it has."""
         with self._news:
             if timeout:
-                self._news.wait_for(lambda: (group, peer) in self._arrived, timeout)
-            return self._arrived.pop((group, peer), None)
+                self._news.wait_for(lambda: (circle, group, peer) in self._arrived, timeout)
+            return self._arrived.pop((circle, group, peer), None)
 
 
 class Group:
@@ -82,11 +100,12 @@ class Group:
 
     Args:
         lobby: where connections of others arrive.
-        client_id: the client.
+        client_id: what stands for the client, the same for all who take part.
         members: the ids of all who take part, in order: those who hold shares, then a helper.
         count: how many hold shares.
         provider: the id of the dealer.
         deal_here: serves a connection as the dealer, for one who deals to itself.
+        circle: how the others are reached for the client; None: as processes of one program.
     """
 
     def __init__(
@@ -97,8 +116,10 @@ class Group:
         count: int,
         provider: Any,
         deal_here: Callable[[socket.socket], None],
+        circle: Any = None,
     ) -> None:
         self.lobby = lobby
+        self.circle = circle
         self.client_id = client_id
         self.members = members
         self.count = count
@@ -116,7 +137,7 @@ class Group:
     def link(self, index: int, timeout: float) -> Link:
         """Return the connection to another member: who comes later in the order calls."""
         peer = self.members[index]
-        arrived = self.lobby.arrived(self.name, peer)
+        arrived = self.lobby.arrived(self.circle, self.name, peer)
         link = self._links.get(index)
         if arrived is None and link is not None and link.is_open():
             return link
@@ -124,7 +145,7 @@ class Group:
             link.close()
         if arrived is None:
             calls = index < self.index
-            arrived = self.lobby.call(peer, f"{MESH}:{self.name}") if calls else self._await(peer, timeout)
+            arrived = self.lobby.call(self.circle, peer, f"{MESH}:{self.name}") if calls else self._await(peer, timeout)
         limit = current().max_message_bytes
         link = self._links[index] = Link(arrived, peer, limit, self.over, self.members, self._note)
         return link
@@ -137,8 +158,8 @@ class Group:
     def _await(self, peer: Any, timeout: float) -> socket.socket:
         end = time.monotonic() + timeout
         while time.monotonic() < end:
-            self.lobby.call(peer, KNOCK).close()  # one that is gone is found out at once
-            arrived = self.lobby.arrived(self.name, peer, _LOOK)
+            self.lobby.call(self.circle, peer, KNOCK).close()  # one that is gone is found out at once
+            arrived = self.lobby.arrived(self.circle, self.name, peer, _LOOK)
             if arrived is not None:
                 return arrived
         raise PartyLostError(peer, f"it did not join within {timeout:g} s", mesh.STILL_THERE)
@@ -148,6 +169,7 @@ class Group:
         for link in self._links.values():
             link.sweep()
         if self._dealer is not None and self._dealer.is_open():
+            self._dealer.wait_for(current().stream_timeout)
             return self._dealer
         if self.provider is None:
             raise ProtocolError("This run needs a crypto provider, and none was named.")
@@ -162,7 +184,7 @@ class Group:
     def _call_dealer(self) -> socket.socket:
         """Connect to the dealer; one that is a party as well (`insecure`) deals to itself in a thread."""
         if self.provider != self.lobby.worker.id:
-            return self.lobby.call(self.provider, dealing.PURPOSE, mesh.STILL_THERE)
+            return self.lobby.call(self.circle, self.provider, dealing.PURPOSE, mesh.STILL_THERE)
         ours, theirs = socket.socketpair()
         threading.Thread(target=self._deal_here, args=(theirs,), name="syft dealer", daemon=True).start()
         return ours

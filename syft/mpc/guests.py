@@ -21,12 +21,12 @@ from syft.exceptions import ObjectNotFoundError, ProtocolError, SyftError
 from syft.messaging.message import ObjectRequestMessage, RunMessage
 from syft.mpc import meeting
 from syft.mpc.endpoints import Endpoint, endpoint_of
-from syft.mpc.runs import key_of
+from syft.mpc.runs import key_of, runtime_of
 from syft.workers.base import BaseWorker
 from syft.workers.frames import Connection
 from syft.workers.router import Copy
 from syft.workers.session import Session
-from syft.workers.sockets import PURPOSES, serve
+from syft.workers.sockets import PURPOSES, Visitor, serve
 
 # Purpose of a guest's connection; the name of the endpoint follows.
 PURPOSE = "mpc-serve"
@@ -56,6 +56,7 @@ class Guest(Session):
         super().__init__(worker, client_id)
         self.guest_id = client_id
         self.endpoint = endpoint
+        self.circle = endpoint.owner.circle  # whom the model's owner made known to the worker
         self.results: dict[ObjectId, tuple[torch.Tensor, ...]] = {}
         self.connection: Connection | None = None
         size = _ROOM + sum(8 * torch.Size(shape).numel() for shape in endpoint.served.inputs)
@@ -72,7 +73,7 @@ class Guest(Session):
         """Somebody who holds nothing and knows nobody, so that no name in a message leads anywhere."""
         return self._nobody
 
-    def keep(self, obj_id: ObjectId, obj: Any, published: bool = False) -> None:
+    def keep(self, obj_id: ObjectId, obj: Any, published: bool = False, rights: Any = None) -> None:
         """Refuse: nothing of a guest is kept in the store."""
         raise ProtocolError("Nothing is kept for a guest.")
 
@@ -102,9 +103,9 @@ class Guest(Session):
             self._leave()
 
     def _leave(self) -> None:
-        runtime = getattr(self.worker, "mpc_runtime", None)
+        runtime = runtime_of(self.worker, self)
         if runtime is not None:
-            runtime.leave(self.client_id)
+            runtime.leave(self)
 
 
 def visit(worker: Any, client_id: ObjectId, name: str, sock: socket.socket | None = None) -> Guest:
@@ -123,7 +124,7 @@ def _run(worker: Any, guest: Guest, message: RunMessage) -> None:
     endpoint.spend(guest.guest_id)
     index, count = endpoint.parties.index(worker.id), len(endpoint.parties)
     key = key_of(guest.client_id, message.run_id)
-    runtime = getattr(worker, "mpc_runtime", None)
+    runtime = runtime_of(worker, guest)
     start = functools.partial(endpoint.start, shares)
     finish = functools.partial(guest.put, message.return_id)
     try:
@@ -157,10 +158,13 @@ def _give(worker: Any, guest: Guest, message: ObjectRequestMessage) -> tuple[Any
 _ROUTES: dict[type, Any] = {RunMessage: _run, ObjectRequestMessage: _give}
 
 
-def _take(worker: Any, client_id: ObjectId, purpose: str, sock: socket.socket) -> None:
+def _take(worker: Any, visitor: Visitor, purpose: str, sock: socket.socket) -> None:
     """Serve the connection of a guest until it ends."""
+    if visitor.circle is not None:  # another worker, whom a client introduced: no guest
+        sock.close()
+        return
     try:
-        guest = visit(worker, client_id, purpose.partition(":")[2], sock)
+        guest = visit(worker, visitor.id, purpose.partition(":")[2], sock)
     except ProtocolError:
         sock.close()
         return

@@ -130,8 +130,8 @@ class Invitation:
                 plain["guest"],
                 tuple([_read_server(*server) for server in plain["servers"]]),
                 plain["provider"],
-                tuple([_read_number(*number) for number in plain["inputs"]]),
-                tuple([_read_number(*number) for number in plain["outputs"]]),
+                tuple([read_number(*number) for number in plain["inputs"]]),
+                tuple([read_number(*number) for number in plain["outputs"]]),
                 plain["requests"],
             )
             made.check()
@@ -164,7 +164,8 @@ def _read_server(server_id: Any, port: Any = None, token: Any = "", proof: Any =
     return Server(server_id, address)
 
 
-def _read_number(shape: Any, scale: Any, field: Any, is_whole: Any) -> Number:
+def read_number(shape: Any, scale: Any, field: Any, is_whole: Any) -> Number:
+    """Return the form of a tensor that came from outside; raises ValueError or TypeError if it is none."""
     dimensions = tuple(shape)
     if len(dimensions) > MAX_DIMENSIONS or not all(type(size) is int and size >= 0 for size in dimensions):
         raise ValueError("a shape")

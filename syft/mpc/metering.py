@@ -126,6 +126,10 @@ class Notes:
         if noted is not None and len(noted) < MAX_NOTED:
             noted.append((run_id, *cost))
 
+    def forget(self, client_id: Any) -> None:
+        """Note no more for a client that is gone."""
+        self._noted.pop(client_id, None)
+
     def read(self, client_id: Any, stop: bool) -> tuple[Any, ...]:
         """Return what was noted since the last time; and note no more, if so asked."""
         noted = tuple(self._noted.pop(client_id, ()))

@@ -27,6 +27,7 @@ from syft.tensors.additive_shared import FIELD, AdditiveSharingTensor
 from syft.tensors.precision import FixedPrecisionTensor
 from syft.workers.base import BaseWorker
 from syft.workers.execution import DEPUTIES
+from syft.workers.introducing import introduce
 from syft.workers.stream import InlineStream
 
 FIX_PRECISION = "syft.fix_precision"
@@ -230,6 +231,8 @@ def _share_remotely(link: PointerTensor, owners: tuple[Any, ...], options: dict[
     names = tuple(getattr(owner, "id", owner) for owner in flat)
     provider = options["crypto_provider"]
     options["crypto_provider"] = getattr(provider, "id", provider)
+    others = [link._owner.get_worker(other) for other in (*flat, provider) if other is not None]
+    introduce(link._owner, (link.location, *others))
     return _remotely(SHARE, link, names, options, no_wrap)
 
 
@@ -268,7 +271,11 @@ def _share_here(worker: Any, session: Any, tensor: Any, *names: Any, **options: 
 
 def _reach_itself(worker: Any) -> None:
     """Give a worker that is served to others a stream to itself, for the share that it keeps."""
-    if worker.id not in worker._streams and type(worker).open_stream is BaseWorker.open_stream:
+    if (
+        worker._stream_to_itself() is None
+        and worker.id not in worker._streams
+        and type(worker).open_stream is BaseWorker.open_stream
+    ):
         worker._streams[worker.id] = InlineStream(worker, worker)
 
 
@@ -279,7 +286,7 @@ def _pointers(shared: Any) -> list[Any]:
 
 def _known(worker: Any, name: Any) -> Any:
     """Return a worker by its id; whom this one knows is nobody else's business."""
-    found = worker if name == worker.id else worker._known_workers.get(name) if isinstance(name, int | str) else None
+    found = worker if name == worker.id else worker.known(name) if isinstance(name, int | str) else None
     if found is None:
         raise WorkerNotFoundException(name, ("not told to peers",))
     return found

@@ -10,32 +10,34 @@ import functools
 import socket
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
-import torch
-
-from syft.config import current
-from syft.core.references import Ref
-from syft.core.trees import SCALARS, map_tensors
-from syft.exceptions import PartyLostError, ProtocolError
-from syft.mpc import dealing, lockstep, memory, mesh, metering, transfers
-from syft.mpc.dealing import Deals
-from syft.mpc.forms import write_forms
+from syft.config import current, override
+from syft.exceptions import ProtocolError
+from syft.mpc import dealing, lockstep, memory, mesh, metering
 from syft.mpc.group import KNOCK, MESH, Group, Lobby
-from syft.mpc.mesh import Link, Stamp
-from syft.mpc.party import Batch, Deal, Exchange, Open, Party
+from syft.mpc.one_run import ATTEMPTS, Run
+from syft.mpc.party import Party
 from syft.mpc.provider import Provider
 from syft.workers.execution import DEPUTIES
-from syft.workers.sockets import PURPOSES, SERVED
+from syft.workers.sockets import PURPOSES, SERVED, Visitor
 
 COST = "syft.mpc_cost"
-# How long a party that gives up tries to tell the others, in seconds.
-_FAREWELL = 5.0
+# Groups of one client that are kept.
 MAX_GROUPS = 256
-# How often a run is begun: anew, with other masks, when parties see that they are not at the same place.
-ATTEMPTS = 4
+
+
+def whose_runs(session: Any) -> Any:
+    """Return what stands for whoever asks for runs one after the other: all who take part hear of them in this order.
+
+    A worker that acts for a client, and a guest of a served model, are not the client itself.
+    """
+    if session.circle is None:
+        return session.client_id
+    return (session.circle, session.via, getattr(session, "guest_id", None))
 
 
 class Runtime:
@@ -52,6 +54,7 @@ class Runtime:
         self.notes = metering.Notes()
         self._groups: dict[Any, Group] = {}
         self.lobby = Lobby(worker)
+        self._circles: weakref.WeakSet[Any] = weakref.WeakSet()
         self._lock = threading.Lock()
 
     def run(
@@ -67,7 +70,7 @@ class Runtime:
             start: makes the coroutine of this party.
             finish: stores its result.
         """
-        with self._group(session, message, seats) as group:
+        with self._waiting_for(session), self._group(session, message, seats) as group:
             if Run(group, message).tag[: mesh.ID_BYTES] in group.over:
                 raise ProtocolError("A run with this id is over; another one needs another id.")
             # A helper can't tell that the others begin anew, so a run with one is given up; the next finds them agreed.
@@ -91,38 +94,68 @@ class Runtime:
                     group.end(run.tag)
                     run.settle(self.cost)
                     cost = metering.Cost(time.perf_counter() - began, run.rounds, run.sent, run.deals.bytes)
-                    self.notes.add(session.client_id, message.run_id, cost)
+                    self.notes.add(session.circle or session.client_id, message.run_id, cost)
 
     def give_up(self, session: Any, message: Any, seats: int, error: Exception) -> None:
         """Tell the other parties that this one can't take part in a run."""
-        with self._group(session, message, seats) as group:
+        with self._waiting_for(session), self._group(session, message, seats) as group:
             run = Run(group, message)
             run.give_up(error)
             group.end(run.tag)
+
+    def _waiting_for(self, session: Any) -> Any:
+        """Wait for others as long as the client does, if that is less than what is usual here."""
+        circle = session.circle
+        if circle is None:
+            return nullcontext()
+        self.join(circle)
+        return override(stream_timeout=min(current().stream_timeout, circle.timeout))
 
     @contextmanager
     def _group(self, session: Any, message: Any, seats: int) -> Iterator[Group]:
         """Give the group of a run, for one run at a time."""
         count = len(message.parties)
         members = (*message.parties, *((message.provider,) if seats > count else ()))
-        key = (session.client_id, members, message.provider)
+        circle = session.circle
+        whose = whose_runs(session)
+        key = (whose, members, message.provider)
         while True:
             with self._lock:
                 group = self._groups.get(key)
                 if group is None:
-                    here = functools.partial(self.provider.serve, self.worker.id)
-                    group = Group(self.lobby, session.client_id, members, count, message.provider, here)
+                    here = functools.partial(self.provider.serve, Visitor(self.worker.id, circle))
+                    known = session.client_id if circle is None else (circle.name, *whose[1:])
+                    group = Group(self.lobby, known, members, count, message.provider, here, circle)
                     self._groups[key] = group
-                    self._make_room()
+                    self._make_room(whose)
             with group.lock:
                 if not group.is_closed:  # it may have been left meanwhile
                     yield group
                     return
 
-    def leave(self, client_id: Any) -> None:
-        """Leave the groups of a client that does not come again, whatever runs in them."""
+    def join(self, circle: Any) -> None:
+        """See to it that what belongs to a client's circle ends with it."""
         with self._lock:
-            left = [self._groups.pop(key) for key in list(self._groups) if key[0] == client_id]
+            if circle in self._circles:
+                return
+            self._circles.add(circle)
+        circle.at_end(lambda: self._leave_circle(circle))
+
+    def _leave_circle(self, circle: Any) -> None:
+        with self._lock:
+            left = [
+                self._groups.pop(key) for key in list(self._groups) if type(key[0]) is tuple and key[0][0] is circle
+            ]
+        for group in left:
+            group.close()
+        self.lobby.leave(circle)
+        self.notes.forget(circle)
+
+    def leave(self, session: Any) -> None:
+        """Leave the groups of a client that does not come again, whatever runs in them."""
+        whose = whose_runs(session)
+        with self._lock:
+            left = [self._groups.pop(key) for key in list(self._groups) if key[0] == whose]
         for group in left:
             group.close()
 
@@ -133,9 +166,9 @@ class Runtime:
                 self._groups.popitem()[1].close()
         self.lobby.close()
 
-    def _make_room(self) -> None:
-        """Leave the groups that were joined first, except those with a run."""
-        for key in list(self._groups)[:-MAX_GROUPS]:
+    def _make_room(self, whose: Any) -> None:
+        """Leave the groups of a client that were joined first, except those with a run."""
+        for key in [key for key in self._groups if key[0] == whose][:-MAX_GROUPS]:
             group = self._groups[key]
             if group.lock.acquire(blocking=False):
                 try:
@@ -144,213 +177,17 @@ class Runtime:
                     group.lock.release()
 
 
-class Run:
-    """One run at one party.
-
-    Args:
-        group: those who take part.
-        message: what was asked for.
-        attempt: the how-manieth time it is begun, from 0.
-    """
-
-    def __init__(self, group: Group, message: Any, attempt: int = 0) -> None:
-        self.group = group
-        self.count = group.count
-        self.is_helper = group.index >= self.count
-        known = dealing.digest(group.client_id, message.run_id)[: mesh.ID_BYTES]
-        told = dealing.digest(_told_to_all(message))[mesh.ID_BYTES + 1 :]
-        self.tags = [known + told + bytes([number]) for number in range(ATTEMPTS)]
-        self.tag = self.tags[attempt]
-        self.deals = Deals(_base_of(message), group.dealer)
-        self.timeout = current().stream_timeout
-        self.rounds = 0
-        self.sent = 0
-        self._links: dict[int, Link] = {}
-
-    def drive(self, coroutine: Any) -> Any:
-        """Run the protocol to its end and return its result."""
-        answer = None
-        try:
-            while True:
-                try:
-                    request = coroutine.send(answer)
-                except StopIteration as stop:
-                    return stop.value
-                answer = self._serve(request)
-        finally:
-            coroutine.close()
-
-    def _serve(self, request: Any) -> Any:
-        leaves = list(_leaves(request))
-        answers: dict[int, Any] = {}
-        talks = []
-        for position, leaf in enumerate(leaves):
-            if type(leaf) is Open and self.group.helper is not None:
-                raise ProtocolError("Nothing is opened while the dealer looks on as a helper: it knows the masks.")
-            if type(leaf) is Deal:
-                answers[position] = () if self.is_helper else self.deals.deal(leaf.kind, leaf.spec)
-            else:
-                talks.append((position, leaf))
-        if talks:
-            found = self._round([leaf for _, leaf in talks])
-            answers.update({position: answer for (position, _), answer in zip(talks, found, strict=True)})
-        return _rebuild(request, iter([answers[position] for position in range(len(leaves))]))
-
-    def _round(self, leaves: list[Any]) -> list[Any]:
-        """Send what goes to each other member in one frame, and wait for theirs."""
-        self.rounds += 1
-        writing, reading, sources = [], {}, {}
-        forms = self._forms(leaves)
-        for index in range(len(self.group.members)):
-            if index == self.group.index:
-                continue
-            outgoing = [self._for(leaf, index) for leaf in leaves]
-            expected = [self._expects(leaf, index) for leaf in leaves]
-            sends = any(tensors is not None for tensors in outgoing)
-            if not sends and not any(expected):
-                continue
-            link = self._link(index)
-            stamp = self._stamp(index)
-            if sends:
-                self.sent += link.put(stamp, outgoing, forms)
-                writing.append(link)
-            if any(expected):
-                reading[link] = functools.partial(link.take, stamp, forms)
-                sources[link] = (index, expected)
-        try:
-            received = transfers.transfer(writing, reading, self.timeout)
-        except mesh.Disagreement as error:
-            self.deals.disagree(error.stamp.instance, error.stamp.seeds)
-            raise
-        arrived: dict[int, list[Any]] = {}
-        for link, groups in received.items():
-            index, expected = sources[link]
-            if [group is not None for group in groups] != expected:
-                raise ProtocolError(f"Party {link.peer!r} sent something else than this one waits for.")
-            arrived[index] = groups
-        return [_ANSWERS[type(leaf)](self, leaf, position, arrived) for position, leaf in enumerate(leaves)]
-
-    def _link(self, index: int) -> Link:
-        """Return the connection to another member, which was looked at once in this run."""
-        link = self._links.get(index)
-        if link is None:
-            link = self._links[index] = self.group.link(index, self.timeout)
-        return link
-
-    def _stamp(self, index: int) -> Stamp:
-        """Return where frames to and from another member belong; nothing is dealt to a helper."""
-        if index >= self.count or self.is_helper:
-            return Stamp(self.tag, self.rounds, 0, 0)
-        return Stamp(self.tag, self.rounds, self.deals.instance, self.deals.generation)
-
-    def _for(self, leaf: Any, index: int) -> Any:
-        """Return the tensors of a request that go to another member."""
-        if type(leaf) is Open:
-            return leaf.shares
-        return leaf.outgoing.get(index)
-
-    def _expects(self, leaf: Any, index: int) -> bool:
-        """Say whether tensors of a request come from another member."""
-        return type(leaf) is Open or index in leaf.sources
-
-    def _forms(self, leaves: list[Any]) -> bytes | None:
-        """Return the forms of what everybody sends, where only values are opened that this party has shares of."""
-        if any(type(leaf) is not Open for leaf in leaves):
-            return None
-        return write_forms(leaf.shares for leaf in leaves)
-
-    def _opened(self, leaf: Open, position: int, arrived: dict[int, list[Any]]) -> Any:
-        """Add up the shares of all parties, in the memory of those that arrived."""
-        others = [arrived[index][position] for index in range(self.count) if index != self.group.index]
-        join = torch.bitwise_xor if leaf.xor else torch.add
-        totals = list(others[0])
-        for shares in (*others[1:], leaf.shares):
-            if [(t.shape, t.dtype) for t in shares] != [(t.shape, t.dtype) for t in totals]:
-                raise ProtocolError("The shares of one value have different shapes, so it can't be opened.")
-            for total, share in zip(totals, shares, strict=True):
-                join(total, share, out=total)
-        return tuple(totals)
-
-    def _exchanged(self, leaf: Exchange, position: int, arrived: dict[int, list[Any]]) -> Any:
-        own = self.group.index
-        return {i: leaf.outgoing[own] if i == own else arrived[i][position] for i in leaf.sources}
-
-    def give_up(self, error: Exception) -> None:
-        """Tell the others, so that nobody waits."""
-        lost = error.party if isinstance(error, PartyLostError) else None
-        number = self.group.members.index(lost) if lost in self.group.members else None
-        told = []
-        for index, peer in enumerate(self.group.members):
-            if index == self.group.index or peer == lost:
-                continue
-            try:
-                link = self.group.link(index, _FAREWELL)
-                for tag in self.tags:
-                    stamp = Stamp(tag, 0, self.deals.instance, self.deals.generation)
-                    link.put_abort(stamp, self.deals.key, number, type(error).__name__)
-                told.append(link)
-            except (ProtocolError, OSError):  # that one is gone too
-                continue
-        transfers.drain(told, _FAREWELL)
-
-    def settle(self, cost: lockstep.Tally) -> None:
-        """Add what the run cost to what is being counted."""
-        for tally in (cost, *lockstep._tallies):
-            tally.runs += 1
-            tally.rounds += self.rounds
-            tally.bytes += self.sent
-            tally.dealt += self.deals.bytes
+def _take_mesh(worker: Any, visitor: Visitor, purpose: str, sock: socket.socket) -> None:
+    if visitor.circle is not None:
+        worker.mpc_runtime.join(visitor.circle)
+    worker.mpc_runtime.lobby.arrive(visitor.circle, visitor.id, purpose.partition(":")[2], sock)
 
 
-_ANSWERS: dict[type, Callable[..., Any]] = {Open: Run._opened, Exchange: Run._exchanged}
+def _take_dealing(worker: Any, visitor: Visitor, purpose: str, sock: socket.socket) -> None:
+    worker.mpc_runtime.provider.serve(visitor, sock)
 
 
-def _leaves(request: Any) -> Iterator[Any]:
-    if type(request) is not Batch:
-        yield request
-        return
-    for part in request.requests:
-        yield from _leaves(part)
-
-
-def _rebuild(request: Any, answers: Iterator[Any]) -> Any:
-    if type(request) is not Batch:
-        return next(answers)
-    return [_rebuild(part, answers) for part in request.requests]
-
-
-def _base_of(message: Any) -> bytes:
-    """Return what stands for a protocol, its options and the forms of its arguments."""
-
-    def form(leaf: Any) -> Any:
-        if type(leaf) is Ref:
-            return "share"
-        return ("public", tuple(leaf.shape)) if isinstance(leaf, torch.Tensor) else leaf
-
-    return dealing.digest(message.name, repr(map_tensors(form, (message.contents, message.options))))
-
-
-def _told_to_all(message: Any) -> Any:
-    """Return what all who take part are told alike: in place of a share a helper has its shape."""
-
-    def form(item: Any) -> Any:
-        if isinstance(item, torch.Tensor):
-            return ("public", tuple(item.shape))
-        return item if type(item) in SCALARS else "share"
-
-    options = sorted((name, repr(map_tensors(form, value))) for name, value in message.options.items())
-    return message.name, tuple(map(form, message.contents)), options
-
-
-def _take_mesh(worker: Any, client_id: Any, purpose: str, sock: socket.socket) -> None:
-    worker.mpc_runtime.lobby.arrive(client_id, purpose.partition(":")[2], sock)
-
-
-def _take_dealing(worker: Any, client_id: Any, purpose: str, sock: socket.socket) -> None:
-    worker.mpc_runtime.provider.serve(client_id, sock)
-
-
-def _take_knock(worker: Any, client_id: Any, purpose: str, sock: socket.socket) -> None:
+def _take_knock(worker: Any, visitor: Visitor, purpose: str, sock: socket.socket) -> None:
     sock.close()
 
 
@@ -362,12 +199,14 @@ def _cost(worker: Any, session: Any) -> tuple[int, int, int, int]:
 
 def _begin_notes(worker: Any, session: Any) -> None:
     """Note what the runs of a client cost, from now on."""
-    worker.mpc_runtime.notes.begin(session.client_id)
+    if session.circle is not None:
+        worker.mpc_runtime.join(session.circle)
+    worker.mpc_runtime.notes.begin(session.circle or session.client_id)
 
 
 def _read_notes(worker: Any, session: Any, stop: bool) -> tuple[Any, ...]:
     """Say what the runs of a client cost since it asked last: id, seconds, rounds, bytes sent, bytes dealt of each."""
-    return tuple(worker.mpc_runtime.notes.read(session.client_id, bool(stop)))
+    return tuple(worker.mpc_runtime.notes.read(session.circle or session.client_id, bool(stop)))
 
 
 def _prepare(worker: Any) -> None:

@@ -43,6 +43,7 @@ from syft.mpc.forms import bytes_of
 from syft.mpc.generator import KEY_BYTES
 from syft.serde import deserialize
 from syft.workers.frames import Connection
+from syft.workers.sockets import Visitor
 
 logger = logging.getLogger("syft.mpc")
 MAX_PARTIES = 64
@@ -55,6 +56,7 @@ DEPTH = 8
 DEPTH_BYTES = 2**20
 MAX_DEALS = 100_000
 Sequence = list[tuple[str, tuple[Any, ...]]]
+Key = tuple[Any, str, tuple[Any, ...]]
 
 
 @dataclasses.dataclass(slots=True)
@@ -82,31 +84,34 @@ class Provider:
     """The dealer of one process."""
 
     def __init__(self) -> None:
-        self._groups: dict[tuple[str, tuple[Any, ...]], Group] = {}
+        # by the circle of the client, so that nobody gets into a group of somebody else: its name, its parties
+        self._groups: dict[Key, Group] = {}
         self._lock = threading.Lock()
 
-    def serve(self, peer: Any, sock: socket.socket) -> None:
+    def serve(self, visitor: Visitor, sock: socket.socket) -> None:
         """Serve a party until its connection ends.
 
         Args:
-            peer: who it is, as the connection knows it.
+            visitor: who it is, and for which client it comes, as the connection knows it.
             sock: the connected socket.
         """
+        peer = visitor.id
         connection = Connection(sock, current().max_message_bytes)
         key, group = None, None
         try:
             frame = connection.read()
             if frame is None or frame[0] != HELLO:
                 return
-            key = _read_group(frame[2], peer)
-            index = key[1].index(peer)
+            name, parties = _read_group(frame[2], peer)
+            key = (visitor.circle, name, parties)
+            index = parties.index(peer)
             group, stale = self._join(key, index, connection)
             try:
                 connection.write(SEED, 0, SEEDS.pack(group.generation, group.seeds[index]))
             finally:
                 for other in stale:
                     other.close()
-            if index == len(key[1]) - 1:
+            if index == len(parties) - 1:
                 Desk(group.seeds, connection).work()
             else:
                 connection.read()  # it has all it needs; the end of its connection is all there is to read
@@ -117,20 +122,18 @@ class Provider:
             if key is not None and group is not None:
                 self._leave(key, group)
 
-    def _join(
-        self, key: tuple[str, tuple[Any, ...]], index: int, connection: Connection
-    ) -> tuple[Group, list[Connection]]:
+    def _join(self, key: Key, index: int, connection: Connection) -> tuple[Group, list[Connection]]:
         """Return the group of a newcomer, and the connections of those whose seeds are not used any more."""
         with self._lock:
             group = self._groups.get(key)
             stale: list[Connection] = []
             if group is None or index in group.members:
                 stale = [] if group is None else list(group.members.values())
-                group = self._groups[key] = Group.fresh(len(key[1]))
+                group = self._groups[key] = Group.fresh(len(key[2]))
             group.members[index] = connection
         return group, stale
 
-    def _leave(self, key: tuple[str, tuple[Any, ...]], group: Group) -> None:
+    def _leave(self, key: Key, group: Group) -> None:
         """Forget a group that nobody of is connected any more."""
         with self._lock:
             if self._groups.get(key) is group and all(member.is_closed for member in group.members.values()):

@@ -22,6 +22,7 @@ Example:
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -40,9 +41,10 @@ from syft.mpc.assembly import Assembled, Part
 from syft.mpc.guests import purpose_of
 from syft.mpc.invitations import Invitation, Number, Server, Shape
 from syft.mpc.recording import Recording, Value, outline, value_of
+from syft.pointers.object_pointer import ObjectPointer
 from syft.tensors.additive_shared import AdditiveSharingTensor
 from syft.tensors.precision import FixedPrecisionTensor
-from syft.workers.process import ProcessWorker
+from syft.workers.apart import ApartWorker
 from syft.workers.virtual import VirtualWorker
 
 
@@ -67,6 +69,31 @@ def serve(
     """
     if num_requests is not None and (type(num_requests) is not int or num_requests < 1):
         raise SyftError("num_requests is a whole number from 1 on, or None for any number.")
+    found = record_model(model, in_shape, answer)
+    return ServedModel(found.form, found.part, found.values, found.inputs, found.outputs, num_requests)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Recorded:
+    """A model as a program.
+
+    Attributes:
+        form: a shared tensor of the model's parties.
+        part: what the parties run.
+        values: what stands for the inputs in it.
+        inputs: what it takes.
+        outputs: what it gives.
+    """
+
+    form: AdditiveSharingTensor
+    part: Part
+    values: list[Value]
+    inputs: tuple[Number, ...]
+    outputs: tuple[Number, ...]
+
+
+def record_model(model: Any, in_shape: Any, answer: Callable[[Any], Any] | None = None) -> Recorded:
+    """Record what the parties of an encrypted model run; arguments as `serve`. Nothing is sent."""
     form = _form_of(model)
     inputs = tuple([Number(shape, form.scale, form.field) for shape in _shapes_of(in_shape)])
     values = [Value(torch.Size(number.shape)) for number in inputs]
@@ -80,7 +107,7 @@ def serve(
     part, *others = Assembled(recording, outputs).parts
     if others:
         raise UnsupportedOperation("serve", "parties that need a helper", "Share with protocol='beaver' or 'fss'.")
-    return ServedModel(form.child, part, values, inputs, tuple(map(_number_of, links)), num_requests)
+    return Recorded(form.child, part, values, inputs, tuple(map(_number_of, links)))
 
 
 def _form_of(model: Any) -> FixedPrecisionTensor:
@@ -135,12 +162,17 @@ def _number_of(link: Any) -> Number:
     return Number(tuple(link.shape), 1, 2**62, is_whole=True)
 
 
-def _given(item: Any, values: list[Value], party: Any) -> Any:
-    """Return what a program begins with as a party gets it: the number of an input, a reference, or a plain tensor."""
+def given_to(party: Any, item: Any, values: list[Value]) -> Any:
+    """Return what a program begins with as a party gets it: the number of an input, a pointer, or a plain tensor."""
     if type(item) is not Value or item.shares is None:
         return item
     stands_for = value_of(item.shares)
-    return item.shares[party].ref() if stands_for is None else values.index(stands_for)
+    return item.shares[party] if stands_for is None else values.index(stands_for)
+
+
+def _given(item: Any, values: list[Value], party: Any) -> Any:
+    found = given_to(party, item, values)
+    return found.ref() if isinstance(found, ObjectPointer) else found
 
 
 class ServedModel:
@@ -229,7 +261,7 @@ class ServedModel:
         return made
 
     def _server(self, worker: Any, guest: str) -> Server:
-        if isinstance(worker, ProcessWorker):
+        if isinstance(worker, ApartWorker):
             return Server(worker.id, worker.invite(guest, purpose_of(self.name)))
         if isinstance(worker, VirtualWorker):
             return Server(worker.id)

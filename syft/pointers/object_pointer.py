@@ -11,6 +11,7 @@ from syft.core.object import AbstractObject
 from syft.core.references import Ref, TensorMeta
 from syft.exceptions import CannotRequestObjectAttribute, SyftError, UnsupportedOperation, WorkerNotFoundException
 from syft.pointers.lease import Lease
+from syft.pointers.request import MAX_REASON, Request
 
 
 class ObjectPointer(AbstractObject):
@@ -138,16 +139,34 @@ class ObjectPointer(AbstractObject):
         """Fetch the object; it is no longer at its worker afterwards.
 
         Args:
-            user: kept from earlier releases; who asks is known from the connection.
+            user: who asks, which counts for private tensors in a sandbox; a node knows it from the connection.
             reason: a text for the worker's log.
             deregister_ptr: kept from earlier releases.
         """
         if self.point_to_attr is not None:
             raise CannotRequestObjectAttribute(self.point_to_attr)
         self.lease.check()
-        obj = self.lease.stream.fetch(self.id_at_location, reason)
+        obj = self.lease.stream.fetch(self.id_at_location, reason, user)
         self.lease.spend(f"it was fetched by {self._owner.id!r} with .get()")
         return obj
+
+    def request(self, reason: str = "") -> Request:
+        """Ask the owner of the worker that holds the object to release it to you.
+
+        Args:
+            reason: what you need it for; the owner reads it.
+
+        Returns:
+            The request: `request.status()` asks how it stands, `request.wait(timeout)` waits for an answer. Once it is
+            approved, `get()` works.
+        """
+        if self.point_to_attr is not None:
+            raise CannotRequestObjectAttribute(self.point_to_attr)
+        self.lease.check()
+        text = str(reason)
+        if len(text) > MAX_REASON:
+            raise SyftError(f"A reason has at most {MAX_REASON} characters; this one has {len(text)}.")
+        return Request(self.lease.stream, self.lease.stream.request_release(self.id_at_location, text))
 
     def put_back(self, obj: Any) -> None:
         """Give the object that was just fetched back to its worker: what it was fetched for can't be done."""
@@ -239,7 +258,7 @@ class ObjectPointer(AbstractObject):
             worker = local_worker()
         if location_id == worker.id:
             return worker.resolve(Ref(id_at_location, point_to_attr))
-        location = worker._known_workers.get(location_id)
+        location = worker.known(location_id) if is_id(location_id) else None
         if location is None:  # whom this worker knows is nobody else's business
             raise WorkerNotFoundException(location_id, ("not told to peers",))
         lease = Lease(worker.stream_to(location), id_at_location, owned=False)

@@ -25,6 +25,7 @@ from syft.tensors.placeholder import PlaceHolder
 from syft.tensors.plusisminus import PlusIsMinusTensor
 from syft.tensors.polynomial import PolynomialTensor
 from syft.tensors.precision import FixedPrecisionTensor
+from syft.tensors.private import PrivateTensor
 
 CODES: dict[type, int] = {
     SyftTensor: 60,
@@ -34,6 +35,7 @@ CODES: dict[type, int] = {
     FixedPrecisionTensor: 64,
     AdditiveSharingTensor: 65,
     PolynomialTensor: 66,
+    PrivateTensor: 67,
     ObjectPointer: 80,
     PointerTensor: 81,
     MultiPointerTensor: 82,

@@ -255,7 +255,7 @@ class AdditiveSharingTensor(Viewable):
         if provider in shares and not insecure:
             raise TypeError("a crypto provider is not one of the parties")
         # A provider that is not known here stays an id, until somebody computes with it.
-        known = getattr(worker, "_known_workers", {}).get(provider, provider)
+        known = (None if worker is None or provider is None else worker.known(provider)) or provider
         return cls(
             shares,
             owner=worker,

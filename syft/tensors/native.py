@@ -24,6 +24,7 @@ from syft.pointers.multi_pointer import MultiPointerTensor
 from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.pointer_tensor import PointerTensor
 from syft.tensors.additive_shared import refuse_own_parties
+from syft.tensors.private import PrivateTensor, check_private, private_link
 
 
 def default_pytorch_maximum_precision() -> int:
@@ -192,7 +193,7 @@ class TorchTensor:
         Args:
             *location: the worker or workers; each gets a copy.
             inplace: become the pointer instead of returning a new one (one worker only).
-            user: kept from earlier releases; who sends is known from the connection.
+            user: on whose behalf, for a private tensor; a node knows who sends from the connection.
             local_autograd: not offered: gradients are computed where the data is.
             preinitialize_grad: give the tensor a gradient of zeros first.
             no_wrap: return the bare PointerTensor.
@@ -214,6 +215,9 @@ class TorchTensor:
         if preinitialize_grad and self.grad is None:
             self.grad = torch.zeros_like(self)
         refuse_own_parties(_chain(self), _flatten(location))
+        private = private_link(self)
+        if private is not None:
+            private.check_send(user)
         owner = local_worker()
         pointers = [
             owner.send(self, worker, garbage_collect_data=garbage_collect_data) for worker in _flatten(location)
@@ -247,12 +251,16 @@ class TorchTensor:
         Args:
             *args: passed on to the link below.
             inplace: become the fetched tensor instead of returning it.
-            user: kept from earlier releases.
+            user: who asks, for a private tensor; a node knows that from the connection.
             reason: a text for the log of the worker.
             **kwargs: passed on to the link below.
         """
         link = _pointer(self, "get")
-        fetched = link.get(reason=reason, **kwargs) if isinstance(link, ObjectPointer) else link.get(*args, **kwargs)
+        if isinstance(link, ObjectPointer | PrivateTensor):
+            fetched = link.get(user=user, reason=reason, **kwargs)
+        else:
+            check_private(self, user)
+            fetched = link.get(*args, **kwargs)
         if isinstance(fetched, AbstractTensor):
             fetched = fetched.wrap()
             if self.requires_grad and self.is_leaf:
@@ -348,11 +356,6 @@ class TorchTensor:
         """Refuse: a plain tensor is the bottom of a chain, not a link of one."""
         raise UnsupportedOperation("on()", "a plain tensor", "Put a link on it instead: sy.LoggingTensor().on(x).")
 
-    def allow(self, user: Any = None) -> bool:
-        """Say whether this chain lets itself be taken; without a private link in it, it does."""
-        link = _chain(self)
-        return bool(link.allow(user)) if link is not None and "allow" in dir(type(link)) else True
-
     def refresh(self) -> Any:
         """Re-randomise the shares below, if there are any."""
         link = _chain(self)
@@ -408,4 +411,4 @@ def _flatten(location: tuple[Any, ...]) -> list[Any]:
     return [worker for entry in location for worker in (entry if isinstance(entry, list | tuple) else (entry,))]
 
 
-base.tensor_methods[:] = [TorchTensor]
+base.tensor_methods.insert(0, TorchTensor)

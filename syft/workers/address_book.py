@@ -10,6 +10,7 @@ from syft.core.context import local_worker
 from syft.core.id_provider import ObjectId
 from syft.exceptions import WorkerNotFoundException
 from syft.workers.abstract import AbstractWorker
+from syft.workers.session import serving
 
 logger = logging.getLogger("syft.workers")
 
@@ -51,13 +52,22 @@ class AddressBook:
             return id_or_worker
         if id_or_worker == self.id:
             return self
-        known = self._known_workers.get(id_or_worker) if isinstance(id_or_worker, int | str) else None
+        known = self.known(id_or_worker) if isinstance(id_or_worker, int | str) else None
         if known is not None:
             return known
         if fail_hard:
             raise WorkerNotFoundException(id_or_worker, tuple(self._known_workers))
         logger.warning("Worker %s does not know a worker %.80r.", self.id, id_or_worker)
         return id_or_worker
+
+    def known(self, worker_id: ObjectId) -> Any:
+        """Return a worker by its id, if it is known: first of those whom the client made known that asks just now."""
+        session = serving.get()
+        if session is not None and session.circle is not None and session.worker is self:
+            peer = session.circle.peers.get(worker_id)
+            if peer is not None:
+                return peer
+        return self._known_workers.get(worker_id)
 
     def add_worker(self, worker: Any) -> Any:
         """Remember another worker."""

@@ -30,7 +30,7 @@ from syft.workers.address_book import AddressBook
 from syft.workers.execution import kind_of, resolve
 from syft.workers.policy import ALLOW_ALL, ReleasePolicy
 from syft.workers.router import route
-from syft.workers.session import Session
+from syft.workers.session import Session, serving
 from syft.workers.values import prepare_transfer, warn_if_graph
 from syft.workers.wire import answer
 
@@ -88,13 +88,28 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
     def stream_to(self, location: Any) -> Any:
         """Return the ordered stream from this worker to another, opening it when first needed."""
         refuse_while_recording("A message to another worker")
-        stream = self._streams.get(location.id)
-        if stream is None or stream.location is not location:
+        if location is self and (own := self._stream_to_itself()) is not None:
+            return own
+        key = location.stream_key
+        stream = self._streams.get(key)
+        if stream is None or stream.location is not location or stream.is_replaced:
             with self._opening:  # two streams to one worker would not keep each other's order
-                stream = self._streams.get(location.id)
-                if stream is None or stream.location is not location:
-                    stream = self._streams[location.id] = location.open_stream(self)
+                stream = self._streams.get(key)
+                if stream is None or stream.location is not location or stream.is_replaced:
+                    stream = self._streams[key] = location.open_stream(self)
         return stream
+
+    @property
+    def stream_key(self) -> Any:
+        """What the streams to this worker are known by at those who speak to it."""
+        return self.id
+
+    def _stream_to_itself(self) -> Any:
+        """Return the stream of this worker to itself where it acts for a client that made others known to it."""
+        session = serving.get()
+        if session is None or session.circle is None or session.worker is not self:
+            return None
+        return session.circle.own_stream()
 
     def open_stream(self, client: Any) -> Any:
         """Open a stream from a client to this worker."""
@@ -392,7 +407,7 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
     @staticmethod
     def force_simplify(_worker: Any, worker: Any) -> tuple[Any, ...]:
         """Return the full form of a worker: its id, its objects and whether it adds itself."""
-        return (worker.id, dict(worker._objects), False)
+        return (worker.id, worker._objects.copy(), False)
 
     @staticmethod
     def force_detail(worker: Any, worker_tuple: tuple[Any, ...]) -> Any:

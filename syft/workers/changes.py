@@ -21,11 +21,11 @@ from syft.messaging.plan.plan import Plan
 from syft.pointers.pointer_plan import RUN_PLAN
 from syft.pointers.pointer_protocol import RUN_PROTOCOL
 
-# Calls after which an object may share memory with another argument.
+# Calls after which an object may share memory with another argument, or that may change any of them.
 _SHARE = frozenset(
     f"torch.{name}"
     for name in "Tensor.data.__set__ Tensor.grad.__set__ Tensor.set_ Tensor.backward autograd.backward".split()
-) | {RUN_PROTOCOL}
+) | {RUN_PROTOCOL, "syft.call"}
 
 
 def changed_refs(operation: Operation) -> Iterator[Ref]:
@@ -64,7 +64,12 @@ class Loan:
                 if store.claims.belongs_to(leaf.id, session):
                     self.own.append(obj)
                 else:
-                    self.memories |= _memories(obj)
+                    self.memories |= memories(obj)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing that could be changed or kept is lent, and nothing is copied."""
+        return not self.memories and not self.copies
 
     def lend(self, value: Any) -> Any:
         """Return arguments that leave no gradients behind on the tensors of others."""
@@ -106,22 +111,38 @@ class Loan:
         return any(leaf is obj for obj in self.own)
 
     def _is_lent(self, leaf: Any) -> bool:
-        return bool(self.memories & _memories(leaf))
+        return bool(self.memories & memories(leaf))
 
 
-def _memories(obj: Any) -> set[int]:
+def memories(obj: Any) -> set[int]:
     """Return where the values of a tensor and of its gradient are, below any links; of a plan, those of its state."""
     if isinstance(obj, Plan):
-        return set().union(*(_memories(tensor) for tensor in obj.state.tensors()))
+        return set().union(*(memories(tensor) for tensor in obj.state.tensors()))
     if isinstance(obj, SyftTensor | AbstractTensor):
         below = obj.__dict__.get("child")
-        return _memories(below) if isinstance(below, torch.Tensor | AbstractTensor) else set()
+        return memories(below) if isinstance(below, torch.Tensor | AbstractTensor) else set()
     if not isinstance(obj, torch.Tensor):
         return set()
     found = {part.untyped_storage().data_ptr() for part in _parts(obj)}
     if (obj.is_leaf or obj.retains_grad) and obj.grad is not None:
-        found |= _memories(obj.grad)
+        found |= memories(obj.grad)
     return found - {0}
+
+
+def may_change(worker: Any, obj: Any) -> bool:
+    """Say whether somebody could still change an object that was taken out of the store: through what shares memory.
+
+    A gradient arrives by a graph; a parameter is part of a plan; another tensor may be a view of it.
+    """
+    if isinstance(obj, SyftTensor) or not isinstance(obj, torch.Tensor):
+        return isinstance(obj, Plan)
+    if obj.requires_grad or obj.grad is not None or obj.layout is not torch.strided:
+        return True
+    # The tensor itself and the handle by which we ask.
+    if torch._C._storage_Use_Count(obj.untyped_storage()._cdata) > 2:
+        return True
+    held = worker.object_store.outlines().values()
+    return any(isinstance(other, Plan) and any(obj is part for part in other.state.tensors()) for other in held)
 
 
 def _parts(tensor: torch.Tensor) -> list[torch.Tensor]:

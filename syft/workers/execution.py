@@ -6,17 +6,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
 
-from syft.core.id_provider import ObjectId
 from syft.core.labels import add_tags, set_description
-from syft.core.object import AbstractObject
-from syft.core.references import ObjectMeta, Ref, SameAs, TensorMeta
-from syft.core.string import String
+from syft.core.references import Ref
 from syft.core.tensor import AbstractTensor
 from syft.core.trees import SCALARS, iter_tensors, map_tensors, register_leaf
-from syft.exceptions import CommandNotAllowed, GetNotPermittedError, IdNotUniqueError, SyftError
+from syft.exceptions import CommandNotAllowed, SyftError
 from syft.hook.functions import function_of, register_command
 from syft.hook.guards import GUARDS, guard_call
 from syft.hook.syft_tensor import SyftTensor
@@ -27,11 +23,17 @@ from syft.pointers.multi_pointer import MultiPointerTensor
 from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.object_wrapper import ObjectWrapper
 from syft.pointers.pointer_plan import PLAN_CALLS, RUN_PLAN
-from syft.pointers.remote_call import following_id, rebuild_container
-from syft.workers.changes import Loan, changed_refs
-from syft.workers.policy import ALLOW_ALL, Release, check_change, check_release
+from syft.workers.changes import Loan
+from syft.workers.flow import Flow
+from syft.workers.policy import ALLOW_ALL, check_change
+from syft.workers.provenance import ledger_of
+from syft.workers.registrar import Registrar as Registrar
+from syft.workers.registrar import describe as describe
+from syft.workers.registrar import kind_of as kind_of
+from syft.workers.registrar import meta_of as meta_of
 from syft.workers.session import Session
-from syft.workers.values import copy_tensor, copy_value
+from syft.workers.values import copy_tensor
+from syft.workers.visibility import Departure, find
 
 register_leaf(Ref)
 
@@ -44,24 +46,18 @@ ATTRIBUTES = frozenset({"grad", "data", "T", "H", "mT", "mH", "real", "imag"})
 MAX_ATTRIBUTES = 8
 # How many numbers the ranges among the arguments of a call may unfold into.
 MAX_RANGE = 2**20
-# Answers that are about a tensor's form, not its values; they leave without asking the policy.
-FORM = frozenset(
-    f"torch.Tensor.{name}"
-    for name in (
-        "is_leaf.__get__ retains_grad.__get__ output_nr.__get__ _version.__get__ stride is_contiguous storage_offset "
-        "is_conj is_neg dim size numel nelement element_size is_floating_point is_complex is_signed __len__ "
-        "ndimension is_same_size is_set_to can_cast is_inference dim_order"
-    ).split()
-) | frozenset(
-    f"torch.{name}"
-    for name in "is_same_size is_conj is_neg result_type can_cast is_signed is_floating_point is_complex numel".split()
-)
-_FORM_TYPES = (torch.Size, torch.dtype, torch.device, torch.layout, torch.memory_format)
 
 
-def resolve(worker: Any, ref: Ref) -> Any:
-    """Return the object a reference names."""
-    obj = worker.object_store.get(ref.id)
+def resolve(worker: Any, ref: Ref, session: Session | None = None, flow: Flow | None = None) -> Any:
+    """Return the object a reference names, or the attribute of it.
+
+    Args:
+        worker: the worker that holds it.
+        ref: the reference.
+        session: who asks; None only where everything may leave anyway.
+        flow: takes note of it, where a policy holds.
+    """
+    held = obj = worker.object_store.get(ref.id) if session is None else find(worker, session, ref.id)
     if ref.attribute is not None:
         names = ref.attribute.split(".", MAX_ATTRIBUTES)
         if len(names) > MAX_ATTRIBUTES:
@@ -72,6 +68,8 @@ def resolve(worker: Any, ref: Ref) -> Any:
             if name not in ATTRIBUTES or not isinstance(obj, torch.Tensor) or elsewhere:
                 raise CommandNotAllowed(f"The attribute {name!r} of a {type(obj).__name__}")
             obj = getattr(obj, name)
+    if flow is not None:
+        flow.take(ref, held, obj)
     return obj
 
 
@@ -79,36 +77,83 @@ def execute(worker: Any, session: Session, operation: Operation) -> Any:
     """Run an operation, store its tensors under the ids the sender chose, and describe the result."""
     if operation.cmd_name in PLAN_CALLS:
         _require_held_plan(operation)
-    deputy = DEPUTIES.get(operation.cmd_name)
-    function = function_of(operation.cmd_name) if deputy is None else partial(deputy, worker, session)
-
+    if worker.policy is not ALLOW_ALL:
+        with ledger_of(worker).turn(session):
+            return _execute_guarded(worker, session, operation)
+    function, _ = _function_of(worker, session, operation)
     args = tuple([resolve(worker, arg) if type(arg) is Ref else _localize(worker, arg) for arg in operation.cmd_args])
     kwargs = operation.cmd_kwargs
     if kwargs and not all(type(value) in SCALARS for value in kwargs.values()):
         kwargs = _localize(worker, kwargs)
-    loan = None
-    if worker.policy is not ALLOW_ALL:
-        for ref in changed_refs(operation):
-            check_change(worker, session, ref.id, f"change by {operation.cmd_name}")
-        _check_training(worker, session, operation, args)
-        if deputy is not None or _reaches_others((args, kwargs)):
-            _check_deputy(worker, session, operation, (args, kwargs))
-        loan = Loan(worker, session, operation)
+    if operation.cmd_name in GUARDS:
+        guard_call(operation.cmd_name, args, kwargs)
+    if worker.object_store.keeper is not None:
+        worker.object_store.keeper.expect(session, operation, args, kwargs)
+    try:
+        result = _run(function, args, kwargs, operation.grad_enabled)
+    except Exception as error:
+        _note_failure(worker, session, operation)
+        if isinstance(error, SyftError):
+            raise
+        error.add_note(f"This happened on worker {worker.id!r}, running {operation.cmd_name}.")
+        raise
+    if worker.object_store.keeper is not None:
+        worker.object_store.keeper.note(session, operation)
+    return Registrar(worker, session, operation, args, kwargs).register(result)
+
+
+def _execute_guarded(worker: Any, session: Session, operation: Operation) -> Any:
+    """Run an operation where a policy holds: on what the client may see, changing nothing of others, followed."""
+    function, deputy = _function_of(worker, session, operation)
+    flow = Flow(worker, session, operation)
+    args = tuple([
+        resolve(worker, arg, session, flow) if type(arg) is Ref else _localize(worker, arg, session, flow)
+        for arg in operation.cmd_args
+    ])  # fmt: skip
+    kwargs = operation.cmd_kwargs and _localize(worker, operation.cmd_kwargs, session, flow)
+    for ref in flow.changed:
+        check_change(worker, session, ref.id, f"change by {operation.cmd_name}")
+    _check_training(worker, session, operation, args)
+    released = deputy or (not flow.is_plain and _reaches_others((args, kwargs)))
+    if released:
+        # What a deputy sends to others is seen by them as sent by the worker, so its own policy is the last to ask.
+        flow.check_release(operation.cmd_name.removeprefix("syft."))
+    loan = Loan(worker, session, operation)
+    if not loan.is_idle:
         args, kwargs = loan.lend(args), loan.lend(kwargs)
     if operation.cmd_name in GUARDS:
         guard_call(operation.cmd_name, args, kwargs)
+    if worker.object_store.keeper is not None:
+        worker.object_store.keeper.expect(session, operation, args, kwargs)
+    if not released:
+        flow.foresee(args, kwargs)
+    flow.before()
     try:
-        if operation.grad_enabled is torch.is_grad_enabled():
-            result = function(*args, **kwargs)
-        else:
-            with torch.set_grad_enabled(operation.grad_enabled):
-                result = function(*args, **kwargs)
+        result = _run(function, args, kwargs, operation.grad_enabled)
     except Exception as error:
-        _note_failure(worker, operation)
-        raise _told(worker, session, operation, error) from (error if worker.policy is ALLOW_ALL else None)
-    if loan is not None:
+        result = _stand_in(flow, error, args, kwargs)
+    finally:
+        flow.after()
+    if worker.object_store.keeper is not None:
+        worker.object_store.keeper.note(session, operation)
+    if not loan.is_idle:
         result = loan.settle(result, args, kwargs)
-    return Registrar(worker, session, operation, args, kwargs).register(result)
+    return Registrar(worker, session, operation, args, kwargs, flow).register(result)
+
+
+def _function_of(worker: Any, session: Session, operation: Operation) -> tuple[Callable[..., Any], bool]:
+    """Return what an operation runs, and whether it acts in the name of the worker."""
+    deputy = DEPUTIES.get(operation.cmd_name)
+    if deputy is None:
+        return function_of(operation.cmd_name), False
+    return partial(deputy, worker, session), True
+
+
+def _run(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], grad_enabled: bool) -> Any:
+    if grad_enabled is torch.is_grad_enabled():
+        return function(*args, **kwargs)
+    with torch.set_grad_enabled(grad_enabled):
+        return function(*args, **kwargs)
 
 
 def _require_held_plan(operation: Operation) -> None:
@@ -137,16 +182,7 @@ def _reaches_others(given: Any) -> bool:
     return False
 
 
-def _check_deputy(worker: Any, session: Session, operation: Operation, given: Any) -> None:
-    """Let a client use the worker as its deputy only if the policy releases all that it is given to act with.
-
-    What a deputy sends to others is seen by them as sent by the worker, so its own policy is the last to ask.
-    """
-    for obj in iter_tensors(given):
-        check_release(worker, session, obj, operation.cmd_name.removeprefix("syft."))
-
-
-def _localize(worker: Any, value: Any) -> Any:
+def _localize(worker: Any, value: Any, session: Session | None = None, flow: Flow | None = None) -> Any:
     """Replace the references of nested arguments by the objects held here."""
     if type(value) in SCALARS:
         return value
@@ -155,8 +191,11 @@ def _localize(worker: Any, value: Any) -> Any:
 
     def local(leaf: Any) -> Any:
         if type(leaf) is Ref:
-            return resolve(worker, leaf)
-        return copy_tensor(leaf) if isinstance(leaf, torch.Tensor) else leaf
+            return resolve(worker, leaf, session, flow)
+        own = copy_tensor(leaf) if isinstance(leaf, torch.Tensor) else leaf
+        if flow is not None:
+            flow.bring(own)
+        return own
 
     return map_tensors(local, value)
 
@@ -170,130 +209,33 @@ def _unfolded(value: Any) -> int:
     return sum([_unfolded(item) for item in items if type(item) not in SCALARS])
 
 
-def _note_failure(worker: Any, operation: Operation) -> None:
+def _note_failure(worker: Any, session: Session, operation: Operation) -> None:
+    if worker.object_store.keeper is not None:
+        worker.object_store.keeper.note(session, operation, failed=True)
+    cause = Departure(f"the call that should have made it ({operation.cmd_name}) failed", session.client_id)
     for obj_id in operation.return_ids:
-        worker.object_store.note_departure(obj_id, f"the call that should have made it ({operation.cmd_name}) failed")
+        worker.object_store.note_departure(obj_id, cause)
 
 
-def _told(worker: Any, session: Session, operation: Operation, error: Exception) -> Exception:
-    """Return the error to raise: itself with a note, or without its text if that may not leave."""
+def _stand_in(flow: Flow, error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Return what stands in for the result of a call that failed due to values that may not leave; else raise."""
+    try:
+        return flow.fail(error, args, kwargs)
+    except Exception as failure:
+        _note_failure(flow.worker, flow.session, flow.operation)
+        raise _told(flow, failure) from None
+
+
+def _told(flow: Flow, error: Exception) -> Exception:
+    """Return the error to raise: itself with a note, or without its text if that may tell what may not leave."""
     if isinstance(error, SyftError):
         return error
-    if worker.policy is ALLOW_ALL or worker.policy.allows(Release(None, session.client_id, "error text")):
-        error.add_note(f"This happened on worker {worker.id!r}, running {operation.cmd_name}.")
+    worker, name = flow.worker, flow.operation.cmd_name
+    if flow.tells_errors():
+        error.add_note(f"This happened on worker {worker.id!r}, running {name}.")
         return error
     plain = type(error) if type(error).__module__ == "builtins" and type(error) is not KeyError else RuntimeError
-    return plain(f"{operation.cmd_name} failed on worker {worker.id!r}; its policy keeps the details there.")
-
-
-class Registrar:
-    """Store the tensors of a result and describe it for the sender.
-
-    Args:
-        worker: the worker that ran the operation.
-        session: the client it ran for.
-        operation: the operation.
-        args: its arguments as they were here.
-        kwargs: its keyword arguments as they were here.
-    """
-
-    __slots__ = ("args", "kept", "kwargs", "next_id", "operation", "session", "worker")
-
-    def __init__(
-        self,
-        worker: Any,
-        session: Session,
-        operation: Operation,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> None:
-        self.worker = worker
-        self.session = session
-        self.operation = operation
-        self.args = args
-        self.kwargs = kwargs
-        ids = operation.return_ids
-        self.next_id: ObjectId | None = ids[0] if ids else None
-        self.kept: list[ObjectId] = []
-
-    def register(self, result: Any) -> Any:
-        """Return the result with stored objects in place of what must be pointed at: all of them, or none.
-
-        An in-process sender reads the metadata off the tensors themselves; `describe` makes the wire form.
-        """
-        try:
-            return self._register(result)
-        except Exception:
-            for obj_id in self.kept:
-                self.session.release(obj_id)
-            raise
-
-    def _register(self, result: Any) -> Any:
-        if isinstance(result, torch.Tensor):
-            for position, arg in enumerate((*self.args, *self.kwargs.values())):
-                if result is arg and type(self._sent(position)) is Ref:
-                    return SameAs(position, TensorMeta.of(result))
-            self._keep(result)
-            return result
-        if result is None:
-            return None
-        if result is NotImplemented:
-            kinds = ", ".join(type(arg).__name__ for arg in self.args)
-            raise TypeError(f"{self.operation.cmd_name} does not take arguments of type {kinds}.")
-        if isinstance(result, AbstractObject):
-            self._keep(result)
-            return ObjectMeta(kind_of(result))
-        if isinstance(result, _FORM_TYPES) or self.operation.cmd_name in FORM:
-            return result
-        if type(result) is dict:
-            return {key: self._register(item) for key, item in result.items()}
-        if isinstance(result, tuple | list) and next(iter_tensors(result), None) is not None:
-            return rebuild_container(type(result), [self._register(item) for item in result])
-        if isinstance(result, tuple) and not result:
-            return result
-        return self._release(result)
-
-    def _sent(self, position: int) -> Any:
-        """Return an argument as it came: only what was held here before can be named to the sender again."""
-        args = self.operation.cmd_args
-        return args[position] if position < len(args) else [*self.operation.cmd_kwargs.values()][position - len(args)]
-
-    def _keep(self, obj: Any) -> None:
-        if self.next_id is None:
-            raise SyftError(f"{self.operation.cmd_name} gives a result, but no id was chosen for it.")
-        if self.next_id in self.worker.object_store.objects:
-            raise IdNotUniqueError(
-                f"Worker {self.worker.id!r} already holds an object with id {self.next_id!r}; "
-                f"the result of {self.operation.cmd_name} is not kept."
-            )
-        self.session.keep(self.next_id, obj)
-        self.kept.append(self.next_id)
-        self.next_id = following_id(self.next_id)
-
-    def _release(self, value: Any) -> Any:
-        """Let a Python value leave, if the policy lets every object it was computed from."""
-        if not isinstance(value, bool | int | float | complex | str | bytes | list | tuple | np.ndarray | np.generic):
-            raise GetNotPermittedError(
-                f"{self.operation.cmd_name} gives a {type(value).__name__}, which can't leave {self.worker.id!r}."
-            )
-        for arg in iter_tensors((self.args, self.kwargs)):
-            if isinstance(arg, torch.Tensor | AbstractObject):
-                check_release(self.worker, self.session, arg, self.operation.cmd_name)
-        return value if isinstance(value, bool | int | float | complex | str | bytes) else copy_value(value)
-
-
-def describe(response: Any) -> Any:
-    """Return the wire form of a result: metadata in place of tensors."""
-    return map_tensors(lambda leaf: TensorMeta.of(leaf) if isinstance(leaf, torch.Tensor) else leaf, response)
-
-
-def kind_of(obj: Any) -> str:
-    """Return the kind of pointer an object needs."""
-    if isinstance(obj, torch.Tensor):
-        return "tensor"
-    if isinstance(obj, String):
-        return "string"
-    return "callable" if isinstance(obj, ObjectWrapper) else getattr(obj, "pointer_kind", "object")
+    return plain(f"{name} failed on worker {worker.id!r}; its policy keeps the details there.")
 
 
 def _call_object(obj: Any, *args: Any, **kwargs: Any) -> Any:

@@ -25,7 +25,8 @@ HANDSHAKE_SECONDS = 10.0
 _AT_ONCE = 1 << 25
 MAX_PURPOSE = 200
 # AFTER: what follows needs the orders up to a number, which come to a process by another connection.
-REQUEST, ANSWER, CONTROL, AFTER = range(4)
+# HELLO and WELCOME: of what session the connection is; SEEN: answers up to a number arrived; BYE: the session ends.
+REQUEST, ANSWER, CONTROL, AFTER, HELLO, WELCOME, SEEN, BYE = range(8)
 _HEADER = struct.Struct("<BQQ")
 _HELLO = struct.Struct(f"<4s{TOKEN_BYTES}sB")
 _MAGIC = b"syf1"
@@ -73,14 +74,19 @@ def connect(address: Address, purpose: str = "", timeout: float = HANDSHAKE_SECO
     """
     sock = socket.create_connection((LOOPBACK, address.port), timeout=timeout)
     try:
-        word = purpose.encode()
-        sock.sendall(_HELLO.pack(_MAGIC, address.token, len(word)) + word)
+        sock.sendall(hello(address.token, purpose))
         if not hmac.compare_digest(receive_exactly(sock, TOKEN_BYTES), address.proof):
             raise ConnectionError("another process has taken its place")
         return ready(sock)
     except OSError:
         sock.close()
         raise
+
+
+def hello(token: bytes, purpose: str) -> bytes:
+    """Return what somebody who connects says first: a token and a purpose."""
+    word = purpose.encode()
+    return _HELLO.pack(_MAGIC, token, len(word)) + word
 
 
 def receive_hello(sock: socket.socket) -> tuple[bytes, str]:

@@ -12,16 +12,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from syft.core.context import local_worker
 from syft.core.id_provider import ObjectId
 from syft.exceptions import SyftError, WorkerLostError
-from syft.messaging import message as m
 from syft.serde import serialize
 from syft.workers import frames
-from syft.workers.base import BaseWorker
-from syft.workers.frames import CONTROL, Address, Connection
-from syft.workers.policy import ALLOW_ALL
-from syft.workers.sockets import SocketStream, hub
+from syft.workers.apart import ApartWorker
+from syft.workers.frames import CONTROL, Connection
+from syft.workers.sockets import SocketStream
 
 MAIN = "syft.workers.process_main"
 # Runs MAIN of this very package. Where that is installed its place is known anyway, and after the standard library.
@@ -37,7 +34,7 @@ runpy.run_module(main, run_name="__main__", alter_sys=True)
 _GRACE = 5.0
 
 
-class ProcessWorker(BaseWorker):
+class ProcessWorker(ApartWorker):
     """A worker in a process of its own: it computes while this process goes on, on another core.
 
     The process is a fresh interpreter, and ends when this one does, or with `stop()`. It listens on this machine
@@ -65,9 +62,6 @@ class ProcessWorker(BaseWorker):
         >>> bob.stop()
     """
 
-    # Workers of this process can't take part in a run with it.
-    in_own_process = True
-
     def __new__(cls, hook: Any = None, id: ObjectId = 0, *args: Any, **kwargs: Any) -> ProcessWorker:
         """Return the known worker of this id, if there is one and its process is there."""
         known = cls._known(hook, id, kwargs.get("auto_add", True))
@@ -86,24 +80,17 @@ class ProcessWorker(BaseWorker):
             self.load_data(data or ())
             return
         self._child = Child(id, threads, verbose)
-        self._incoming: list[SocketStream] = []
-        # What clients reach this worker by, and what it reaches workers of this process by.
-        self._admitted: dict[ObjectId, Address] = {}
-        self._announced: list[Address] = []
         super().__init__(hook, id, data, verbose=verbose, auto_add=auto_add)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name == "policy" and value is not ALLOW_ALL:
-            raise SyftError(
-                f"Worker {self.id!r} is in another process, where a policy set here would not be asked. "
-                "Use a VirtualWorker, or a node, for data with a release policy."
-            )
-        super().__setattr__(name, value)
 
     @property
     def pid(self) -> int:
         """The id of the worker's process."""
         return self._child.process.pid
+
+    @property
+    def port(self) -> int:
+        """The port on this machine at which the worker's process listens."""
+        return self._child.port
 
     def is_alive(self) -> bool:
         """Say whether the worker's process is there."""
@@ -118,39 +105,11 @@ class ProcessWorker(BaseWorker):
         """Say what is known of why the worker can't be reached."""
         return self._child.why_lost()
 
-    def admit(self, client_id: ObjectId) -> Address:
-        """Have the worker's process let a client in, and return where and by what."""
-        if client_id not in self._admitted:
-            address = self._admitted[client_id] = Address.fresh(self._child.port)
-            self._child.control(("admit", client_id, address.token, address.proof))
-        return self._admitted[client_id]
+    def _control(self, order: tuple[Any, ...]) -> None:
+        self._child.control(order)
 
-    def invite(self, client_id: ObjectId, purpose: str) -> Address:
-        """Have the worker's process let somebody in for one purpose and nothing else; returns where and by what.
-
-        Args:
-            client_id: who it is from then on, whatever it says.
-            purpose: what a connection with these secrets is for.
-        """
-        address = Address.fresh(self._child.port)
-        self._child.control(("admit", client_id, address.token, address.proof, purpose))
-        return address
-
-    def dismiss(self, client_id: ObjectId, address: Address) -> None:
-        """Have the worker's process let nobody in any more by the secrets of an address."""
-        self._child.control(("dismiss", client_id, address.token, address.proof))
-
-    def _introduce(self, worker: Any) -> None:
-        """Tell the worker's process how another worker is reached."""
-        if isinstance(worker, ProcessWorker):
-            address = worker.admit(self.id)
-        elif not worker.is_client_worker:
-            address = Address.fresh(hub().port)
-            hub().announce(worker, self.id, address)
-            self._announced.append(address)
-        else:  # it only sends
-            return
-        self._child.control(("meet", worker.id, address.port, address.token, address.proof))
+    def _end(self) -> None:
+        self._child.end()
 
     def open_stream(self, client: Any) -> SocketStream:
         """Open a stream from a client of this process."""
@@ -159,66 +118,8 @@ class ProcessWorker(BaseWorker):
             sock = frames.connect(address, timeout=self._child.patience)
         except OSError:
             raise WorkerLostError(self.id, self.why_lost()) from None
-        stream = SocketStream(client, self, sock)
-        self._incoming = [*(earlier for earlier in self._incoming if not earlier.is_over), stream]
+        stream: SocketStream = self._arrives(SocketStream(client, self, sock))
         return stream
-
-    def load_data(self, data: Iterable[Any]) -> None:
-        """Have the worker hold tensors; they stay until they are deleted."""
-        sender = local_worker()
-        for tensor in data:
-            sender.send(tensor, self, garbage_collect_data=False)
-
-    def _may_hold(self, obj_id: ObjectId) -> bool:
-        """Say yes: what is held there is not known here, so every object gets a fresh id."""
-        return True
-
-    @property
-    def _objects(self) -> dict[ObjectId, Any]:
-        """Pointers to the objects held there, by id, after what clients of this process let go of is gone."""
-        for stream in self._incoming:
-            if stream.has_released():
-                stream.synchronize()
-        found = local_worker().request_search([], self)
-        return {pointer.id_at_location: pointer for pointer in found}
-
-    def get_obj(self, obj_id: ObjectId) -> Any:
-        """Return a pointer to the object of this id."""
-        objects = self._objects
-        if obj_id not in objects:
-            self.object_store.get(obj_id)  # raises, with the words that every worker has for it
-        return objects[obj_id]
-
-    def set_obj(self, obj: Any) -> None:
-        """Refuse: objects are sent to a worker in another process."""
-        raise SyftError(f"Worker {self.id!r} is in another process: send the object there, with x.send(worker).")
-
-    def rm_obj(self, remote_key: ObjectId) -> None:
-        """Delete the object of this id; silent if it is not there."""
-        local_worker().stream_to(self).post(m.ForceObjectDeleteMessage(remote_key))
-
-    force_rm_obj = rm_obj
-
-    def clear_objects(self, return_self: bool = True) -> Any:
-        """Delete everything that the worker holds."""
-        for obj_id in self._objects:
-            self.rm_obj(obj_id)
-        return self if return_self else None
-
-    def stop(self) -> None:
-        """End the worker's process, after what was sent to it is done."""
-        for stream in self._incoming:
-            stream.close()
-            stream.client._streams.pop(self.id, None)
-        self._incoming.clear()
-        while self._announced:
-            hub().dismiss(self._announced.pop())
-        self.close()
-        self._child.end()
-
-    def __repr__(self) -> str:
-        state = f"pid:{self.pid}" if self.is_alive() else "(its process ended)"
-        return f"<{type(self).__name__} id:{self.id} {state}>"
 
 
 class Child:

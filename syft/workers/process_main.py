@@ -24,6 +24,7 @@ from syft.hook.torch_hook import TorchHook
 from syft.serde import deserialize
 from syft.workers import frames
 from syft.workers.base import BaseWorker
+from syft.workers.federated_client import FederatedClient
 from syft.workers.frames import CONTROL, TOKEN_BYTES, Address, Connection
 from syft.workers.sockets import SERVED, Listener, SocketStream
 
@@ -35,7 +36,7 @@ _LOOK = 2.0
 _PATIENCE = 10.0
 
 
-class ServedWorker(BaseWorker):
+class ServedWorker(BaseWorker, FederatedClient):
     """The worker that a process serves."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -89,15 +90,13 @@ class PeerWorker(BaseWorker):
 
 
 class Process:
-    """What runs in the process.
+    """What runs in the process of a worker: the worker, and a listener for those that its maker admits.
 
     Args:
-        control: the connection to the maker of this process.
         listener: the socket that listens.
     """
 
-    def __init__(self, control: socket.socket, listener: socket.socket) -> None:
-        self._control = Connection(control, MAX_ORDER)
+    def __init__(self, listener: socket.socket) -> None:
         self._socket = listener
         self._orders: dict[str, Callable[..., None]] = {
             "serve": self._serve,
@@ -108,16 +107,28 @@ class Process:
         self.worker: ServedWorker | None = None
         self.listener: Listener | None = None
 
-    def run(self) -> None:
-        """Follow orders until the connection closes."""
-        while (frame := self._control.read()) is not None:
+    def run(self, control: Connection) -> None:
+        """Follow the orders of a connection until it closes."""
+        while (frame := control.read()) is not None:
             kind, number, contents = frame
-            order = deserialize(contents)
-            if kind != CONTROL or type(order) is not tuple or not order or order[0] not in self._orders:
+            if kind != CONTROL:
                 raise SerdeError("The maker of this process sent something that is not an order.")
-            self._orders[order[0]](*order[1:])
-            if self.worker is not None:
-                self.worker.note_order(number)
+            self.follow(number, contents)
+
+    def follow(self, number: int, written: Any, *more: Any) -> None:
+        """Follow an order.
+
+        Args:
+            number: the how-manieth it is.
+            written: the order, as bytes.
+            *more: what came with it and is not bytes.
+        """
+        order = deserialize(written)
+        if type(order) is not tuple or not order or order[0] not in self._orders:
+            raise SerdeError("The maker of this process sent something that is not an order.")
+        self._orders[order[0]](*order[1:], *more)
+        if self.worker is not None:
+            self.worker.note_order(number)
 
     def _serve(self, worker_id: ObjectId, threads: int, verbose: bool) -> None:
         torch.set_num_threads(threads)
@@ -130,19 +141,20 @@ class Process:
     def _admit(self, client_id: ObjectId, token: bytes, proof: bytes, purpose: str | None = None) -> None:
         if self.listener is None:
             raise SerdeError("This process serves nobody yet.")
-        self.listener.announce(self.worker, client_id, _address(client_id, 0, token, proof), purpose)
+        self.listener.announce(self.worker, client_id, address_of(client_id, 0, token, proof), purpose)
 
     def _dismiss(self, client_id: ObjectId, token: bytes, proof: bytes) -> None:
         if self.listener is not None:
-            self.listener.dismiss(_address(client_id, 0, token, proof))
+            self.listener.dismiss(address_of(client_id, 0, token, proof))
 
     def _meet(self, worker_id: ObjectId, port: int, token: bytes, proof: bytes) -> None:
         if self.worker is None:
             raise SerdeError("This process serves nobody yet.")
-        self.worker.add_worker(PeerWorker(worker_id, _address(worker_id, port, token, proof)))
+        self.worker.add_worker(PeerWorker(worker_id, address_of(worker_id, port, token, proof)))
 
 
-def _address(worker_id: Any, port: Any, token: Any, proof: Any) -> Address:
+def address_of(worker_id: Any, port: Any, token: Any, proof: Any) -> Address:
+    """Return what an order says of how a worker is reached, after a look at its parts."""
     secrets = all(type(secret) is bytes and len(secret) == TOKEN_BYTES for secret in (token, proof))
     if not is_id(worker_id) or type(port) is not int or not 0 <= port < 2**16 or not secrets:
         raise SerdeError("This is not an address.")
@@ -163,7 +175,7 @@ def main(control: int, listener: int) -> None:
     threading.Thread(target=_watch, args=(os.getppid(),), daemon=True).start()
     code = 1
     try:
-        Process(socket.socket(fileno=control), socket.socket(fileno=listener)).run()
+        Process(socket.socket(fileno=listener)).run(Connection(socket.socket(fileno=control), MAX_ORDER))
         code = 0
     except Exception:
         logger.exception("The process of a worker ends")

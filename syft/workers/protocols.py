@@ -18,7 +18,7 @@ from syft.workers.execution import DEPUTIES
 from syft.workers.plans import find_for_fetch
 from syft.workers.router import Copy
 from syft.workers.session import Session
-from syft.workers.values import complete_transfer, copy_for, prepare_transfer
+from syft.workers.values import copy_of_held
 
 
 def run_protocol(worker: Any, session: Session, protocol: Any, *args: Any, **kwargs: Any) -> Any:
@@ -57,9 +57,7 @@ def fetch_protocol(worker: Any, session: Session, *contents: Any) -> Copy:
     """
     protocol, copied = find_for_fetch(worker, session, contents, AbstractProtocol, PLAN_CMDS.FETCH_PROTOCOL)
     # The copy gets claims of its own on the plans that the protocol points at, and takes them along.
-    prepare_transfer(protocol)
-    twin = copy_for(worker, protocol)
-    complete_transfer(twin)
+    twin = copy_of_held(worker, protocol)
     if copied:
         twin.id = ID_PROVIDER.pop()
     return Copy(twin, session, contents[0], published=False)

@@ -11,14 +11,24 @@ from syft.core.context import acting_as
 from syft.core.id_provider import ObjectId
 from syft.core.labels import description_of, id_of, set_id, tags_of
 from syft.core.object import AbstractObject
-from syft.core.references import ObjectMeta, TensorMeta
-from syft.exceptions import IdNotUniqueError, InvalidTensorForRemoteGet, SerdeError, WorkerNotFoundException
+from syft.core.references import TensorMeta
+from syft.exceptions import (
+    IdNotUniqueError,
+    InvalidTensorForRemoteGet,
+    NotPermittedError,
+    SerdeError,
+    WorkerNotFoundException,
+)
 from syft.messaging import message as m
 from syft.pointers.pointer_tensor import require_pointer
-from syft.workers.execution import execute, kind_of, resolve
+from syft.tensors.private import check_private, opened
+from syft.workers.changes import may_change
+from syft.workers.execution import execute, meta_of, resolve
 from syft.workers.policy import ALLOW_ALL, check_change, check_release
+from syft.workers.provenance import Rights, first_rights, ledger_of, note_published, rights_of, set_rights
 from syft.workers.session import Session
-from syft.workers.values import complete_transfer, copy_for, end_claims, settle_pointers
+from syft.workers.values import complete_transfer, copy_for, copy_of_held, end_claims, settle_pointers
+from syft.workers.visibility import Departure, find, sees, turn_of
 
 Handler = Callable[[Any, Session, Any], Any]
 ROUTES: dict[type, Handler] = {m.Operation: execute}
@@ -46,6 +56,21 @@ def route(worker: Any, session: Session, message: Any) -> Any:
     return handler(worker, session, message)
 
 
+def _holder(worker: Any, session: Session, claimant: Any) -> Session | None:
+    """Return whose claim the one on a new object is; None: that of a client who is not connected yet."""
+    if claimant is None:
+        return session
+    if session.via is not None:  # a worker that acts for a client hands something to that client, and to nobody else
+        patron: Session = session if session.circle is None else session.circle.session
+        return patron
+    if worker.policy is not ALLOW_ALL and hasattr(worker, "acquaintances"):  # it is behind a server
+        if claimant != session.client_id:
+            raise NotPermittedError(f"Worker {worker.id!r} keeps objects for who sends them, not for others.")
+        return session
+    found: Session | None = worker.session_of(claimant)
+    return found
+
+
 @handles(m.ObjectMessage)
 def keep_object(worker: Any, session: Session, message: m.ObjectMessage) -> None:
     """Keep an object."""
@@ -56,12 +81,18 @@ def keep_object(worker: Any, session: Session, message: m.ObjectMessage) -> None
     if obj_id in worker.object_store.objects:
         raise IdNotUniqueError(f"Worker {worker.id!r} already holds an object with id {obj_id!r}.")
     complete_transfer(obj)
+    holder = _holder(worker, session, message.claimant)
+    rights = None
+    if worker.policy is not ALLOW_ALL:
+        obj, users = opened(obj)
+        rights = first_rights(worker, holder or session, obj_id, message.published, users)
+        if holder is None:  # for a client who is not connected yet
+            rights = Rights(message.claimant, frozenset({ledger_of(worker).of_user(message.claimant)}))
     set_id(obj, obj_id)
-    holder = session if message.claimant is None else worker.session_of(message.claimant)
     if holder is not None:
-        holder.keep(obj_id, obj, message.published)
+        holder.keep(obj_id, obj, message.published, rights)
     else:
-        session.keep(obj_id, obj, message.published)
+        session.keep(obj_id, obj, message.published, rights)
         if not message.published:  # for a client who is not connected yet
             worker.object_store.claims.offer(obj_id, session)
             worker.object_store.claims.release(obj_id, session)
@@ -70,29 +101,64 @@ def keep_object(worker: Any, session: Session, message: m.ObjectMessage) -> None
 @handles(m.ObjectRequestMessage)
 def give_object(worker: Any, session: Session, message: m.ObjectRequestMessage) -> Any:
     """Give an object away, if the policy lets it leave."""
-    obj_id, _user, reason = message.contents
-    obj = worker.object_store.get(obj_id)
-    check_release(worker, session, obj, "get", str(reason or ""))
+    obj_id, user, reason = message.contents
+    if worker.policy is ALLOW_ALL:
+        obj = worker.object_store.get(obj_id)
+        check_private(obj, user)
+        return _take_out(worker, session, obj_id, obj)
+    with ledger_of(worker).turn(session):
+        obj = find(worker, session, obj_id)
+        check_release(worker, session, obj, "get", str(reason or ""), obj_id=obj_id)
+        if not worker.object_store.claims.belongs_to(obj_id, session):
+            return Copy(copy_of_held(worker, obj), session, obj_id, published=False)  # it stays where others use it
+        leaving = _take_out(worker, session, obj_id, obj)
+        if may_change(worker, obj):  # by another call of this user, before it is written, or before it comes back
+            leaving.obj = copy_for(worker, obj)
+            set_rights(leaving.obj, rights_of(worker, obj_id, obj))
+        return leaving
+
+
+def _take_out(worker: Any, session: Session, obj_id: ObjectId, obj: Any) -> Leaving:
     settle_pointers(obj)
     leaving = Leaving(obj, session, obj_id, worker.object_store.claims.is_published(obj_id))
-    worker.object_store.pop(obj_id, f"it was fetched by {session.client_id!r}")
+    leaving.depart()
+    worker.object_store.pop(obj_id, Departure(f"it was fetched by {session.client_id!r}", session.client_id))
     return leaving
 
 
 class Leaving:
     """An object on its way out; its claims go with it once it has been copied or written."""
 
-    __slots__ = ("obj", "obj_id", "published", "session")
+    __slots__ = ("item", "obj", "obj_id", "published", "publisher", "session")
 
     def __init__(self, obj: Any, session: Session, obj_id: ObjectId, published: bool) -> None:
         self.obj = obj
         self.session = session
         self.obj_id = obj_id
         self.published = published
+        self.publisher: object = None
+        self.item: Any = None  # what the keeper of the store knows it by
+
+    def depart(self) -> None:
+        """Note whose the object is; it stays on disk until it has arrived where it goes."""
+        store = self.session.worker.object_store
+        self.publisher = store.claims.publisher_of(self.obj_id)
+        if store.keeper is not None:
+            self.item = store.keeper.depart(self.obj_id)
 
     def stay(self) -> None:
         """Put the object back: it could not leave after all."""
+        store = self.session.worker.object_store
+        if self.item is not None and store.keeper is not None:
+            store.keeper.come_back(self.item)
         self.session.keep(self.obj_id, self.obj, published=self.published)
+        if self.published:
+            store.claims.publish(self.obj_id, self.publisher)
+
+    def gone(self) -> None:
+        """Note that the object has arrived where it went."""
+        if self.item is not None and self.session.worker.object_store.keeper is not None:
+            self.session.worker.object_store.keeper.gone(self.item)
 
     def hand_out(self, client: Any) -> Any:
         """Copy the object for an in-process client, which takes over its claims."""
@@ -102,6 +168,7 @@ class Leaving:
             self.stay()
             raise
         end_claims(self.obj)
+        self.gone()
         complete_transfer(twin)
         return twin
 
@@ -116,29 +183,31 @@ class Copy(Leaving):
 @handles(m.IsNoneMessage)
 def is_none(worker: Any, session: Session, message: m.IsNoneMessage) -> bool:
     """Say whether an object or attribute is None."""
-    return resolve(worker, message.contents) is None
+    return resolve(worker, message.contents, session) is None
 
 
 @handles(m.GetShapeMessage)
 def describe_tensor(worker: Any, session: Session, message: m.GetShapeMessage) -> Any:
     """Give shape, dtype, requires_grad and device."""
-    obj = resolve(worker, message.contents)
+    obj = resolve(worker, message.contents, session)
     if obj is None:
         return None
-    return TensorMeta.of(obj) if isinstance(obj, torch.Tensor) else ObjectMeta(kind_of(obj))
+    return meta_of(obj)
 
 
 @handles(m.ForceObjectDeleteMessage)
 def delete_object(worker: Any, session: Session, message: m.ForceObjectDeleteMessage) -> None:
     """Delete an object now; one that is not the client's own only if the policy lets it."""
-    check_change(worker, session, message.contents, "delete")
+    if worker.policy is not ALLOW_ALL:
+        find(worker, session, message.contents)
+        check_change(worker, session, message.contents, "delete")
     worker.object_store.remove(message.contents)
 
 
 @handles(m.RetainMessage)
 def retain_object(worker: Any, session: Session, message: m.RetainMessage) -> None:
     """Keep an object for one more owner."""
-    worker.object_store.get(message.contents)
+    find(worker, session, message.contents)
     worker.object_store.claims.offer(message.contents, session)
 
 
@@ -146,14 +215,19 @@ def retain_object(worker: Any, session: Session, message: m.RetainMessage) -> No
 def claim_object(worker: Any, session: Session, message: m.ClaimMessage) -> None:
     """Let a client take over a claim that was offered."""
     if message.contents in worker.object_store.objects:
+        # Whoever was told the id of something that its owner passes on may take the claim; nobody else is told of it.
         worker.object_store.claims.claim(message.contents, session)
 
 
 @handles(m.PublishMessage)
 def publish_object(worker: Any, session: Session, message: m.PublishMessage) -> None:
     """Let an object outlive the session that sent it."""
-    worker.object_store.get(message.contents)
+    obj = find(worker, session, message.contents)
     check_change(worker, session, message.contents, "publish")
+    if worker.policy is not ALLOW_ALL:
+        note_published(worker, message.contents, obj)
+    if worker.object_store.keeper is not None:
+        worker.object_store.keeper.make_durable(session, message.contents)
     worker.object_store.claims.publish(message.contents, session.client_id)
 
 
@@ -167,9 +241,14 @@ def release_objects(worker: Any, session: Session, message: m.ReleaseMessage) ->
 @handles(m.HandOverMessage)
 def hand_over(worker: Any, session: Session, message: m.HandOverMessage) -> Any:
     """Send an object on to another worker, leaving a pointer or nothing."""
-    obj = worker.object_store.get(message.contents)
-    check_release(worker, session, obj, "move", f"to {message.destination}")
-    destination = worker.get_worker(message.destination) if message.destination in worker._known_workers else None
+    with turn_of(worker, session):
+        return _move(worker, session, message)
+
+
+def _move(worker: Any, session: Session, message: m.HandOverMessage) -> Any:
+    obj = find(worker, session, message.contents)
+    check_release(worker, session, obj, "move", f"to {message.destination}", obj_id=message.contents)
+    destination = worker.known(message.destination)
     if destination is None:  # whom this worker knows is nobody else's business
         raise WorkerNotFoundException(message.destination, ("not told to peers",))
     with acting_as(worker):
@@ -178,40 +257,47 @@ def hand_over(worker: Any, session: Session, message: m.HandOverMessage) -> Any:
         pointer = worker.send_object(obj, destination, message.new_id, bool(tags_of(obj)), claimant)
         pointer.lease.stream.settle()
     if message.keep_pointer:
-        worker.object_store.objects[message.contents] = pointer.wrap()
+        _replace(worker, message.contents, obj, pointer.wrap())
         return pointer.tensor_meta()
     pointer.lease.owned = False
-    worker.object_store.pop(message.contents, f"it was moved to {message.destination!r} by {session.client_id!r}")
+    cause = f"it was moved to {message.destination!r} by {session.client_id!r}"
+    worker.object_store.pop(message.contents, Departure(cause, session.client_id))
     return pointer.tensor_meta() if isinstance(obj, torch.Tensor) else None
 
 
 @handles(m.FetchThereMessage)
 def fetch_there(worker: Any, session: Session, message: m.FetchThereMessage) -> Any:
     """Replace a pointer held here by what it points at."""
+    held = find(worker, session, message.contents)
     check_change(worker, session, message.contents, "change by remote_get")
-    held = worker.object_store.get(message.contents)
-    check_release(worker, session, held, "remote_get")  # the worker acts at another one in its own name
+    # The worker acts at another one in its own name.
+    check_release(worker, session, held, "remote_get", obj_id=message.contents)
     pointer = require_pointer(held)
     with acting_as(worker):
         obj = pointer.get()
     if not isinstance(obj, torch.Tensor):
         raise InvalidTensorForRemoteGet(obj)
-    worker.object_store.objects[message.contents] = obj
+    _replace(worker, message.contents, held, obj)
     return TensorMeta.of(obj)
+
+
+def _replace(worker: Any, obj_id: ObjectId, before: Any, after: Any) -> None:
+    """Put another object in the place of one: it derives from what that derived from."""
+    if worker.policy is not ALLOW_ALL:
+        set_rights(after, rights_of(worker, obj_id, before))
+    worker.object_store.objects[obj_id] = after
 
 
 @handles(m.SearchMessage)
 def search(worker: Any, session: Session, message: m.SearchMessage) -> list[Any]:
     """Describe the objects that match every word: by id, by tag, or inside the description."""
     found = []
-    claims = worker.object_store.claims
-    for obj_id, obj in worker.object_store.objects.copy().items():
-        if worker.policy is not ALLOW_ALL and not (claims.is_published(obj_id) or claims.belongs_to(obj_id, session)):
+    for obj_id, obj in worker.object_store.outlines().items():
+        if not sees(worker, session, obj_id):
             continue  # what somebody works with is theirs to know of
         tags, text = tags_of(obj), description_of(obj) or ""
         if all(word == obj_id or word in tags or (isinstance(word, str) and word in text) for word in message.contents):
-            meta = TensorMeta.of(obj) if isinstance(obj, torch.Tensor) else ObjectMeta(kind_of(obj))
-            found.append((obj_id, meta, tags, text or None))
+            found.append((obj_id, meta_of(obj), tags, text or None))
     return found
 
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import contextvars
 from collections.abc import Mapping
 from typing import Any
 
 from syft.core.id_provider import ObjectId
+from syft.workers.policy import ALLOW_ALL
+from syft.workers.provenance import Rights, first_rights, known_rights, set_rights
+
+# The session for which this thread answers a message that came over a wire.
+serving: contextvars.ContextVar[Session | None] = contextvars.ContextVar("syft_serving", default=None)
 
 
 class Session:
@@ -22,12 +28,27 @@ class Session:
     routes: Mapping[type, Any] | None = None
     # Whether it is told where in the worker's code something went wrong, as far as the policy lets error texts out.
     is_told_where = True
+    # What the client is at this worker, as its connection knows it: "owner" or "user".
+    role: str = "user"
+    # Under a policy: what keeps the calls of one client apart in time (see provenance.Turn).
+    turn: Any = None
+    # Whom the client made known to the worker over this session, if anybody (see circles).
+    circle: Any = None
+    # What a server knows of the client's connections, if it came to one.
+    conversation: Any = None
+    # The worker that acts for the client in this session; None: the client itself.
+    via: ObjectId | None = None
     # The largest message that is read, after decompression; None: what the configuration says.
     max_message_bytes: int | None = None
 
     def __init__(self, worker: Any, client_id: object) -> None:
         self.worker = worker
         self.client_id = client_id
+
+    def check(self) -> None:
+        """Raise AuthenticationError if the client may not stay."""
+        if self.conversation is not None:
+            self.conversation.check()
 
     @property
     def reader(self) -> Any:
@@ -39,14 +60,32 @@ class Session:
         """The ids of the objects that go with this session at the latest."""
         return list(self.worker.object_store.claims.held_by(self))
 
-    def keep(self, obj_id: ObjectId, obj: Any, published: bool = False) -> None:
-        """Store an object for the client; unless published it goes with the session at the latest."""
+    def keep(self, obj_id: ObjectId, obj: Any, published: bool = False, rights: Rights | None = None) -> None:
+        """Store an object for the client; unless published it goes with the session at the latest.
+
+        Args:
+            obj_id: its id.
+            obj: the object.
+            published: whether it stays until it is deleted.
+            rights: whose it is and what it derives from, where a policy holds; by default it is the client's own, or
+                what the object says itself.
+        """
+        if self.worker.policy is not ALLOW_ALL:
+            self._note_rights(obj_id, obj, published, rights)
         store = self.worker.object_store
+        if store.keeper is not None:
+            store.keeper.admit(self, obj_id, obj, published)
         store.objects[obj_id] = obj
         if published:
             store.claims.publish(obj_id, self.client_id)
         else:
             store.claims.hold(obj_id, self)
+
+    def _note_rights(self, obj_id: ObjectId, obj: Any, published: bool, rights: Rights | None) -> None:
+        if rights is None and known_rights(obj) is None:
+            rights = first_rights(self.worker, self, obj_id, published)
+        if rights is not None:
+            set_rights(obj, rights)
 
     def release(self, obj_id: ObjectId) -> None:
         """Drop one claim of the client on an object. Never raises."""
@@ -56,6 +95,8 @@ class Session:
 
     def close(self) -> None:
         """Drop every claim of the client."""
+        if self.circle is not None and self.circle.session is self:
+            self.circle.close()
         store = self.worker.object_store
         for obj_id in self.temporaries:
             self.release(obj_id)

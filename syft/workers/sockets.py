@@ -6,7 +6,6 @@ that a client says of itself counts.
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import logging
 import socket
@@ -14,18 +13,19 @@ import threading
 import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, NamedTuple
 
 from syft.config import current
 from syft.core.id_provider import ObjectId
 from syft.exceptions import SerdeError, WorkerLostError
-from syft.messaging.message import BatchMessage, ErrorMessage
+from syft.messaging.message import ErrorMessage
 from syft.serde import serialize
 from syft.workers import frames
 from syft.workers.frames import AFTER, ANSWER, HANDSHAKE_SECONDS, REQUEST, Address, Connection
-from syft.workers.pipelined import Line, PipelinedStream
+from syft.workers.numbered import NumberedStream
+from syft.workers.pipelined import Line
 from syft.workers.session import Session
-from syft.workers.wire import answer, write_request
+from syft.workers.wire import answer
 
 logger = logging.getLogger("syft.workers")
 # A request that went well is answered only now and then, so that its writer can forget it.
@@ -36,13 +36,25 @@ MAX_VISITORS = 4 * MAX_HANDSHAKES
 MAX_DISMISSED = 1024
 # How long a listener waits after it could not let anybody in, in seconds.
 _PAUSE = 0.1
-# Purpose of a connection, up to its first colon -> what takes it: function(worker, client id, purpose, socket).
-PURPOSES: dict[str, Callable[[Any, ObjectId, str, socket.socket], None]] = {}
+# Purpose of a connection, up to its first colon -> what takes it: function(worker, visitor, purpose, socket).
+PURPOSES: dict[str, Callable[[Any, Visitor, str, socket.socket], None]] = {}
 # Called with the worker that a process is made for, before it serves anybody.
 SERVED: list[Callable[[Any], None]] = []
 
 
-class SocketStream(PipelinedStream):
+class Visitor(NamedTuple):
+    """Who opened a connection, as the secrets say that it came with.
+
+    Attributes:
+        id: who it is.
+        circle: that of the client for which it comes; None: it comes in its own name, among processes of one program.
+    """
+
+    id: ObjectId
+    circle: Any = None
+
+
+class SocketStream(NumberedStream):
     """A stream to a worker in another process.
 
     Args:
@@ -54,37 +66,11 @@ class SocketStream(PipelinedStream):
     def __init__(self, client: Any, location: Any, sock: socket.socket) -> None:
         super().__init__(client, location)
         self._connection = Connection(sock, current().max_message_bytes)
-        self._order = threading.Lock()
-        self._number = 0
         # Orders of the worker's maker that what was written so far comes after.
         self._orders = 0
-        self._lost: str | None = None
-        # (number, line, future) of what was written and not heard of since
-        self._pending: collections.deque[tuple[int, Line, Future[Any] | None]] = collections.deque()
         name = f"syft {client.id} to {location.id}"
         self._thread = threading.Thread(target=self._read_all, name=name, daemon=True)
         self._thread.start()
-
-    @property
-    def is_over(self) -> bool:
-        """Whether nothing can be sent any more."""
-        return self._closed or self._lost is not None
-
-    def release(self, obj_id: ObjectId) -> None:
-        """Note an id; it rides along with the next message, if there can be one."""
-        if not self.is_over:
-            self._released.append(obj_id)
-
-    def has_released(self) -> bool:
-        """Say whether ids wait for a message to ride along with."""
-        return bool(self._released) and not self.is_over
-
-    def pass_on(self) -> None:
-        """Send the ids noted so far: the client is a worker, which may have nothing else to say for long."""
-        if self.has_released():
-            request = write_request(self.client, self._take_released(), BatchMessage(()), False)
-            with contextlib.suppress(WorkerLostError):  # then they are gone anyway
-                self._put(request, ("", 0, None), None)
 
     def _put(self, request: bytes, line: Line, future: Future[Any] | None) -> None:
         with self._order:
@@ -107,25 +93,7 @@ class SocketStream(PipelinedStream):
         except SerdeError as error:
             reason = str(error)
         self._connection.close()
-        reason = reason or ("it was closed." if self._closed else self.location.why_lost())
-        with self._order:
-            self._lost = reason
-        for _, _, future in self._pending:
-            if future is not None and not future.done():
-                future.set_exception(WorkerLostError(self.location.id, self._lost))
-        self._pending.clear()
-        self._released.clear()
-
-    def _take_answer(self, kind: int, number: int, written: Any) -> None:
-        """Take the answer of a request; those before it that were not answered went well."""
-        while self._pending and self._pending[0][0] <= number:
-            asked, line, future = self._pending.popleft()
-            if asked == number and future is not None:
-                future.set_result(written)
-            elif asked == number and written:
-                self._note_failure(written, line)
-        if kind != ANSWER:
-            raise SerdeError("It sent a frame that is not an answer.")
+        self._give_up(reason or ("it was closed." if self._closed else self.location.why_lost()))
 
     def close(self) -> None:
         """Deliver what is left and end the session."""
@@ -151,7 +119,7 @@ def serve(worker: Any, session: Session, connection: Connection) -> None:
             if written or number % ACKNOWLEDGED == 0:
                 _write_answer(connection, number, written)
             for stream in list(worker._streams.values()):
-                if isinstance(stream, SocketStream):
+                if isinstance(stream, NumberedStream):
                     stream.pass_on()
     except (OSError, SerdeError) as error:
         logger.info("The connection of %r to %r ended: %s", session.client_id, worker.id, error)
@@ -266,7 +234,7 @@ class Listener:
         if taker is None:
             sock.close()
         else:
-            taker(worker, client_id, purpose, sock)
+            taker(worker, Visitor(client_id), purpose, sock)
 
     def _shake_hands(self, sock: socket.socket) -> tuple[Any, ObjectId, str]:
         token, purpose = frames.receive_hello(sock)

@@ -17,6 +17,7 @@ from syft.core.references import ObjectMeta, Ref, SameAs, TensorMeta
 from syft.messaging import message as m
 from syft.serde import serialize
 from syft.workers.execution import describe, execute
+from syft.workers.policy import ALLOW_ALL
 from syft.workers.router import Leaving, route
 from syft.workers.values import copy_for
 
@@ -44,6 +45,9 @@ class Stream:
         client: the worker that speaks.
         location: the worker that answers.
     """
+
+    # Whether the next call to the worker opens another stream, because this one is over.
+    is_replaced = False
 
     def __init__(self, client: Any, location: Any) -> None:
         self.client = client
@@ -92,9 +96,9 @@ class Stream:
         """Have the worker keep an object."""
         self.post(m.ObjectMessage(obj, obj_id, published, claimant))
 
-    def fetch(self, obj_id: ObjectId, reason: str = "") -> Any:
-        """Take an object from the worker."""
-        return self.ask(m.ObjectRequestMessage((obj_id, None, reason)))
+    def fetch(self, obj_id: ObjectId, reason: str = "", user: Any = None) -> Any:
+        """Take an object from the worker; a node does not believe who somebody says to be."""
+        return self.ask(m.ObjectRequestMessage((obj_id, user, reason)))
 
     def fetch_many(self, obj_ids: list[ObjectId]) -> list[Any]:
         """Take several objects from the worker with one message."""
@@ -148,6 +152,14 @@ class Stream:
         """Ask which objects match every word."""
         return list(self.ask(m.SearchMessage(query)))
 
+    def request_release(self, obj_id: ObjectId, reason: str) -> dict[str, Any]:
+        """Ask the owner of the worker to release an object; returns the request."""
+        return dict(self.ask(m.RequestReleaseMessage(obj_id, reason)))
+
+    def request_status(self, request_id: str) -> dict[str, Any]:
+        """Ask how a request stands."""
+        return dict(self.ask(m.RequestStatusMessage(request_id)))
+
     def raise_failure(self) -> None:
         """Raise the error of an earlier call that nobody has heard of yet, if there is one."""
 
@@ -165,9 +177,9 @@ class Stream:
 class InlineStream(Stream):
     """A stream to a worker of this process: same messages, no bytes, errors at once."""
 
-    def __init__(self, client: Any, location: Any) -> None:
+    def __init__(self, client: Any, location: Any, session: Any = None) -> None:
         super().__init__(client, location)
-        self.session = location.open_session(client.id)
+        self.session = location.open_session(client.id) if session is None else session
 
     def run(
         self,
@@ -186,7 +198,8 @@ class InlineStream(Stream):
 
     def grad_meta(self, ref: Ref) -> TensorMeta | None:
         """Look at a tensor's gradient; optimizers ask this three times a parameter and step."""
-        if metrics._active or self.location.log_msgs or ref.attribute is not None:
+        location = self.location
+        if metrics._active or location.log_msgs or ref.attribute is not None or location.policy is not ALLOW_ALL:
             return super().grad_meta(ref)
         grad = self.location.object_store.get(ref.id).grad
         return None if grad is None else TensorMeta.of(grad)

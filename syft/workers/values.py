@@ -98,15 +98,36 @@ def complete_transfer(obj: Any) -> None:
 
 def end_claims(obj: Any) -> None:
     """Offer the claims of an object's pointers to whoever is about to receive copies of them."""
+    offer_claims(obj)
+    drop_claims(obj)
+
+
+def offer_claims(obj: Any) -> None:
+    """Offer a claim more on what an object's pointers lead to: who gets copies of them may ask there at once."""
     if is_plain(obj):
         return
     for pointer in pointers_in(obj):
         if pointer.lease.owned:
-            stream = pointer.lease.stream
-            stream.retain(pointer.id_at_location)
-            stream.release(pointer.id_at_location)
-            stream.settle()
+            pointer.lease.stream.retain(pointer.id_at_location)
+            pointer.lease.stream.settle()
+
+
+def drop_claims(obj: Any) -> None:
+    """Let go of what the pointers of an object lead to that has left."""
+    if is_plain(obj):
+        return
+    for pointer in pointers_in(obj):
+        if pointer.lease.owned:
             pointer.lease.owned = False
+            pointer.lease.stream.release(pointer.id_at_location)
+
+
+def copy_of_held(worker: Any, obj: Any) -> Any:
+    """Copy an object that stays here, with claims of its own on what its pointers point at."""
+    prepare_transfer(obj)
+    twin = copy_for(worker, obj)
+    complete_transfer(twin)
+    return twin
 
 
 def warn_if_graph(obj: Any) -> None:

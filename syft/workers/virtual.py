@@ -8,11 +8,12 @@ from typing import Any
 from syft.core.id_provider import ObjectId
 from syft.workers import base
 from syft.workers.base import BaseWorker
+from syft.workers.federated_client import FederatedCaller, FederatedClient
 from syft.workers.stream import InlineStream
 from syft.workers.threaded import BytesStream, ThreadStream
 
 
-class VirtualWorker(BaseWorker):
+class VirtualWorker(FederatedCaller, BaseWorker, FederatedClient):
     """A worker in this process, with value semantics: what is sent is copied.
 
     Making a worker of an id that is already known gives that worker back, so that a notebook cell can be run twice.

@@ -11,6 +11,8 @@ import contextvars
 import traceback
 from typing import Any
 
+import torch
+
 from syft import exceptions
 from syft.core.id_provider import ObjectId, is_id
 from syft.core.references import TensorMeta
@@ -19,11 +21,19 @@ from syft.messaging.message import ErrorMessage, Message
 from syft.serde import deserialize, serialize
 from syft.workers.policy import ALLOW_ALL, Release
 from syft.workers.router import Leaving, put_back, route
-from syft.workers.session import Session
+from syft.workers.session import Session, serving
 from syft.workers.stream import wire_form
-from syft.workers.values import complete_transfer, end_claims
+from syft.workers.values import complete_transfer, drop_claims, offer_claims
 
 MAX_ERROR_CHARS = 20_000
+
+
+def _linalg_error() -> type[Exception]:
+    """Return what torch raises for a singular matrix; its stubs do not name it."""
+    found: type[Exception] = vars(torch.linalg)["LinAlgError"]
+    return found
+
+
 # Errors that may come back under their own name. Everything else becomes a RemoteError.
 _NEVER_REBUILT = (Warning, OSError, StopIteration, StopAsyncIteration, BaseExceptionGroup)
 _KNOWN_ERRORS: dict[str, type[Exception]] = {
@@ -37,6 +47,7 @@ _KNOWN_ERRORS: dict[str, type[Exception]] = {
         for name, value in vars(exceptions).items()
         if isinstance(value, type) and issubclass(value, SyftError)
     },
+    **{kind.__name__: kind for kind in (_linalg_error(), torch.OutOfMemoryError)},
 }
 
 
@@ -50,9 +61,23 @@ def write_request(client: Any, released: tuple[ObjectId, ...], message: Message,
     return serialize((released, message, waits, _hops.get()), client)
 
 
-def answer(worker: Any, session: Session, request: bytes) -> bytes:
-    """Answer one request of a peer; never raises."""
+def answer(worker: Any, session: Session, request: bytes | bytearray) -> bytes:
+    """Answer one request of a peer; never raises. What leaves with the answer is gone."""
+    written, leaving = respond(worker, session, request)
+    if leaving is not None:
+        let_go(leaving)
+    return written
+
+
+def respond(worker: Any, session: Session, request: bytes | bytearray) -> tuple[bytes, Any]:
+    """Answer one request of a peer; never raises.
+
+    Returns:
+        The answer, empty if none is wanted; and what leaves with it, which is to be let go of, or put back
+        (`router.put_back`), once it is known whether the answer arrived.
+    """
     response: Any = None
+    served = serving.set(session)
     try:
         released, message, waits, hops = _read_request(session, request)
         for obj_id in released:
@@ -65,25 +90,49 @@ def answer(worker: Any, session: Session, request: bytes) -> bytes:
         finally:
             _hops.reset(passed_on)
         if not waits:
-            return b""
+            return b"", None
+        if worker.object_store.keeper is not None:
+            worker.object_store.keeper.flush(session)
         written = serialize(wire_form(response), worker)
-        _end_claims(response)
-        return written
+        if not _leaves(response):
+            return written, None
+        _offer(response)
+        return written, response
     except Exception as error:
         put_back(response)
-        return serialize(_error_message(worker, session, error), worker)
+        return serialize(_error_message(worker, session, error), worker), None
+    finally:
+        serving.reset(served)
 
 
-def _end_claims(response: Any) -> None:
+def _leaves(response: Any) -> bool:
+    """Say whether objects leave with an answer."""
+    return isinstance(response, Leaving) or (type(response) is tuple and any(map(_leaves, response)))
+
+
+def _offer(response: Any) -> None:
+    """Offer what the objects of an answer claim to who gets it."""
     if isinstance(response, Leaving):
-        end_claims(response.obj)
+        offer_claims(response.obj)
     elif type(response) is tuple:
         for part in response:
-            _end_claims(part)
+            _offer(part)
 
 
-def _read_request(session: Session, request: bytes) -> tuple[tuple[ObjectId, ...], Message, bool, int]:
-    parts = deserialize(request, session.reader, max_message_bytes=session.max_message_bytes)
+def let_go(response: Any) -> None:
+    """Let go of the objects that left with an answer, and of what they claimed."""
+    if isinstance(response, Leaving):
+        drop_claims(response.obj)
+        response.gone()
+    elif type(response) is tuple:
+        for part in response:
+            let_go(part)
+
+
+def _read_request(session: Session, request: bytes | bytearray) -> tuple[tuple[ObjectId, ...], Message, bool, int]:
+    # A frame that was read is nobody else's, so a large tensor in it stays where it is.
+    owned = type(request) is bytearray
+    parts = deserialize(request, session.reader, max_message_bytes=session.max_message_bytes, owns_buffer=owned)
     if type(parts) is not tuple or len(parts) != 4:
         raise SerdeError("These bytes are not a request: it takes released ids, a message and a flag.")
     released, message, waits, hops = parts
@@ -122,11 +171,11 @@ def _bounded(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def read_answer(client: Any, location: Any, written: bytes) -> Any:
+def read_answer(client: Any, location: Any, written: bytes | bytearray) -> Any:
     """Read an answer: return its value, or raise its error under its own name."""
     if not written:
         return None
-    response = deserialize(written, client)
+    response = deserialize(written, client, owns_buffer=type(written) is bytearray)
     if isinstance(response, ErrorMessage):
         raise error_of(location, response)
     if not isinstance(response, TensorMeta):

@@ -338,6 +338,7 @@ def test_training_that_is_allowed_trains_the_plan_itself(mallory, bob, hook):
     step = trained(torch.optim.SGD)
     pointer = step.send(bob)
     plan = bob._objects[pointer.id_at_location]
+    bob.object_store.claims.publish(pointer.id_at_location, "me")  # others see it
     before = plan.state.tensors()[0].clone()
 
     class Training(DenyAll):

@@ -266,6 +266,7 @@ def test_batch_statistics_of_somebody_elses_plan_stay(mallory, bob, hook):
     model = nn.Sequential(nn.BatchNorm1d(3), nn.ReLU(inplace=True))
     pointer = sy.Plan(forward_func=model).build(torch.randn(4, 3)).send(bob)
     state = bob._objects[pointer.id_at_location].state.tensors()
+    bob.object_store.claims.publish(pointer.id_at_location, "me")  # others see it
     before = [t.clone() for t in state]
     bob.policy = DenyAll()
     assert not isinstance(mallory.call(RUN_PLAN, Ref(pointer.id_at_location), torch.randn(8, 3)), m.ErrorMessage)

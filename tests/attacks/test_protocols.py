@@ -70,6 +70,7 @@ def test_nor_in_the_hands_of_a_plan_at_home(stage):
     pointer = deployed.send(victim)
     mallory = Mallory(victim)
     victim.synchronize()
+    victim.object_store.claims.publish(pointer.id_at_location, "me")  # others see it
     policy = victim.policy = ByTag("run_protocol")
     with pytest.raises(GetNotPermittedError):
         pointer.run(private)

@@ -119,6 +119,12 @@ MESSAGES = [
     m.ErrorMessage(("a", "b", "c")),
     m.PublishMessage(5),
     m.ClaimMessage(5),
+    m.RequestReleaseMessage(5, "please"),
+    m.RequestStatusMessage("a"),
+    m.ListRightsMessage("audit"),
+    m.DecideRequestMessage("a", True),
+    m.RevokeGrantMessage("a"),
+    m.ShareSourceMessage(5, ("mallory",), True),
 ]
 
 

@@ -176,18 +176,26 @@ def test_collecting_again_after_keeping(hook, bob, at_once):
 # The claims behind pointers -----------------------------------------------------------------------------
 
 
+class Who:
+    """A session, as claims see it."""
+
+    def __init__(self, client_id):
+        self.client_id = client_id
+
+
 def test_the_last_claim_takes_the_object_along():
     claims = ObjectStore("w").claims
-    claims.hold(1, "me")
-    claims.offer(1, "me")
-    claims.claim(1, "you")
-    assert claims.belongs_to(1, "you")
-    assert claims.held_by("you") == claims.held_by("me") == [1]
-    assert not claims.release(1, "me")
-    assert not claims.release(1, "a stranger")
-    assert claims.release(1, "you")
-    assert not claims.release(1, "you")  # never raises
-    assert claims.held_by("you") == []
+    me, you, stranger = map(Who, ("me", "you", "a stranger"))
+    claims.hold(1, me)
+    claims.offer(1, me)
+    claims.claim(1, you)
+    assert claims.belongs_to(1, you)
+    assert claims.held_by(you) == claims.held_by(me) == [1]
+    assert not claims.release(1, me)
+    assert not claims.release(1, stranger)
+    assert claims.release(1, you)
+    assert not claims.release(1, you)  # never raises
+    assert claims.held_by(you) == []
 
 
 def test_a_claim_is_taken_only_where_one_is_offered():
@@ -233,15 +241,16 @@ def test_what_went_is_remembered_for_a_while_only():
 
 def test_claims_are_counted_across_threads():
     claims = ObjectStore("w").claims
-    claims.hold(1, "me")
+    me, you = Who("me"), Who("you")
+    claims.hold(1, me)
     for _ in range(4000):
-        claims.offer(1, "me")
-        claims.claim(1, "you")
+        claims.offer(1, me)
+        claims.claim(1, you)
     last = []
 
     def give_up():
         for _ in range(1000):
-            last.append(claims.release(1, "you"))
+            last.append(claims.release(1, you))
 
     threads = [threading.Thread(target=give_up) for _ in range(4)]
     for thread in threads:
@@ -249,5 +258,5 @@ def test_claims_are_counted_across_threads():
     for thread in threads:
         thread.join()
     assert not any(last)
-    assert claims.held_by("you") == []
-    assert claims.release(1, "me")
+    assert claims.held_by(you) == []
+    assert claims.release(1, me)

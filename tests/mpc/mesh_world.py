@@ -20,6 +20,8 @@ _number = itertools.count()
 
 
 class Client:
+    circle = via = None
+
     def __init__(self, client_id="me"):
         self.client_id = client_id
 

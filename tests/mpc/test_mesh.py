@@ -16,6 +16,7 @@ from syft.mpc import dealing, mesh, provider
 from syft.mpc.forms import read_forms, write_forms
 from syft.mpc.protocols.arithmetic import multiply
 from syft.workers import frames
+from syft.workers.sockets import Visitor
 from tests.mpc import network_child as child
 from tests.mpc.mesh_world import Client, World, is_right, opened, opened_bits, shares
 
@@ -221,7 +222,7 @@ def test_seeds_are_for_members_only(world):
     seeds = provider.Provider()
     for parties in (("a", "b"), ("mallory",), ("mallory", "mallory"), "mallory"):
         ours, theirs = frames.socket.socketpair()
-        thread = threading.Thread(target=seeds.serve, args=("mallory", theirs))
+        thread = threading.Thread(target=seeds.serve, args=(Visitor("mallory"), theirs))
         thread.start()
         connection = frames.Connection(ours, 1000)
         connection.write(dealing.HELLO, 0, dealing.serialize(("me", parties)))

@@ -21,6 +21,7 @@ from syft.mpc.protocols import securenn
 from syft.mpc.protocols.arithmetic import multiply
 from syft.workers import frames, sockets
 from syft.workers.process import ProcessWorker
+from syft.workers.sockets import Visitor
 from syft.workers.wire import read_answer
 from tests.mpc.mesh_world import Client, is_right, opened, shares, soon
 
@@ -32,7 +33,7 @@ def dealt():
 
     def link(who):
         ours, theirs = socket.socketpair()
-        threading.Thread(target=dealer.serve, args=(who, theirs), daemon=True).start()
+        threading.Thread(target=dealer.serve, args=(Visitor(who), theirs), daemon=True).start()
         made.append(DealerLink(ours, "dealer", "g", ("a", "b"), who == "b"))
         made[-1].dealer = dealer
         return made[-1]

@@ -10,14 +10,19 @@ import torch
 
 import syft as sy
 from syft.core.references import ObjectMeta, Ref, SameAs, TensorMeta
+from syft.messaging import hosting as h
 from syft.messaging import message as m
 from syft.messaging.plan import Plan, State, func2plan
 from syft.messaging.protocol import Protocol, RoleProtocol, func2protocol
+from syft.mpc.endpoints import Served
+from syft.mpc.hosted import EncryptedModel
+from syft.mpc.invitations import Number
 from syft.pointers.pointer_plan import PointerPlan
 from syft.pointers.pointer_protocol import PointerProtocol
 from syft.serde import Buffer
 from syft.serde.msgpack.serde import _simplify
 from syft.tensors.placeholder import PlaceHolder
+from syft.workers.hosted import HostedModel
 
 WIDE = 2**127 + 12345
 
@@ -124,6 +129,19 @@ VALUES: dict[int, list[Any]] = {
         m.RunMessage((Ref(1), 2, [Ref(3)]), WIDE, "product", ("alice", 7), "carol", {"divisor": 65536}, WIDE),
         m.RunMessage((), 1, "open", ("a", "b"), None, {}, "r"),
     ],
+    138: [m.RequestReleaseMessage(WIDE, "for a paper")],
+    139: [m.RequestStatusMessage("0f")],
+    140: [m.ListRightsMessage("requests", "pending"), m.ListRightsMessage("audit")],
+    141: [m.DecideRequestMessage("0f", True, "sources", 60.5, "thanks"), m.DecideRequestMessage("0f")],
+    142: [m.RevokeGrantMessage("0f")],
+    143: [m.ShareSourceMessage("data", ("alice", 7), True)],
+    150: [h.HostModelMessage(None, "net", True, False, ((1, 2), ()))],
+    151: [h.HostSharesMessage((1, ("x",)), "net", True)],
+    152: [h.ModelsMessage("net"), h.ModelsMessage()],
+    153: [h.DownloadModelMessage("net")],
+    154: [h.DeleteModelMessage("Röntgen")],
+    155: [h.InferenceMessage((torch.ones(2),), "net")],
+    156: [h.SharedInferenceMessage((torch.ones(2, dtype=torch.int64),), "net", "0f", WIDE, "r")],
 }
 
 
@@ -163,6 +181,13 @@ def roles() -> RoleProtocol:
     return add
 
 
+def hosted_part() -> EncryptedModel:
+    """Return one party's part of an encrypted model."""
+    number = Number((1, 2), 2**16, 2**62)
+    served = Served((), (0,), (0, torch.ones(2, dtype=torch.int64)), ((1, 2),))
+    return EncryptedModel("net", True, served, ("alice", 7), "carol", (number,), (number,), "0f")
+
+
 def chains(me: Any, bob: Any, alice: Any) -> dict[int, list[Any]]:
     """Return objects of the types that belong to a worker; pointers are to bob, who keeps what they point at."""
     tensor = torch.ones(2, 3).tag("#t").describe("d").send(bob)
@@ -177,6 +202,7 @@ def chains(me: Any, bob: Any, alice: Any) -> dict[int, list[Any]]:
         64: [torch.tensor([1.5, -2.0]).fix_precision(base=2, precision_fractional=16).child, shared.child],
         65: [shared.child.child, torch.arange(3).share(bob, alice, crypto_provider=me, protocol="fss").child],
         66: [sy.PolynomialTensor(id=3).add_function("sigmoid", 3, [[-4, 0], [0, 4]]).on(torch.ones(2), wrap=False)],
+        67: [sy.PrivateTensor(id=4, allowed_users=["alice", 7], tags=["#p"]).on(torch.ones(2), wrap=False)],
         80: [sy.ObjectPointer(bob, WIDE, me, id="p", garbage_collect_data=False)],
         81: [tensor.child],
         82: [torch.ones(2).tag("#m").send(bob, alice).child],
@@ -190,6 +216,11 @@ def chains(me: Any, bob: Any, alice: Any) -> dict[int, list[Any]]:
         101: [plans()[0].state, State()],
         103: [roles(), roles().deploy(alice=alice, bob=bob)],
         161: [bob],
+        170: [HostedModel("net", plans()[0], True, False, ((1, 2),))],
+        171: [hosted_part()],
+        163: [
+            sy.TrainConfig(id="c", model_id=WIDE, loss_fn_id="l", max_nr_batches=7, optimizer_args={"betas": (0, 1)})
+        ],
         160: [sy.String("héllo", id=5, tags=["#s"], description="said"), sy.String("", id="empty")],
     }
 

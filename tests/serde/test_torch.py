@@ -112,14 +112,23 @@ def test_two_readings_own_their_memory():
 
 
 def test_a_bytearray_is_copied_unless_the_reader_owns_it():
-    message = bytearray(serialize(torch.arange(6.0)))
+    values = torch.randn(1000)
+    message = bytearray(serialize(values))
     safe = deserialize(message)
     aliased = deserialize(message, owns_buffer=True)
-    message[-24:] = bytes(24)
-    assert safe.tolist() == [0, 1, 2, 3, 4, 5]
-    assert aliased.tolist() == [0] * 6
-    assert deserialize(bytes(message), owns_buffer=True).add_(1).sum() == 6
-    assert bytes(message[-24:]) == bytes(24)
+    message[-4000:] = bytes(4000)
+    assert torch.equal(safe, values)
+    assert aliased.tolist() == [0] * 1000
+    assert deserialize(bytes(message), owns_buffer=True).add_(1).sum() == 1000
+    assert bytes(message[-4000:]) == bytes(4000)
+
+
+def test_a_small_tensor_does_not_keep_a_large_message():
+    message = bytearray(serialize((torch.randn(10), torch.randn(1000), torch.randn(1000))))
+    found = deserialize(message, owns_buffer=True)
+    before = [tensor.clone() for tensor in found]
+    message[:] = bytes(len(message))
+    assert all(map(torch.equal, found, before))
 
 
 def test_frames_are_aligned():

@@ -203,7 +203,7 @@ def require_worker(place: Any) -> Any:
 
 def known_worker(owner: Any, place: Any) -> Any:
     """Return a worker that a received protocol names; whom the receiver knows is nobody else's business."""
-    worker = owner if place == owner.id else owner._known_workers.get(place)
+    worker = owner if place == owner.id else owner.known(place)
     if worker is None:
         raise WorkerNotFoundException(place, ("not told to peers",))
     return worker

@@ -110,18 +110,31 @@ def _memory(tensor: torch.Tensor, flag: int) -> memoryview:
     return _memory_view(address, tensor.numel() * tensor.itemsize, flag)  # type: ignore[no-any-return]
 
 
+# What torch's own memory is a multiple of at least; some kernels load whole vectors.
+_ALIGNED = 16
+
+
+def _size_of_whole(view: memoryview) -> int:
+    """Return how large the memory is that a view is a part of."""
+    whole = view.obj
+    return len(whole) if isinstance(whole, bytearray | bytes) else len(view)
+
+
 def tensor_from(view: memoryview, dtype: torch.dtype, shape: Any) -> torch.Tensor:
     """Build a tensor after checking that its shape explains every byte.
 
-    A read-only view is copied into memory of the tensor's own; a writable one is used as it is.
+    A read-only view is copied into memory of the tensor's own. A writable one is used as it is, if it is most of the
+    message: a small tensor must not keep a large message in memory.
     """
     expected = count(shape, MAX_DIMENSIONS) * dtype.itemsize
     if expected != len(view):
         raise SerdeError(f"The message holds a tensor of {expected} bytes with {len(view)} bytes of data.")
     if dtype is torch.bool:
         refuse_bad_bools(view)
-    if expected and not view.readonly:
-        return torch.frombuffer(view, dtype=dtype).view(shape)
+    if expected and not view.readonly and 8 * expected >= 7 * _size_of_whole(view):
+        found = torch.frombuffer(view, dtype=dtype).view(shape)
+        if found.data_ptr() % _ALIGNED == 0:
+            return found
     tensor = torch.empty(shape, dtype=dtype)
     if expected:
         _memory(tensor, _WRITE)[:] = view

@@ -1,5 +1,7 @@
 # Made by scripts/stubs.
 from syft.frameworks.torch import crypto as crypto
+from syft.frameworks.torch import federated as federated
+from syft.frameworks.torch import fl as fl
 from syft.frameworks.torch import functions as functions
 from syft.frameworks.torch import hook as hook
 from syft.frameworks.torch import hook_args as hook_args

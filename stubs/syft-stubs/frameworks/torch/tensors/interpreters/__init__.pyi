@@ -9,3 +9,4 @@ from syft.frameworks.torch.tensors.interpreters import plusisminus as plusisminu
 from syft.frameworks.torch.tensors.interpreters import pointer as pointer
 from syft.frameworks.torch.tensors.interpreters import polynomial as polynomial
 from syft.frameworks.torch.tensors.interpreters import precision as precision
+from syft.frameworks.torch.tensors.interpreters import private as private

@@ -1,0 +1,2 @@
+# Made by scripts/stubs.
+from syft.workers import websocket_server as websocket_server

@@ -1,0 +1,209 @@
+"""`node data`: what a node serves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from syft.cli.options import Ca, Home, Json, Store, TokenFile, Url
+from syft.cli.people import quoted
+from syft.cli.reach import Talk, Target, reach
+from syft.cli.show import give, rows, say, shape_of
+from syft.exceptions import SyftError
+
+app = typer.Typer(help="What a node serves.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@app.command("list")
+def list_data(
+    tag: Annotated[str | None, typer.Option(help="Only what has this tag.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="At most so many.")] = 100,
+    skip: Annotated[int, typer.Option(min=0, help="Leave out the first so many.")] = 0,
+    store: Store = None,
+    home: Home = None,
+    url: Url = None,
+    token_file: TokenFile = None,
+    ca: Ca = None,
+    as_json: Json = False,
+) -> None:
+    """List published objects: shapes and tags, never values."""
+    with reach(Target(store, home, url, token_file, ca)) as talk:
+        found = talk.ask("GET", "objects", tag=tag, limit=limit, skip=skip)
+    if as_json:
+        give(found)
+        return
+    lines = [
+        (r["id"], r["kind"], shape_of(r["shape"]), r["dtype"], r["tags"], r["owner"] or "the node", r["description"])
+        for r in found
+    ]
+    rows(("id", "kind", "shape", "dtype", "tags", "owner", "description"), lines, "Nothing is published here.")
+
+
+@app.command("publish")
+def publish(
+    file: Annotated[Path, typer.Argument(help="csv, npy, npz, pt or safetensors; or resyft, as export wrote it.")],
+    tag: Annotated[list[str] | None, typer.Option(help="A word to find it by; may be given several times.")] = None,
+    description: Annotated[str | None, typer.Option(help="What it is.")] = None,
+    store: Store = None,
+    home: Home = None,
+    url: Url = None,
+    token_file: TokenFile = None,
+    ca: Ca = None,
+) -> None:
+    """Publish the tensors of a file. They are private: users compute on them, and ask for results."""
+    with reach(Target(store, home, url, token_file, ca)) as talk:
+        ids = _import(talk, file) if file.suffix == ".resyft" else _publish(talk, file, tag or [], description)
+    for obj_id in ids:
+        say(f"Published: {obj_id}")
+
+
+def _import(talk: Talk, file: Path) -> Any:
+    from syft.grid.storage.shelf import Shelf
+
+    if talk.node is None:
+        raise SyftError("A .resyft file is imported by a node that does not run: stop it first, and use --store.")
+    return Shelf(talk.node.keeper).load(file)
+
+
+def _publish(talk: Talk, file: Path, tags: list[str], description: str | None) -> list[Any]:
+    from syft.grid.storage.readers import READERS
+    from syft.grid.storage.shelf import Shelf
+
+    reader = READERS.get(file.suffix.lower())
+    if reader is None:
+        raise SyftError(f"{file.name} is of no kind that is read here: {', '.join(sorted(READERS))}.")
+    try:
+        tensors, about = reader(file)
+    except (ValueError, KeyError, TypeError, RuntimeError, EOFError) as error:
+        why = str(error).partition("\n")[0][:300] if type(error) is ValueError else "it can't be read"
+        raise SyftError(f"{file.name} was not published: {why}.") from None
+    ids = []
+    client = None if talk.node is not None else talk.client()
+    try:
+        for name, tensor in tensors.items():
+            words = {f"#{file.stem}", *([f"#{name}"] if name else []), *tags}
+            text = description if description is not None else about
+            plain = tensor.detach().clone().contiguous()
+            if talk.node is not None:
+                ids.append(Shelf(talk.node.keeper).publish(plain, words, text))
+            else:
+                ids.append(_send(client, plain, words, text))
+    finally:
+        if client is not None:
+            client.close()
+    return ids
+
+
+def _send(client: Any, tensor: Any, tags: set[str], description: str | None) -> Any:
+    tensor = tensor.tag(*tags)
+    if description is not None:
+        tensor = tensor.describe(description)
+    pointer = tensor.send(client, garbage_collect_data=False)
+    client.synchronize()  # it is stored, or that raises
+    return pointer.id_at_location
+
+
+@app.command("share")
+def share(
+    object_id: Annotated[str, typer.Argument(metavar="ID")],
+    user: Annotated[list[str] | None, typer.Option(help="Who may have it; may be given several times.")] = None,
+    public: Annotated[bool, typer.Option("--public", help="Everybody may have it.")] = False,
+    store: Store = None,
+    home: Home = None,
+    url: Url = None,
+    token_file: TokenFile = None,
+    ca: Ca = None,
+) -> None:
+    """Say who may have a data set, and all that derives from it; nobody, if no user is named."""
+    with reach(Target(store, home, url, token_file, ca)) as talk:
+        talk.ask("PUT", f"objects/{quoted(object_id)}/users", {"users": user or [], "public": public})
+    say(f"From now on {'everybody' if public else ' '.join(user or []) or 'nobody'} may have it.")
+
+
+@app.command("delete")
+def delete(
+    object_id: Annotated[str, typer.Argument(metavar="ID")],
+    store: Store = None,
+    home: Home = None,
+    url: Url = None,
+    token_file: TokenFile = None,
+    ca: Ca = None,
+) -> None:
+    """Delete an object, from disk too."""
+    with reach(Target(store, home, url, token_file, ca)) as talk:
+        talk.ask("DELETE", f"objects/{quoted(object_id)}")
+    say(f"Deleted: {object_id}")
+
+
+@app.command("export")
+def export(
+    object_id: Annotated[str, typer.Argument(metavar="ID")],
+    file: Annotated[Path, typer.Argument(help="A new file: .npy or .csv, or .resyft for all that belongs to it.")],
+    store: Store = None,
+    home: Home = None,
+    url: Url = None,
+    token_file: TokenFile = None,
+    ca: Ca = None,
+) -> None:
+    """Write an object to a file that only you may read."""
+    write = _WRITERS.get(file.suffix)
+    if write is None:
+        raise SyftError(f"{file.name} is of no kind that is written here: {', '.join(sorted(_WRITERS))}.")
+    if file.exists():
+        raise SyftError(f"{file} is there already. Give another name, or remove it first.")
+    with reach(Target(store, home, url, token_file, ca)) as talk:
+        write(talk, object_id, file)
+    say(f"Written: {file}")
+
+
+def _export_whole(talk: Talk, object_id: str, file: Path) -> None:
+    from syft.grid.storage.shelf import Shelf
+
+    if talk.node is None:
+        raise SyftError("A .resyft file is written by a node that does not run: stop it first, and use --store.")
+    Shelf(talk.node.keeper).export(file, [_known_id(talk.node.keeper.objects, object_id)])
+
+
+def _known_id(objects: Any, text: str) -> Any:
+    found = [key for key in (text, int(text) if text.isdigit() else None) if key is not None and key in objects]
+    if not found:
+        raise SyftError(f"No object {text!r} is held here. List them: python -m syft node data list")
+    return found[0]
+
+
+def _fetch(talk: Talk, object_id: str) -> Any:
+    """Return a tensor as the owner may have it, over the stream, so that it is in the log."""
+    import torch
+
+    client = talk.client()
+    try:
+        objects = client._objects
+        pointer = objects[_known_id(objects, object_id)]
+        if not isinstance(pointer, torch.Tensor):
+            raise SyftError(f"{object_id} is no tensor, so it has no rows to write. Use a .resyft file.")
+        return pointer.copy().get()  # type: ignore[attr-defined]
+    finally:
+        client.close()
+
+
+def _export_numbers(talk: Talk, object_id: str, file: Path) -> None:
+    import io
+
+    import numpy as np
+
+    from syft.grid.private_files import new_file
+
+    array = _fetch(talk, object_id).detach().numpy()
+    buffer = io.BytesIO()
+    if file.suffix == ".npy":
+        np.save(buffer, array, allow_pickle=False)
+    elif array.ndim <= 2:
+        np.savetxt(buffer, np.atleast_1d(array), delimiter=",", fmt="%.17g")
+    else:
+        raise SyftError("A tensor of more than two dimensions has no rows: name a .npy file.")
+    new_file(file, buffer.getvalue())
+
+
+_WRITERS = {".npy": _export_numbers, ".csv": _export_numbers, ".resyft": _export_whole}

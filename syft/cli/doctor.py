@@ -1,0 +1,54 @@
+"""`doctor`: what is installed, what is missing, and what installs it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import platform
+
+from syft.cli.show import rows, say
+
+# package as it is imported -> what installs it
+PACKAGES = {
+    "fastapi": "resyft[node]",
+    "uvicorn": "resyft[node]",
+    "jwt": "resyft[node]",
+    "argon2": "resyft[node]",
+    "sqlalchemy": "resyft[node]",
+    "typer": "resyft[node]",
+    "pg8000": "resyft[postgres]",
+    "ray": "resyft[ray]",
+    "sklearn": "resyft[examples]",
+}
+_CORE = ("resyft", "torch", "numpy", "msgpack", "cryptography", "websockets", "rich")
+_NAMES = {"jwt": "pyjwt", "argon2": "argon2-cffi", "sklearn": "scikit-learn"}
+_PURPOSE = {
+    "resyft[node]": "running nodes",
+    "resyft[postgres]": "nodes with PostgreSQL",
+    "resyft[ray]": "workers in a Ray cluster",
+    "resyft[examples]": "the demo",
+}
+
+
+def doctor() -> None:
+    """Say which versions are here, and which parts need something that is not installed."""
+    lines = [("python", platform.python_version(), "")]
+    lines += [(name, _version(name), "") for name in _CORE]
+    missing: dict[str, list[str]] = {}
+    for module, extra in PACKAGES.items():
+        name = _NAMES.get(module, module)
+        if importlib.util.find_spec(module) is None:
+            missing.setdefault(extra, []).append(name)
+        lines.append((name, _version(name), _PURPOSE[extra]))
+    rows(("package", "version", "for"), lines, "")
+    for extra, names in missing.items():
+        say(f"{_PURPOSE[extra]} needs {', '.join(names)}: pip install '{extra}'")
+    if not missing:
+        say("Nothing is missing.")
+
+
+def _version(name: str) -> str:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"

@@ -1,0 +1,61 @@
+"""All commands, and how their errors end: one line, exit code 1; exit code 2 is for what was typed wrong."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+
+from syft.cli.certs import app as certs
+from syft.cli.data import app as data
+from syft.cli.decisions import audit, grants, requests
+from syft.cli.doctor import PACKAGES, doctor
+from syft.cli.gateway import app as gateway
+from syft.cli.people import tokens, users
+from syft.cli.show import fail
+from syft.cli.start import start
+from syft.exceptions import SyftError
+
+app = typer.Typer(
+    name="python -m syft",
+    help="Compute on data that stays where it is: nodes, their owners and users.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+node = typer.Typer(help="Run a node, and decide what leaves it.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(node, name="node")
+app.add_typer(gateway, name="gateway")
+app.command()(doctor)
+node.command()(start)
+for name, group in (
+    ("requests", requests),
+    ("users", users),
+    ("tokens", tokens),
+    ("grants", grants),
+    ("audit", audit),
+    ("data", data),
+    ("certs", certs),
+):
+    node.add_typer(group, name=name)
+
+
+def run() -> None:
+    """Run what was typed."""
+    try:
+        app(prog_name="python -m syft")
+    except SyftError as error:
+        fail(str(error))
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in PACKAGES:
+            raise
+        fail(f"This needs the package {missing!r}, which is not installed: pip install '{PACKAGES[missing]}'")
+    except BrokenPipeError:  # whoever read our lines has enough of them
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(1) from None
+    except OSError as error:
+        where = f": {error.filename}" if error.filename else ""
+        fail(f"{error.strerror or error}{where}")

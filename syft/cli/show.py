@@ -1,0 +1,91 @@
+"""What the command line prints. Texts of others are shown as they are: no markup, no control characters."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any, NoReturn
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from syft.core.labels import printable
+
+# A program that reads our lines gets them whole.
+_WIDE = 240
+
+
+def console(error: bool = False) -> Console:
+    """Return where lines go: to the reader, or beside what the reader's program takes."""
+    file = sys.stderr if error else sys.stdout
+    width = None if file.isatty() else _WIDE
+    return Console(file=file, markup=False, highlight=False, emoji=False, width=width)
+
+
+def say(text: str, style: str = "", error: bool = False) -> None:
+    """Print one text; lines are not cut, so that they can be copied."""
+    console(error).print(Text(printable(text), style=style), soft_wrap=True)
+
+
+def note(text: str) -> None:
+    """Print a remark, beside what was asked for."""
+    say(text, style="dim", error=True)
+
+
+def fail(text: str) -> NoReturn:
+    """Print why something was not done, and end with exit code 1."""
+    say(text, style="red", error=True)
+    raise SystemExit(1)
+
+
+def give(value: Any) -> None:
+    """Print one line of JSON, for programs."""
+    sys.stdout.write(json.dumps(value) + "\n")
+    sys.stdout.flush()
+
+
+def rows(columns: Sequence[str], lines: Iterable[Sequence[object]], nothing: str, error: bool = False) -> None:
+    """Print a table.
+
+    Args:
+        columns: their names.
+        lines: what is in them.
+        nothing: what is said where there are no lines.
+        error: print it beside what the reader's program takes.
+    """
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for line in lines:
+        table.add_row(*(Text(_cell(value)) for value in line))
+    if table.row_count:
+        console(error).print(table)
+    else:
+        say(nothing, error=error)
+
+
+def _cell(value: object) -> str:
+    if value is None or value == "":
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return " ".join(printable(each) for each in value) or "-"
+    return printable(value).replace("\n", " ")
+
+
+def moment(seconds: float | None) -> str:
+    """Return a time as people write it; a grant without an end says so."""
+    if seconds is None:
+        return "-"
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def shape_of(shape: Sequence[int] | None) -> str:
+    """Return a shape as it is written beside data: 569x30."""
+    if shape is None:
+        return "-"
+    return "x".join(str(size) for size in shape) or "one number"

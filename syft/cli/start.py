@@ -1,0 +1,137 @@
+"""`node start`: run a node until it is told to stop."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from syft.cli.options import size
+from syft.cli.serving import announced, check_level, owner_token, start_log, told_to_stop, wait_for
+from syft.cli.show import note
+
+
+def start(
+    id: Annotated[str, typer.Option(help="The name of the node, by which others know it.")] = "node",
+    data: Annotated[
+        Path | None, typer.Option(help="A folder of data to publish: csv, npy, npz, pt, safetensors.")
+    ] = None,
+    store: Annotated[
+        str | None,
+        typer.Option(
+            envvar="SYFT_STORE",
+            show_envvar=False,
+            help="Where what is published is kept: a folder, or postgresql://... (or SYFT_STORE).",
+        ),
+    ] = None,
+    home: Annotated[Path | None, typer.Option(help="The folder of key and users, if not in that of the store.")] = None,
+    host: Annotated[
+        str, typer.Option(help="The address to listen on; others than this machine need TLS.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0: any that is free.")] = 0,
+    cert: Annotated[Path | None, typer.Option(help="The node's certificate, for TLS.")] = None,
+    key: Annotated[Path | None, typer.Option(help="The key of the certificate.")] = None,
+    ca: Annotated[Path | None, typer.Option(help="The authority of other nodes' certificates.")] = None,
+    tokens: Annotated[bool, typer.Option(help="Let only those in who show a token.")] = True,
+    owner: Annotated[str, typer.Option(help="Whom users are told to ask.")] = "owner",
+    peer: Annotated[
+        list[str] | None, typer.Option(help="host:port of another node; only these are connected to.")
+    ] = None,
+    gateway: Annotated[str | None, typer.Option(help="A gateway to register with: https://host:port.")] = None,
+    gateway_token_file: Annotated[Path | None, typer.Option(help="A file with a token of the gateway.")] = None,
+    gateway_ca: Annotated[Path | None, typer.Option(help="The gateway's authority, if it is not --ca.")] = None,
+    address: Annotated[str | None, typer.Option(help="wss://host:port by which clients of the gateway come.")] = None,
+    max_connections: Annotated[int, typer.Option(min=1, help="Connections at once.")] = 512,
+    max_user_connections: Annotated[int, typer.Option(min=1, help="Connections of one user at once.")] = 64,
+    max_user_objects: Annotated[int, typer.Option(min=1, help="Objects of one user.")] = 100_000,
+    max_user_bytes: Annotated[str, typer.Option(help="What one user may hold: 500M, 4G.")] = "4G",
+    max_objects: Annotated[int, typer.Option(min=1, help="Objects of all together.")] = 1_000_000,
+    max_bytes: Annotated[str, typer.Option(help="What all together may hold.")] = "16G",
+    max_message_bytes: Annotated[str, typer.Option(help="The largest message that is read.")] = "1G",
+    grace: Annotated[float, typer.Option(min=0, help="Seconds that a lost session is kept.")] = 60.0,
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads that torch uses.")] = None,
+    show_token: Annotated[bool, typer.Option(help="Print the owner's token, not only where it is.")] = False,
+    ready_file: Annotated[Path | None, typer.Option(help="Write address and port there when clients can come.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print address and port as one line of JSON.")] = False,
+    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+) -> None:
+    """Run a node until Ctrl-C, and print what it serves, to whom, and how to connect."""
+    check_level(log_level)
+    with contextlib.ExitStack() as closing:
+        if store is None and home is None:
+            home = Path(closing.enter_context(tempfile.TemporaryDirectory(prefix="syft-node-")))
+        from syft.grid.node.settings import Settings
+
+        settings = Settings(
+            id=id,
+            data=data,
+            store=store,
+            home=home,
+            host="127.0.0.1" if host == "localhost" else host,
+            port=port,
+            certificate=cert,
+            key=key,
+            ca=ca,
+            tokens=tokens,
+            owner=owner,
+            peers=tuple(peer or ()),
+            max_connections=max_connections,
+            max_user_connections=max_user_connections,
+            max_user_objects=max_user_objects,
+            max_user_bytes=size(max_user_bytes),
+            max_objects=max_objects,
+            max_bytes=size(max_bytes),
+            max_message_bytes=size(max_message_bytes),
+            grace=grace,
+            threads=threads,
+        )
+        start_log(log_level)
+        membership = _membership(gateway, gateway_token_file, gateway_ca or ca, address)
+        _serve(settings, show_token, ready_file, as_json, membership)
+
+
+def _serve(settings: Any, show_token: bool, ready_file: Path | None, as_json: bool, membership: Any) -> None:
+    import torch
+
+    from syft.cli.record import NodeRecord, running
+    from syft.cli.welcome import facts_of, welcome
+    from syft.grid.node.api import ROUTERS
+    from syft.grid.node.node import Node
+
+    if settings.threads is not None:
+        torch.set_num_threads(settings.threads)
+    folder = settings.identity_folder
+    routers = ROUTERS if membership is None else (*ROUTERS, membership.router)
+    with contextlib.ExitStack() as closing:
+        stopping = closing.enter_context(told_to_stop())
+        node = Node(settings, routers)
+        closing.callback(node.stop)
+        token_file = owner_token(node.identity, settings.owner, folder) if settings.tokens else None
+        node.start()
+        closing.enter_context(running(folder))
+        if membership is not None:
+            membership.start()
+            closing.callback(membership.stop)
+        certificate = None if settings.certificate is None else str(Path(settings.certificate).resolve())
+        record = NodeRecord(settings.id, settings.owner, node.url, certificate, os.getpid())
+        record.write(folder)
+        closing.callback(dataclasses.replace(record, url=None, pid=None).write, folder)
+        facts = facts_of(node, token_file)
+        welcome(node, facts, show_token, beside=as_json)
+        closing.enter_context(announced(facts, ready_file, as_json))
+        wait_for(stopping, node.server)
+    note(f"The node {settings.id} has stopped.")
+
+
+def _membership(url: str | None, token_file: Path | None, ca: Path | None, address: str | None) -> Any:
+    if url is None:
+        return None
+    from syft.cli.reach import read_token
+    from syft.grid.membership import Membership
+
+    return Membership(url, None if token_file is None else read_token(token_file), ca, address)

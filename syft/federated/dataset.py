@@ -1,0 +1,250 @@
+"""Data sets that can be sent: BaseDataset is at one place, FederatedDataset is spread over workers."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Self
+
+import torch
+from torch.utils.data import default_collate
+
+from syft.exceptions import SyftError
+from syft.hook import base
+from syft.hook.syft_tensor import SyftTensor
+from syft.workers.training import AS_TENSORS
+
+
+class BaseDataset:
+    """Samples and their targets, which are sent, fetched, encoded and shared together, in place.
+
+    Args:
+        data: a tensor of samples, or a pointer to one.
+        targets: a tensor of as many targets.
+        transform: a function of a numpy array that each sample goes through when it is taken.
+
+    Example:
+        >>> import torch, syft as sy
+        >>> hook = sy.TorchHook(torch)
+        >>> bob = sy.VirtualWorker(hook, id="dataset-bob")
+        >>> dataset = sy.BaseDataset(torch.rand(4, 2), torch.tensor([0, 1, 1, 0])).send(bob)
+        >>> dataset.location.id
+        'dataset-bob'
+        >>> len(dataset.get())
+        4
+    """
+
+    def __init__(
+        self, data: Any, targets: Any, transform: Callable[[Any], Any] | None = None, owner: Any = None, **kwargs: Any
+    ) -> None:
+        self.data = data
+        self.targets = targets
+        self.transform_ = transform
+        self._owner = owner
+
+    @property
+    def owner(self) -> Any:
+        """The worker that the samples (or the pointers to them) belong to."""
+        return self._owner if self._owner is not None else getattr(self.data, "owner", None)
+
+    @property
+    def location(self) -> Any:
+        """The worker that holds the samples; None if they are here."""
+        return getattr(self.data, "location", None)
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __getitem__(self, index: Any) -> tuple[Any, Any]:
+        """Return a sample and its target, or several of them."""
+        sample = self.data[index]
+        if self.transform_ is not None:
+            if isinstance(sample, SyftTensor):
+                raise TypeError(
+                    "A transform is code of this process, and these samples are elsewhere: apply it before they are "
+                    "sent, with dataset.transform(function)."
+                )
+            sample = _as_tensor(self.transform_(sample.numpy()))
+        return sample, self.targets[index]
+
+    def transform(self, transform: Callable[[Any], Any]) -> None:
+        """Let all samples go through a function of a numpy array, now."""
+        if not isinstance(self.data, torch.Tensor) or isinstance(self.data, SyftTensor):
+            raise TypeError("Only samples that are here and plain can be transformed: get them first, with .get().")
+        self.data = _as_tensor(transform(self.data.numpy()))
+
+    def _each(self, method: str, *args: Any, **kwargs: Any) -> Self:
+        """Let samples and targets become what one of their methods returns: both, or neither."""
+        data = getattr(self.data, method)(*args, **kwargs)
+        self.data, self.targets = data, getattr(self.targets, method)(*args, **kwargs)
+        return self
+
+    def send(self, worker: Any) -> Self:
+        """Send samples and targets to a worker, and return this data set of pointers to them."""
+        return self._each("send", worker)
+
+    def get(self) -> Self:
+        """Fetch samples and targets, and return this data set."""
+        self.data = self.data.get()  # one after the other: what has come is not lost if the other does not come
+        self.targets = self.targets.get()
+        return self
+
+    def fix_prec(self, *args: Any, **kwargs: Any) -> Self:
+        """Encode samples and targets in fixed precision; arguments as for tensors."""
+        return self._each("fix_prec", *args, **kwargs)
+
+    fix_precision = fix_prec
+
+    def float_prec(self, *args: Any, **kwargs: Any) -> Self:
+        """Decode samples and targets."""
+        return self._each("float_prec", *args, **kwargs)
+
+    float_precision = float_prec
+
+    def share(self, *args: Any, **kwargs: Any) -> Self:
+        """Share samples and targets among workers; arguments as for tensors."""
+        return self._each("share", *args, **kwargs)
+
+    def tag(self, *tags: str) -> Self:
+        """Add words that samples and targets can be found by."""
+        return self._each("tag", *tags)
+
+    def describe(self, description: str) -> Self:
+        """Set the text that samples and targets can be found by."""
+        return self._each("describe", description)
+
+    def federate(self, workers: Any) -> FederatedDataset:
+        """Split this data set over workers; see `dataset_federate`."""
+        return dataset_federate(self, workers)
+
+    def __repr__(self) -> str:
+        where = "here" if self.location is None else f"at {self.location.id!r}"
+        return f"<BaseDataset of {len(self)} samples {where}>"
+
+
+def _as_tensor(value: Any) -> torch.Tensor:
+    return value if isinstance(value, torch.Tensor) else torch.as_tensor(value)
+
+
+def _plain_pair(dataset: BaseDataset) -> tuple[Any, Any] | None:
+    """Return the two tensors of a data set that is here and has no transform."""
+    pair = (dataset.data, dataset.targets)
+    is_plain = all(isinstance(part, torch.Tensor) and not isinstance(part, SyftTensor) for part in pair)
+    return pair if is_plain and dataset.transform_ is None else None
+
+
+AS_TENSORS[BaseDataset] = _plain_pair
+
+
+class FederatedDataset:
+    """A data set whose parts are at workers.
+
+    Args:
+        datasets: the parts: data sets that were sent, one for each worker.
+
+    Example:
+        >>> import torch, syft as sy
+        >>> hook = sy.TorchHook(torch)
+        >>> bob, alice = (sy.VirtualWorker(hook, id=f"federated-{name}") for name in ("bob", "alice"))
+        >>> federated = sy.BaseDataset(torch.rand(5, 2), torch.zeros(5)).federate((bob, alice))
+        >>> federated.workers, len(federated), len(federated["federated-bob"])
+        (['federated-bob', 'federated-alice'], 5, 3)
+    """
+
+    def __init__(self, datasets: Iterable[BaseDataset]) -> None:
+        self.datasets: dict[Any, BaseDataset] = {}
+        for dataset in datasets:
+            place = dataset.location
+            if place is None:
+                raise ValueError("A part of a federated data set is at a worker: send it first, dataset.send(bob).")
+            if place.id in self.datasets:
+                raise ValueError(
+                    f"Two parts are at {place.id!r}. A federated data set has one for each worker: put them together "
+                    "there, with torch.cat."
+                )
+            if len(dataset.data) != len(dataset.targets):
+                raise ValueError(
+                    f"The part at {place.id!r} has {len(dataset.data)} samples and {len(dataset.targets)} targets; "
+                    "each sample has one target."
+                )
+            self.datasets[place.id] = dataset
+
+    @property
+    def workers(self) -> list[Any]:
+        """The ids of the workers that have a part."""
+        return list(self.datasets)
+
+    def __getitem__(self, worker: Any) -> BaseDataset:
+        """Return the part of a worker, given itself or by its id."""
+        key = getattr(worker, "id", worker)
+        if key not in self.datasets:
+            raise KeyError(f"No part of this data set is at {key!r}; there are parts at {self.workers}.")
+        return self.datasets[key]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.datasets)
+
+    def __len__(self) -> int:
+        return sum(len(dataset) for dataset in self.datasets.values())
+
+    def get_dataset(self, worker: Any) -> BaseDataset:
+        """Fetch the part of a worker, which then is no part of this data set any more."""
+        dataset = self[worker].get()
+        del self.datasets[getattr(worker, "id", worker)]
+        return dataset
+
+    def __repr__(self) -> str:
+        parts = ", ".join(f"{worker}: {len(dataset)}" for worker, dataset in self.datasets.items())
+        return f"<FederatedDataset of {len(self)} samples ({parts})>"
+
+
+def dataset_federate(dataset: Any, workers: Any) -> FederatedDataset:
+    """Split a data set in contiguous parts of about the same size, and send one to each worker.
+
+    Args:
+        dataset: anything with a length that gives pairs of a sample and its target.
+        workers: the workers, in the order of the parts.
+    """
+    places = list(workers) if isinstance(workers, tuple | list) else [workers]
+    if not hasattr(dataset, "__len__"):
+        raise TypeError(f"A {type(dataset).__name__} has no length, so it can't be split.")
+    count = len(dataset)
+    if not 0 < len(places) <= count:
+        raise ValueError(f"{count} samples can't be split over {len(places)} workers: each gets at least one.")
+    if len({getattr(place, "id", place) for place in places}) < len(places):
+        raise ValueError("A worker is listed twice; a federated data set has one part for each.")
+    ends = [math.ceil(count * number / len(places)) for number in range(1, len(places) + 1)]
+    parts = []
+    for place, (start, end) in zip(places, itertools.pairwise([0, *ends]), strict=True):
+        parts.append(BaseDataset(*_rows(dataset, start, end)).send(place))
+    return FederatedDataset(parts)
+
+
+def _rows(dataset: Any, start: int, end: int) -> tuple[Any, Any]:
+    """Return a part of a data set as two tensors."""
+    as_tensors = AS_TENSORS.get(type(dataset))
+    pair = None if as_tensors is None else as_tensors(dataset)
+    if pair is not None:
+        return pair[0][start:end].detach(), pair[1][start:end].detach()
+    if isinstance(dataset, BaseDataset) and dataset.location is not None:
+        raise SyftError(f"This data set is at {dataset.location.id!r}; fetch it before it is split: dataset.get().")
+    batch = default_collate([dataset[number] for number in range(start, end)])
+    if not isinstance(batch, tuple | list) or len(batch) != 2 or not all(isinstance(p, torch.Tensor) for p in batch):
+        raise TypeError("A data set is federated if it gives pairs of a sample and its target, each a tensor.")
+    return batch[0], batch[1]
+
+
+class DatasetMethods:
+    """A stand-in for torch's Dataset: its public names are copied onto the real one."""
+
+    def federate(self, workers: Any) -> FederatedDataset:
+        """Split this data set in as many parts as there are workers, and send one to each.
+
+        Args:
+            workers: the workers, in the order of the parts.
+        """
+        return dataset_federate(self, workers)
+
+
+base.dataset_methods[:] = [DatasetMethods]

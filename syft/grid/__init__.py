@@ -1,0 +1,1 @@
+"""Nodes: workers on real networks, and the grids that they form."""

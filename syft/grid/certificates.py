@@ -1,0 +1,318 @@
+"""Certificates for a team: a private authority, and certificates of nodes that it signs.
+
+The owner of the authority runs this once and keeps its key; a node gets a certificate and a key; clients get the file
+`authority.pem`, which is public. Nothing is sent anywhere.
+
+Example:
+    >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> authority = make_authority(folder.name, "Our team")
+    >>> node = issue(authority, ["node.example", "127.0.0.1"], folder.name, days=30)
+    >>> node.certificate.name, node.key.name
+    ('node.pem', 'node.key')
+    >>> folder.cleanup()
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import ipaddress
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from syft.core.labels import printable
+from syft.exceptions import CertificateError
+from syft.grid.private_files import is_open, new_file, private_folder, replace_file
+from syft.workers.tls import client_context, explain, is_loopback, server_context
+
+__all__ = [
+    "Authority",
+    "NodeCertificate",
+    "client_context",
+    "expiry_warning",
+    "explain",
+    "fingerprint",
+    "is_loopback",
+    "issue",
+    "load_authority",
+    "make_authority",
+    "server_context",
+]
+
+AUTHORITY, AUTHORITY_KEY = "authority.pem", "authority.key"
+# A certificate counts from an hour before it was made: clocks differ.
+_HEAD_START = datetime.timedelta(hours=1)
+_MAX_DAYS = 36_500
+_MAX_HOSTS = 100
+_MAX_BYTES = 1 << 20
+# One part of a host name; a star may stand for a first part.
+_PART = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
+_FILE_NAME = re.compile(r"\w[\w.-]{0,99}")
+_NO_USAGE = dict.fromkeys(
+    (
+        "digital_signature",
+        "content_commitment",
+        "key_encipherment",
+        "data_encipherment",
+        "key_agreement",
+        "key_cert_sign",
+        "crl_sign",
+        "encipher_only",
+        "decipher_only",
+    ),
+    False,
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Authority:
+    """What signs the certificates of a team.
+
+    Attributes:
+        certificate: the file that clients trust; public.
+        key: the file that signs; whoever has it can pose as any node.
+    """
+
+    certificate: Path
+    key: Path
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NodeCertificate:
+    """What a node shows to who connects.
+
+    Attributes:
+        certificate: the file of the certificate; public.
+        key: the file of its key.
+    """
+
+    certificate: Path
+    key: Path
+
+
+def make_authority(
+    folder: str | os.PathLike[str], name: str, *, days: int = 3650, overwrite: bool = False
+) -> Authority:
+    """Make an authority: `authority.pem`, which clients get, and `authority.key`, which nobody gets.
+
+    Args:
+        folder: where the files go; made for this user alone if it is not there.
+        name: of the team.
+        days: how long it is good.
+        overwrite: whether one that is there is replaced; all certificates that it signed are then worth nothing.
+
+    Raises:
+        CertificateError: there is one already, or an argument is no good.
+    """
+    place = private_folder(folder)
+    authority = Authority(place / AUTHORITY, place / AUTHORITY_KEY)
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = _subject(name)
+    start, end = _period(days)
+    builder = (
+        _started(subject, subject, key.public_key(), start, end)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(x509.KeyUsage(**{**_NO_USAGE, "key_cert_sign": True, "crl_sign": True}), critical=True)
+    )
+    certificate = builder.sign(key, hashes.SHA256())
+    if not overwrite and (authority.certificate.exists() or not new_file(authority.key, _key_bytes(key))):
+        raise CertificateError(
+            f"There is an authority in {place} already, and nodes may depend on it. Use it: load_authority(folder). "
+            "Or replace it, and then all certificates that it signed: make_authority(folder, name, overwrite=True)"
+        )
+    _write_pair(authority, certificate, key)
+    return authority
+
+
+def load_authority(folder: str | os.PathLike[str]) -> Authority:
+    """Return the authority in a folder.
+
+    Raises:
+        CertificateError: there is none, others may read its key, or certificate and key do not belong together.
+    """
+    authority = Authority(Path(folder) / AUTHORITY, Path(folder) / AUTHORITY_KEY)
+    _load(authority)
+    return authority
+
+
+def issue(
+    authority: Authority | str | os.PathLike[str],
+    hosts: str | Sequence[str],
+    folder: str | os.PathLike[str],
+    days: int = 397,
+    *,
+    name: str = "node",
+) -> NodeCertificate:
+    """Make a key and a certificate for a node; one that is there is renewed.
+
+    Args:
+        authority: what signs it, or the folder where that is.
+        hosts: the names and addresses by which clients connect; one or more.
+        folder: where the files go; made for this user alone if it is not there.
+        days: how long it is good; never longer than the authority.
+        name: of the two files, NAME.pem and NAME.key.
+
+    Raises:
+        CertificateError: an argument is no good, or the authority can't sign.
+    """
+    if not _FILE_NAME.fullmatch(name) or f"{name}.pem" == AUTHORITY:
+        raise CertificateError("The files of a certificate need a plain name, other than the authority's: name='node'.")
+    known = authority if isinstance(authority, Authority) else load_authority(authority)
+    signer, signing_key = _load(known)
+    names = _alternatives([hosts] if isinstance(hosts, str) else hosts)
+    start, end = _period(days)
+    last = signer.not_valid_after_utc
+    if last <= datetime.datetime.now(datetime.UTC):
+        raise CertificateError(f"The authority at {known.certificate} has expired. Make a new one: make_authority")
+    key = ec.generate_private_key(ec.SECP256R1())
+    signer_id = signer.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+    builder = (
+        _started(_subject(str(names[0].value)[:64]), signer.subject, key.public_key(), start, min(end, last))
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(x509.KeyUsage(**{**_NO_USAGE, "digital_signature": True}), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(signer_id), critical=False)
+    )
+    place = private_folder(folder)
+    made = NodeCertificate(place / f"{name}.pem", place / f"{name}.key")
+    _write_pair(made, builder.sign(signing_key, hashes.SHA256()), key)
+    return made
+
+
+def fingerprint(certificate: str | os.PathLike[str]) -> str:
+    """Return what a certificate may be recognised by, to be compared over the telephone."""
+    return "SHA256:" + _read_certificate(Path(certificate)).fingerprint(hashes.SHA256()).hex(":").upper()
+
+
+def expiry_warning(
+    certificate: str | os.PathLike[str], *, days: int = 30, now: datetime.datetime | None = None
+) -> str | None:
+    """Return a sentence if a certificate is not good, or will not be for long; else None.
+
+    Args:
+        certificate: its file.
+        days: how many days before its end the warning begins.
+        now: the time to compare with, with its time zone; None: that of this machine.
+    """
+    found = _read_certificate(Path(certificate))
+    moment = now or datetime.datetime.now(datetime.UTC)
+    start, end = found.not_valid_before_utc, found.not_valid_after_utc
+    renew = "Renew it: syft.grid.certificates.issue(authority, hosts, folder)"
+    if moment < start:
+        return (
+            f"The certificate at {certificate} is good only from {start:%Y-%m-%d %H:%M} UTC on. Check the clock: date"
+        )
+    if moment >= end:
+        return f"The certificate at {certificate} expired on {end:%Y-%m-%d %H:%M} UTC; no client accepts it. {renew}"
+    left = (end - moment) / datetime.timedelta(days=1)
+    if left < days:
+        return f"The certificate at {certificate} expires in {left:.1f} days, on {end:%Y-%m-%d %H:%M} UTC. {renew}"
+    return None
+
+
+def _subject(name: str) -> x509.Name:
+    if type(name) is not str or not 0 < len(name) <= 64 or printable(name) != name or "\n" in name:
+        raise CertificateError("A certificate needs a name of 1 to 64 printable characters.")
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
+def _period(days: float) -> tuple[datetime.datetime, datetime.datetime]:
+    if type(days) not in (int, float) or not 0 < days <= _MAX_DAYS:
+        raise CertificateError(f"A certificate is good for more than 0 and at most {_MAX_DAYS} days.")
+    now = datetime.datetime.now(datetime.UTC)
+    return now - _HEAD_START, now + datetime.timedelta(days=days)
+
+
+def _started(
+    subject: x509.Name,
+    issuer: x509.Name,
+    public: ec.EllipticCurvePublicKey,
+    start: datetime.datetime,
+    end: datetime.datetime,
+) -> x509.CertificateBuilder:
+    builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(public)
+    builder = builder.serial_number(x509.random_serial_number()).not_valid_before(start).not_valid_after(end)
+    return builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
+
+
+def _alternatives(hosts: Sequence[str]) -> list[x509.GeneralName]:
+    """Return the names and addresses that a certificate is for."""
+    if not 0 < len(hosts) <= _MAX_HOSTS:
+        raise CertificateError(
+            f"A certificate is for 1 to {_MAX_HOSTS} hosts: issue(authority, ['node.example'], folder)."
+        )
+    names = [_alternative(host if type(host) is str else "") for host in hosts]
+    return list(dict.fromkeys(names))
+
+
+def _alternative(host: str) -> x509.GeneralName:
+    text = host.removesuffix(".")
+    try:
+        return x509.IPAddress(ipaddress.ip_address(text.removeprefix("[").removesuffix("]")))
+    except ValueError:
+        pass
+    try:
+        name = text.encode("ascii" if text.isascii() else "idna").decode().lower()
+    except UnicodeError:
+        name = ""
+    parts = name.split(".")
+    if parts[0] == "*" and len(parts) > 2:
+        parts = parts[1:]
+    if len(name) > 253 or not all(map(_PART.fullmatch, parts)):
+        raise CertificateError(
+            f"{printable(host)[:80]!r} is no name of a host and no address. Give what clients connect to, without "
+            "scheme and port: 'node.example' or '192.0.2.7'."
+        )
+    return x509.DNSName(name)
+
+
+def _key_bytes(key: ec.EllipticCurvePrivateKey) -> bytes:
+    form, none = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    return key.private_bytes(serialization.Encoding.PEM, form, none)
+
+
+def _write_pair(
+    pair: Authority | NodeCertificate, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey
+) -> None:
+    replace_file(pair.key, _key_bytes(key), 0o600)
+    replace_file(pair.certificate, certificate.public_bytes(serialization.Encoding.PEM), 0o644)
+
+
+def _load(authority: Authority) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+    """Return the certificate of an authority and its key."""
+    certificate = _read_certificate(authority.certificate)
+    if authority.key.is_file() and is_open(authority.key.stat()):
+        raise CertificateError(f"Others may read the key of the authority. First type: chmod 600 {authority.key}")
+    try:
+        key = serialization.load_pem_private_key(_read(authority.key), password=None)
+    except (ValueError, TypeError):
+        raise CertificateError(f"{authority.key} holds no key that is not encrypted. Name the right file.") from None
+    if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
+        raise CertificateError(
+            f"{authority.certificate} and {authority.key} do not belong together. Put both back from a backup."
+        )
+    return certificate, key
+
+
+def _read_certificate(path: Path) -> x509.Certificate:
+    try:
+        return x509.load_pem_x509_certificate(_read(path))
+    except ValueError:
+        raise CertificateError(f"{path} holds no certificate in PEM form. Name the right file.") from None
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(_MAX_BYTES)
+    except OSError as error:
+        raise CertificateError(f"{path} can't be read ({error.strerror}). Name a file that is there.") from None

@@ -1,0 +1,183 @@
+"""The registry of a gateway: which nodes there are, until when, and what they say can be found there.
+
+What is kept on disk is who registered a node first: its name is that user's from then on, so that nobody else can
+stand in for a node that is away.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import hmac
+import json
+import random
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from syft.exceptions import NotPermittedError, SyftError
+from syft.grid.private_files import replace_file
+
+_choose = random.SystemRandom()
+
+
+class UnknownNodeError(SyftError):
+    """A gateway does not know a node, or not any more."""
+
+
+class TakenError(SyftError):
+    """Something is somebody else's, or there is no room."""
+
+
+@dataclasses.dataclass(slots=True)
+class Member:
+    """A node that is known.
+
+    Attributes:
+        id: its name.
+        address: where it is.
+        user: who registered it.
+        lease: the hash of what its heartbeats show.
+        until: when it is forgotten, on the monotonic clock.
+        tags: the different sets of tags of what is published there.
+        models: the models that it hosts for others, and whether each is encrypted.
+    """
+
+    id: str
+    address: str
+    user: str | None
+    lease: bytes = dataclasses.field(repr=False)
+    until: float
+    tags: frozenset[frozenset[str]] = frozenset()
+    models: frozenset[tuple[str, bool]] = frozenset()
+
+
+class Registry:
+    """The nodes that a gateway knows.
+
+    Args:
+        lifetime: seconds that a node is known after it was last heard of.
+        most: how many nodes there may be.
+        each: how many of one user.
+        owners: the file that says who registered which node; None: it is remembered as long as this is.
+        clock: returns seconds.
+    """
+
+    def __init__(
+        self,
+        lifetime: float = 30.0,
+        most: int = 1024,
+        each: int = 256,
+        owners: Path | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.lifetime = lifetime
+        self.most = most
+        self.each = each
+        self._file = owners
+        self._clock = clock
+        self._members: dict[str, Member] = {}
+        self._owners: dict[str, str | None] = _read(owners)
+        self._lock = threading.Lock()
+
+    # --- nodes ----------------------------------------------------------------------------------------------
+
+    def check(self, node_id: str, user: str | None) -> None:
+        """Raise if a user may not register a node of this name."""
+        with self._lock:
+            self._check(node_id, user)
+
+    def _check(self, node_id: str, user: str | None) -> None:
+        if self._owners.get(node_id, user) != user:
+            raise TakenError(f"A node {node_id!r} was registered by another user; choose another name for yours.")
+        if node_id not in self._owners:
+            own = sum(owner == user for owner in self._owners.values())
+            if len(self._owners) >= self.most or own >= self.each:
+                raise TakenError("This gateway knows as many nodes as it may; ask its owner to remove some.")
+
+    def add(self, node_id: str, address: str, user: str | None) -> str:
+        """Know a node that has proved its address; returns its lease."""
+        lease = secrets.token_hex(32)
+        with self._lock:
+            self._check(node_id, user)
+            if node_id not in self._owners:
+                self._write({**self._owners, node_id: user})
+            self._members[node_id] = Member(node_id, address, user, _hash(lease), self._clock() + self.lifetime)
+        return lease
+
+    def renew(self, node_id: str, lease: str, user: str | None) -> Member:
+        """Know a node for longer."""
+        with self._lock:
+            member = self._leased(node_id, lease, user)
+            member.until = self._clock() + self.lifetime
+            return member
+
+    def leave(self, node_id: str, lease: str, user: str | None) -> None:
+        """Know a node no longer; its name stays its user's."""
+        with self._lock:
+            del self._members[self._leased(node_id, lease, user).id]
+
+    def remove(self, node_id: str) -> None:
+        """Forget a node and whose it was."""
+        with self._lock:
+            if node_id not in self._owners:
+                raise UnknownNodeError(f"This gateway knows no node {node_id!r}.")
+            self._members.pop(node_id, None)
+            self._write({key: user for key, user in self._owners.items() if key != node_id})
+
+    def _leased(self, node_id: str, lease: str, user: str | None) -> Member:
+        member = self._members.get(node_id)
+        if member is None or member.until < self._clock():
+            raise UnknownNodeError(f"This gateway does not know node {node_id!r}, or not any more: register it again.")
+        if member.user != user or not hmac.compare_digest(member.lease, _hash(lease)):
+            raise NotPermittedError(f"Node {node_id!r} was registered by somebody else.")
+        return member
+
+    # --- what can be found ----------------------------------------------------------------------------------
+
+    def alive(self) -> list[Member]:
+        """Return the nodes that are there."""
+        with self._lock:
+            now = self._clock()
+            for node_id in [key for key, member in self._members.items() if member.until < now]:
+                del self._members[node_id]
+            return list(self._members.values())
+
+    def search(self, words: Iterable[str]) -> list[Member]:
+        """Return the nodes with something that has all of these tags."""
+        wanted = frozenset(words)
+        if not wanted:
+            return self.alive()
+        return [member for member in self.alive() if any(wanted <= tags for tags in member.tags)]
+
+    def hosts(self, model: str, mpc: bool) -> list[Member]:
+        """Return the nodes that host a model for others."""
+        return [member for member in self.alive() if (model, mpc) in member.models]
+
+    def choose(self, count: int, least: int) -> list[Member]:
+        """Return nodes to host a model: those with the fewest models, at random among equals."""
+        alive = self.alive()
+        if len(alive) < least:
+            raise TakenError(f"That takes {least} nodes, and this gateway knows {len(alive)} at the moment.")
+        _choose.shuffle(alive)
+        return sorted(alive, key=lambda member: len(member.models))[:count]
+
+    def _write(self, owners: dict[str, str | None]) -> None:
+        if self._file is not None:
+            replace_file(self._file, json.dumps(owners, ensure_ascii=False, indent=1).encode())
+        self._owners = owners
+
+
+def _hash(lease: str) -> bytes:
+    return hashlib.sha256(lease.encode()).digest()
+
+
+def _read(file: Path | None) -> dict[str, str | None]:
+    if file is None or not file.exists():
+        return {}
+    found = json.loads(file.read_text(encoding="utf-8"))
+    if not isinstance(found, dict):
+        raise SyftError(f"{file.name} is not the file of a gateway's nodes.")
+    return found

@@ -1,0 +1,29 @@
+"""Who somebody is at a node: its key, tokens, users, roles, and where it may listen."""
+
+from syft.grid.identity.binding import check_exposure
+from syft.grid.identity.names import user_name
+from syft.grid.identity.node_identity import NodeIdentity
+from syft.grid.identity.revocations import MemoryRevocations, Revocations, StoredRevocations
+from syft.grid.identity.roles import OWNER, ROLES, USER, Capability, may
+from syft.grid.identity.throttle import Throttle
+from syft.grid.identity.tokens import Identity, Tokens
+from syft.grid.identity.users import Account, Users
+
+__all__ = [
+    "OWNER",
+    "ROLES",
+    "USER",
+    "Account",
+    "Capability",
+    "Identity",
+    "MemoryRevocations",
+    "NodeIdentity",
+    "Revocations",
+    "StoredRevocations",
+    "Throttle",
+    "Tokens",
+    "Users",
+    "check_exposure",
+    "may",
+    "user_name",
+]

@@ -1,0 +1,81 @@
+"""What a user may be called, and when two names are the same user.
+
+Names stand in tokens, logs, lists of allowed users and on the owner's screen, so each must have one form, and none may
+look like a path or hide characters.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+
+from syft.exceptions import AccountError
+
+__all__ = ["MAX_NAME", "user_name"]
+
+MAX_NAME = 64
+# Letters, what belongs to letters, digits.
+_CATEGORIES = frozenset({"Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Nd"})
+_SIGNS = frozenset(" ._-@+")
+# Letters and marks that are not drawn: two names that look alike would differ by them.
+_INVISIBLE = (
+    (0x034F, 0x034F),
+    (0x115F, 0x1160),
+    (0x17B4, 0x17B5),
+    (0x180B, 0x180F),
+    (0x3164, 0x3164),
+    (0xFE00, 0xFE0F),
+    (0xFFA0, 0xFFA0),
+    (0x16FE4, 0x16FE4),
+    (0x1D159, 0x1D159),
+    (0xE0000, 0xE0FFF),
+)
+_RULE = (
+    f"A user's name has 1 to {MAX_NAME} letters and digits, and between them single spaces or the signs . _ - @ +; "
+    "capitals count as small letters."
+)
+
+
+def user_name(name: object) -> str:
+    """Return the one form of a user's name: composed (NFC), without capitals.
+
+    Args:
+        name: as somebody typed it, or as a peer sent it.
+
+    Raises:
+        AccountError: it is no name; the text does not repeat it.
+
+    Example:
+        >>> user_name("Alice@Hospital-A.example")
+        'alice@hospital-a.example'
+    """
+    # Composing takes time that grows with the text, so length comes first; one letter may be several characters.
+    if not isinstance(name, str) or not 0 < len(name) <= 4 * MAX_NAME:
+        raise AccountError(_RULE)
+    folded = _fold(str(name))
+    if len(folded) > MAX_NAME or not all(map(_is_allowed, folded)):
+        raise AccountError(_RULE)
+    ends = unicodedata.category(folded[0])[0] + unicodedata.category(folded[-1])[0]
+    if ends[0] not in "LN" or ends[1] not in "LNM" or "  " in folded or ".." in folded:
+        raise AccountError(_RULE)
+    return folded
+
+
+def _fold(name: str) -> str:
+    """Compose and fold until nothing changes: each of the two may undo the other."""
+    for _ in range(4):
+        folded = unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
+        if folded == name:
+            return folded
+        name = folded
+    raise AccountError(_RULE)
+
+
+def _is_allowed(character: str) -> bool:
+    if character.isascii():
+        return character.isalnum() or character in _SIGNS
+    return (
+        unicodedata.category(character) in _CATEGORIES
+        and not any(first <= ord(character) <= last for first, last in _INVISIBLE)
+        # Wide, bold and joined forms of plain letters are made to look like them.
+        and not unicodedata.normalize("NFKC", character).isascii()
+    )

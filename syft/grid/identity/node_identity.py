@@ -1,0 +1,57 @@
+"""NodeIdentity: the key, the tokens and the users of one node, in one folder."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+from syft.grid.identity.database import Database
+from syft.grid.identity.keys import fingerprint, node_key
+from syft.grid.identity.revocations import StoredRevocations
+from syft.grid.identity.tokens import Tokens
+from syft.grid.identity.users import Users
+
+__all__ = ["NodeIdentity"]
+
+
+class NodeIdentity:
+    """Who a node is, and whom it knows. Several processes may open the same folder.
+
+    Args:
+        folder: where key and users are kept; the first time both are made there, for this user alone.
+        node_id: the node.
+        clock: returns seconds since 1970.
+        settings: further arguments of `Users`.
+    """
+
+    def __init__(
+        self, folder: str | os.PathLike[str], node_id: str, clock: Callable[[], float] = time.time, **settings: Any
+    ) -> None:
+        key = node_key(folder)
+        self._database = Database(folder)
+        self.node_id = node_id
+        self.fingerprint = fingerprint(key)
+        self.tokens = Tokens(node_id, key, StoredRevocations(self._database), clock)
+        self.users = Users(self._database, self.tokens, clock=clock, **settings)
+
+    @classmethod
+    def open(
+        cls, folder: str | os.PathLike[str], node_id: str, clock: Callable[[], float] = time.time, **settings: Any
+    ) -> NodeIdentity:
+        """Open the identity in a folder, or make it."""
+        return cls(folder, node_id, clock, **settings)
+
+    def __repr__(self) -> str:
+        return f"<NodeIdentity of {self.node_id!r}, key {self.fingerprint[:23]}>"
+
+    def __enter__(self) -> NodeIdentity:
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the files. Twice does no harm."""
+        self._database.close()

@@ -1,0 +1,219 @@
+"""Users: names, roles and passwords of those who log in at a node.
+
+Passwords are kept as argon2id hashes. Whether a user exists can't be told from how, or how fast, a login fails.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import threading
+import time
+import unicodedata
+from collections.abc import Callable
+
+from syft.exceptions import AccountError, AuthenticationError, DependencyError, TooManyAttemptsError
+from syft.grid.identity.database import Database
+from syft.grid.identity.names import user_name
+from syft.grid.identity.roles import USER, check_role
+from syft.grid.identity.throttle import Throttle
+from syft.grid.identity.tokens import Tokens
+
+try:
+    import argon2
+except ModuleNotFoundError as error:
+    raise DependencyError("argon2-cffi", "resyft[node]") from error
+
+__all__ = ["Account", "Users"]
+
+MIN_PASSWORD, MAX_PASSWORD = 8, 1024
+LOGIN_SECONDS = 12 * 3600.0
+# Each hash takes 64 MiB: so many are computed at once, and who waits longer than so many seconds is sent away.
+_AT_ONCE = max(1, min(os.cpu_count() or 1, 4))
+_PATIENCE = 10.0
+_REFUSED = "The user or the password is wrong. Try again, or ask the owner of the node for a new password."
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Account:
+    """A user, without its password.
+
+    Attributes:
+        user: the name, in its one form.
+        role: what it may do.
+        added: when it was added, in seconds since 1970.
+    """
+
+    user: str
+    role: str
+    added: float = 0.0
+
+
+class Users:
+    """The users of a node. Any thread may call it; logins take a tenth of a second of work.
+
+    Args:
+        database: the file of the node's identity.
+        tokens: what makes tokens for who logged in, and revokes those of who was changed or removed.
+        hasher: how passwords are hashed; older hashes are renewed at the next login.
+        throttle: what slows down who guesses.
+        clock: returns seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        tokens: Tokens,
+        hasher: argon2.PasswordHasher | None = None,
+        throttle: Throttle | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._database = database
+        self._tokens = tokens
+        self._hasher = hasher or argon2.PasswordHasher.from_parameters(argon2.profiles.RFC_9106_LOW_MEMORY)
+        self._throttle = Throttle() if throttle is None else throttle
+        self._clock = clock
+        self._hashing = threading.BoundedSemaphore(_AT_ONCE)
+        # What is compared for users that are not there, so that it takes as long.
+        self._nobody = self._hasher.hash(os.urandom(16).hex())
+
+    def __contains__(self, user: object) -> bool:
+        try:
+            name = user_name(user)
+        except AccountError:
+            return False
+        return bool(self._database.rows("SELECT 1 FROM users WHERE user = ?", name))
+
+    def __len__(self) -> int:
+        return int(self._database.rows("SELECT count(*) FROM users")[0][0])
+
+    def add(self, user: str, password: str, role: str = USER) -> str:
+        """Add a user, and return the one form of its name.
+
+        Raises:
+            AccountError: the name is taken, or name, password or role are no good.
+        """
+        name, role = user_name(user), check_role(role)
+        hashed = self._hash(name, password)
+        row = (name, role, hashed, self._clock())
+        if not self._database.execute("INSERT OR IGNORE INTO users VALUES (?, ?, ?, ?)", *row):
+            raise AccountError(f"There is a user {name!r} already. Choose another name, or change its password.")
+        return name
+
+    def verify(self, user: str, password: str, address: str = "") -> Account:
+        """Return the account of a user that shows its password.
+
+        Args:
+            user: the name.
+            password: the password.
+            address: where the user comes from, as the connection knows it.
+
+        Raises:
+            AuthenticationError: one of the two is wrong.
+            TooManyAttemptsError: too many were wrong; it says how long to wait.
+        """
+        account, _ = self._verify(user, password, address)
+        return account
+
+    def login(self, user: str, password: str, address: str = "", seconds: float = LOGIN_SECONDS) -> str:
+        """Return a token for a user that shows its password."""
+        account, generation = self._verify(user, password, address)
+        return self._tokens.issue(account.user, account.role, seconds, generation=generation)
+
+    def change(self, user: str, password: str) -> None:
+        """Give a user another password; its tokens are revoked."""
+        name = user_name(user)
+        self._update(name, "UPDATE users SET password = ? WHERE user = ?", self._hash(name, password), name)
+
+    def change_role(self, user: str, role: str) -> None:
+        """Give a user another role; its tokens are revoked."""
+        name = user_name(user)
+        self._update(name, "UPDATE users SET role = ? WHERE user = ?", check_role(role), name)
+
+    def remove(self, user: str) -> None:
+        """Remove a user; its tokens are revoked."""
+        name = user_name(user)
+        self._update(name, "DELETE FROM users WHERE user = ?", name)
+
+    def list(self) -> tuple[Account, ...]:
+        """Return all accounts, by name."""
+        return tuple(Account(*row) for row in self._database.rows("SELECT user, role, added FROM users ORDER BY user"))
+
+    def _update(self, name: str, statement: str, *values: str) -> None:
+        with self._database.transaction():
+            if not self._database.execute(statement, *values):
+                raise AccountError(f"There is no user {name!r}. Add it first.")
+            self._tokens.revoke_user(name)
+
+    def _verify(self, user: str, password: str, address: str) -> tuple[Account, int]:
+        try:
+            name = user_name(user)
+        except AccountError:
+            name = ""  # nobody's; it takes as long, and counts for the address
+        attempt = self._throttle.enter(name, address)
+        # Read before the password is compared: a user that is removed meanwhile gets a token that is void.
+        generation = self._tokens.revocations.generation(name)
+        found = self._database.rows("SELECT user, role, added, password FROM users WHERE user = ?", name)
+        hashed = found[0][3] if found else self._nobody
+        try:
+            matches = self._matches(hashed, password)
+        except TooManyAttemptsError:  # it never had a turn
+            self._throttle.withdraw(attempt)
+            raise
+        if not matches or not found:
+            raise AuthenticationError(_REFUSED)
+        self._throttle.succeed(attempt)
+        if self._hasher.check_needs_rehash(hashed):
+            renewed = self._hash(name, password, check=False)
+            self._database.execute(
+                "UPDATE users SET password = ? WHERE user = ? AND password = ?", renewed, name, hashed
+            )
+        return Account(*found[0][:3]), generation
+
+    def _matches(self, hashed: str, password: str) -> bool:
+        normal = _normal(password)
+        with self._turn():
+            try:
+                self._hasher.verify(hashed, normal or "")
+            except argon2.exceptions.VerificationError:
+                return False
+        return normal is not None
+
+    def _hash(self, name: str, password: str, check: bool = True) -> str:
+        normal = _normal(password)
+        if normal is None or (check and (len(normal) < MIN_PASSWORD or normal.casefold() == name)):
+            raise AccountError(
+                f"A password has {MIN_PASSWORD} to {MAX_PASSWORD} characters and is not the user's name. "
+                "Choose another one."
+            )
+        with self._turn():
+            return self._hasher.hash(normal)
+
+    def _turn(self) -> _Turn:
+        return _Turn(self._hashing)
+
+
+class _Turn:
+    """A turn to compute a hash: memory for a few at a time."""
+
+    def __init__(self, semaphore: threading.BoundedSemaphore) -> None:
+        self._semaphore = semaphore
+
+    def __enter__(self) -> None:
+        if not self._semaphore.acquire(timeout=_PATIENCE):
+            raise TooManyAttemptsError(_PATIENCE)
+
+    def __exit__(self, *args: object) -> None:
+        self._semaphore.release()
+
+
+def _normal(password: object) -> str | None:
+    """Return the one form of a password, however a keyboard composes it; None if it can't be one."""
+    if not isinstance(password, str) or not 0 < len(password) <= MAX_PASSWORD:
+        return None
+    normal = unicodedata.normalize("NFC", password)
+    try:
+        normal.encode("utf-8")
+    except UnicodeEncodeError:
+        return None
+    return normal

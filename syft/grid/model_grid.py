@@ -1,0 +1,256 @@
+"""ModelGrid: hosting models in a grid and asking them, whatever the grid knows its workers by."""
+
+from __future__ import annotations
+
+import abc
+import logging
+import random
+import threading
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from syft.exceptions import ModelError, ModelNotFoundError, SyftError, WorkerLostError
+from syft.grid.abstract_grid import AbstractGrid
+from syft.grid.parallel import ask_all
+from syft.messaging.hosting import check_name
+from syft.mpc.engine import kind_of_place
+from syft.mpc.hosting import EncryptedDraft, ask_encrypted
+from syft.workers import hosting
+from syft.workers.hosted import Facts
+
+logger = logging.getLogger("syft.grid")
+# What says that a worker is not there, as opposed to what it answers.
+GONE = (WorkerLostError, OSError, TimeoutError)
+# Two workers that hold shares, and a dealer.
+LEAST_PARTIES = 3
+_choose = random.SystemRandom()
+Hosts = list[tuple[Any, Facts]]
+Failures = list[tuple[Any, Exception]]
+
+
+class ModelGrid(AbstractGrid):
+    """What grids have in common; those that derive from it say which workers there are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._outstanding: Counter[Any] = Counter()
+        self._asked: Counter[Any] = Counter()
+        self._counting = threading.Lock()
+
+    # --- what kinds of grids differ in ----------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def _candidates(self, id: str, count: int, mpc: bool) -> list[Any]:
+        """Return workers that could host a model, at least as many as wanted if there are."""
+
+    @abc.abstractmethod
+    def _known_hosts(self, id: str, mpc: bool) -> list[Any]:
+        """Return workers that may host a model: all of them that do, and perhaps others."""
+
+    @abc.abstractmethod
+    def _worker(self, worker_id: Any) -> Any:
+        """Return a worker by its id, or raise."""
+
+    # --- hosting --------------------------------------------------------------------------------------------
+
+    def serve_model(
+        self,
+        model: Any,
+        id: str,
+        mpc: bool = False,
+        allow_remote_inference: bool = False,
+        allow_download: bool = False,
+        n_replica: int = 1,
+        args_shape: Any = None,
+    ) -> None:
+        """Host a model at random workers; an earlier one of this name is replaced.
+
+        Args:
+            model: a plan that is built, or a module.
+            id: its name.
+            mpc: encrypt it over several workers (see AbstractGrid), so that none of them has it.
+            allow_remote_inference: whether others may ask it.
+            allow_download: whether others may have it; not with `mpc`.
+            n_replica: at how many workers; with `mpc`, by how many groups of workers.
+            args_shape: the shapes of its inputs, for a module: [(1, 64)].
+        """
+        id = check_name(str(id))
+        if type(n_replica) is not int or n_replica < 1:
+            raise ModelError("n_replica is a whole number, from 1 on.")
+        if mpc and allow_download:
+            raise ModelError("An encrypted model can't be downloaded: nobody there has it.")
+        if mpc:
+            groups = self._groups(self._candidates(id, n_replica * self.SMPC_HOST_CHUNK, mpc), n_replica)
+            self._remove(id)
+            for group in groups:
+                self._host_encrypted(group, model, id, allow_remote_inference, args_shape)
+            return
+        candidates = self._candidates(id, n_replica, mpc)
+        if n_replica > len(candidates):
+            raise ModelError(f"{n_replica} replicas take as many workers; {len(candidates)} are there.")
+        chosen = _choose.sample(candidates, n_replica)
+        self._remove(id, keep=chosen)
+        allowed = {"allow_download": allow_download, "allow_remote_inference": allow_remote_inference}
+        self._host(chosen, id, lambda worker: hosting.host(worker, model, id, **allowed, args_shape=args_shape))
+
+    def _groups(self, candidates: list[Any], count: int) -> list[list[Any]]:
+        kinds: dict[str, list[Any]] = {}
+        for worker in candidates:  # workers of one kind only can compute together
+            kinds.setdefault(kind_of_place(worker), []).append(worker)
+        candidates = max(kinds.values(), key=len, default=[])
+        size = min(self.SMPC_HOST_CHUNK, len(candidates) // count)
+        if size < LEAST_PARTIES:
+            raise ModelError(
+                f"An encrypted model takes at least {LEAST_PARTIES} workers of one kind, two that hold shares and a "
+                f"dealer; {len(candidates)} are there for {count} of it."
+            )
+        mixed = _choose.sample(candidates, size * count)
+        return [mixed[start : start + size] for start in range(0, len(mixed), size)]
+
+    def _remove(self, id: str, keep: Sequence[Any] = ()) -> None:
+        """Have earlier hosts of a model forget it, so that no old one answers."""
+        before = [worker for mpc in (False, True) for worker, _ in self._found(id, mpc)[0]]
+        _, failed = ask_all([w for w in before if w not in keep], lambda w: hosting.delete(w, id), self.patience)
+        if failed:
+            worker, error = failed[0]
+            raise ModelError(f"The model {id!r} at {worker.id!r} can't be replaced: {shorten(error)}") from error
+
+    def _host(self, hosts: Sequence[Any], id: str, question: Callable[[Any], None]) -> None:
+        """Host a model at all of these workers, or at none."""
+        done, failed = ask_all(hosts, question, self.patience)
+        if failed:
+            ask_all([worker for worker, _ in done], lambda worker: hosting.delete(worker, id), self.patience)
+            worker, error = failed[0]
+            raise ModelError(f"The model {id!r} could not be hosted at {worker.id!r}: {shorten(error)}") from error
+
+    def _host_encrypted(self, hosts: Sequence[Any], model: Any, id: str, allowed: bool, args_shape: Any) -> None:
+        """Host an encrypted model: the last worker deals, the others hold shares."""
+        draft = EncryptedDraft(model, id, hosts[:-1], hosts[-1], allowed, args_shape)
+        self._host(draft.holders, id, draft.host)
+
+    # --- finding --------------------------------------------------------------------------------------------
+
+    def query_model_hosts(self, id: str, mpc: bool = False, owner: str | None = None) -> Any:
+        """Return the worker that hosts a model, or a tuple: its replicas, or those who hold shares and the dealer.
+
+        Args:
+            id: the name of the model.
+            mpc: look for an encrypted model.
+            owner: who hosted it, where several users host one of this name.
+        """
+        hosts = self._hosts(str(id), mpc, owner)
+        if not mpc:
+            return hosts[0][0] if len(hosts) == 1 else tuple(worker for worker, _ in hosts)
+        group = complete_groups(hosts)[0]
+        return (*[worker for worker, _ in group], self._worker(group[0][1]["provider"]))
+
+    def _hosts(self, id: str, mpc: bool, owner: str | None = None) -> Hosts:
+        """Return who says that it hosts a model, with what it says of it; at least one, or raises."""
+        hosts, asked, failed = self._found(check_name(id), mpc)
+        hosts = [(worker, facts) for worker, facts in hosts if owner is None or facts.get("owner") == owner]
+        owners = sorted({str(facts["owner"]) for _, facts in hosts if facts.get("owner") is not None})
+        if len(owners) > 1:  # one of them may pretend to be the other
+            raise ModelError(f"Models {id!r} of different users are hosted: choose one by owner=, of {owners}.")
+        if mpc and hosts and not complete_groups(hosts):
+            raise ModelError(f"Not all workers that hold shares of the model {id!r} are there.")
+        if hosts:
+            return hosts
+        self._report(failed, () if len(failed) == len(asked) else asked, "asked")
+        kind = "encrypted model" if mpc else "model"
+        raise ModelNotFoundError(f"No worker of this grid hosts the {kind} {id!r} for you: grid.serve_model(...).")
+
+    def _found(self, id: str, mpc: bool) -> tuple[Hosts, list[Any], Failures]:
+        """Ask workers what they know of a model; returns who hosts it, who was asked, and who did not answer."""
+        asked = self._known_hosts(id, mpc)
+        done, failed = ask_all(asked, lambda worker: _facts_at(worker, id), self.patience)
+        return [(w, facts) for w, facts in done if facts is not None and facts["mpc"] is mpc], asked, failed
+
+    def _search(self, workers: Iterable[Any], query: tuple[Any, ...]) -> dict[Any, list[Any]]:
+        found, failed = ask_all(workers, lambda worker: worker.search(list(query)), self.patience)
+        self._report(failed, found, "searched")
+        return {worker.id: pointers for worker, pointers in found if pointers}
+
+    def _report(self, failed: Failures, done: Sequence[Any], what: str) -> None:
+        """Warn of workers that were left out; raise if nobody is left."""
+        if failed and not done:
+            worker, error = failed[0]
+            told = f"{worker.id!r}: {shorten(error)}"
+            raise SyftError(f"None of {len(failed)} workers could be {what}. {told}") from error
+        for worker, error in failed:
+            warnings.warn(f"Worker {worker.id!r} could not be {what}: {shorten(error)}", stacklevel=4)
+
+    # --- asking ---------------------------------------------------------------------------------------------
+
+    def run_remote_inference(self, id: str, data: Any, mpc: bool = False, owner: str | None = None) -> Any:
+        """Ask a model wherever it is hosted, and return its answer.
+
+        Of several replicas the one is asked that has the fewest questions of this grid to answer; one that is not there
+        is skipped.
+
+        Args:
+            id: the name of the model.
+            data: a tensor, or a tuple of them.
+            mpc: ask an encrypted model: no worker learns what is asked, or the answer.
+            owner: who hosted it, where several users host one of this name.
+        """
+        hosts = self._hosts(str(id), mpc, owner)
+        if not mpc:
+            return self._ask_first(id, [worker for worker, _ in hosts], lambda w: hosting.ask(w, str(id), data))
+        groups = {group[0][0].id: group for group in complete_groups(hosts)}
+
+        def ask(leader: Any) -> Any:
+            group = groups[leader.id]
+            provider = self._worker(group[0][1]["provider"])
+            return ask_encrypted([w for w, _ in group], provider, [facts for _, facts in group], data)
+
+        return self._ask_first(id, [group[0][0] for group in groups.values()], ask)
+
+    def _ask_first(self, id: str, hosts: Sequence[Any], question: Callable[[Any], Any]) -> Any:
+        """Ask the least busy of several workers, then the next one, each at most once."""
+        missing: Failures = []
+        for worker in self._by_load(hosts):
+            with self._counting:
+                self._outstanding[worker.id] += 1
+                self._asked[worker.id] += 1
+            try:
+                return question(worker)
+            except (*GONE, ModelNotFoundError) as error:
+                logger.info("Replica %r of model %r was skipped: %s", worker.id, id, type(error).__name__)
+                missing.append((worker, error))
+            finally:
+                with self._counting:
+                    self._outstanding[worker.id] -= 1
+        told = "; ".join(f"{worker.id!r}: {shorten(error)}" for worker, error in missing)
+        raise ModelError(f"No host of the model {id!r} answers. {told}")
+
+    def _by_load(self, hosts: Sequence[Any]) -> list[Any]:
+        """Return workers in the order in which they are asked: the least busy first, among equals the least asked."""
+        with self._counting:
+            return sorted(hosts, key=lambda worker: (self._outstanding[worker.id], self._asked[worker.id]))
+
+
+def _facts_at(worker: Any, id: str) -> Facts | None:
+    try:
+        return hosting.facts_at(worker, id)[0]
+    except ModelNotFoundError:
+        return None
+
+
+def complete_groups(hosts: Hosts) -> list[Hosts]:
+    """Return the groups of workers that hold all shares of a model, each in the order of its parties."""
+    by_version: dict[Any, dict[Any, tuple[Any, Facts]]] = {}
+    for worker, facts in hosts:
+        by_version.setdefault(facts.get("version"), {})[worker.id] = (worker, facts)
+    groups = []
+    for found in by_version.values():
+        parties = next(iter(found.values()))[1].get("parties")
+        if type(parties) is tuple and all(party in found for party in parties):
+            groups.append([found[party] for party in parties])
+    return groups
+
+
+def shorten(error: Exception) -> str:
+    """Return the first line of an error."""
+    return (str(error) or type(error).__name__).splitlines()[0][:500]

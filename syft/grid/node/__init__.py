@@ -1,0 +1,1 @@
+"""A node: a worker with its own store, users and rights, served on one port."""

@@ -1,0 +1,110 @@
+"""Who asks over HTTP, and what they may do."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from fastapi import APIRouter, Depends, Request, Security
+from fastapi.security import HTTPBearer
+
+from syft.exceptions import NotPermittedError, TooManyAttemptsError
+from syft.grid.identity.roles import Capability, may
+from syft.grid.node.api.models import Refusal
+from syft.grid.node.doors import Guest
+from syft.workers.session import Session
+
+T = TypeVar("T")
+# Passwords are compared in threads of their own, so that who guesses keeps nobody else waiting.
+_THREADS = 4
+_WAITING = 16
+_MEANINGS = {
+    400: "What was given is no good; the text says what.",
+    401: "There is no token, or it is not good.",
+    403: "The caller may not do this.",
+    404: "It is not here.",
+    409: "It does not fit with what is here.",
+    413: "The request is too large.",
+    422: "A field is missing, unknown, or out of its bounds.",
+    429: "Too many failed; wait as long as Retry-After says.",
+}
+
+
+def refusals(*codes: int) -> dict[int | str, dict[str, Any]]:
+    """Return what the description of an API says of answers that refuse."""
+    return {
+        code: {"model": Refusal, "description": _MEANINGS[code]} for code in sorted({400, 401, 403, 413, 422, *codes})
+    }
+
+
+def make_router(tag: str) -> APIRouter:
+    """Return a router below /v1, whose description says that a token is asked for."""
+    bearer = Security(HTTPBearer(auto_error=False, scheme_name="token"))
+    return APIRouter(prefix="/v1", tags=[tag], dependencies=[bearer])
+
+
+def address_of(request: Request) -> str:
+    """Return where a request comes from, as the connection knows it."""
+    return request.client.host if request.client else ""
+
+
+def caller(node: Any) -> Any:
+    """Return a dependency that finds out who asks."""
+
+    def identify(request: Request) -> Guest:
+        return _identify(node, request)
+
+    return Depends(identify)
+
+
+def needs(node: Any, capability: Capability) -> Any:
+    """Return a dependency that finds out who asks, and refuses who may not do something."""
+
+    def check(request: Request) -> Guest:
+        guest = _identify(node, request)
+        if not node.desk.door.tokens:
+            raise NotPermittedError(
+                "This node asks for no tokens, so it can't know its owner over HTTP. Stop it, and use the command "
+                "line on its store; or start it with tokens."
+            )
+        if not may(guest.role, capability):
+            raise NotPermittedError(f"A token of role {guest.role!r} may not {capability.value}. Ask the node's owner.")
+        return guest
+
+    return Depends(check)
+
+
+def _identify(node: Any, request: Request) -> Guest:
+    guest: Guest = node.desk.door.identify(request.headers, address_of(request))
+    return guest
+
+
+def session_of(node: Any, guest: Guest) -> Session:
+    """Return what stands for somebody where the worker is asked what they may see."""
+    session = Session(node.worker, guest.user)
+    session.role = guest.role
+    return session
+
+
+class PasswordDesk:
+    """Does what takes long on purpose: hashing passwords. A few at a time, and few wait."""
+
+    def __init__(self) -> None:
+        self._pool = concurrent.futures.ThreadPoolExecutor(_THREADS, thread_name_prefix="syft login")
+        self._inside = 0
+
+    async def run(self, function: Callable[..., T], *args: Any) -> T:
+        """Call a function in a thread.
+
+        Raises:
+            TooManyAttemptsError: too many wait already.
+        """
+        if self._inside >= _WAITING:
+            raise TooManyAttemptsError(1.0)
+        self._inside += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._pool, function, *args)
+        finally:
+            self._inside -= 1

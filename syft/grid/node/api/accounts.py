@@ -1,0 +1,181 @@
+"""Who is known at a node: logging in, tokens and users."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, HTTPException, Path, Request
+
+from syft.exceptions import AccountError, AuthenticationError, NotPermittedError, TooManyAttemptsError
+from syft.grid.identity.names import user_name
+from syft.grid.identity.roles import ROLES, Capability, may
+from syft.grid.node.api.access import PasswordDesk, address_of, caller, make_router, needs, refusals
+from syft.grid.node.api.models import (
+    AccountRow,
+    IssuedToken,
+    Login,
+    Myself,
+    NewPassword,
+    NewToken,
+    NewUser,
+    Revocation,
+)
+from syft.grid.node.doors import Guest
+
+MAX_USER = 256
+
+
+def make_accounts(node: Any) -> APIRouter:
+    """Return the part of the API that is about users and tokens."""
+    router = make_router("accounts")
+    desk = PasswordDesk()
+    _add_login(router, node, desk)
+    _add_tokens(router, node)
+    _add_users(router, node, desk)
+    _add_passwords(router, node, desk)
+    return router
+
+
+def _described(node: Any, token: str) -> IssuedToken:
+    identity = node.identity.tokens.read(token)
+    return IssuedToken(
+        token=token,
+        token_id=identity.token_id,
+        user=identity.user,
+        role=identity.role,
+        expires=identity.expires,
+    )
+
+
+def _add_login(router: APIRouter, node: Any, desk: PasswordDesk) -> None:
+    anybody = caller(node)
+
+    @router.post("/login", responses=refusals(429))
+    async def login(given: Login, request: Request) -> IssuedToken:
+        """Exchange user and password for a token."""
+        if not node.desk.door.tokens:
+            raise NotPermittedError("This node asks for no tokens: connect without one.")
+        return await desk.run(_log_in, node, given, address_of(request))
+
+    @router.get("/whoami", responses=refusals())
+    def whoami(guest: Guest = anybody) -> Myself:
+        """Say who the caller is, and what they hold."""
+        identity = getattr(guest, "identity", None)
+        usage = node.keeper.ledger.usage(None if guest.role == "owner" else guest.user)
+        return Myself(
+            node=str(node.worker.id),
+            user=guest.user,
+            role=guest.role,
+            may=sorted(capability.name.lower() for capability in ROLES.get(guest.role, ())),
+            expires=None if identity is None else identity.expires,
+            objects=usage.objects if guest.user is not None else 0,
+            bytes=usage.bytes if guest.user is not None else 0,
+        )
+
+
+def _log_in(node: Any, given: Login, address: str) -> IssuedToken:
+    try:
+        token = node.identity.users.login(given.user, given.password, address)
+    except TooManyAttemptsError:
+        raise  # not written to the log, which who guesses could fill otherwise
+    except AuthenticationError:
+        node.audit.write(_name(given.user), "login", how="password", allowed=False, reason=f"from {address}")
+        raise
+    answer = _described(node, token)
+    node.audit.write(answer.user, "login", how="password", allowed=True, reason=f"from {address}")
+    return answer
+
+
+def _name(user: str) -> str:
+    try:
+        return user_name(user)
+    except AccountError:
+        return "?"
+
+
+def _add_tokens(router: APIRouter, node: Any) -> None:
+    owner = needs(node, Capability.MANAGE_USERS)
+
+    @router.post("/tokens", status_code=201, responses=refusals(400))
+    def issue_token(given: NewToken, guest: Guest = owner) -> IssuedToken:
+        """Make a token for a user, who needs no password for it."""
+        answer = _described(node, node.identity.tokens.issue(given.user, given.role, given.seconds))
+        node.audit.write(guest.user, "issue token", allowed=True, reason=f"for {answer.user}, role {answer.role}")
+        return answer
+
+    @router.post("/tokens/revoke", status_code=204, responses=refusals(400))
+    def revoke_token(given: Revocation, guest: Guest = owner) -> None:
+        """Revoke a token, or all tokens that a user has so far."""
+        tokens = node.identity.tokens
+        if given.user is not None:
+            tokens.revoke_user(given.user)
+            what = f"all of {_name(given.user)}"
+        else:
+            token_id = given.token_id or _id_of(node, given.token or "")
+            tokens.revoke(token_id)
+            what = token_id
+        node.audit.write(guest.user, "revoke token", allowed=True, reason=what)
+
+
+def _id_of(node: Any, token: str) -> str:
+    try:
+        return str(node.identity.tokens.read(token).token_id)
+    except AuthenticationError as error:  # not the caller's own: it is what was given that is no good
+        raise HTTPException(400, f"There is nothing to revoke: {error}") from None
+
+
+def _add_users(router: APIRouter, node: Any, desk: PasswordDesk) -> None:
+    owner = needs(node, Capability.MANAGE_USERS)
+    users = node.identity.users
+
+    @router.get("/users", responses=refusals())
+    def list_users(guest: Guest = owner) -> list[AccountRow]:
+        """List the users that have a password here."""
+        return [AccountRow(user=each.user, role=each.role, added=each.added) for each in users.list()]
+
+    @router.post("/users", status_code=201, responses=refusals(400, 409, 429))
+    async def add_user(given: NewUser, guest: Guest = owner) -> AccountRow:
+        """Add a user."""
+        if given.user in users:
+            raise HTTPException(409, f"There is a user {user_name(given.user)!r} already. Choose another name.")
+        name = await desk.run(users.add, given.user, given.password, given.role)
+        node.audit.write(guest.user, "add user", allowed=True, reason=f"{name}, role {given.role}")
+        return next(AccountRow(user=x.user, role=x.role, added=x.added) for x in users.list() if x.user == name)
+
+    @router.delete("/users/{user}", status_code=204, responses=refusals(400, 404))
+    def remove_user(user: str = Path(min_length=1, max_length=MAX_USER), guest: Guest = owner) -> None:
+        """Remove a user; its tokens are revoked, its objects stay."""
+        _check_there(node, user)
+        users.remove(user)
+        node.audit.write(guest.user, "remove user", allowed=True, reason=_name(user))
+
+
+def _check_there(node: Any, user: str) -> str:
+    name = user_name(user)
+    if name not in node.identity.users:
+        raise HTTPException(404, f"There is no user {name!r} with a password here.")
+    return name
+
+
+def _add_passwords(router: APIRouter, node: Any, desk: PasswordDesk) -> None:
+    users, anybody = node.identity.users, caller(node)
+
+    @router.put("/users/{user}/password", status_code=204, responses=refusals(400, 404, 429))
+    async def change_password(
+        given: NewPassword,
+        request: Request,
+        user: str = Path(min_length=1, max_length=MAX_USER),
+        guest: Guest = anybody,
+    ) -> None:
+        """Change a password: one's own, with the current one, or as owner anybody's. All tokens of the user end."""
+        if may(guest.role, Capability.MANAGE_USERS):
+            name = _check_there(node, user)
+        else:
+            name = user_name(user)
+            if guest.user is None or name != guest.user:
+                raise NotPermittedError("Only the owner of the node changes the password of somebody else.")
+            if given.current is None:
+                raise HTTPException(400, "Give the password that you have as well, as current.")
+            await desk.run(users.verify, name, given.current, address_of(request))
+        await desk.run(users.change, name, given.password)
+        node.audit.write(guest.user, "change password", allowed=True, reason=name)

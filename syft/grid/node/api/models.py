@@ -1,0 +1,215 @@
+"""What the HTTP API of a node takes and gives. Every text and number has bounds; values of data are in none."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+
+YEAR = 366 * 86400
+# Names are put into their one form later, which may make them shorter; see syft.grid.identity.names.
+UserName = Annotated[str, StringConstraints(min_length=1, max_length=256)]
+Password = Annotated[str, StringConstraints(min_length=1, max_length=1024)]
+Reason = Annotated[str, StringConstraints(max_length=500)]
+RowId = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_-]+$")]
+Role = Literal["owner", "user"]
+Seconds = Annotated[float, Field(gt=0, le=YEAR, allow_inf_nan=False)]
+
+
+class Given(BaseModel):
+    """Something that came in: with the fields that are known, of exactly their types, and no others."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, hide_input_in_errors=True)
+
+
+class Refusal(BaseModel):
+    """Why something was refused."""
+
+    detail: str
+
+
+class Login(Given):
+    """A user and its password."""
+
+    user: UserName
+    password: Password
+
+
+class IssuedToken(BaseModel):
+    """A token, shown once."""
+
+    token: str
+    token_id: str
+    user: str
+    role: str
+    expires: float = Field(description="seconds since 1970")
+
+
+class Myself(BaseModel):
+    """Who the caller is at this node."""
+
+    node: str
+    user: str | None = Field(description="null where no tokens are asked for")
+    role: str
+    may: list[str]
+    expires: float | None = Field(description="when the token ends, in seconds since 1970")
+    objects: int
+    bytes: int
+
+
+class NewToken(Given):
+    """Whom a token is for."""
+
+    user: UserName
+    role: Role = "user"
+    seconds: Seconds = Field(default=30 * 86400, description="how long it is good")
+
+
+class Revocation(Given):
+    """What to revoke: one token, by itself or by its id; or all that a user has."""
+
+    token: str | None = Field(default=None, min_length=1, max_length=4096)
+    token_id: str | None = Field(default=None, pattern=r"^[0-9a-f]{32}$", max_length=32)
+    user: UserName | None = None
+
+    @model_validator(mode="after")
+    def _is_one(self) -> Self:
+        if sum(part is not None for part in (self.token, self.token_id, self.user)) != 1:
+            raise ValueError("give one of token, token_id and user")
+        return self
+
+
+class NewUser(Given):
+    """A user to add."""
+
+    user: UserName
+    password: Password
+    role: Role = "user"
+
+
+class NewPassword(Given):
+    """Another password; who changes its own also gives the one that it has."""
+
+    password: Password
+    current: Password | None = None
+
+
+class AccountRow(BaseModel):
+    """A user."""
+
+    user: str
+    role: str
+    added: float
+
+
+class ObjectRow(BaseModel):
+    """What may be known of an object: never its values."""
+
+    id: str = Field(description="as text, as numbers of 128 bits are too long for JSON elsewhere")
+    kind: str
+    shape: list[int] | None
+    dtype: str | None
+    tags: list[str]
+    description: str | None
+    owner: str | None = Field(description="null: the owner of the node")
+    published: bool
+    size: int | None = Field(description="bytes in memory, as far as is known without reading it")
+
+
+class Sharing(Given):
+    """Who may have a data set, and all that derives from it alone; in place of what was said before."""
+
+    users: list[UserName] = Field(default=[], max_length=1000)
+    public: bool = Field(default=False, description="everybody may")
+
+
+class RequestRow(BaseModel):
+    """A wish that a result be released."""
+
+    id: str
+    user: str
+    object: str
+    kind: str
+    shape: list[int] | None
+    tags: list[str]
+    reason: str
+    status: str
+    asked_at: float
+    decided_at: float | None
+    decided_by: str | None
+    answer: str | None
+    scope: str | None
+    expires: float | None
+    grants: list[str]
+
+
+class Approval(Given):
+    """What is approved."""
+
+    scope: Literal["result", "sources"] = Field(
+        default="result",
+        description="result: this result with the values it has; sources: everything derived from the same data",
+    )
+    seconds: Seconds | None = Field(default=None, description="how long it is good; null: until it is revoked")
+    answer: Reason = ""
+
+
+class Denial(Given):
+    """Why a request is denied."""
+
+    reason: Reason = ""
+
+
+class GrantRow(BaseModel):
+    """Something that was approved."""
+
+    id: str
+    user: str
+    scope: str = Field(description="result: the object; sources: all that derives from the object")
+    object: str
+    granted_at: float
+    expires: float | None
+    revoked_at: float | None
+    request: str
+
+
+class AuditRow(BaseModel):
+    """A line of the log."""
+
+    number: int
+    time: float
+    user: str | None
+    action: str
+    object: str | None
+    how: str
+    allowed: bool | None
+    reason: str
+    request: str
+    hash: str
+
+
+class Verified(BaseModel):
+    """The log is whole."""
+
+    rows: int
+
+
+class Status(BaseModel):
+    """What the node counts."""
+
+    id: str
+    owner: str
+    version: dict[str, str]
+    fingerprint: str
+    uptime: float
+    tokens: bool
+    tls: bool
+    durable: bool
+    figures: dict[str, float]
+    users: int
+    published: int
+    objects: int
+    bytes: int
+    max_objects: int
+    max_bytes: int
+    pending_requests: int

@@ -1,0 +1,113 @@
+"""What a node holds, as far as the caller may see it: never values."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import torch
+from fastapi import APIRouter, HTTPException, Path, Query
+
+from syft.core.id_provider import MAX_ID_CHARS, ObjectId
+from syft.core.labels import description_of, printable, tags_of
+from syft.core.object_storage import Outline
+from syft.core.references import ObjectMeta, TensorMeta
+from syft.grid.identity.names import user_name
+from syft.grid.identity.roles import Capability
+from syft.grid.node.api.access import caller, make_router, needs, refusals, session_of
+from syft.grid.node.api.models import ObjectRow, Sharing
+from syft.grid.node.doors import Guest
+from syft.grid.storage.quotas import memory_of
+from syft.workers.execution import kind_of
+from syft.workers.provenance import known_rights
+from syft.workers.visibility import sees
+
+_MAX_TEXT = 2000
+
+
+def make_objects(node: Any) -> APIRouter:
+    """Return the part of the API that is about objects."""
+    router = make_router("objects")
+    anybody, owner = caller(node), needs(node, Capability.MANAGE_NODE)
+
+    @router.get("/objects", responses=refusals())
+    def list_objects(
+        tag: str | None = Query(default=None, max_length=MAX_ID_CHARS, description="only what has this tag"),
+        published: bool = Query(default=True, description="leave out what goes with the session that made it"),
+        skip: int = Query(default=0, ge=0, le=2**31),
+        limit: int = Query(default=100, ge=1, le=1000),
+        guest: Guest = anybody,
+    ) -> list[ObjectRow]:
+        """List the objects that the caller may see: its own, and published ones."""
+        session, store = session_of(node, guest), node.worker.object_store
+        found = (
+            (obj_id, obj)
+            for obj_id, obj in store.outlines().items()
+            if (tag is None or tag in tags_of(obj))
+            and (not published or store.claims.is_published(obj_id))
+            and sees(node.worker, session, obj_id)
+        )
+        return [_row(node, *each) for each in itertools.islice(found, skip, skip + limit)]
+
+    @router.delete("/objects/{object_id:path}", status_code=204, responses=refusals(404, 409))
+    def delete_object(object_id: str = Path(min_length=1, max_length=MAX_ID_CHARS), guest: Guest = owner) -> None:
+        """Delete an object, from disk too."""
+        store = node.worker.object_store
+        obj_id = find_id(store.objects, object_id)
+        store.remove(obj_id)
+        store.note_departure(obj_id, "it was deleted by the owner of the node")
+        node.audit.write(guest.user, "delete", obj_id=obj_id, allowed=True)
+
+    @router.put("/objects/{object_id:path}/users", status_code=204, responses=refusals(404, 409))
+    def share_object(
+        given: Sharing, object_id: str = Path(min_length=1, max_length=MAX_ID_CHARS), guest: Guest = owner
+    ) -> None:
+        """Say who may have a data set, and everything derived from it, from now on."""
+        obj_id = find_id(node.worker.object_store.objects, object_id)
+        names = [user_name(user) for user in given.users]
+        node.policy.share(node.worker, obj_id, names, given.public, by=guest.user)
+        node.keeper.flush()
+
+    return router
+
+
+def find_id(objects: Any, text: str) -> ObjectId:
+    """Return the id that a text stands for: ids are texts and numbers, and both are written as text."""
+    number = int(text) if text.isascii() and text.isdigit() else None
+    found = [obj_id for obj_id in (text, number) if obj_id is not None and obj_id in objects]
+    if not found:
+        raise HTTPException(404, f"No object {printable(text)!r} is held here.")
+    if len(found) > 1:
+        raise HTTPException(409, f"Both the text {text!r} and the number {text} are ids of objects here.")
+    return found[0]
+
+
+def _row(node: Any, obj_id: ObjectId, obj: Any) -> ObjectRow:
+    meta = meta_of(obj)
+    rights, description = known_rights(obj), description_of(obj)
+    owner = None if rights is None else rights.owner
+    return ObjectRow(
+        id=str(obj_id),
+        kind=getattr(meta, "kind", "tensor"),
+        shape=list(meta.shape) if isinstance(meta, TensorMeta) else None,
+        dtype=str(meta.dtype).removeprefix("torch.") if isinstance(meta, TensorMeta) else None,
+        tags=sorted(str(tag)[:_MAX_TEXT] for tag in tags_of(obj)),
+        description=None if description is None else description[:_MAX_TEXT],
+        owner=str(owner) if isinstance(owner, str | int) else None,
+        published=node.worker.object_store.claims.is_published(obj_id),
+        size=_size(node, obj_id, obj),
+    )
+
+
+def meta_of(obj: Any) -> Any:
+    """Return what is known of an object without reading it."""
+    if isinstance(obj, Outline):
+        return obj.meta
+    return TensorMeta.of(obj) if isinstance(obj, torch.Tensor) else ObjectMeta(kind_of(obj))
+
+
+def _size(node: Any, obj_id: ObjectId, obj: Any) -> int | None:
+    item = node.keeper.item(obj_id)
+    if item is not None:
+        return int(item.memory)
+    return None if isinstance(obj, Outline) else sum(memory_of(obj).values())

@@ -1,0 +1,97 @@
+"""The one page of a node that a person may open in a browser. It needs nothing from elsewhere and runs nothing."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+from typing import Any
+
+from fastapi import APIRouter
+from fastapi.responses import HTMLResponse
+
+from syft.core.labels import printable
+from syft.grid.node.api.status import count_published
+from syft.grid.node.guard import POLICY
+
+_STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 42rem; margin: 3rem auto; padding: 0 1rem;
+       color: #1b1b1b; background: #fff; }
+table { border-collapse: collapse; } th { text-align: left; font-weight: 600; padding-right: 1.5rem; }
+th, td { padding-top: .2rem; vertical-align: top; overflow-wrap: anywhere; }
+pre { background: #f2f2f2; padding: .8rem; overflow-x: auto; }
+@media (prefers-color-scheme: dark) { body { color: #e8e8e8; background: #161616; } pre { background: #242424; } }
+"""
+_DIGEST = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
+# Only the style above is used: no other style, script, picture or form could do anything.
+_POLICY = f"{POLICY}; style-src 'sha256-{_DIGEST}'"
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>{title}</title><style>{style}</style></head><body>
+<h1>{title}</h1>
+<p>{about}</p>
+<table>{rows}</table>
+<h2>Connect</h2>
+<pre>{connect}</pre>
+<p>The HTTP API is described at <a href="/openapi.json">/openapi.json</a>. Values of data do not travel over HTTP.</p>
+</body></html>
+"""
+_ABOUT = (
+    "This node holds data that stays where it is. Programs compute on it by commands; what leaves is decided by its "
+    "owner, and written to a log."
+)
+_OPEN = "It asks for no tokens, and serves programs of this machine only."
+
+
+def make_page(node: Any) -> APIRouter:
+    """Return the page that says what the node is."""
+    router = APIRouter()
+
+    @router.get("/", include_in_schema=False, response_class=HTMLResponse)
+    def page() -> HTMLResponse:
+        """Show what the node is."""
+        return HTMLResponse(_render(node), headers={"content-security-policy": _POLICY})
+
+    return router
+
+
+def _render(node: Any) -> str:
+    facts = {
+        "Node": node.worker.id,
+        "Owner": node.settings.owner,
+        "Version": f"resyft {node.desk.version()['resyft']}",
+        "Key": node.identity.fingerprint,
+        "Published objects": count_published(node),
+        "Access": "TLS and tokens" if node.settings.tls else ("tokens" if node.desk.door.tokens else _OPEN),
+    }
+    rows = "".join(f"<tr><th>{_safe(name)}</th><td>{_safe(value)}</td></tr>" for name, value in facts.items())
+    return _PAGE.format(
+        title=_safe(f"resyft node {node.worker.id}"),
+        style=_STYLE,
+        about=_ABOUT,
+        rows=rows,
+        connect=_safe(connecting(node.url, tokens=node.desk.door.tokens, tls=node.settings.tls)),
+    )
+
+
+def _safe(text: object) -> str:
+    return html.escape(printable(text))
+
+
+def connecting(url: str, tokens: bool, tls: bool) -> str:
+    """Return the lines by which a client connects.
+
+    Args:
+        url: where the node is.
+        tokens: whether it asks for a token.
+        tls: whether it has a certificate.
+    """
+    arguments = "".join(text for text, needed in ((", token=TOKEN", tokens), (', ca="authority.pem"', tls)) if needed)
+    return "\n".join(
+        (
+            "import torch, syft as sy",
+            "hook = sy.TorchHook(torch)",
+            f'node = sy.connect("{url}"{arguments})',
+            'node.search("#tag")',
+        )
+    )

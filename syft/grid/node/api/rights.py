@@ -1,0 +1,162 @@
+"""Requests for release, what was granted, and the log of it."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from fastapi import APIRouter, HTTPException, Query
+
+from syft.exceptions import StorageError
+from syft.grid.identity.roles import Capability, may
+from syft.grid.node.api.access import caller, make_router, needs, refusals
+from syft.grid.node.api.models import Approval, AuditRow, Denial, GrantRow, RequestRow, RowId, Verified
+from syft.grid.node.doors import Guest
+from syft.grid.rights import AuditError
+
+
+def make_rights(node: Any) -> APIRouter:
+    """Return the part of the API that is about what may leave."""
+    router = make_router("rights")
+    _add_requests(router, node)
+    _add_decisions(router, node)
+    _add_grants(router, node)
+    _add_audit(router, node)
+    return router
+
+
+def _add_requests(router: APIRouter, node: Any) -> None:
+    anybody = caller(node)
+
+    @router.get("/requests", responses=refusals())
+    def list_requests(
+        status: Literal["pending", "approved", "denied", "expired"] | None = None,
+        limit: int = Query(default=100, ge=1, le=1000, description="the newest so many"),
+        guest: Guest = anybody,
+    ) -> list[RequestRow]:
+        """List requests: an owner sees all, others their own."""
+        rows = node.policy.requests.list(status=status)
+        if not may(guest.role, Capability.DECIDE):
+            rows = [row for row in rows if row["user"] == guest.user is not None]
+        return [request_row(row) for row in rows[-limit:]]
+
+
+def _add_decisions(router: APIRouter, node: Any) -> None:
+    owner = needs(node, Capability.DECIDE)
+
+    @router.post("/requests/{request_id}/approve", responses=refusals(400, 404, 409))
+    def approve(given: Approval, request_id: RowId, guest: Guest = owner) -> RequestRow:
+        """Approve a request."""
+        _check_pending(node, request_id)
+        row = node.policy.requests.approve(
+            request_id, expires=given.seconds, scope=given.scope, by=guest.user, answer=given.answer
+        )
+        return request_row(row)
+
+    @router.post("/requests/{request_id}/deny", responses=refusals(400, 404, 409))
+    def deny(given: Denial, request_id: RowId, guest: Guest = owner) -> RequestRow:
+        """Deny a request."""
+        _check_pending(node, request_id)
+        return request_row(node.policy.requests.deny(request_id, reason=given.reason, by=guest.user))
+
+
+def _check_pending(node: Any, request_id: str) -> None:
+    found = next((row for row in node.policy.requests.list() if row["id"] == request_id), None)
+    if found is None:
+        raise HTTPException(404, f"There is no request {request_id!r}. List them: GET /v1/requests")
+    if found["status"] != "pending":
+        raise HTTPException(409, f"Request {request_id!r} was decided already: it is {found['status']}.")
+
+
+def _add_grants(router: APIRouter, node: Any) -> None:
+    owner = needs(node, Capability.DECIDE)
+
+    @router.get("/grants", responses=refusals())
+    def list_grants(
+        limit: int = Query(default=100, ge=1, le=1000, description="the newest so many"),
+        guest: Guest = owner,
+    ) -> list[GrantRow]:
+        """List what was granted."""
+        return [grant_row(row) for row in node.policy.grants.list()[-limit:]]
+
+    @router.delete("/grants/{grant_id}", status_code=204, responses=refusals(404))
+    def revoke_grant(grant_id: RowId, guest: Guest = owner) -> None:
+        """Revoke a grant; what has left already can't be called back."""
+        if not any(row["id"] == grant_id for row in node.policy.grants.list()):
+            raise HTTPException(404, f"There is no grant {grant_id!r}. List them: GET /v1/grants")
+        node.policy.requests.revoke(grant_id, by=guest.user)
+
+
+def _add_audit(router: APIRouter, node: Any) -> None:
+    owner = needs(node, Capability.READ_AUDIT)
+
+    @router.get("/audit", responses=refusals())
+    def read_audit(
+        after: int = Query(default=0, ge=0, le=2**62, description="leave out the rows up to this number"),
+        limit: int = Query(default=100, ge=1, le=1000),
+        guest: Guest = owner,
+    ) -> list[AuditRow]:
+        """Read the log."""
+        return [audit_row(row) for row in node.audit.rows(after=after, limit=limit)]
+
+    @router.get("/audit/verify", responses=refusals(409))
+    def verify_audit(guest: Guest = owner) -> Verified:
+        """Check that no row of the log was changed, removed or added by somebody else."""
+        try:
+            return Verified(rows=node.audit.verify())
+        except (AuditError, StorageError) as error:
+            raise HTTPException(409, str(error)) from None
+
+
+def request_row(row: dict[str, Any]) -> RequestRow:
+    """Return a request as it is told."""
+    return RequestRow(
+        id=row["id"],
+        user=str(row["user"]),
+        object=str(row["object"]),
+        kind=row["kind"],
+        shape=row["shape"],
+        tags=row["tags"],
+        reason=row["reason"],
+        status=row["status"],
+        asked_at=row["at"],
+        decided_at=row["decided_at"],
+        decided_by=row["decided_by"],
+        answer=row["answer"],
+        scope=row["scope"],
+        expires=row["expires_at"],
+        grants=row["grants"],
+    )
+
+
+def grant_row(row: dict[str, Any]) -> GrantRow:
+    """Return a grant as it is told."""
+    return GrantRow(
+        id=row["id"],
+        user=str(row["user"]),
+        scope=row["scope"],
+        object=str(row["object"]),
+        granted_at=row["at"],
+        expires=row["expires_at"],
+        revoked_at=row["revoked_at"],
+        request=row["request"],
+    )
+
+
+def audit_row(row: dict[str, Any]) -> AuditRow:
+    """Return a line of the log as it is told."""
+    return AuditRow(
+        number=row["number"],
+        time=row["time"],
+        user=_text(row.get("user")),
+        action=str(row["action"]),
+        object=_text(row.get("object")),
+        how=row.get("how") or "",
+        allowed=row.get("allowed"),
+        reason=row.get("reason") or "",
+        request=_text(row.get("request")) or "",
+        hash=row["hash"],
+    )
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)

@@ -1,0 +1,51 @@
+"""What a node counts, for its owner."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from fastapi import APIRouter
+
+from syft.grid.identity.roles import Capability
+from syft.grid.node.api.access import make_router, needs, refusals
+from syft.grid.node.api.models import Status
+from syft.grid.node.doors import Guest
+
+
+def make_status(node: Any) -> APIRouter:
+    """Return the part of the API that is about the node itself."""
+    router = make_router("node")
+    owner = needs(node, Capability.MANAGE_NODE)
+    started = time.monotonic()
+
+    @router.get("/status", responses=refusals())
+    def status(guest: Guest = owner) -> Status:
+        """Say how the node is doing."""
+        usage, settings = node.keeper.ledger.usage(node=True), node.settings
+        return Status(
+            id=str(node.worker.id),
+            owner=settings.owner,
+            version=node.desk.version(),
+            fingerprint=node.identity.fingerprint,
+            uptime=time.monotonic() - started,
+            tokens=node.desk.door.tokens,
+            tls=settings.tls,
+            durable=node.storage is not None,
+            figures=node.desk.figures(),
+            users=len(node.identity.users),
+            published=count_published(node),
+            objects=usage.objects,
+            bytes=usage.bytes,
+            max_objects=settings.max_objects,
+            max_bytes=settings.max_bytes,
+            pending_requests=len(node.policy.requests.list(status="pending")),
+        )
+
+    return router
+
+
+def count_published(node: Any) -> int:
+    """Return how many objects stay until they are deleted."""
+    store = node.worker.object_store
+    return sum(store.claims.is_published(obj_id) for obj_id in store.outlines())

@@ -1,0 +1,243 @@
+"""The application of a node's port: websockets for clients and other nodes, and HTTP for everything small."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import importlib.metadata
+import logging
+import threading
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Any
+
+import torch
+from fastapi import APIRouter, FastAPI, Request, WebSocket
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, PlainTextResponse, Response
+
+from syft.config import current
+from syft.exceptions import (
+    AuthenticationError,
+    NotPermittedError,
+    ObjectNotFoundError,
+    StorageFullError,
+    SyftError,
+    TooManyAttemptsError,
+)
+from syft.grid.node.conversations import MAX_HELLO, Conversations
+from syft.grid.node.doors import Door, Guest, Turnstile
+from syft.grid.node.guard import Guard
+from syft.grid.node.peering import Peering
+from syft.grid.node.pipe import ServerPipe
+from syft.workers.circles import Acquaintances
+from syft.workers.dialing import PATH, PROTOCOL
+from syft.workers.peers import Rules
+from syft.workers.pipes import PipeConnection
+
+logger = logging.getLogger("syft.node")
+# How often it is looked which clients did not come back, in seconds.
+_SWEEP = 5.0
+
+
+class Desk:
+    """What the application needs of whoever runs it.
+
+    Args:
+        worker: the worker that is served.
+        door: who is let in.
+        grace: seconds that a session is kept after its connection was lost.
+        most: connections at once.
+        each: connections of one user at once.
+        limit: the largest message that is read; None: what the configuration says.
+    """
+
+    def __init__(
+        self,
+        worker: Any,
+        door: Door,
+        grace: float = 60.0,
+        most: int = 512,
+        each: int = 64,
+        limit: int | None = None,
+    ) -> None:
+        self.worker = worker
+        self.door = door
+        self.limit = current().max_message_bytes if limit is None else limit
+        self.conversations = Conversations(worker, door, grace, self.limit)
+        self.turnstile = Turnstile(most, each)
+        # path of a websocket -> what serves it: function(websocket)
+        self.websockets: dict[str, Callable[[WebSocket], Any]] = {}
+        # Lets other nodes in, where that is wanted (see `welcome_nodes`).
+        self.peering: Peering | None = None
+        # Seconds that a client may take to go on with a frame that it began, and to take an answer.
+        self.patience = 3 * current().heartbeat
+
+    def welcome_nodes(self, rules: Rules) -> None:
+        """Let clients introduce this worker and others to each other, so that they compute together."""
+        self.worker.acquaintances = Acquaintances(self.worker, rules)
+        self.peering = Peering(self.worker.acquaintances, self.conversations)
+
+    def sweep(self) -> None:
+        """End what belongs to clients that did not come back, or may not stay."""
+        self.conversations.sweep()
+        if self.peering is not None:
+            self.peering.sweep()
+
+    def version(self) -> dict[str, str]:
+        """Say what runs here."""
+        return {"resyft": importlib.metadata.version("resyft"), "torch": torch.__version__, "stream": "1"}
+
+    def figures(self) -> dict[str, float]:
+        """Return what is counted here, by name."""
+        store = self.worker.object_store
+        return {
+            "syft_connections": len(self.turnstile),
+            "syft_sessions": len(self.conversations),
+            "syft_objects": len(store.objects),
+            "syft_requests_total": self.conversations.requests,
+            "syft_received_bytes_total": self.conversations.received,
+        }
+
+
+def make_app(desk: Desk, routers: Iterable[APIRouter] = (), title: str = "resyft node") -> FastAPI:
+    """Make the application of a port.
+
+    Args:
+        desk: the worker that is served, and who may come.
+        routers: what is answered over HTTP beyond health, version and metrics.
+        title: the name of the API.
+    """
+    app = FastAPI(
+        title=title,
+        version=desk.version()["resyft"],
+        lifespan=functools.partial(_lifespan, desk),
+        docs_url=None,
+        redoc_url=None,
+    )
+    prepare(app, desk.door)
+    app.include_router(_facts(desk))
+    for router in routers:
+        app.include_router(router)
+    app.add_api_websocket_route("/stream", functools.partial(_stream, desk))
+    for path, endpoint in desk.websockets.items():
+        app.add_api_websocket_route(path, endpoint)
+    if desk.peering is not None:
+        app.state.upgrades = {(PROTOCOL.encode(), PATH): desk.peering.take}
+    return app
+
+
+def prepare(app: FastAPI, door: Door) -> None:
+    """Have an application explain what it refuses, and guard it."""
+    app.add_exception_handler(SyftError, _explain)
+    app.add_exception_handler(RequestValidationError, _explain_fields)
+    app.add_middleware(Guard, door=door)
+
+
+@contextlib.asynccontextmanager
+async def _lifespan(desk: Desk, app: FastAPI) -> AsyncIterator[None]:
+    sweeping = asyncio.create_task(_sweep(desk))
+    try:
+        yield
+    finally:
+        sweeping.cancel()
+        await asyncio.to_thread(desk.conversations.end_all)
+
+
+async def _sweep(desk: Desk) -> None:
+    while True:
+        await asyncio.sleep(_SWEEP)
+        try:
+            await asyncio.to_thread(desk.sweep)
+        except Exception:
+            logger.exception("Sessions whose clients are gone could not be ended")
+
+
+def status_of(error: Exception) -> int:
+    """Return the HTTP status that an error is told with."""
+    return next((status for kind, status in STATUS if isinstance(error, kind)), 400)
+
+
+# The first row that fits counts; what has none is 400.
+STATUS: list[tuple[type[Exception], int]] = [
+    (TooManyAttemptsError, 429),
+    (AuthenticationError, 401),
+    (NotPermittedError, 403),
+    (ObjectNotFoundError, 404),
+    (StorageFullError, 507),
+]
+
+
+async def _explain(request: Request, error: Exception) -> Response:
+    headers = {}
+    if isinstance(error, TooManyAttemptsError):
+        headers["Retry-After"] = str(max(1, round(error.retry_after)))
+    elif isinstance(error, AuthenticationError):
+        headers["WWW-Authenticate"] = "Bearer"
+    return JSONResponse({"detail": str(error)}, status_of(error), headers)
+
+
+async def _explain_fields(request: Request, error: Exception) -> Response:
+    """Say which fields are no good, without repeating what was in them: it may be a password."""
+    found = error.errors() if isinstance(error, RequestValidationError) else []
+    texts = [f"{'.'.join(str(part) for part in each['loc'])[:100]}: {each['msg']}"[:300] for each in found[:10]]
+    return JSONResponse({"detail": "; ".join(texts) or "The request can't be read."}, 422)
+
+
+def _facts(desk: Desk) -> APIRouter:
+    router = APIRouter(tags=["about"])
+
+    @router.get("/health")
+    def health() -> dict[str, str]:
+        """Say that the node is up."""
+        return {"status": "ok", "id": str(desk.worker.id)}
+
+    @router.get("/version")
+    def version() -> dict[str, str]:
+        """Say what the node runs."""
+        return desk.version()
+
+    @router.get("/metrics", response_class=PlainTextResponse, responses={401: {"description": "No good token."}})
+    def metrics(request: Request) -> str:
+        """Give counts, in the format of Prometheus; never anything about data."""
+        desk.door.identify(request.headers, request.client.host if request.client else "")
+        return "".join(f"{name} {value}\n" for name, value in sorted(desk.figures().items()))
+
+    return router
+
+
+async def let_in(desk: Desk, websocket: WebSocket) -> Guest | None:
+    """Find out who comes over a websocket and accept it; None if not, and then it is refused."""
+    address = websocket.client.host if websocket.client else ""
+    try:
+        if "origin" in websocket.headers:  # what a page in a browser makes it do, whoever sits there
+            raise AuthenticationError("Pages in browsers are not served here.")
+        guest = await asyncio.to_thread(desk.door.identify, websocket.headers, address)
+    except AuthenticationError as error:
+        logger.info("Somebody from %s was not let in: %s", address, error)
+        await websocket.send_denial_response(PlainTextResponse(str(error), status_of(error)))
+        return None
+    if not desk.turnstile.enter(guest.user):
+        await websocket.send_denial_response(PlainTextResponse("Too many connections; try again later.", 503))
+        return None
+    try:
+        await websocket.accept()
+    except Exception:
+        desk.turnstile.leave(guest.user)
+        raise
+    return guest
+
+
+async def _stream(desk: Desk, websocket: WebSocket) -> None:
+    guest = await let_in(desk, websocket)
+    if guest is None:
+        return
+    try:
+        pipe = ServerPipe(websocket, desk.patience)
+        connection = PipeConnection(pipe, MAX_HELLO)
+        serve = desk.conversations.serve
+        thread = threading.Thread(target=serve, args=(connection, guest), name=f"syft {guest.user}", daemon=True)
+        thread.start()
+        await pipe.pump()
+    finally:
+        desk.turnstile.leave(guest.user)

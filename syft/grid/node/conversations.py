@@ -1,0 +1,292 @@
+"""Conversations: the sessions of clients, which outlive their connections for a while.
+
+A client comes back to its conversation with a secret that only the two know. Requests are done in order and once: who
+comes back hears which was done last. Answers are kept until the client says that it has seen them.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+import hmac
+import logging
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from syft.exceptions import AuthenticationError, SerdeError
+from syft.grid.node.doors import Delegate, Door, Guest
+from syft.messaging.message import ErrorMessage
+from syft.serde import deserialize, serialize
+from syft.workers.frames import ANSWER, BYE, HELLO, REQUEST, SEEN, WELCOME
+from syft.workers.numbered import NumberedStream
+from syft.workers.pipes import PipeConnection
+from syft.workers.router import put_back
+from syft.workers.session import Session
+from syft.workers.websocket_stream import VERSION
+from syft.workers.wire import let_go, respond
+
+logger = logging.getLogger("syft.node")
+# A request that went well is answered only now and then, so that its writer can forget it.
+ACKNOWLEDGED = 64
+ACKNOWLEDGED_BYTES = 1 << 20
+# Answers that a client was sent and has not said it saw.
+MAX_UNSEEN = 4096
+MAX_UNSEEN_BYTES = 1 << 30
+MAX_HELLO = 1 << 12
+# Conversations of one user whose connections were lost, and that wait for it to come back.
+MAX_LEFT = 64
+# How often it is looked whether a client's token is still good, in seconds.
+_CHECK = 1.0
+# How long the end of a conversation waits for what is being done in it, in seconds.
+_LAST_WAIT = 5.0
+
+
+@dataclasses.dataclass(slots=True)
+class Unseen:
+    """An answer that the client may not have got yet.
+
+    Attributes:
+        written: the answer.
+        leaving: the objects that leave with it.
+    """
+
+    written: bytes
+    leaving: Any
+
+
+class Conversation:
+    """What a node and one client have said to each other, over any number of connections.
+
+    Args:
+        worker: the worker that is spoken to.
+        session: who speaks.
+        check: raises AuthenticationError if the client may not stay.
+    """
+
+    def __init__(self, worker: Any, session: Session, check: Callable[[], None]) -> None:
+        self.id = secrets.token_hex(16)
+        self.secret = secrets.token_bytes(32)
+        self.worker = worker
+        self.session = session
+        self.done = 0
+        self.check = check
+        session.conversation = self
+        self._checked_at = 0.0
+        self.left_at: float | None = None
+        self.is_over = False
+        self._connection: PipeConnection | None = None
+        self._turn = threading.Lock()
+        self._unseen: collections.OrderedDict[int, Unseen] = collections.OrderedDict()
+        self._unseen_bytes = 0
+        self._quiet_bytes = 0
+
+    def take(self, connection: PipeConnection, seen: int) -> None:
+        """Speak over a connection until it ends; one that was spoken over before ends with that."""
+        earlier, self._connection = self._connection, connection
+        if earlier is not None:
+            earlier.close()
+        with self._turn:
+            if self.is_over:
+                return
+            self.left_at = None
+            try:
+                self._see(seen)
+                connection.write(WELCOME, self.done, serialize((self.id, self.secret, self.worker.id)))
+                for number, unseen in list(self._unseen.items()):
+                    connection.write(ANSWER, number, unseen.written)
+                while (frame := connection.read()) is not None and not self.is_over:
+                    self._take_frame(connection, *frame)
+            finally:
+                connection.close()
+                self.left_at = time.monotonic()
+
+    def _take_frame(self, connection: PipeConnection, kind: int, number: int, contents: bytearray) -> None:
+        if kind == REQUEST:
+            self._do(connection, number, contents)
+        elif kind == SEEN:
+            self._see(number)
+        elif kind == BYE:
+            self.is_over = True
+        else:
+            raise SerdeError("This is not a frame that a client sends.")
+
+    def _do(self, connection: PipeConnection, number: int, request: bytearray) -> None:
+        if number <= self.done:  # it came twice
+            return
+        if number != self.done + 1:
+            raise SerdeError(f"Request {number} does not follow request {self.done}.")
+        self._check_stay()
+        written, leaving = respond(self.worker, self.session, request)
+        self.done = number
+        self._quiet_bytes += len(request)
+        if written:
+            self._keep(number, Unseen(written, leaving))
+        if written or number % ACKNOWLEDGED == 0 or self._quiet_bytes >= ACKNOWLEDGED_BYTES:
+            self._quiet_bytes = 0
+            self._write_answer(connection, number, written)
+        for stream in list(self.worker._streams.values()):
+            if isinstance(stream, NumberedStream):
+                stream.pass_on()
+
+    def _check_stay(self) -> None:
+        """See now and then whether the client's token is still good."""
+        now = time.monotonic()
+        if now - self._checked_at > _CHECK:
+            self._checked_at = now
+            self.check()
+
+    def _write_answer(self, connection: PipeConnection, number: int, written: bytes) -> None:
+        try:
+            connection.write(ANSWER, number, written)
+        except SerdeError as error:  # it is too large; saying so is not
+            said = serialize(ErrorMessage((type(error).__name__, str(error), "")))
+            unseen = self._unseen.pop(number)
+            put_back(unseen.leaving)
+            self._unseen_bytes -= len(unseen.written)
+            self._keep(number, Unseen(said, None))
+            connection.write(ANSWER, number, said)
+
+    def _keep(self, number: int, unseen: Unseen) -> None:
+        self._unseen[number] = unseen
+        self._unseen_bytes += len(unseen.written)
+        crowded = len(self._unseen) > 1 and self._unseen_bytes > MAX_UNSEEN_BYTES
+        if len(self._unseen) > MAX_UNSEEN or crowded:
+            self.is_over = True
+            raise SerdeError("This client does not say which answers it has seen.")
+
+    def _see(self, number: int) -> None:
+        """Let go of what the client has got."""
+        while self._unseen and next(iter(self._unseen)) <= number:
+            _, unseen = self._unseen.popitem(last=False)
+            self._unseen_bytes -= len(unseen.written)
+            if unseen.leaving is not None:
+                let_go(unseen.leaving)
+
+    def end(self) -> None:
+        """End the session: what left and did not arrive stays, what only the client held goes."""
+        self.is_over = True
+        connection = self._connection
+        if connection is not None:
+            connection.close()
+        had_turn = self._turn.acquire(timeout=_LAST_WAIT)
+        try:
+            for unseen in self._unseen.values():
+                put_back(unseen.leaving)
+            self._unseen.clear()
+            self.session.close()
+        finally:
+            if had_turn:
+                self._turn.release()
+
+
+class Conversations:
+    """The conversations of a node.
+
+    Args:
+        worker: the node's worker.
+        door: says whether somebody who was let in may stay.
+        grace: seconds that a conversation is kept after its connection was lost.
+        limit: the largest message that is read.
+    """
+
+    def __init__(self, worker: Any, door: Door, grace: float, limit: int) -> None:
+        self.worker = worker
+        self.limit = limit
+        self.door = door
+        self.grace = grace
+        self.requests = 0
+        self.received = 0
+        self._open: dict[str, Conversation] = {}
+        self._lock = threading.Lock()
+
+    def serve(self, connection: PipeConnection, guest: Guest) -> None:
+        """Serve a client until its connection ends; who it is was found out before.
+
+        Args:
+            connection: the client's.
+            guest: who it is.
+        """
+        conversation: Conversation | None = None
+        try:
+            frame = connection.read()
+            if frame is None or frame[0] != HELLO:
+                return
+            _, seen, contents = frame
+            conversation = self._find(guest, *_read_hello(contents))
+            connection.limit = self.limit
+            begun = conversation.done
+            conversation.take(connection, seen)
+            self.requests += conversation.done - begun
+        except (OSError, SerdeError, AuthenticationError) as error:
+            logger.info("The connection of %r ended: %s", guest.user, error)
+        except Exception:
+            logger.exception("The connection of %r ended", guest.user)
+        finally:
+            connection.close()
+            self.received += connection.read_bytes
+            if conversation is not None and conversation.is_over:
+                self.end(conversation)
+
+    def _find(self, guest: Guest, session_id: str, secret: bytes) -> Conversation:
+        """Return the conversation that somebody comes back to, if it is theirs; otherwise a new one."""
+        self.sweep()
+        with self._lock:
+            found = self._open.get(session_id)
+            if found is not None and not found.is_over and hmac.compare_digest(found.secret, secret):
+                is_theirs = guest.user is None or found.session.client_id == guest.user
+                if is_theirs and found.session.via == getattr(guest, "via", None):
+                    found.check = self._check_of(guest)
+                    return found
+            name = guest.user if guest.user is not None else f"anonymous-{secrets.token_hex(8)}"
+            session = self.worker.open_session(name)
+            session.role = guest.role
+            session.may_wait = True
+            session.max_message_bytes = self.limit
+            conversation = Conversation(self.worker, session, self._check_of(guest))
+            self._open[conversation.id] = conversation
+        if isinstance(guest, Delegate):
+            session.via, session.circle = guest.via, guest.circle
+            guest.circle.end_with_me(conversation, self.end)
+        return conversation
+
+    def _check_of(self, guest: Guest) -> Callable[[], None]:
+        return guest.check if isinstance(guest, Delegate) else functools.partial(self.door.check, guest)
+
+    def sweep(self) -> None:
+        """End the conversations whose clients did not come back."""
+        now = time.monotonic()
+        with self._lock:
+            late = [c for c in self._open.values() if c.left_at is not None and now - c.left_at > self.grace]
+        for conversation in late:
+            self.end(conversation)
+
+    def end(self, conversation: Conversation) -> None:
+        """End a conversation for good."""
+        with self._lock:
+            self._open.pop(conversation.id, None)
+        conversation.end()
+
+    def end_all(self, user: Any = None) -> None:
+        """End the conversations of a user, or all of them."""
+        with self._lock:
+            chosen = [c for c in self._open.values() if user is None or c.session.client_id == user]
+        for conversation in chosen:
+            self.end(conversation)
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+
+def _read_hello(contents: bytearray) -> tuple[str, bytes]:
+    if len(contents) > MAX_HELLO:
+        raise SerdeError("This is not how a client begins.")
+    parts = deserialize(contents)
+    if type(parts) is not tuple or len(parts) != 3 or type(parts[1]) is not str or type(parts[2]) is not bytes:
+        raise SerdeError("This is not how a client begins.")
+    if parts[0] != VERSION:
+        raise SerdeError(f"The client speaks version {parts[0]!r} of the stream, this node version {VERSION}.")
+    return parts[1], parts[2]

@@ -1,0 +1,76 @@
+"""The HTTP side of a node's port: uvicorn's protocol with a limit on how long a request may take to arrive."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+# Seconds until the head of a request must be there, and then until its body must be.
+HEAD_SECONDS = 10.0
+BODY_SECONDS = 60.0
+
+
+class PatientProtocol(H11Protocol):
+    """HTTP/1.1, for clients that may be slow but not for ever.
+
+    uvicorn waits for ever for the rest of a request, so a few clients that send a byte now and then could take
+    all connections.
+    """
+
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """Begin to wait for the first request."""
+        super().connection_made(transport)
+        self._wait(HEAD_SECONDS)
+
+    def data_received(self, data: bytes) -> None:
+        """Take a part of a request; one that is whole has all the time it needs to be answered."""
+        if self._deadline is None:
+            self._wait(HEAD_SECONDS)  # the next request of a connection that stayed open
+        before: Any = self.cycle  # None before the first request, whatever uvicorn's types say
+        super().data_received(data)
+        after: Any = self.cycle
+        if after is not before:
+            self._wait(BODY_SECONDS)
+        if after is not None and not after.more_body:
+            self._stop_waiting()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop to wait."""
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def _should_upgrade(self) -> bool:
+        return self._taker() is not None or super()._should_upgrade()
+
+    def _taker(self) -> Any:
+        """Return what takes a connection over that asks for another protocol than websockets, if there is such."""
+        upgrades = getattr(getattr(self.config.app, "state", None), "upgrades", {})
+        return upgrades.get((self._get_upgrade(), self.scope["path"]))
+
+    def handle_websocket_upgrade(self, event: Any) -> None:
+        """Hand the connection over to the protocol that was asked for, which has limits of its own."""
+        self._stop_waiting()
+        take = self._taker()
+        if take is None:
+            super().handle_websocket_upgrade(event)
+        else:
+            self.connections.discard(self)
+            take(self.transport, self.headers, self.conn.trailing_data[0])
+
+    def _wait(self, seconds: float) -> None:
+        self._stop_waiting()
+        self._deadline = self.loop.call_later(seconds, self._give_up)
+
+    def _stop_waiting(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _give_up(self) -> None:
+        self._deadline = None
+        if not self.transport.is_closing():
+            self.transport.abort()

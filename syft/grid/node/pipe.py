@@ -1,0 +1,124 @@
+"""ServerPipe: the bytes of a websocket, between the event loop that serves it and the thread that answers."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import threading
+from typing import Any
+
+from starlette.websockets import WebSocket
+
+# Bytes that wait for the thread before the client has to wait.
+_HIGH, _LOW = 8 << 20, 2 << 20
+
+
+class ServerPipe:
+    """A websocket as the thread of its connection sees it.
+
+    Args:
+        websocket: an accepted websocket.
+        patience: seconds that the client may take to take what is sent, and to go on with what it began.
+    """
+
+    def __init__(self, websocket: WebSocket, patience: float) -> None:
+        self._websocket = websocket
+        self._patience = patience
+        self._loop = asyncio.get_running_loop()
+        self._arrived: collections.deque[bytes] = collections.deque()
+        self._size = 0
+        self._news = threading.Condition()
+        self._has_room = asyncio.Event()
+        self._has_room.set()
+        self._ended = False
+
+    # --- in the event loop ------------------------------------------------------------------------------------
+
+    async def pump(self) -> None:
+        """Take what the client sends until it ends, no quicker than the thread does."""
+        try:
+            while not self._ended:
+                event = await self._websocket.receive()
+                if event["type"] != "websocket.receive":
+                    return
+                data = event.get("bytes")
+                if data is None:  # texts are not spoken here
+                    return
+                if data:
+                    self._put(data)
+                    await self._has_room.wait()
+        finally:
+            self._end()
+
+    def _put(self, data: bytes) -> None:
+        with self._news:
+            self._arrived.append(data)
+            self._size += len(data)
+            if self._size > _HIGH:
+                self._has_room.clear()
+            self._news.notify()
+
+    def _end(self) -> None:
+        with self._news:
+            self._ended = True
+            self._news.notify()
+        self._has_room.set()
+
+    # --- in the thread ----------------------------------------------------------------------------------------
+
+    def recv(self, begun: bool = False) -> bytes:
+        """Return bytes that arrived; nothing at the end, or if what was begun does not go on."""
+        with self._news:
+            patience = self._patience if begun else None
+            if not self._news.wait_for(lambda: self._arrived or self._ended, patience) or not self._arrived:
+                return b""
+            data = self._arrived.popleft()
+            crowded = self._size > _LOW
+            self._size -= len(data)
+            if crowded and self._size <= _LOW:
+                self._tell(self._has_room.set)
+        return data
+
+    def send(self, data: Any) -> None:
+        """Send bytes, waiting until the client takes them."""
+        message = {"type": "websocket.send", "bytes": bytes(data)}
+        try:
+            sending = asyncio.run_coroutine_threadsafe(self._websocket.send(message), self._loop)
+        except RuntimeError:  # the loop is closed
+            raise ConnectionError("the server ends") from None
+        try:
+            sending.result(self._patience)
+        except TimeoutError:
+            sending.cancel()
+            raise ConnectionError("the client does not read") from None
+        except Exception as error:  # whatever the server says of a client that is gone
+            raise ConnectionError("the client is gone") from error
+
+    def finish(self) -> None:
+        """Say that nothing follows."""
+        self.close()
+
+    def close(self) -> None:
+        """Close, whoever reads or writes meanwhile."""
+        with self._news:
+            if self._ended:
+                return
+            self._ended = True
+            self._news.notify()
+        self._tell(self._start_closing)
+
+    def _tell(self, what: Any) -> None:
+        try:
+            self._loop.call_soon_threadsafe(what)
+        except RuntimeError:  # the loop is closed, and everything with it
+            pass
+
+    def _start_closing(self) -> None:
+        self._has_room.set()
+        self._closing = self._loop.create_task(self._close())
+
+    async def _close(self) -> None:
+        try:
+            await self._websocket.close()
+        except Exception:  # noqa: S110  (it is closed, one way or another)
+            pass

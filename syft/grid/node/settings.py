@@ -1,0 +1,95 @@
+"""Settings: what a node is told when it is started."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from syft.core.id_provider import is_id
+from syft.exceptions import SyftError
+from syft.grid.identity.binding import check_exposure
+
+MiB = 2**20
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How a node is run.
+
+    Attributes:
+        id: the name of the node.
+        host: the address to listen on: this machine only, unless there are TLS and tokens.
+        port: the port; 0: any that is free.
+        store: the folder, or the PostgreSQL address, where published objects, requests and the log are kept; None:
+            nothing is kept when the node stops.
+        home: the folder of the node's key and users, for this account alone; by default in the folder of the store.
+        data: a folder with the owner's data, which is published when the node starts.
+        certificate: the file of the certificate, for TLS.
+        key: the file of its key.
+        ca: the file of the authority that other nodes' certificates are signed by.
+        tokens: let only those in who show a token.
+        owner: what the owner is called where others are told whom to ask.
+        grace: seconds that a session is kept after its connection was lost.
+        heartbeat: seconds of silence after which a client is asked whether it is there.
+        stream_timeout: seconds that the node waits for another node.
+        max_connections: connections at once.
+        max_user_connections: connections of one user at once.
+        max_user_objects: objects that one user may hold.
+        max_user_bytes: bytes that one user may hold.
+        max_objects: objects of all users together.
+        max_bytes: bytes of all users together.
+        max_message_bytes: the largest message that is read.
+        peers: the only other nodes that this one connects to, as "host:port"; empty: all that its authority signed.
+        threads: how many threads torch uses; None: as many as it likes.
+    """
+
+    id: str = "node"
+    host: str = "127.0.0.1"
+    port: int = 0
+    store: str | Path | None = None
+    home: str | Path | None = None
+    data: str | Path | None = None
+    certificate: str | Path | None = None
+    key: str | Path | None = None
+    ca: str | Path | None = None
+    tokens: bool = True
+    owner: str = "owner"
+    grace: float = 60.0
+    heartbeat: float = 20.0
+    stream_timeout: float = 60.0
+    max_connections: int = 512
+    max_user_connections: int = 64
+    max_user_objects: int = 100_000
+    max_user_bytes: int = 4096 * MiB
+    max_objects: int = 1_000_000
+    max_bytes: int = 16384 * MiB
+    max_message_bytes: int = 1024 * MiB
+    peers: tuple[str, ...] = ()
+    threads: int | None = None
+
+    def __post_init__(self) -> None:
+        if not is_id(self.id) or not self.id.strip():
+            raise SyftError("The id of a node is a short text, such as hospital-a.")
+        if (self.certificate is None) != (self.key is None):
+            raise SyftError("TLS takes both: a certificate and its key.")
+        if self.store is not None and self.store_folder is None and self.home is None:
+            raise SyftError("A node whose store is a database has its key and users in a folder: say which, by home.")
+        check_exposure(self.host, self.certificate is not None, self.tokens)
+
+    @property
+    def tls(self) -> bool:
+        """Whether clients speak TLS to the node."""
+        return self.certificate is not None
+
+    @property
+    def store_folder(self) -> Path | None:
+        """The folder of the store, if it is one."""
+        if self.store is None or "://" in str(self.store):
+            return None
+        return Path(self.store)
+
+    @property
+    def identity_folder(self) -> Path | None:
+        """The folder of the node's key and users, if they are kept."""
+        folder = Path(self.home) if self.home is not None else self.store_folder
+        return None if folder is None else folder / "identity"

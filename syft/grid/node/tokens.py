@@ -1,0 +1,46 @@
+"""TokenDoor: lets those in who show a token of the node."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from syft.exceptions import AuthenticationError
+from syft.grid.identity import NodeIdentity
+from syft.grid.identity.tokens import Identity
+from syft.grid.node.doors import Guest, bearer
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Known(Guest):
+    """Somebody with a token.
+
+    Attributes:
+        identity: what the token says.
+    """
+
+    identity: Identity | None = None
+
+
+class TokenDoor:
+    """Lets those in who show a token of the node.
+
+    Args:
+        identity: the node's key and users.
+    """
+
+    tokens = True
+
+    def __init__(self, identity: NodeIdentity) -> None:
+        self._identity = identity
+
+    def identify(self, headers: Mapping[str, str], address: str) -> Known:
+        """Return whose token a request has."""
+        found = self._identity.tokens.read(bearer(headers))
+        return Known(found.user, found.role, found)
+
+    def check(self, guest: Guest) -> None:
+        """Raise if a token has expired or was revoked since it was shown."""
+        if not isinstance(guest, Known) or guest.identity is None:
+            raise AuthenticationError("This node asks for a token.")
+        self._identity.tokens.check(guest.identity)

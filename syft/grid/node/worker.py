@@ -1,0 +1,31 @@
+"""NodeWorker: the worker of a node."""
+
+from __future__ import annotations
+
+import torch
+
+from syft.core.id_provider import ObjectId
+from syft.hook.torch_hook import TorchHook
+from syft.workers.base import BaseWorker
+from syft.workers.federated_client import FederatedClient
+from syft.workers.policy import ReleasePolicy
+from syft.workers.sockets import SERVED
+
+
+class NodeWorker(BaseWorker, FederatedClient):
+    """The worker that a node serves; its policy is there before its first message.
+
+    Args:
+        id: the name of the node.
+        policy: what may leave.
+    """
+
+    def __init__(self, id: ObjectId, policy: ReleasePolicy) -> None:
+        super().__init__(None, id, auto_add=False)
+        self.policy = policy
+        for prepare in SERVED:
+            prepare(self)
+
+    def be_local(self) -> None:
+        """Make this the worker of its process, which has no other."""
+        TorchHook(torch, local_worker=self)

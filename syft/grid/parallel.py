@@ -1,0 +1,52 @@
+"""Ask several workers at the same time, and wait no longer than some time for the slowest."""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+# Seconds that a grid waits for the slowest of its workers.
+PATIENCE = 20.0
+
+
+def ask_all(
+    workers: Iterable[Any], question: Callable[[Any], Any], patience: float = PATIENCE
+) -> tuple[list[tuple[Any, Any]], list[tuple[Any, Exception]]]:
+    """Ask all workers a question, each in a thread of its own.
+
+    Args:
+        workers: whom to ask.
+        question: function(worker).
+        patience: seconds to wait for all of them together.
+
+    Returns:
+        (worker, answer) of those who answered, and (worker, error) of the others, both in the order of the workers.
+    """
+    asked = list(workers)
+    answers: dict[int, Any] = {}
+    errors: dict[int, Exception] = {}
+
+    def ask(number: int, worker: Any) -> None:
+        try:
+            answers[number] = question(worker)
+        except Exception as error:
+            errors[number] = error
+
+    threads = []
+    for number, worker in enumerate(asked):
+        # In the context of who asks: it says which worker acts, and what limits are in force.
+        context = contextvars.copy_context()
+        thread = threading.Thread(target=context.run, args=(ask, number, worker), name="syft grid", daemon=True)
+        thread.start()
+        threads.append(thread)
+    end = time.monotonic() + patience
+    for number, thread in enumerate(threads):
+        thread.join(max(0.0, end - time.monotonic()))
+        if thread.is_alive() and number not in answers:
+            errors.setdefault(number, TimeoutError(f"it did not answer within {patience:g} s"))
+    done = [(worker, answers[number]) for number, worker in enumerate(asked) if number in answers]
+    failed = [(w, errors[number]) for number, w in enumerate(asked) if number in errors and number not in answers]
+    return done, failed

@@ -1,0 +1,68 @@
+"""PrivateGridNetwork: a grid of workers that the user holds: local ones, processes, websocket workers and nodes alike.
+
+Example:
+    >>> import torch
+    >>> import syft as sy
+    >>> hook = sy.TorchHook(torch)
+    >>> workers = [sy.VirtualWorker(hook, id=f"private-grid-{name}") for name in ("a", "b")]
+    >>> grid = sy.PrivateGridNetwork(*workers)
+    >>> x = torch.tensor([1.0, 2.0]).tag("#rain").send(workers[0])
+    >>> list(grid.search("#rain"))
+    ['private-grid-a']
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from syft.exceptions import ModelError, SyftError
+from syft.grid.model_grid import ModelGrid
+from syft.grid.parallel import ask_all
+from syft.workers import hosting
+from syft.workers.base import BaseWorker
+
+
+class PrivateGridNetwork(ModelGrid):
+    """A grid over workers that the user already holds.
+
+    Args:
+        *workers: workers of any kind, with different ids.
+    """
+
+    def __init__(self, *workers: Any) -> None:
+        super().__init__()
+        for worker in workers:
+            if not isinstance(worker, BaseWorker):
+                raise SyftError(f"A grid is made of workers, not of a {type(worker).__name__}.")
+        if len({worker.id for worker in workers}) != len(workers):
+            raise SyftError("The workers of a grid have different ids.")
+        self.workers = list(workers)
+
+    def search(self, *query: str) -> dict[Any, list[Any]]:
+        """Find what matches all words at all workers, at the same time.
+
+        Args:
+            *query: tags, ids, or parts of descriptions, that must all match.
+
+        Returns:
+            {worker id: pointers}; workers without a match are left out. One that is not there is left out with a
+            warning; if none is there, that is an error.
+        """
+        return self._search(self.workers, query)
+
+    def _candidates(self, id: str, count: int, mpc: bool) -> list[Any]:
+        done, failed = ask_all(self.workers, hosting.facts_at, self.patience)
+        self._report(failed, done, "asked")
+        return [worker for worker, _ in done]
+
+    def _known_hosts(self, id: str, mpc: bool) -> list[Any]:
+        return self.workers
+
+    def _worker(self, worker_id: Any) -> Any:
+        for worker in self.workers:
+            if worker.id == worker_id:
+                return worker
+        raise ModelError(f"Worker {worker_id!r} is needed for this model and is not one of this grid.")
+
+    def __repr__(self) -> str:
+        return f"<PrivateGridNetwork of {', '.join(str(worker.id) for worker in self.workers)}>"

@@ -1,0 +1,191 @@
+"""PublicGridNetwork: a grid of nodes that a gateway knows.
+
+The gateway says which nodes there are and what can be found where. It sees neither data nor the tokens of nodes: this
+client connects to each node by itself and shows it a token of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from syft.codes import GATEWAY_ENDPOINTS
+from syft.exceptions import AuthenticationError, ModelError, SyftError
+from syft.grid.model_grid import ModelGrid, shorten
+from syft.grid.parallel import ask_all
+from syft.workers.http import ask
+from syft.workers.node_client import NodeClient, parse_address
+from syft.workers.websocket_client import where_of
+from syft.workers.websocket_pipe import Where
+
+MAX_NODES = 1024
+
+
+class PublicGridNetwork(ModelGrid):
+    """A grid of the nodes that a gateway knows.
+
+    Args:
+        hook: the TorchHook.
+        gateway_url: https://host:port, or http://localhost:port for a gateway of this machine.
+        credential: what nodes are shown. User and password (`AccountCredential`), with which this client logs in at
+            each node; or a mapping of tokens by the address of a node, wss://host:port, or by its id. Tokens by address
+            go to that address alone, whatever the gateway says; the others go where the gateway says that a node is.
+        token: what the gateway is shown.
+        ca: the file of the authority that signed the certificates of gateway and nodes; None: those of the system.
+        nodes: the addresses of the only nodes to be connected to, for clients that do not trust the gateway with that.
+
+    Example:
+        >>> grid = sy.PublicGridNetwork(hook, "https://grid.example:5000", credential)  # doctest: +SKIP
+        >>> grid.search("#x-ray", "#data")  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        hook: Any,
+        gateway_url: str,
+        credential: Any = None,
+        *,
+        token: str | None = None,
+        ca: str | os.PathLike[str] | None = None,
+        nodes: Iterable[str] | None = None,
+    ) -> None:
+        super().__init__()
+        self.hook = hook
+        self.gateway_url = gateway_url
+        self._gateway: Where = where_of(*parse_address(gateway_url), token, ca)
+        self._ca = ca
+        self._credential = credential
+        self._tokens = _tokens_of(credential)
+        self._only = None if nodes is None else {_place(url) for url in nodes}
+        self._clients: dict[str, NodeClient] = {}
+        self._connecting = threading.Lock()
+
+    # --- the gateway ----------------------------------------------------------------------------------------
+
+    def _ask(self, method: str, path: str, body: Any = None) -> Any:
+        try:
+            return ask(self._gateway, method, path, body, timeout=self.patience)
+        except OSError as error:
+            raise SyftError(f"The gateway {self.gateway_url} can't be reached: {shorten(error)}") from None
+
+    def _places(self, found: Any) -> dict[str, str]:
+        """Return {node id: address} of a gateway's answer, which is not trusted to be one."""
+        rows = found.get("nodes") if isinstance(found, dict) else None
+        if not isinstance(rows, list) or len(rows) > MAX_NODES:
+            raise SyftError(f"What answers at {self.gateway_url} is not a gateway.")
+        places: dict[str, str] = {}
+        for row in rows:
+            if not isinstance(row, dict) or not all(type(row.get(key)) is str for key in ("id", "address")):
+                raise SyftError(f"What answers at {self.gateway_url} is not a gateway.")
+            if self._only is None or _place(row["address"]) in self._only:
+                places[row["id"]] = row["address"]
+        return places
+
+    # --- nodes ----------------------------------------------------------------------------------------------
+
+    def nodes(self) -> dict[str, str]:
+        """Return the nodes that the gateway knows at the moment: {id: address}."""
+        return self._places(self._ask("GET", "/v1/nodes"))
+
+    def connect(self, node_id: str, address: str) -> NodeClient:
+        """Return the client of a node, connecting when first needed.
+
+        Args:
+            node_id: the name that the node must have.
+            address: where it is.
+        """
+        with self._connecting:
+            known = self._clients.get(node_id)
+        if known is not None and _place(known.url) == _place(address):
+            return known
+        account = None if self._tokens is not None else self._credential
+        client = NodeClient(
+            self.hook, address, account, id=node_id, token=self._token_for(node_id, address), ca=self._ca
+        )
+        with self._connecting:
+            self._clients[node_id] = client
+        return client
+
+    def _token_for(self, node_id: str, address: str) -> str | None:
+        if self._tokens is None:
+            return None
+        by_place = {_place(key): token for key, token in self._tokens.items() if "://" in key}
+        token = by_place.get(_place(address), self._tokens.get(node_id))
+        if token is None:
+            raise AuthenticationError(f"There is no token for node {node_id!r} at {address} in the credential.")
+        return token
+
+    def _connected(self, places: Mapping[str, str], what: str) -> list[NodeClient]:
+        """Connect to nodes at the same time; those that can't be reached are left out, with a warning."""
+        rows = [_Place(node_id, address) for node_id, address in places.items()]
+        done, failed = ask_all(rows, lambda row: self.connect(row.id, row.address), self.patience)
+        self._report(failed, done, what)
+        return [client for _, client in done]
+
+    def close(self) -> None:
+        """Close the connections to all nodes."""
+        with self._connecting:
+            clients, self._clients = list(self._clients.values()), {}
+        for client in clients:
+            client.close()
+
+    # --- documented -----------------------------------------------------------------------------------------
+
+    def search(self, *query: str) -> dict[Any, list[Any]]:
+        """Find what matches all tags at the nodes of the grid: {node id: pointers}.
+
+        Args:
+            *query: tags that must all match.
+        """
+        if not all(type(word) is str for word in query):
+            raise SyftError("A grid is searched by tags, which are texts.")
+        places = self._places(self._ask("POST", GATEWAY_ENDPOINTS.SEARCH_TAGS, {"query": list(query)}))
+        return self._search(self._connected(places, "searched"), query)
+
+    # --- what the base class asks for -----------------------------------------------------------------------
+
+    def _candidates(self, id: str, count: int, mpc: bool) -> list[Any]:
+        chosen = GATEWAY_ENDPOINTS.SELECT_ENCRYPTED_MODEL_HOSTS if mpc else GATEWAY_ENDPOINTS.SELECT_MODEL_HOST
+        query = urlencode({"model_id": id, "count": count})
+        return self._connected(self._places(self._ask("GET", f"{chosen}?{query}")), "connected to")
+
+    def _known_hosts(self, id: str, mpc: bool) -> list[Any]:
+        path = GATEWAY_ENDPOINTS.SEARCH_ENCRYPTED_MODEL if mpc else GATEWAY_ENDPOINTS.SEARCH_MODEL
+        found = self._connected(self._places(self._ask("POST", path, {"model_id": id})), "asked")
+        with self._connecting:  # the gateway hears of a new model a little later
+            known = {client.id: client for client in (*found, *self._clients.values())}
+        return list(known.values())
+
+    def _worker(self, worker_id: Any) -> Any:
+        places = self._places(self._ask("GET", f"/v1/nodes?{urlencode({'id': worker_id})}"))
+        if worker_id not in places:
+            raise ModelError(f"The gateway {self.gateway_url} does not know node {worker_id!r}, which is needed.")
+        return self.connect(worker_id, places[worker_id])
+
+    def __repr__(self) -> str:
+        return f"<PublicGridNetwork of the gateway {self.gateway_url}>"
+
+
+class _Place:
+    """A node that is not connected to yet; named as workers are in warnings."""
+
+    def __init__(self, id: str, address: str) -> None:
+        self.id = id
+        self.address = address
+
+
+def _place(url: str) -> str:
+    """Return an address in one form, whatever scheme it is written with."""
+    host, port, secure = parse_address(url)
+    return f"{'wss' if secure else 'ws'}://{host.casefold()}:{port}"
+
+
+def _tokens_of(credential: Any) -> dict[str, str] | None:
+    if not isinstance(credential, Mapping):
+        return None
+    if not all(type(key) is str and type(token) is str for key, token in credential.items()):
+        raise SyftError("A mapping of tokens has the address, or the id, of each node, and its token.")
+    return dict(credential)

@@ -1,0 +1,14 @@
+"""The owner's rights at a node: what is released to whom, requests and grants, and the log of all of it."""
+
+from syft.grid.rights import handlers as _handlers  # noqa: F401  (tells workers what to do with messages about rights)
+from syft.grid.rights.audit import Audit as Audit
+from syft.grid.rights.audit import AuditError as AuditError
+from syft.grid.rights.audit import AuditFile as AuditFile
+from syft.grid.rights.audit import AuditLog as AuditLog
+from syft.grid.rights.audit import StoredAudit as StoredAudit
+from syft.grid.rights.grants import Grants as Grants
+from syft.grid.rights.policy import NodePolicy as NodePolicy
+from syft.grid.rights.records import MemoryRecords as MemoryRecords
+from syft.grid.rights.records import Records as Records
+from syft.grid.rights.records import StoredRecords as StoredRecords
+from syft.grid.rights.requests import Requests as Requests

@@ -1,0 +1,176 @@
+"""Small values that a node must not lose: records by area and key, and logs that can only grow.
+
+Each entry of a log holds a hash of itself and of the entry before it, so a changed, missing or added entry shows.
+Whoever can write to the database can make a whole new chain; who wants to be sure notes `head` elsewhere.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import sqlalchemy as sa
+
+from syft.exceptions import StorageError
+from syft.grid.storage import tables
+
+_FIRST = "0" * 64
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry of a log.
+
+    Attributes:
+        number: its number, from 1 on.
+        at: when it was written, in seconds since 1970.
+        value: what was written.
+        hash: the hash of all entries up to this one, in hex.
+    """
+
+    number: int
+    at: float
+    value: Any
+    hash: str
+
+
+class Records:
+    """Values of JSON by area and key, and logs by area. Every method is one durable transaction.
+
+    Args:
+        transaction: gives a connection for a block that happens at once or not at all.
+    """
+
+    def __init__(self, transaction: Callable[[], AbstractContextManager[sa.Connection]]) -> None:
+        self._transaction = transaction
+
+    # --- by key ---------------------------------------------------------------------------------------------
+
+    def get(self, area: str, key: str) -> Any:
+        """Return the value of a key; None if there is none."""
+        with self._transaction() as connection:
+            return _read(connection, area, key)
+
+    def list(self, area: str) -> dict[str, Any]:
+        """Return all values of an area by key."""
+        rows = tables.records
+        with self._transaction() as connection:
+            found = connection.execute(sa.select(rows.c.key, rows.c.value).where(rows.c.area == area)).all()
+        return {json.loads(row.key): json.loads(row.value) for row in found}
+
+    def put(self, area: str, key: str, value: Any) -> None:
+        """Set the value of a key."""
+        with self._transaction() as connection:
+            _write(connection, area, key, value)
+
+    def add(self, area: str, key: str, value: Any) -> bool:
+        """Set the value of a key that has none; returns False, and changes nothing, if it has one."""
+        with self._transaction() as connection:
+            if _read(connection, area, key) is not None:
+                return False
+            _write(connection, area, key, value)
+            return True
+
+    def update(self, area: str, key: str, change: Callable[[Any], Any]) -> Any:
+        """Replace a value by what `change` makes of it, while nobody else writes; returns the new one.
+
+        Args:
+            area: the area.
+            key: the key.
+            change: called with the value, or None if there is none; returns the new one, or None to delete it. If it
+                raises, nothing changes.
+        """
+        with self._transaction() as connection:
+            value = change(_read(connection, area, key))
+            _write(connection, area, key, value)
+            return value
+
+    def delete(self, area: str, key: str) -> bool:
+        """Delete a key; returns whether it was there."""
+        with self._transaction() as connection:
+            if _read(connection, area, key) is None:
+                return False
+            _write(connection, area, key, None)
+            return True
+
+    # --- logs -----------------------------------------------------------------------------------------------
+
+    def append(self, area: str, value: Any) -> int:
+        """Add an entry to a log; returns its number."""
+        text, at = json.dumps(value), repr(time.time())
+        with self._transaction() as connection:
+            number, before = _head(connection, area)
+            number += 1
+            entry = {"area": area, "number": number, "at": at, "value": text}
+            entry["hash"] = _hash(before, area, number, at, text)
+            connection.execute(tables.log.insert(), entry)
+            heads = tables.heads
+            connection.execute(heads.delete().where(heads.c.area == area))
+            connection.execute(heads.insert(), {"area": area, "number": number, "hash": entry["hash"]})
+        return number
+
+    def head(self, area: str) -> tuple[int, str]:
+        """Return the number and the hash of the last entry: a note of it, kept elsewhere, vouches for all before."""
+        with self._transaction() as connection:
+            return _head(connection, area)
+
+    def entries(self, area: str, after: int = 0, limit: int | None = None) -> tuple[Entry, ...]:
+        """Return the entries of a log in order.
+
+        Args:
+            area: the area.
+            after: leave out the entries up to this number.
+            limit: at most so many.
+        """
+        rows = tables.log
+        query = sa.select(rows).where(rows.c.area == area, rows.c.number > after).order_by(rows.c.number)
+        with self._transaction() as connection:
+            found = connection.execute(query if limit is None else query.limit(limit)).all()
+        return tuple(Entry(row.number, float(row.at), json.loads(row.value), row.hash) for row in found)
+
+    def verify(self, area: str) -> int:
+        """Check a log from its beginning; returns how many entries it has.
+
+        Raises:
+            StorageError: an entry was changed, removed or added by somebody else; it says which.
+        """
+        rows = tables.log
+        expected, before = 0, _FIRST
+        with self._transaction() as connection:
+            for row in connection.execute(sa.select(rows).where(rows.c.area == area).order_by(rows.c.number)):
+                expected += 1
+                if row.number != expected or row.hash != _hash(before, area, row.number, row.at, row.value):
+                    raise StorageError(f"The log {area!r} was tampered with at its entry {expected}.")
+                before = row.hash
+            if _head(connection, area) != (expected, before):
+                raise StorageError(f"The log {area!r} was tampered with: its end, after entry {expected}, is missing.")
+        return expected
+
+
+def _hash(before: str, area: str, number: int, at: str, text: str) -> str:
+    return tables.digest(before, area, str(number), at, text)
+
+
+def _head(connection: sa.Connection, area: str) -> tuple[int, str]:
+    heads = tables.heads
+    row = connection.execute(sa.select(heads).where(heads.c.area == area)).first()
+    return (0, _FIRST) if row is None else (row.number, row.hash)
+
+
+def _read(connection: sa.Connection, area: str, key: str) -> Any:
+    rows = tables.records
+    text = connection.execute(sa.select(rows.c.value).where(rows.c.digest == tables.digest(area, key))).scalar()
+    return None if text is None else json.loads(text)
+
+
+def _write(connection: sa.Connection, area: str, key: str, value: Any) -> None:
+    rows = tables.records
+    name = tables.digest(area, key)
+    connection.execute(rows.delete().where(rows.c.digest == name))
+    if value is not None:
+        row = {"digest": name, "area": area, "key": json.dumps(key), "value": json.dumps(value)}
+        connection.execute(rows.insert(), row)

@@ -1,0 +1,116 @@
+"""WebsocketServerWorker: a worker of this process that others reach over websockets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from syft.core.id_provider import ObjectId
+from syft.core.labels import tags_of
+from syft.grid.identity.binding import check_exposure
+from syft.grid.node.app import Desk, make_app
+from syft.grid.node.doors import Door, OpenDoor
+from syft.grid.node.server import PortServer
+from syft.workers.peers import Rules
+from syft.workers.sockets import SERVED
+from syft.workers.tls import is_loopback, server_context
+from syft.workers.virtual import VirtualWorker
+
+
+class WebsocketServerWorker(VirtualWorker):
+    """A worker that is served over websockets, from this process.
+
+    Without tokens it serves programs of this machine only, and releases everything that they ask for: a sandbox
+    between processes. A node (`python -m syft node start`) is for data that must not leak.
+
+    Args:
+        hook: the TorchHook.
+        host: the address to listen on.
+        port: the port; 0: any that is free, see `port` afterwards.
+        id: the name of the worker.
+        log_msgs: keep every message received in `msg_history`.
+        verbose: log every message at info level.
+        data: tensors to hold from the start.
+        loop: taken and ignored, as the server has a loop of its own.
+        cert_path: the certificate, for TLS.
+        key_path: its key.
+        door: who is let in; by default everybody of this machine.
+        ca: the file of the authority that signed the certificates of other workers, which it then may connect to.
+        peers: the only places that it connects to for clients, as "host:port"; empty: all that `ca` allows.
+        trust_script_modules: load script modules that clients send, which are programs; plans need no trust.
+
+    Example:
+        >>> worker = sy.WebsocketServerWorker(hook, host="localhost", port=8777, id="alice")  # doctest: +SKIP
+        >>> worker.start()  # serves until it is interrupted  # doctest: +SKIP
+    """
+
+    # Workers of this process compute with it as with any other one; others over the network.
+    is_in_this_process = True
+
+    def __new__(cls, hook: Any = None, *args: Any, id: ObjectId = 0, **kwargs: Any) -> WebsocketServerWorker:
+        """Return the known worker of this id, if there is one of this class."""
+        known: WebsocketServerWorker | None = cls._known(hook, id, kwargs.get("auto_add", True))
+        return object.__new__(cls) if known is None else known
+
+    def __init__(
+        self,
+        hook: Any,
+        host: str = "localhost",
+        port: int = 0,
+        id: ObjectId = 0,
+        log_msgs: bool = False,
+        verbose: bool = False,
+        data: Iterable[Any] | None = None,
+        loop: Any = None,
+        cert_path: str | None = None,
+        key_path: str | None = None,
+        door: Door | None = None,
+        trust_script_modules: bool = False,
+        ca: str | None = None,
+        peers: Iterable[str] = (),
+    ) -> None:
+        if getattr(self, "_server", None) is not None:
+            return  # the worker of this id that is there already, made by another cell
+        door = door or OpenDoor()
+        check_exposure(host, cert_path is not None, door.tokens)
+        super().__init__(hook, id=id, log_msgs=log_msgs, verbose=verbose, data=data)
+        self.trusts_script_modules = trust_script_modules  # they are programs, and come from other processes here
+        context = None if cert_path is None else server_context(cert_path, key_path)
+        address = "127.0.0.1" if host == "localhost" else host
+        self._desk = Desk(self, door)
+        self._desk.welcome_nodes(Rules(ca, is_loopback(host), tuple(peers)))
+        for prepare in SERVED:
+            prepare(self)
+        self._server = PortServer(make_app(self._desk, title=f"resyft worker {id}"), address, port, context)
+        self.host, self.port = host, self._server.port
+
+    @property
+    def url(self) -> str:
+        """Where clients connect to."""
+        return self._server.url
+
+    def start(self, background: bool = False) -> None:
+        """Serve until interrupted.
+
+        Args:
+            background: return at once and serve in a thread; `stop()` ends it.
+        """
+        if background:
+            self._server.start()
+        else:
+            self._server.run()
+
+    def stop(self) -> None:
+        """Stop to serve."""
+        self._server.stop()
+
+    def list_objects(self, *args: Any) -> str:
+        """Say what is held here: ids, shapes and tags, never values."""
+        return "\n".join(
+            f"{obj_id}: {tuple(getattr(obj, 'shape', ()))} {' '.join(sorted(tags_of(obj)))}".rstrip()
+            for obj_id, obj in self._objects.items()
+        )
+
+    def objects_count(self, *args: Any) -> int:
+        """Count what is held here."""
+        return len(self._objects)

@@ -1,0 +1,212 @@
+"""Encrypted models that are hosted: a fixed program at each party, with the party's shares of the model.
+
+A client brings shares of what it asks, all parties run the program together, and the client fetches its shares of the
+answer, which were made fresh by the last step. Nobody, whoever may ask, can name the model's shares in a run of another
+program: they are in no store under an id of their own.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from syft.core.id_provider import ObjectId, is_id
+from syft.exceptions import IdNotUniqueError, ModelError, ProtocolError, SyftError
+from syft.messaging.hosting import HostSharesMessage, SharedInferenceMessage, check_name
+from syft.messaging.message import RunMessage
+from syft.mpc import meeting
+from syft.mpc.endpoints import Served, check_places
+from syft.mpc.invitations import Number, read_number
+from syft.mpc.party import Party
+from syft.mpc.protocols import program
+from syft.mpc.runs import key_of, runtime_of
+from syft.pointers.remote_call import following_id
+from syft.serde import register
+from syft.workers.hosted import Facts, Hosted, find_model, require_inference, shelve
+from syft.workers.router import handles
+from syft.workers.session import Session
+
+Rows = tuple[tuple[Any, ...], ...]
+
+
+class EncryptedModel(Hosted):
+    """One party's part of an encrypted model.
+
+    Args:
+        name: what it is called.
+        allow_remote_inference: whether others may ask it.
+        served: what is run, with this party's shares.
+        parties: the ids of those who hold shares, in order.
+        provider: the id of the dealer.
+        inputs: what it takes.
+        outputs: what it gives.
+        version: which one this is of those that had this name, the same at all parties.
+    """
+
+    is_encrypted = True
+
+    def __init__(
+        self,
+        name: str,
+        allow_remote_inference: bool,
+        served: Served,
+        parties: tuple[ObjectId, ...],
+        provider: ObjectId | None,
+        inputs: tuple[Number, ...],
+        outputs: tuple[Number, ...],
+        version: str,
+    ) -> None:
+        super().__init__(name, False, allow_remote_inference)
+        self.version = version
+        self.served = served
+        self.parties = parties
+        self.provider = provider
+        self.inputs = inputs
+        self.outputs = outputs
+
+    def details(self) -> Facts:
+        """Return what those may know of it who may ask it."""
+        return {
+            "parties": self.parties,
+            "provider": self.provider,
+            "inputs": rows_of(self.inputs),
+            "outputs": rows_of(self.outputs),
+            "version": self.version,
+        }
+
+    def contents(self) -> list[Any]:
+        """Return what takes memory."""
+        return [item for item in self.served.given if isinstance(item, torch.Tensor)]
+
+    def check(self, shares: tuple[Any, ...]) -> tuple[torch.Tensor, ...]:
+        """Return the shares that a client brings, if they are what the model takes."""
+        if any(type(share) is not torch.Tensor or share.dtype is not torch.int64 for share in shares):
+            raise ModelError("An encrypted model is asked with shares: tensors of int64.")
+        shapes = tuple([tuple(share.shape) for share in shares])
+        if shapes != self.served.inputs:
+            raise ModelError(f"The model {self.name!r} takes shares of {self.served.inputs}, not of {shapes[:8]}.")
+        return shares
+
+    def start(self, shares: tuple[torch.Tensor, ...], party: Party) -> Any:
+        """Make the coroutine of this party."""
+        served = self.served
+        return program.program(party, *served.begin(shares), steps=served.steps, outputs=served.outputs)
+
+    @staticmethod
+    def simplify(worker: Any, model: EncryptedModel) -> tuple[Any, ...]:
+        """Return name, what is allowed, and what is run."""
+        return (model.name, model.allow_remote_inference, contents_of(model))
+
+    @staticmethod
+    def detail(worker: Any, parts: tuple[Any, ...]) -> EncryptedModel:
+        """Rebuild a model that may come from anyone; all that is run is checked before the first client asks."""
+        name, allow_remote_inference, contents = parts
+        if type(contents) is not tuple or len(contents) != 8 or type(contents[-1]) is not str:
+            raise ModelError("These are not the parts of an encrypted model.")
+        steps, outputs, given, parties, provider, takes, gives, version = contents
+        inputs, results = numbers_of(takes), numbers_of(gives)
+        served = Served(steps, outputs, given, tuple([number.shape for number in inputs]))
+        check_places(parties, provider)
+        served.check(len(parties))
+        places = parties, provider
+        return EncryptedModel(check_name(name), allow_remote_inference, served, *places, inputs, results, version[:64])
+
+
+def contents_of(model: EncryptedModel) -> tuple[Any, ...]:
+    """Return what an encrypted model is made of, as it travels."""
+    served = model.served
+    numbers = rows_of(model.inputs), rows_of(model.outputs)
+    return (served.steps, served.outputs, served.given, model.parties, model.provider, *numbers, model.version)
+
+
+def rows_of(numbers: tuple[Number, ...]) -> Rows:
+    """Return the forms of tensors as plain values."""
+    return tuple([(number.shape, number.scale, number.field, number.is_whole) for number in numbers])
+
+
+def numbers_of(rows: Any) -> tuple[Number, ...]:
+    """Return the forms of tensors that came from outside."""
+    try:
+        return tuple([read_number(*row) for row in rows])
+    except (TypeError, ValueError):
+        raise ModelError("These are not the forms of a model's inputs or outputs.") from None
+
+
+@handles(HostSharesMessage)
+def host_shares(worker: Any, session: Session, message: HostSharesMessage) -> None:
+    """Host this party's part of an encrypted model."""
+    parts = (message.name, message.allow_remote_inference, message.contents)
+    model = EncryptedModel.detail(worker, parts)
+    if worker.id not in model.parties:
+        raise ModelError(f"Worker {worker.id!r} is not one of the parties of the model {model.name!r}.")
+    shelve(worker, session, model)
+
+
+@handles(SharedInferenceMessage)
+def infer_shared(worker: Any, session: Session, message: SharedInferenceMessage) -> None:
+    """Run an encrypted model on a client's shares, and keep the shares of the answer for the client."""
+    model = find_model(worker, session, message.name)
+    require_inference(worker, session, model)
+    if not isinstance(model, EncryptedModel):
+        raise ModelError(f"The model {model.name!r} at {worker.id!r} is not encrypted: ask it with mpc=False.")
+    if message.version != model.version:
+        raise ModelError(f"The model {model.name!r} was replaced just now; ask again.")
+    shares = model.check(message.contents)
+    if not is_id(message.run_id) or not is_id(message.return_id):
+        raise ModelError("A run and its results have ids.")
+    start = functools.partial(model.start, shares)
+    finish = functools.partial(_keep, worker, session, message.return_id)
+    _run(worker, session, model, message, start, finish)
+
+
+def _run(
+    worker: Any,
+    session: Session,
+    model: EncryptedModel,
+    message: SharedInferenceMessage,
+    start: Callable[[Party], Any],
+    finish: Callable[[Any], None],
+) -> None:
+    index, count = model.parties.index(worker.id), len(model.parties)
+    run = RunMessage((), message.run_id, program.NAME, model.parties, model.provider, {}, message.return_id)
+    key = key_of(session.client_id, message.run_id)
+    runtime = runtime_of(worker, session)
+    try:
+        if runtime is not None:
+            runtime.run(session, run, index, count, start, finish)
+        else:
+            seat = meeting.Seat(worker.id, start, finish, (model.name, model.parties))
+            meeting.join(key, index, count, count, seat, session.may_wait)
+    except Exception as error:
+        if runtime is None:
+            meeting.close(key, error)
+        if isinstance(error, SyftError):
+            raise
+        # Texts of torch may show numbers of its arguments, and those are shares.
+        raise ProtocolError(
+            f"The model {model.name!r} failed at worker {worker.id!r} with a {type(error).__name__}; "
+            "its text may show shares, so it is not told."
+        ) from None
+
+
+def _keep(worker: Any, session: Session, return_id: ObjectId, result: Any) -> None:
+    """Keep the shares of an answer: they are the client's own, as if it had sent them."""
+    kept: list[ObjectId] = []
+    obj_id = return_id
+    try:
+        for share in result if isinstance(result, tuple | list) else (result,):
+            if obj_id in worker.object_store.objects:
+                raise IdNotUniqueError(f"Worker {worker.id!r} already holds an object with id {obj_id!r}.")
+            session.keep(obj_id, share.clone())
+            kept.append(obj_id)
+            obj_id = following_id(obj_id)
+    except Exception:
+        for other in kept:
+            session.release(other)
+        raise
+
+
+register(EncryptedModel, code=171)

@@ -1,0 +1,95 @@
+"""create_sandbox: a playground of six workers with data, in one call.
+
+Boston housing is gone from scikit-learn; its diabetes data set, a regression as well, takes its place.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from syft.exceptions import DependencyError, SyftError
+from syft.grid.private_grid import PrivateGridNetwork
+from syft.hook.torch_hook import TorchHook
+from syft.workers.virtual import VirtualWorker
+
+logger = logging.getLogger("syft.sandbox")
+WORKERS = ("bob", "theo", "jason", "alice", "andy", "jon")
+# What scikit-learn brings along: the name of its loader, and the words that each half is found by.
+DATASETS: dict[str, tuple[str, ...]] = {
+    "diabetes": ("#diabetes", "#regression"),
+    "digits": ("#digits", "#images", "#classification"),
+    "iris": ("#iris", "#flowers", "#classification"),
+    "wine": ("#wine", "#classification"),
+    "breast_cancer": ("#breast", "#cancer", "#breast_cancer", "#classification"),
+    "linnerud": ("#linnerud", "#exercise", "#regression"),
+}
+
+
+def create_sandbox(gbs: dict[str, Any], verbose: bool = True, download_data: bool = True) -> None:
+    """Hook torch, make six workers with data sets split over them, and write all of that into a dict.
+
+    Writes `hook`, `bob`, `theo`, `jason`, `alice`, `andy`, `jon`, `workers` and `grid`. Each data set is there as
+    "#data" and as "#target", six parts each, with the name of the set as a tag: `grid.search("#diabetes", "#data")`.
+    Nothing is downloaded: the data comes with scikit-learn.
+
+    Args:
+        gbs: where the names are written to: `globals()` of a notebook, in which torch must be imported.
+        verbose: say on the log what is being done.
+        download_data: load the data sets; without, the workers are empty.
+
+    Example:
+        >>> import torch
+        >>> import syft as sy
+        >>> sy.create_sandbox(globals(), verbose=False)
+        >>> sum(len(part[0]) for part in grid.search("#diabetes", "#data").values())
+        442
+    """
+    if not any(gbs.get(name) is torch for name in ("torch", "th")):
+        raise SyftError("Import torch where the sandbox is made: import torch; sy.create_sandbox(globals()).")
+    say: Callable[..., None] = logger.info if verbose else logger.debug
+    say("Hooking torch, and making %d workers", len(WORKERS))
+    hook = TorchHook(torch)
+    workers = [VirtualWorker(hook, id=name) for name in WORKERS]
+    if download_data:
+        for name, tags in DATASETS.items():
+            say("Splitting %s over the workers", name)
+            _distribute(name, tags, workers)
+    gbs.update(zip(WORKERS, workers, strict=True))
+    gbs.update(hook=hook, workers=workers, grid=PrivateGridNetwork(*workers))
+
+
+def hook(gbs: dict[str, Any]) -> None:
+    """Make a sandbox without data: hook torch and make the workers."""
+    create_sandbox(gbs, verbose=False, download_data=False)
+
+
+def _distribute(name: str, tags: tuple[str, ...], workers: list[VirtualWorker]) -> None:
+    """Split one data set over the workers, unless they have it: a notebook cell may be run twice."""
+    try:
+        from sklearn import datasets
+    except ImportError:
+        raise DependencyError("scikit-learn", "scikit-learn") from None
+    found = getattr(datasets, f"load_{name}")()  # a name of the table above
+    if workers[0].search([f"#{name}", "#data"]):
+        return
+    for half, values in (("#data", found.data), ("#target", found.target)):
+        whole = torch.tensor(values, dtype=torch.float32 if values.dtype.kind == "f" else None)
+        parts: Any = whole.tensor_split(len(workers))
+        for part, worker in zip(parts, workers, strict=True):
+            part.clone().tag(half, f"#{name}", *tags).describe(str(found.DESCR)).send(worker)
+
+
+class _HookModule(ModuleType):
+    """`syft.hook`, which is also documented as a function: `sy.hook(globals())`."""
+
+    def __call__(self, gbs: dict[str, Any]) -> None:
+        hook(gbs)
+
+
+sys.modules["syft.hook"].__class__ = _HookModule

@@ -1,0 +1,332 @@
+"""PrivateTensor: a tensor that computes like any other, and is given only to the users it names.
+
+Results are private too: to the users that all private operands have in common. Nothing that is shown contains values.
+In this process the name of a user is a convenience, as everything here is within reach of whoever runs it. At a node it
+is not: there the link is taken off, and the node's own policy keeps to the users it names, known by their tokens.
+
+Example:
+    >>> import torch, syft as sy
+    >>> hook = sy.TorchHook(torch)
+    >>> x = torch.tensor([1.0, 2.0]).private_tensor(allowed_users=["alice"])
+    >>> (x + x).allow("alice"), (x + x).allow("bob")
+    (True, False)
+    >>> (x + x).get(user="alice")
+    tensor([2., 4.])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, ClassVar, NoReturn
+
+import torch
+
+from syft.core.dispatch import function_name, run
+from syft.core.id_provider import ObjectId, is_id
+from syft.core.labels import add_tags, check_labels, description_of, set_description, tags_of
+from syft.core.tensor import AbstractTensor
+from syft.core.trees import iter_tensors, map_tensors
+from syft.exceptions import GetNotPermittedError, SendNotPermittedError, SyftError
+from syft.hook import base
+from syft.hook.attributes import FrameworkAttributes
+from syft.hook.syft_tensor import METADATA, SyftTensor
+from syft.pointers.object_pointer import ObjectPointer
+
+# How many users one tensor may name.
+MAX_USERS = 10_000
+_TENSORS_AND_FORMS = (
+    torch.Tensor, AbstractTensor, torch.Size, torch.dtype, torch.device, torch.layout, torch.memory_format,
+)  # fmt: skip
+
+
+def users_of(users: Any) -> tuple[ObjectId, ...]:
+    """Return the names of users, each once. A text is the name of one user, not a name for each of its letters."""
+    if users is None:
+        return ()
+    if isinstance(users, str) or not isinstance(users, Iterable):
+        users = (users,)
+    found = list(users)
+    if len(found) > MAX_USERS or not all(is_id(user) for user in found):
+        raise TypeError(f'Users are named by texts, at most {MAX_USERS} of them: allowed_users=["alice", "bob"].')
+    return tuple(dict.fromkeys(found))
+
+
+class PrivateTensor(AbstractTensor):
+    """A link that lets what is below be computed with, and given only to some users.
+
+    Args:
+        owner: the worker it belongs to.
+        id: its id.
+        tags: words it can be found by.
+        description: a text it can be found by.
+        allowed_users: the users it is given to; a text is one user.
+        parents: what it was computed from, as far as somebody says so.
+        command: the call it was computed by, as far as somebody says so.
+        child: what is below it.
+    """
+
+    unregistered: ClassVar[str] = "forward"
+    # Above every other link that sees the user's calls: nothing happens to the values without it.
+    priority: ClassVar[int] = 50
+    carries_labels: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        owner: Any = None,
+        id: ObjectId | None = None,
+        tags: Any = None,
+        description: str | None = None,
+        allowed_users: Any = (),
+        parents: tuple[Any, ...] = (),
+        command: str | None = None,
+        child: Any = None,
+    ) -> None:
+        super().__init__(id=id, owner=owner, tags=tags, description=description, child=child)
+        self.allowed_users = users_of(allowed_users)
+        self.parents = tuple(parents)
+        self.command = command
+
+    def get_class_attributes(self) -> dict[str, Any]:
+        """Return what results inherit."""
+        return {"allowed_users": self.allowed_users}
+
+    def allow(self, user: Any) -> bool:
+        """Say whether a user may take what is below."""
+        return is_id(user) and user in self.allowed_users
+
+    def register_credentials(self, users: Any = ()) -> PrivateTensor:
+        """Let more users take what is below; returns this link."""
+        self.allowed_users = users_of((*self.allowed_users, *users_of(users)))
+        return self
+
+    def get(self, user: Any = None, reason: str = "", **kwargs: Any) -> Any:
+        """Give what is below to a user who may have it; what is elsewhere is fetched, and stays private."""
+        self.check_get(user)
+        below = self.child
+        if isinstance(below, ObjectPointer):
+            fetched = below.get(user=user, reason=reason, **kwargs)
+            return type(self)(**self.get_class_attributes()).on(fetched, wrap=False)
+        return below
+
+    def check_get(self, user: Any) -> None:
+        """Raise unless a user may take what is below."""
+        if not self.allow(user):
+            raise GetNotPermittedError(f"This tensor is private, and not given to {_who(user)}. {_hint('get', self)}")
+
+    def check_send(self, user: Any) -> None:
+        """Raise unless a user may send this tensor."""
+        if not self.allow(user):
+            raise SendNotPermittedError(f"This tensor is private, and not sent by {_who(user)}. {_hint('send', self)}")
+
+    def float_precision(self) -> Any:
+        """Decode what is below; it stays private (earlier releases dropped this link here)."""
+        decoded = self.child.float_precision()
+        return type(self)(**self.get_class_attributes()).on(getattr(decoded, "child", decoded), wrap=False)
+
+    float_prec = float_precision
+
+    @classmethod
+    def handle(cls, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run a call on what is below, and make its results private to the users that all its operands allow."""
+        if function in _SHOWN:
+            return _SHOWN[function](*args, **kwargs)
+        inner, links, metas = _taken_apart((args, kwargs))
+        users = _common(list(links.values()))
+        written = _written(function, args, kwargs)
+        _refuse_open(function, written)
+        result = run(function, *inner)
+        if function not in METADATA and not _is_form(function, result):
+            hint = _hint("get", next(iter(links.values())))
+            raise GetNotPermittedError(f"{function_name(function)} gives values of a private tensor. {hint}")
+
+        def above(leaf: Any) -> Any:
+            known = links.get(id(leaf))  # an in-place call returns its own argument
+            return cls(allowed_users=users).on(leaf, wrap=False) if known is None else known
+
+        made = map_tensors(above, result)
+        for link in links.values():
+            if any(link is leaf for leaf in written):
+                link.allowed_users = users
+            link.reshaped = link.reshaped or link.tensor_meta() != metas[id(link)]
+        return made
+
+    def __repr__(self) -> str:
+        """Show who may have it and its form, never its values."""
+        if "child" not in self.__dict__:
+            return "PrivateTensor"
+        below = f">{self.child!r}" if isinstance(self.child, ObjectPointer) else ""
+        meta = self.tensor_meta()
+        users = ", ".join(map(repr, self.allowed_users[:5])) + (", ..." if len(self.allowed_users) > 5 else "")
+        return f"PrivateTensor[{tuple(meta.shape)}, {meta.dtype}; for {users or 'nobody'}]{below}"
+
+    __str__ = __repr__
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        """Refuse to be pickled: who reads the file would not be asked for a name."""
+        raise TypeError("A private tensor is not pickled; send it to a worker, or fetch it first: x.get(user=...).")
+
+    @staticmethod
+    def simplify(worker: Any, tensor: AbstractTensor) -> tuple[Any, ...]:
+        """Return id, users, tags, description and what is below."""
+        users = tensor.__dict__["allowed_users"]
+        return (tensor.id, users, tensor.tags, tensor.description, tensor.__dict__.get("child"))
+
+    @classmethod
+    def detail(cls, worker: Any, payload: tuple[Any, ...]) -> PrivateTensor:
+        """Rebuild a link that may come from anyone."""
+        obj_id, users, tags, description, child = payload
+        check_labels(obj_id, tags, description)
+        if type(users) is not tuple or not isinstance(child, torch.Tensor | AbstractTensor):
+            raise TypeError("a private tensor has users and something below it")
+        return cls(owner=worker, id=obj_id, tags=tags, description=description, allowed_users=users, child=child)
+
+
+def _who(user: Any) -> str:
+    return "anybody who does not say who it is" if user is None else repr(user)
+
+
+def _hint(verb: str, link: PrivateTensor) -> str:
+    if not link.allowed_users:
+        return "It names no users; its owner can add some: x.child.register_credentials(['alice'])."
+    call = f"x.{verb}(user='alice')" if verb == "get" else f"x.{verb}(worker, user='alice')"
+    return f"Say who you are, if it is for you: {call}; or ask its owner."
+
+
+def _taken_apart(value: Any) -> tuple[Any, dict[int, PrivateTensor], dict[int, Any]]:
+    """Return arguments without their private links, the links by what was below, and their metadata."""
+    links: dict[int, PrivateTensor] = {}
+    metas: dict[int, Any] = {}
+
+    def below(leaf: Any) -> Any:
+        if not isinstance(leaf, PrivateTensor):
+            return leaf
+        links[id(leaf.child)] = leaf
+        metas[id(leaf)] = leaf.tensor_meta()
+        return leaf.child
+
+    return map_tensors(below, value), links, metas
+
+
+def _common(links: list[PrivateTensor]) -> tuple[ObjectId, ...]:
+    """Return the users that all links allow."""
+    rest = [set(link.allowed_users) for link in links[1:]]
+    return tuple(user for user in links[0].allowed_users if all(user in users for users in rest))
+
+
+def _is_form(function: Any, result: Any) -> bool:
+    """Say whether a result consists of tensors, or tells no value."""
+    if result is None or isinstance(result, _TENSORS_AND_FORMS):
+        return True
+    if isinstance(result, tuple | list):
+        return all(_is_form(function, item) for item in result)
+    return function in _FORM
+
+
+def _written(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    """Return the tensors and links that a call writes into."""
+    last = function_name(function).rpartition(".")[2]
+    first = last in ("__setitem__", "__set__") or FrameworkAttributes.is_inplace_method(last) or kwargs.get("inplace")
+    return list(iter_tensors((args[:1] if first else (), kwargs.get("out"))))
+
+
+def _refuse_open(function: Any, written: list[Any]) -> None:
+    """Refuse to write private values into a tensor that is not private itself."""
+    if not all(isinstance(leaf, PrivateTensor) for leaf in written):
+        raise GetNotPermittedError(
+            f"{function_name(function)} would write a private tensor into one that is not. "
+            "Make that one private too: y.private_tensor(allowed_users=[...])."
+        )
+
+
+_Tensor: Any = torch.Tensor
+_FORM = frozenset(
+    {
+        _Tensor.is_leaf.__get__, _Tensor.retains_grad.__get__, _Tensor.output_nr.__get__, _Tensor._version.__get__,
+        _Tensor.stride, _Tensor.is_contiguous, _Tensor.storage_offset, _Tensor.is_conj, _Tensor.is_neg,
+        _Tensor.is_same_size, _Tensor.is_set_to, torch._has_compatible_shallow_copy_type,
+    }
+)  # fmt: skip
+_SHOWN: dict[Any, Any] = {
+    _Tensor.__repr__: lambda link, **_: repr(link),
+    _Tensor.__format__: lambda link, spec: format(f"(Wrapper)>{link!r}", spec),
+    _Tensor.type: lambda link, *args, **kwargs: (
+        run(_Tensor.to, (link, *args), kwargs) if args or kwargs else torch.empty(0, dtype=link.dtype).type()
+    ),
+}
+
+
+def private_link(tensor: Any) -> PrivateTensor | None:
+    """Return the private link of a chain, if there is one."""
+    link = tensor.__dict__.get("child") if isinstance(tensor, SyftTensor) else tensor
+    while isinstance(link, AbstractTensor):
+        if isinstance(link, PrivateTensor):
+            return link
+        link = link.__dict__.get("child")
+    return None
+
+
+def check_private(obj: Any, user: Any) -> None:
+    """Raise if an object is private and not for the user that somebody claims to be."""
+    link = private_link(obj) if isinstance(obj, SyftTensor | AbstractTensor) else None
+    if link is not None:
+        link.check_get(user)
+
+
+def opened(obj: Any) -> tuple[Any, tuple[ObjectId, ...]]:
+    """Take the private link off an object that came to a node; returns the rest, and the users it names."""
+    link = obj.__dict__.get("child") if isinstance(obj, SyftTensor) else obj
+    if not isinstance(link, PrivateTensor):
+        return obj, ()
+    below = link.child
+    below = below.wrap() if isinstance(below, AbstractTensor) else below
+    for labelled in (link, obj):
+        add_tags(below, *tags_of(labelled))
+        if description_of(labelled) is not None:
+            set_description(below, description_of(labelled) or "")
+    return below, link.allowed_users
+
+
+class PrivateMethods:
+    """What this module adds to torch.Tensor."""
+
+    def private_tensor(self: Any, *args: Any, allowed_users: Any = (), no_wrap: bool = False, **kwargs: Any) -> Any:
+        """Make this tensor private: it computes as before, and is given only to the users it names.
+
+        Args:
+            *args: further users.
+            allowed_users: the users it is given to; a text is one user.
+            no_wrap: return the bare link.
+            **kwargs: further arguments of PrivateTensor.
+        """
+        users = users_of((*users_of(allowed_users), *(user for arg in args for user in users_of(arg))))
+        link = PrivateTensor(allowed_users=users, **kwargs)
+        if not isinstance(self, SyftTensor):
+            link.tags, link.description = set(tags_of(self)), description_of(self)
+        return link.on(self, wrap=not no_wrap)
+
+    def register_credentials(self: Any, users: Any = ()) -> Any:
+        """Let more users take this private tensor; returns it."""
+        link = private_link(self)
+        if link is None:
+            raise TypeError("This tensor is not private; make it so: x.private_tensor(allowed_users=['alice']).")
+        link.register_credentials(users)
+        return self
+
+    def allow(self, user: Any = None) -> bool:
+        """Say whether this chain lets itself be taken by a user; without a private link in it, it does."""
+        link = private_link(self)
+        return True if link is None else link.allow(user)
+
+    def request(self: Any, reason: str = "") -> Any:
+        """Ask the owner of the worker that holds this tensor to release it; returns the request.
+
+        Args:
+            reason: what it is needed for, in the owner's log.
+        """
+        link = self.__dict__.get("child") if isinstance(self, SyftTensor) else None
+        if not isinstance(link, ObjectPointer):
+            raise SyftError("Only what is at a worker can be asked for: ptr.request(reason=...) on a pointer.")
+        return link.request(reason)
+
+
+base.tensor_methods.append(PrivateMethods)

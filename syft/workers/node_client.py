@@ -1,0 +1,123 @@
+"""NodeClient: a node as its clients see it; and `connect`, which makes one from an address."""
+
+from __future__ import annotations
+
+import os
+import ssl
+from typing import Any
+from urllib.parse import urlsplit
+
+from syft.core.context import local_worker
+from syft.core.id_provider import ObjectId, is_id
+from syft.exceptions import AuthenticationError, InvalidUserError, NodeLostError, SyftError
+from syft.workers.hosting import HostingClient
+from syft.workers.http import ask
+from syft.workers.tls import explain
+from syft.workers.websocket_client import WebsocketClientWorker, where_of
+
+_SECURE = {"ws": False, "http": False, "wss": True, "https": True}
+
+
+class NodeClient(WebsocketClientWorker, HostingClient):
+    """A node, by its address.
+
+    Args:
+        hook: the TorchHook.
+        address: wss://host:port, or ws://localhost:port for a node of this machine.
+        credential: user and password, for which the node gives a token (`AccountCredential`).
+        id: the name of the node; by default the node is asked for it.
+        is_client_worker: taken as documented.
+        log_msgs: taken as documented.
+        verbose: log what happens to the connection.
+        encoding: taken and ignored: nothing is sent as text.
+        token: what is shown to the node, instead of a credential.
+        ca: the file of the authority that signed the node's certificate; None: those of the system.
+        auto_add: make it and the workers known to the local worker know each other.
+
+    Example:
+        >>> node = sy.connect("wss://hospital-a.example:8777", token=token, ca="team.pem")  # doctest: +SKIP
+        >>> node.search("#biopsies")  # doctest: +SKIP
+    """
+
+    def __new__(cls, hook: Any = None, *args: Any, **kwargs: Any) -> Any:
+        """Return a new one: which node it is, only the node can say."""
+        return object.__new__(cls)
+
+    def __init__(
+        self,
+        hook: Any,
+        address: str,
+        credential: Any = None,
+        id: ObjectId | None = None,
+        is_client_worker: bool = False,
+        log_msgs: bool = False,
+        verbose: bool = False,
+        encoding: str = "ISO-8859-1",
+        token: str | None = None,
+        ca: str | os.PathLike[str] | None = None,
+        auto_add: bool = True,
+    ) -> None:
+        host, port, secure = parse_address(address)
+        where = where_of(host, port, secure, token, ca)
+        try:
+            if credential is not None:
+                token = _log_in(where, credential)
+            node_id = ask(where, "GET", "/health").get("id") if not id else id
+        except ssl.SSLError as error:
+            raise NodeLostError(address, explain(error, host, port)) from None
+        except OSError as error:
+            reason = (error.strerror or str(error) or type(error).__name__).lower()
+            raise NodeLostError(address, f"it can't be reached ({reason}).") from None
+        if not is_id(node_id):
+            raise SyftError(f"What answers at {address} is not a node.")
+        super().__init__(
+            hook, host, port, secure, node_id, False, log_msgs, verbose, token=token, ca=ca, auto_add=auto_add
+        )
+
+    def __repr__(self) -> str:
+        return f"<NodeClient {self.id} at {self.url}>"
+
+
+def parse_address(address: str) -> tuple[str, int, bool]:
+    """Return host, port and whether it is spoken to over TLS."""
+    parts = urlsplit(address if "://" in address else f"//{address}")
+    secure = _SECURE.get(parts.scheme)
+    if secure is None or not parts.hostname:
+        raise SyftError(f"{address!r} is not the address of a node: write it as wss://host:port.")
+    return parts.hostname, parts.port or (443 if secure else 80), secure
+
+
+def _log_in(where: Any, credential: Any) -> str:
+    """Exchange user and password for a token."""
+    given = credential.json()
+    try:
+        answer = ask(where, "POST", "/v1/login", {"user": given.get("username"), "password": given.get("password")})
+    except AuthenticationError as error:
+        raise InvalidUserError(f"Invalid user. {error}") from None
+    token = answer.get("token") if isinstance(answer, dict) else None
+    if type(token) is not str:
+        raise SyftError("The node did not give a token.")
+    return token
+
+
+def connect(
+    address: str,
+    token: str | None = None,
+    ca: str | os.PathLike[str] | None = None,
+    credential: Any = None,
+    hook: Any = None,
+) -> NodeClient:
+    """Connect to a node.
+
+    Args:
+        address: wss://host:port, or ws://localhost:port for a node of this machine.
+        token: what is shown to the node; from its owner, or the environment variable SYFT_TOKEN.
+        ca: the file of the authority that signed the node's certificate; None: those of the system.
+        credential: user and password instead of a token (`AccountCredential`).
+        hook: the TorchHook; by default the one that there is.
+    """
+    if hook is None:
+        hook = getattr(local_worker(), "hook", None)
+    if token is None and credential is None:
+        token = os.environ.get("SYFT_TOKEN")
+    return NodeClient(hook, address, credential, token=token, ca=ca)

@@ -1,0 +1,191 @@
+"""PipeConnection: frames over anything that carries bytes in order, such as a websocket.
+
+Frames are those of `frames.py`. Where a frame begins has nothing to do with where the pipe cuts its bytes: small frames
+share a piece, and a large one goes in many, so that it needs no memory beyond its own at either end.
+"""
+
+from __future__ import annotations
+
+import collections
+import struct
+import threading
+from typing import Any, Protocol
+
+from syft.exceptions import SerdeError
+
+HEADER = struct.Struct("<BQQ")
+# Bytes that are handed to the pipe at once.
+PIECE = 1 << 20
+# Bytes that may wait to be written before who writes has to wait.
+_WAITING = 64 << 20
+# Memory that is taken for a frame before its bytes are there.
+_AT_ONCE = 1 << 25
+# Below this a frame is put together with its neighbours.
+_SMALL = 1 << 16
+
+
+class Pipe(Protocol):
+    """What carries bytes."""
+
+    def recv(self, begun: bool = False) -> bytes:
+        """Return bytes that arrived, waiting for them; nothing at the end, or if what was begun does not go on."""
+        ...
+
+    def send(self, data: Any) -> None:
+        """Send bytes, waiting until there is room for them; OSError when the other end is gone."""
+        ...
+
+    def finish(self) -> None:
+        """Say that nothing follows."""
+        ...
+
+    def close(self) -> None:
+        """Close, whoever reads or writes meanwhile."""
+        ...
+
+
+class PipeConnection:
+    """Frames over a pipe.
+
+    Args:
+        pipe: what carries the bytes.
+        limit: the largest frame that is read.
+    """
+
+    def __init__(self, pipe: Pipe, limit: int) -> None:
+        self._pipe = pipe
+        self.limit = limit
+        self._rest = memoryview(b"")
+        self._backlog: collections.deque[Any] = collections.deque()
+        self._waiting = 0
+        self._news = threading.Condition()
+        self._sending = threading.Lock()
+        self._writer: threading.Thread | None = None
+        self._closed = False
+        self.read_bytes = 0
+        self.written_bytes = 0
+
+    # --- reading ----------------------------------------------------------------------------------------------
+
+    def read(self) -> tuple[int, int, Any] | None:
+        """Read a frame: kind, number, contents. None at the end, however it came."""
+        header = self._fill(bytearray(HEADER.size), False)
+        if header is None:
+            return None
+        kind, number, length = HEADER.unpack(header)
+        if length > self.limit:
+            raise SerdeError(f"A frame has {length} bytes and the limit (max_message_bytes) is {self.limit}.")
+        contents = self._fill(bytearray(min(length, _AT_ONCE)))
+        while contents is not None and len(contents) < length:
+            piece = self._fill(bytearray(min(length - len(contents), _AT_ONCE)))
+            if piece is None:
+                return None
+            contents += piece
+        return None if contents is None else (kind, number, contents)
+
+    def _fill(self, buffer: bytearray, begun: bool = True) -> bytearray | None:
+        view = memoryview(buffer)
+        while len(view):
+            if not len(self._rest):
+                arrived = self._pipe.recv(begun)
+                if not arrived:
+                    return None
+                self._rest = memoryview(arrived)
+                self.read_bytes += len(arrived)
+            count = min(len(view), len(self._rest))
+            view[:count] = self._rest[:count]
+            view, self._rest, begun = view[count:], self._rest[count:], True
+        return buffer
+
+    # --- writing ----------------------------------------------------------------------------------------------
+
+    def write(self, kind: int, number: int, contents: Any) -> None:
+        """Write a frame and wait until it is on its way.
+
+        Raises:
+            OSError: the other end is gone.
+            SerdeError: it is larger than what is read here, and so at the other end.
+        """
+        if len(contents) > self.limit:
+            raise SerdeError(f"A frame has {len(contents)} bytes and the limit (max_message_bytes) is {self.limit}.")
+        with self._news:
+            self._queue(kind, number, contents)
+        self.flush()
+
+    def write_soon(self, kind: int, number: int, contents: Any) -> None:
+        """Write a frame after those before it, by a thread; never waits."""
+        with self._news:
+            self._queue(kind, number, contents)
+            if self._writer is None:
+                self._writer = threading.Thread(target=self._write_backlog, name="syft writer", daemon=True)
+                self._writer.start()
+            self._news.notify()
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether so much is waiting to be written that who writes should do so itself."""
+        return self._waiting > _WAITING
+
+    def _queue(self, kind: int, number: int, contents: Any) -> None:
+        header = HEADER.pack(kind, number, len(contents))
+        if len(contents) < _SMALL:
+            self._backlog.append(header + contents)
+        else:
+            self._backlog.append(header)
+            self._backlog.append(contents)
+        self._waiting += len(header) + len(contents)
+
+    def _write_backlog(self) -> None:
+        while True:
+            with self._news:
+                while not self._backlog and not self._closed:
+                    self._news.wait()
+                if self._closed:
+                    return
+            self.flush_quietly()
+
+    def flush_quietly(self) -> None:
+        """Write what is waiting; who reads from the connection finds out when the other end is gone."""
+        try:
+            self.flush()
+        except OSError:
+            self.close()
+
+    def flush(self) -> None:
+        """Write what is waiting, in pieces that small frames share."""
+        with self._sending:
+            while self._backlog:
+                data = self._gather()
+                for start in range(0, len(data), PIECE):
+                    self._pipe.send(data[start : start + PIECE])
+                with self._news:
+                    self._waiting -= len(data)
+                self.written_bytes += len(data)
+
+    def _gather(self) -> memoryview:
+        first = self._backlog.popleft()
+        if len(first) >= _SMALL or not self._backlog:
+            return memoryview(first)
+        gathered = [first]
+        size = len(first)
+        while self._backlog and size + len(self._backlog[0]) <= PIECE:
+            gathered.append(self._backlog.popleft())
+            size += len(gathered[-1])
+        return memoryview(b"".join(gathered))
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed here."""
+        return self._closed
+
+    def finish(self) -> None:
+        """Write what is left and say that nothing follows."""
+        self.flush_quietly()
+        self._pipe.finish()
+
+    def close(self) -> None:
+        """Close, whoever reads or writes meanwhile."""
+        self._closed = True
+        self._pipe.close()
+        with self._news:
+            self._news.notify_all()

@@ -1,0 +1,173 @@
+"""WebsocketClientWorker: a worker behind a websocket, with the API of any other worker."""
+
+from __future__ import annotations
+
+import os
+import ssl
+from collections.abc import Iterable
+from typing import Any
+from urllib.parse import urlsplit
+
+from syft.core.context import local_worker
+from syft.core.id_provider import ObjectId
+from syft.exceptions import AuthenticationError, NodeLostError, SyftError
+from syft.workers.elsewhere import ElsewhereWorker
+from syft.workers.introducing import introduce
+from syft.workers.tls import client_context, explain, is_loopback
+from syft.workers.websocket_pipe import Where
+from syft.workers.websocket_stream import WebsocketStream
+
+
+class WebsocketClientWorker(ElsewhereWorker):
+    """A worker that a server serves: a WebsocketServerWorker, or a node.
+
+    With `secure=True` the certificate of the server is always verified. Without, only servers of this machine are
+    spoken to.
+
+    Making a worker of an id that is already known gives that worker back, so that a notebook cell can be run twice.
+
+    Args:
+        hook: the TorchHook.
+        host: where it is.
+        port: its port.
+        secure: speak TLS.
+        id: the name of the worker here; it must be the one that the server has.
+        is_client_worker: taken as documented; a worker behind a server stores.
+        log_msgs: keep every message in `msg_history` (those of this side are not).
+        verbose: log what happens to the connection.
+        data: tensors to hold from the start.
+        token: what is shown to the server.
+        ca: the file of the authority that signed the server's certificate; None: those of the system.
+        auto_add: make it and the workers known to the local worker know each other.
+
+    Example:
+        >>> alice = sy.WebsocketClientWorker(hook, host="localhost", port=8777, id="alice")  # doctest: +SKIP
+        >>> x = torch.tensor([1.0, 2.0]).send(alice)  # doctest: +SKIP
+    """
+
+    is_node = True
+    # The address by which other nodes reach it, where that is another one than from here.
+    peer_url: str | None = None
+
+    def __new__(cls, hook: Any = None, *args: Any, id: ObjectId = 0, auto_add: bool = True, **kwargs: Any) -> Any:
+        """Return the known worker of this id, if there is one."""
+        known = cls._known(hook, id, auto_add)
+        return super().__new__(cls) if known is None else known
+
+    def __init__(
+        self,
+        hook: Any = None,
+        host: str = "localhost",
+        port: int = 0,
+        secure: bool = False,
+        id: ObjectId = 0,
+        is_client_worker: bool = False,
+        log_msgs: bool = False,
+        verbose: bool = False,
+        data: Iterable[Any] | None = None,
+        token: str | None = None,
+        ca: str | os.PathLike[str] | None = None,
+        auto_add: bool = True,
+    ) -> None:
+        if "_where" in self.__dict__:
+            self._move_to(where_of(host, port, secure, token, ca))
+            self.load_data(data or ())
+            return
+        self.host, self.port, self.secure = host, port, secure
+        self._where = where_of(host, port, secure, token, ca)
+        super().__init__(hook, id, log_msgs=log_msgs, verbose=verbose, auto_add=False)
+        self.connect()
+        if auto_add:
+            self._join(getattr(hook, "local_worker", None))
+        self.load_data(data or ())
+
+    def _move_to(self, where: Where) -> None:
+        """Take another address of the same worker: a notebook cell was run again after the server was."""
+        if where.url != self._where.url:
+            parts = urlsplit(where.url)
+            self.host, self.port = parts.hostname or "", parts.port or 0
+            self._close_incoming()
+        self._where = where
+
+    @property
+    def url(self) -> str:
+        """Where the server is."""
+        return self._where.url
+
+    def connect(self) -> None:
+        """Connect, unless it is connected."""
+        local_worker().stream_to(self)
+
+    def open_stream(self, client: Any) -> WebsocketStream:
+        """Open a stream from a client of this process."""
+        try:
+            stream = WebsocketStream(client, self, self._where)
+        except ssl.SSLError as error:
+            raise NodeLostError(self.id, explain(error, self.host, self.port)) from None
+        except TimeoutError:
+            raise NodeLostError(self.id, f"{self.url} does not answer.") from None
+        except AuthenticationError:
+            raise
+        except OSError as error:
+            reason = (error.strerror or str(error) or type(error).__name__).lower()
+            raise NodeLostError(self.id, f"{self.url} can't be reached ({reason}).") from None
+        if not self._is_named(stream.node_id):
+            stream.close()
+            raise SyftError(
+                f"The worker at {self.url} is called {stream.node_id!r}, not {self.id!r}: make it with "
+                f"id={stream.node_id!r}, the name that others know it by."
+            )
+        self._arrives(stream)
+        return stream
+
+    def meet(self, client: Any, others: Iterable[Any]) -> None:
+        """Make this node and others known to each other, for a client of this process."""
+        introduce(client, (self, *others))
+
+    def _is_named(self, node_id: ObjectId) -> bool:
+        return self.id == node_id
+
+    def why_lost(self) -> str:
+        """Say what is known of why the worker can't be reached."""
+        return "its connection was lost."
+
+    def close(self) -> None:
+        """Close the connection; what was published stays there."""
+        self._close_incoming()
+        super().close()
+
+    stop = close
+
+    # --- questions to the worker itself ------------------------------------------------------------------------
+
+    def list_objects_remote(self) -> str:
+        """Say what this client may see there: ids, shapes and tags, never values."""
+        lines = [
+            f"{obj_id}: {tuple(pointer.shape) if hasattr(pointer, 'shape') else type(pointer).__name__}"
+            f" {' '.join(sorted(pointer.tags))}".rstrip()
+            for obj_id, pointer in self._objects.items()
+        ]
+        return "\n".join(lines)
+
+    def objects_count_remote(self) -> int:
+        """Count what this client may see there."""
+        return len(self._objects)
+
+    def clear_objects_remote(self) -> Any:
+        """Delete what this client may delete there."""
+        return self.clear_objects()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} id:{self.id} at {self.url}>"
+
+
+def where_of(host: str, port: int, secure: bool, token: str | None, ca: Any) -> Where:
+    """Return how a server is reached; other machines by TLS only."""
+    if not secure and not is_loopback(host):
+        raise SyftError(
+            f"{host!r} is another machine, so it is spoken to over TLS only: pass secure=True, and ca=... "
+            "if a team's own authority signed its certificate."
+        )
+    name = f"[{host}]" if ":" in host and not host.startswith("[") else host
+    context = (ca if isinstance(ca, ssl.SSLContext) else client_context(ca)) if secure else None
+    return Where(f"{'wss' if secure else 'ws'}://{name}:{port}", token, context)

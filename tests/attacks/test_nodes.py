@@ -1,0 +1,486 @@
+"""Attacks on a live node with TLS and tokens; each is refused, and nothing has changed."""
+
+import os
+import random
+import socket
+import ssl
+import struct
+import time
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+
+import syft as sy
+from syft.core.references import Ref
+from syft.exceptions import (
+    AuthenticationError,
+    GetNotPermittedError,
+    NodeLostError,
+    NotPermittedError,
+    ObjectNotFoundError,
+    QuotaExceededError,
+    SyftError,
+)
+from syft.grid.certificates import issue, make_authority
+from syft.messaging import message as m
+from syft.messaging.message import ErrorMessage
+from syft.serde import compression, serialize
+from syft.workers.frames import HELLO, REQUEST
+from syft.workers.tls import client_context
+from syft.workers.wire import write_request
+from tests.attacks import fuzzing
+from tests.attacks.hostile import request as hand_made
+from tests.attacks.live import Visitor
+from tests.attacks.test_code_execution import _payloads
+from tests.nodes import forget, node
+
+SECRET = (41.4375, -7341.625, 0.0078125)
+NEEDLES = (
+    *(struct.pack(f"{order}{code}", value) for order in "<>" for code in "df" for value in SECRET[:2]),
+    b"41.43",
+    b"7341.6",
+)
+# What the node's process does before it serves: the owner's data, and tokens that are not good.
+PREPARE = f"""
+import time
+import warnings
+from pathlib import Path
+from syft.grid.identity import NodeIdentity
+secret = torch.tensor({list(SECRET)}, dtype=torch.float64).tag("#secret").describe("three numbers")
+from syft.grid.storage import Shelf
+Shelf(node.keeper).publish(secret, tags=("#secret",), description="three numbers")
+own = node.identity.tokens
+extra = {{}}
+real, own._clock = own._clock, lambda: time.time() - 7200
+extra["expired"] = own.issue("alice", "user", 60)
+own._clock = real
+extra["revoked"] = own.issue("eve", "user", 3600)
+own.revoke_user("eve")
+extra["ticket"] = own.issue_ticket("alice", "user", 3600)
+other = NodeIdentity.open(settings["store"] + "-other", "another-node")
+extra["other node"] = other.tokens.issue("owner", "owner", 3600)
+other.close()
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("attacked")
+
+
+@pytest.fixture(scope="module")
+def authority(folder):
+    return make_authority(folder / "authority", "the team")
+
+
+@pytest.fixture(scope="module")
+def target(folder, authority):
+    """The node under attack."""
+    made = issue(authority, ["localhost", "127.0.0.1"], folder / "certificate")
+    with node(
+        "attacked",
+        store=str(folder / "store"),
+        certificate=str(made.certificate),
+        key=str(made.key),
+        heartbeat=2.0,
+        max_user_objects=2000,
+        max_message_bytes=64 << 20,
+        prepare=PREPARE,
+        tokens=True,
+    ) as process:
+        process.ca = authority.certificate
+        yield process
+
+
+@pytest.fixture
+def alice(hook, target):
+    client = target.connect(hook, "alice", ca=target.ca)
+    yield client
+    forget(hook, client)
+
+
+@pytest.fixture
+def mallory(target):
+    """Somebody with a user's token, and programs of their own."""
+    visitor = Visitor(target.url, target.tokens["bob"], client_context(target.ca))
+    yield visitor
+    assert not any(needle in written for written in visitor.seen for needle in NEEDLES)
+    visitor.close()
+
+
+def still_there(hook, target):
+    """The node serves, and the owner's data is what it was."""
+    owner = target.connect(hook, "owner", ca=target.ca)
+    try:
+        (found,) = owner.search("#secret")
+        assert found.copy().get().tolist() == list(SECRET)
+    finally:
+        forget(hook, owner)
+
+
+def is_error(answer, *names):
+    return isinstance(answer, ErrorMessage) and (not names or answer.contents[0] in names)
+
+
+def secret_id(visitor):
+    ((obj_id, *_),) = visitor.ask(m.SearchMessage(["#secret"]))
+    return obj_id
+
+
+# --- the historic ones --------------------------------------------------------------------------------------------
+
+
+def test_pen_test_values_through_texts(hook, target, alice, mallory):
+    """Values of private tensors once came out through __str__, the list of objects and attributes of attributes."""
+    (found,) = alice.search("#secret")
+    texts = [str(found), repr(found), f"{found}", alice.list_objects_remote(), found._repr_html_(), str(alice._objects)]
+    assert not any(needle.decode("latin-1") in text for text in texts for needle in (b"41.43", b"7341", b"0.0078"))
+    obj_id = secret_id(mallory)
+    for name in ("__repr__", "__str__", "__format__", "tolist", "item", "numpy", "__float__", "__array__", "__len__"):
+        answer = mallory.ask(m.Operation(f"torch.Tensor.{name}", None, (Ref(obj_id),), {}, (f"r-{name}",)))
+        assert is_error(answer) or answer == 3  # a length is a shape
+    for attribute in (
+        "child",
+        "child.child",
+        "data.child",
+        "__dict__",
+        "grad_fn",
+        "_backward_hooks",
+        "data.data.storage",
+    ):
+        assert is_error(mallory.ask(m.GetShapeMessage(Ref(obj_id, attribute))))
+        assert is_error(mallory.ask(m.Operation("torch.Tensor.tolist", None, (Ref(obj_id, attribute),), {}, ("x",))))
+    still_there(hook, target)
+
+
+def test_pen_test_pickles(hook, target, mallory, tmp_path):
+    """A tensor's bytes once were a pickle."""
+    marker = tmp_path / "owned"
+    for payload in _payloads(marker).values():
+        for data in (payload, b"\x28" + payload, hand_made((122, payload, "obj", False, None)), serialize(payload)):
+            assert mallory.send(data) is not None
+        for strategy in ("torch", "numpy", "all", "raw"):
+            tensor = (40, "t", payload, None, None, (4,), None, strategy)
+            assert is_error(mallory.ask(m.SearchMessage([0]))) is False
+            assert mallory.send(hand_made((122, tensor, f"obj-{strategy}", False, None))) is not None
+    assert not marker.exists()
+    still_there(hook, target)
+
+
+def test_code_in_plans_and_methods_by_name(hook, target, mallory, tmp_path):
+    marker = tmp_path / "owned"
+    names = (
+        "eval", "exec", "__import__", "builtins.eval", "os.system", "torch.load", "torch.save", "torch.hub.load",
+        "torch.Tensor.__reduce_ex__", "torch.ops.load_library", "syft.workers.base.BaseWorker.clear_objects",
+        "clear_objects", "self.clear_objects", "object_store.clear", "policy.__set__", "torch.jit.load", "torch.classes",
+    )  # fmt: skip
+    for name in names:
+        code = f"__import__('pathlib').Path({str(marker)!r}).touch()"
+        for owner in (None, "self", "worker", Ref("self")):
+            answer = mallory.ask(m.Operation(name, owner, (code,), {}, ("r",)))
+            assert is_error(answer)
+        assert is_error(mallory.ask(m.PlanCommandMessage((1, True), name)))
+    with pytest.raises(Exception):  # noqa: B017  (one may not even be built)
+        plan = sy.Plan.detail(None, (1, "evil", True, (), (("eval", ("1",), {}, ()),), None, (), (), None))
+        assert is_error(mallory.ask(m.ObjectMessage(plan, "plan")))
+        raise ValueError
+    assert not marker.exists()
+    still_there(hook, target)
+
+
+# --- names that are paths -----------------------------------------------------------------------------------------
+
+
+def test_paths_in_ids_tags_and_keys(hook, target, alice, mallory, folder):
+    outside = sorted(p.name for p in folder.iterdir())
+    for number, name in enumerate(
+        ("../../owned", "/tmp/owned", "..", "store/../../owned", "a\0b", "C:\\owned", "%2e%2e%2fowned", "‮gpj.exe", "~")
+    ):
+        answer = mallory.ask(m.ObjectMessage(torch.ones(2).tag(name), name, True))
+        assert answer is None or is_error(answer)
+        answer = mallory.ask(m.ObjectMessage(torch.full((70_000,), 1.0), f"{name}-{number}", True))
+        assert answer is None or is_error(answer)
+        mallory.ask(m.Operation("syft.tag", None, (Ref(name), name), {}, ()))
+        mallory.ask(m.ForceObjectDeleteMessage(name))
+        mallory.ask(m.ForceObjectDeleteMessage(f"{name}-{number}"))
+    assert sorted(p.name for p in folder.iterdir()) == outside
+    assert not Path("/tmp/owned").exists() and not (folder.parent / "owned").exists()
+    still_there(hook, target)
+
+
+# --- who somebody is ----------------------------------------------------------------------------------------------
+
+
+def test_names_in_messages_count_for_nothing(hook, target, mallory):
+    obj_id = secret_id(mallory)
+    for user in ("owner", "alice", "attacked", None):
+        assert is_error(mallory.ask(m.ObjectRequestMessage((obj_id, user, "I am the owner"))), "GetNotPermittedError")
+    mallory.ask(m.ObjectMessage(torch.ones(1), "given", False, "owner"))
+    mallory.ask(m.ObjectMessage(torch.ones(1), "given-too", True, "alice"))
+    assert is_error(mallory.ask(m.ForceObjectDeleteMessage(obj_id)))
+    assert is_error(mallory.ask(m.PublishMessage(obj_id)))
+    assert is_error(mallory.ask(m.Operation("torch.Tensor.zero_", None, (Ref(obj_id),), {}, ("z",))))
+    still_there(hook, target)
+
+
+def test_tokens_that_are_not_good(hook, target):
+    good = target.tokens["alice"]
+    head, body, signature = good.split(".")
+    forged = {
+        "none": "",
+        "rubbish": "x.y.z",
+        "signature of nothing": f"{head}.{body}.",
+        "another signature": f"{head}.{body}.{signature[:-6]}AAAAAA",
+        "another body": f"{head}.{target.tokens['owner'].split('.')[1]}.{signature}",
+        "alg none": f"eyJhbGciOiJub25lIn0.{body}.",
+        "huge": good + "A" * 100_000,
+    }
+    for token in forged.values():
+        with pytest.raises((AuthenticationError, NodeLostError, SyftError, ValueError)):
+            sy.connect(target.url, token=token, ca=target.ca, hook=hook)
+    with pytest.raises(AuthenticationError):
+        sy.connect(target.url, token=None, ca=target.ca, hook=hook)
+    still_there(hook, target)
+
+
+@pytest.mark.parametrize("name", ["expired", "revoked", "ticket", "other node"])
+def test_tokens_that_were_good_once_or_elsewhere(hook, target, name):
+    with pytest.raises(AuthenticationError) as caught:
+        sy.connect(target.url, token=target.tokens[name], ca=target.ca, hook=hook)
+    assert target.tokens[name] not in str(caught.value)
+    still_there(hook, target)
+
+
+def test_a_session_is_nobody_elses(hook, target, alice):
+    """Whoever learns the id of a session, or even its secret, is still somebody else."""
+    stream = sy.local_worker.stream_to(alice)
+    session_id, secret = stream._session
+    context = client_context(target.ca)
+    for user, shown in (("alice", b"x" * 32), ("alice", b""), ("bob", secret), ("owner", secret)):
+        visitor = Visitor(target.url, target.tokens[user], context, (session_id, shown))
+        assert visitor.session_id != session_id
+        visitor.close()
+
+
+# --- no way around TLS --------------------------------------------------------------------------------------------
+
+
+def test_no_downgrade_to_plain(hook, target, authority, tmp_path):
+    with socket.create_connection(("127.0.0.1", target.port), timeout=10) as sock:
+        sock.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert b"200" not in sock.recv(1000)
+    with pytest.raises((NodeLostError, SyftError)):
+        sy.connect(target.url.replace("wss://", "ws://"), token=target.tokens["alice"], hook=hook)
+    other = make_authority(tmp_path / "other", "somebody else")
+    with pytest.raises(NodeLostError, match="certificate|authority"):
+        sy.connect(target.url, token=target.tokens["alice"], ca=other.certificate, hook=hook)
+    with pytest.raises(NodeLostError):
+        sy.connect(target.url, token=target.tokens["alice"], hook=hook)  # the system knows no such authority
+    old = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    old.check_hostname, old.verify_mode = False, ssl.CERT_NONE
+    with warnings.catch_warnings(action="ignore"):
+        old.maximum_version = ssl.TLSVersion.TLSv1_1
+    with pytest.raises((ssl.SSLError, OSError)):
+        with socket.create_connection(("127.0.0.1", target.port), timeout=10) as sock, old.wrap_socket(sock):
+            pass
+    still_there(hook, target)
+
+
+# --- other people's objects ---------------------------------------------------------------------------------------
+
+
+def test_another_users_objects_are_not_there(hook, target, alice, mallory):
+    """By id, shape, form, search, plan, gradient, deletion: what alice works with is nobody's business."""
+    x = torch.tensor(SECRET).requires_grad_().send(alice)
+    (x * 2).sum().backward()
+    alice.synchronize()
+    obj_id = x.id_at_location
+    for message in (
+        m.ObjectRequestMessage((obj_id, None, "")),
+        m.GetShapeMessage(Ref(obj_id)),
+        m.GetShapeMessage(Ref(obj_id, "grad")),
+        m.IsNoneMessage(Ref(obj_id, "grad")),
+        m.Operation("torch.Tensor.add", None, (Ref(obj_id), 1), {}, ("sum",)),
+        m.Operation("torch.Tensor.dim", None, (Ref(obj_id),), {}, ("dim",)),
+        m.Operation("torch.Tensor.tolist", None, (Ref(obj_id, "grad"),), {}, ("grad",)),
+        m.RetainMessage(obj_id),
+        m.PublishMessage(obj_id),
+        m.HandOverMessage(obj_id, "attacked", "mine", False),
+        m.FetchThereMessage(obj_id),
+    ):
+        answer = mallory.ask(message)
+        assert is_error(answer, "ObjectNotFoundError"), (message, answer)
+    mallory.ask(m.ForceObjectDeleteMessage(obj_id))
+    mallory.ask(m.ReleaseMessage((obj_id,) * 5))
+    assert all(row[0] != obj_id for row in mallory.ask(m.SearchMessage([])))
+    assert torch.equal(x.get().detach(), torch.tensor(SECRET))
+
+
+def test_the_owners_values_do_not_come_out_of_computations(hook, target, alice):
+    (found,) = alice.search("#secret")
+    model = torch.nn.Linear(3, 1).double().send(alice)
+    loss = model(found).sum()
+    loss.backward()
+    for derived in (found + 0, found * 0 + 1, found.sum(), loss, model.weight.grad, torch.stack([found, found])):
+        with pytest.raises(NotPermittedError):
+            derived.copy().get()
+    for leak in (
+        lambda: found.tolist(),
+        lambda: found.sum().item(),
+        lambda: float(found.sum()),
+        lambda: bool((found > 0).any()),
+        lambda: int((found > 0).sum()),
+        lambda: found[found > 0].shape,
+        lambda: torch.nonzero(found > 0).shape,
+        lambda: torch.equal(found, found),
+        lambda: torch.zeros(3, dtype=torch.float64).send(alice).copy_(found).get(),
+        lambda: torch.allclose(found, found),
+    ):
+        with pytest.raises((NotPermittedError, SyftError)):
+            leak()
+
+    @sy.func2plan(args_shape=[(3,)])
+    def leak(x):
+        return x.double() * 1
+
+    plan = leak.send(alice)
+    with pytest.raises(GetNotPermittedError):
+        plan(found).get()
+    model.weight.grad = None
+
+
+# --- too large, too slow, too many --------------------------------------------------------------------------------
+
+
+def test_frames_that_are_too_large(hook, target):
+    context = client_context(target.ca)
+    for attack in (
+        lambda v: v.frame(REQUEST, 1, 1 << 60),
+        lambda v: v.frame(REQUEST, 1, (64 << 20) + 1),
+        lambda v: v.frame(REQUEST, 7, 0),
+        lambda v: v.frame(99, 1, 0),
+        lambda v: v.frame(HELLO, 1, 3, b"abc"),
+        lambda v: v.raw(b"\xff" * 100_000),
+    ):
+        visitor = Visitor(target.url, target.tokens["bob"], context)
+        attack(visitor)
+        assert visitor.hears() is None
+        visitor.close()
+    visitor = Visitor(target.url, target.tokens["bob"], context)
+    visitor.pipe._protocol.max_size = None
+    with visitor.pipe._parsing:
+        visitor.pipe._protocol.send_binary(bytes(5 << 20))  # larger than any piece may be
+    try:
+        visitor.pipe._flush()
+    except OSError:
+        pass
+    assert visitor.hears() is None
+    visitor.close()
+    still_there(hook, target)
+
+
+def test_slow_lorises(hook, target):
+    """Connections that send a byte now and then are ended, and nobody else waits for them."""
+    context = client_context(target.ca)
+    slow = []
+    for _ in range(30):
+        sock = context.wrap_socket(
+            socket.create_connection(("127.0.0.1", target.port), timeout=20), server_hostname="localhost"
+        )
+        sock.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
+        slow.append(sock)
+    bare = [socket.create_connection(("127.0.0.1", target.port), timeout=20) for _ in range(30)]
+    begun = Visitor(target.url, target.tokens["bob"], context)
+    begun.frame(REQUEST, 1, 1 << 20, b"only the beginning")
+    still_there(hook, target)
+    end = time.monotonic() + 40
+    ended = 0
+    for sock in slow:
+        sock.settimeout(max(0.1, end - time.monotonic()))
+        try:
+            ended += sock.recv(100) == b""
+        except OSError as error:
+            ended += not isinstance(error, TimeoutError)
+        sock.close()
+    assert ended == len(slow)
+    assert begun.hears() is None  # what was begun must go on
+    begun.close()
+    for sock in bare:
+        sock.close()
+    still_there(hook, target)
+
+
+@pytest.mark.parametrize("scheme", [name for name in compression.SCHEMES if name != "none"])
+def test_decompression_bombs(hook, target, mallory, scheme):
+    data, code = compression.SCHEMES[scheme](bytes(200 << 20))
+    assert len(data) < 20 << 20
+    written = mallory.send(bytes((code,)) + bytes(data))
+    assert written is None or b"max_message_bytes" in written or b"Error" in written
+    still_there(hook, target)
+
+
+def test_a_million_tiny_objects(hook, target, alice):
+    eve = target.connect(hook, "bob", ca=target.ca)
+    kept = []
+    with pytest.raises(QuotaExceededError):
+        for _ in range(100):
+            kept += [torch.zeros(0).send(eve) for _ in range(100)]
+            eve.synchronize()
+    assert len(kept) < 3000
+    assert torch.equal((torch.ones(2).send(alice) + 1).get(), torch.full((2,), 2.0))
+    del kept
+    forget(hook, eve)
+    still_there(hook, target)
+
+
+FUZZED = int(os.environ.get("RESYFT_FUZZED_FRAMES", "50000"))
+
+
+@pytest.mark.timeout(400)
+def test_fuzzed_frames(hook, target):
+    """50,000 mutated messages and frames against a live node."""
+    rng = random.Random(6)
+    pool = fuzzing.corpus(fuzzing.Target())
+    context = client_context(target.ca)
+    mutations = (
+        fuzzing.flip, fuzzing.overwrite, fuzzing.truncate, fuzzing.cut_out, fuzzing.insert, fuzzing.splice,
+        fuzzing.edit_lengths, fuzzing.edit_tree,
+    )  # fmt: skip
+    valid = write_request(None, (), m.SearchMessage(["#secret"]), True)
+    sent = done = heard = 0
+    while sent < FUZZED:
+        visitor = Visitor(target.url, target.tokens["bob"], context)
+        reading = visitor.collect()
+        for number in range(1, 501):
+            data = rng.choice(mutations)(rng, rng.choice(pool), pool) or b"\0"
+            visitor.connection.write_soon(REQUEST, number, data)
+        visitor.connection.write_soon(REQUEST, 501, valid)
+        visitor.connection.flush_quietly()
+        end = time.monotonic() + 60
+        while visitor.answered < 501 and reading.is_alive() and time.monotonic() < end:
+            time.sleep(0.005)
+        sent, done, heard = sent + 500, done + min(visitor.answered, 500), heard + len(visitor.seen)
+        # At last a frame whose head is broken, which ends the connection.
+        head = bytearray(struct.pack("<BQQ", rng.randrange(8), 502, len(data)))
+        head[rng.randrange(17)] ^= 1 << rng.randrange(8)
+        visitor.raw(bytes(head) + data[: 1 << 20])
+        visitor.pipe.finish()
+        reading.join(60)
+        assert not any(needle in written for written in visitor.seen for needle in NEEDLES)
+        visitor.close()
+    assert done == sent  # the node did not hang up on any of them
+    assert heard > FUZZED // 2
+    still_there(hook, target)
+
+
+def test_unknown_ids_say_the_same_as_hidden_ones(hook, target, alice, mallory):
+    x = torch.ones(2).send(alice)
+    alice.synchronize()
+    hidden = mallory.ask(m.ObjectRequestMessage((x.id_at_location, None, "")))
+    absent = mallory.ask(m.ObjectRequestMessage((x.id_at_location + 1, None, "")))
+    assert hidden.contents[0] == absent.contents[0] == ObjectNotFoundError.__name__
+    assert hidden.contents[1].replace(str(x.id_at_location), "") == absent.contents[1].replace(
+        str(x.id_at_location + 1), ""
+    )

@@ -1,0 +1,122 @@
+"""Schemathesis over the HTTP API of a live node process: no crash, no answer that its description does not have."""
+
+import http.client
+import json
+from urllib.parse import urlsplit
+
+import hypothesis
+import pytest
+import schemathesis
+from schemathesis import checks
+
+from tests.cli.running import Served
+
+EXAMPLES = 12
+CHECKS = [
+    checks.not_a_server_error,
+    checks.status_code_conformance,
+    checks.content_type_conformance,
+    checks.response_schema_conformance,
+]
+
+
+MODES = list(schemathesis.GenerationMode)
+
+
+class Place:
+    """A node that holds a value that must not show, and tokens for it."""
+
+    def __init__(self, folder):
+        (folder / "data").mkdir()
+        (folder / "data" / "rows.csv").write_text("424242.5,424242.25\n")
+        self.node = Served(
+            folder,
+            "node",
+            "start",
+            "--id",
+            "target",
+            "--store",
+            folder / "store",
+            "--data",
+            folder / "data",
+            "--threads",
+            1,
+        )
+        self.url = self.node.told["url"].replace("ws", "http", 1)
+        with open(self.node.told["owner_token_file"]) as file:
+            self.owner = file.read().strip()
+
+    def ask(self, method, path, token=None, body=None):
+        parts = urlsplit(self.url)
+        connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=20)
+        headers = {
+            "Content-Type": "application/json",
+            **({} if token is None else {"Authorization": f"Bearer {token}"}),
+        }
+        try:
+            connection.request(method, path, None if body is None else json.dumps(body), headers)
+            answer = connection.getresponse()
+            return answer.status, json.loads(answer.read() or b"null")
+        finally:
+            connection.close()
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    made = Place(tmp_path_factory.mktemp("openapi"))
+    yield made
+    assert made.node.end() == 0
+    log = made.node.log.read_text()
+    assert "Traceback" not in log and "424242" not in log
+
+
+def attack(place, token, examples):
+    """Send made-up requests to every operation, good ones and bad ones; returns the statuses by operation."""
+    schema = schemathesis.openapi.from_url(f"{place.url}/openapi.json")
+    operations = [found.ok() for found in schema.get_all_operations()]
+    return {operation.label: attack_one(operation, token, examples) for operation in operations}
+
+
+def attack_one(operation, token, examples):
+    statuses = set()
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+
+    @hypothesis.settings(
+        max_examples=examples,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        phases=[hypothesis.Phase.generate],
+        suppress_health_check=list(hypothesis.HealthCheck),
+    )
+    @hypothesis.given(
+        case=hypothesis.strategies.one_of([operation.as_strategy(generation_mode=mode) for mode in MODES])
+    )
+    def send(case):
+        response = case.call(headers=headers)
+        statuses.add(response.status_code)
+        assert b"424242" not in response.content
+        case.validate_response(response, checks=CHECKS)
+
+    send()
+    return statuses
+
+
+def test_as_the_owner(place):
+    before = place.ask("GET", "/v1/objects", place.owner)[1]
+    seen = attack(place, place.owner, EXAMPLES)
+    assert len(seen) >= 20
+    # It got through to where things are done, and to where they are refused.
+    assert 200 in seen["GET /v1/objects"] and 422 in seen["GET /v1/objects"]
+    assert 404 in seen["DELETE /v1/objects/{object_id}"]
+    assert place.ask("GET", "/v1/objects", place.owner)[1] == before
+    assert place.ask("GET", "/v1/audit/verify", place.owner)[0] == 200
+
+
+def test_as_nobody(place):
+    seen = attack(place, None, 3)
+    open_to_all = {"GET /health", "GET /version", "POST /v1/login"}
+    for label, statuses in seen.items():
+        if label not in open_to_all:
+            assert statuses <= {400, 401, 403, 422}, label
+    assert [row["user"] for row in place.ask("GET", "/v1/users", place.owner)[1]] == []

@@ -1,0 +1,60 @@
+"""What the tests of identities share."""
+
+import base64
+import json
+import threading
+
+import jwt
+import pytest
+
+from syft.exceptions import AuthenticationError
+
+NOW = 1_800_000_000.0
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    def __init__(self, now=NOW):
+        self.now = now
+
+    def __call__(self):
+        return self.now
+
+
+def claims_of(token):
+    """What a token says, whether or not it is good."""
+    return jwt.decode(token, options={"verify_signature": False})
+
+
+def part(value):
+    """One part of a token."""
+    written = value if isinstance(value, bytes) else json.dumps(value).encode()
+    return base64.urlsafe_b64encode(written).rstrip(b"=").decode()
+
+
+def refused(tokens, token, match="not a token of this node"):
+    """Asserts that a token is refused, and that no error says what it was."""
+    with pytest.raises(AuthenticationError, match=match) as caught:
+        tokens.read(token)
+    assert caught.value.__cause__ is None and caught.value.__context__ is None
+    if isinstance(token, str) and len(token) > 20:
+        assert token not in str(caught.value) and token[-20:] not in str(caught.value)
+
+
+def in_threads(function, number):
+    """Runs function(index) in so many threads at once; none may raise."""
+    errors = []
+
+    def run(index):
+        try:
+            function(index)
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(index,)) for index in range(number)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert errors == [] and not any(thread.is_alive() for thread in threads)

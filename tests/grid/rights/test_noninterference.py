@@ -1,0 +1,194 @@
+"""Private data does not get out, whatever a user computes: the same program in two worlds gives the same outcome."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import syft as sy
+from tests.grid.rights.noninterference import both
+
+LIVE = settings(max_examples=20, deadline=None, derandomize=True)
+
+
+def _step(w, *params, lr=0.1):
+    torch.optim.SGD(params, lr=lr, momentum=0.5).step()
+
+
+# One for each rule by which values are followed: a program that would carry private values out without it.
+WAYS = {
+    "a result": lambda w: w.add(lambda: w.matrix + w.own[0]),
+    "a keyword": lambda w: w.add(lambda: torch.sub(w.own[0], other=w.matrix)),
+    "nested": lambda w: w.add(lambda: torch.cat([w.own[0], w.matrix])),
+    "an index": lambda w: w.add(lambda: w.own[1][w.vector.abs().long() % 3]),
+    "a choice": lambda w: w.add(lambda: torch.where(w.matrix > 2, w.own[0], w.own[0] * 2)),
+    "in place": lambda w: w.own[0].add_(w.matrix),
+    "in place through a view": lambda w: (w.add(lambda: w.own[0].view(-1)), w.own[0].t().copy_(w.matrix)),
+    "into a view made before": lambda w: (w.add(lambda: w.own[0][0]), w.own[0].copy_(w.matrix)),
+    "into the whole by a part": lambda w: w.own[0][1].copy_(w.vector),
+    "setitem": lambda w: w.own[0].__setitem__(0, w.vector),
+    "out": lambda w: torch.add(w.matrix, 1.0, out=w.own[0]),
+    "data": lambda w: setattr(w.own[0], "data", w.matrix),
+    "into data": lambda w: w.own[0].data.copy_(w.matrix),
+    "a gradient that is set": lambda w: setattr(w.own[2], "grad", w.matrix),
+    "running statistics": lambda w: w.note(
+        lambda: torch.nn.functional.batch_norm(w.matrix, w.own[1], w.own[1].copy(), training=True)
+    ),
+    "backward": lambda w: (w.matrix @ w.own[2]).sum().backward(),
+    "backward twice": lambda w: (w.own[2].sum().backward(), (w.matrix * w.own[2]).sum().backward()),
+    "into a view of a gradient": lambda w: (
+        w.own[2].sum().backward(), w.add(lambda: w.own[2].grad.view(-1)), (w.matrix * w.own[2]).sum().backward(),
+    ),
+    "a gradient that comes back": lambda w: (w.own[2] * 1).backward(w.matrix),
+    "a kept gradient": lambda w: _kept_gradient(w),
+    "autograd.grad": lambda w: w.add(lambda: torch.autograd.grad((w.matrix * w.own[2]).sum(), w.own[2])),
+    "written into what autograd kept": lambda w: _late(w),
+    "the same by a plan": lambda w: _late(w, plan=True),
+    "an optimizer step": lambda w: ((w.matrix * w.own[2]).sum().backward(), _step(w, w.own[2])),
+    "a plan": lambda w: w.add(lambda: w.plans[0](w.own[0], w.matrix)),
+    "a plan that writes": lambda w: w.plans[1](w.own[0], w.matrix),
+    "a plan that trains": lambda w: w.note(lambda: w.plans[2](w.matrix)),
+    "a plan that remembers": lambda w: w.note(lambda: w.plans[3](w.vector)),
+    "a plan that remembers, asked later": lambda w: (w.plans[3](w.vector), w.add(lambda: w.plans[3](w.own[1]))),
+    "the state of a plan": lambda w: (w.add(w.plans[2].parameters), w.note(lambda: w.plans[2](w.matrix))),
+    "written into the state of a plan": lambda w: _write_state(w),
+    "a form": lambda w: w.add(lambda: w.matrix.nonzero()),
+    "a form by a mask": lambda w: w.add(lambda: w.own[0][w.matrix > 2]),
+    "a size": lambda w: w.add(lambda: w.own[1][:1].expand(w.vector[0].abs().long())),
+    "where a view begins": lambda w: _offset(w),
+    "how many parts": lambda w: w.add(lambda: torch.tensor_split(w.own[1], w.vector.long())),
+    "a number": lambda w: w.note(lambda: w.matrix.sum().item()),
+    "a comparison": lambda w: w.note(lambda: bool((w.matrix > 2).any())),
+    "equality": lambda w: w.note(lambda: torch.equal(w.matrix, w.own[0])),
+    "a text": lambda w: w.note(lambda: f"{w.vector.sum():.3f}"),
+    "an error text": lambda w: w.note(lambda: w.own[1].index_select(0, w.vector.abs().long() + 40)),
+    "whether it fails": lambda w: w.add(lambda: w.own[1].index_select(0, w.vector.abs().long())),
+    "whether a write fails": lambda w: w.note(
+        lambda: w.own[1].index_add_(0, w.vector.abs().long(), w.own[1].copy())
+    ),
+    "whether a plan fails": lambda w: _failing_plan(w),
+    "a move": lambda w: w.note(lambda: (w.matrix + 0).move(sy.local_worker)),
+    "labels": lambda w: (w.note(lambda: w.node.search(str(w.matrix.id))), w.own[0].copy_(w.matrix).tag("#mine")),
+    "published": lambda w: (w.own[0].copy_(w.matrix).tag("#mine"), w.add(lambda: w.node.search("#mine"))),
+}  # fmt: skip
+
+
+def _kept_gradient(w):
+    middle = w.own[2] * 2
+    middle.retain_grad()
+    w.pool.append(middle)
+    (middle * w.matrix).sum().backward()
+
+
+def _late(w, plan=False):
+    """Autograd keeps `factor` by reference; `.data` changes it behind its back."""
+    factor = torch.ones(3, 3).send(w.node)
+    product = (w.own[2] * factor).sum()
+    if plan:
+        w.plans[1](factor.data, w.matrix)
+    factor.data.copy_(w.matrix)
+    del factor
+    product.backward()
+
+
+def _write_state(w):
+    (weight, bias) = w.plans[2].parameters()
+    with torch.no_grad():
+        weight.copy_(w.vector.view(1, 3))
+    del weight, bias
+    w.add(lambda: w.plans[2](w.own[0]))
+
+
+def _offset(w):
+    part = w.note(lambda: w.own[1][w.vector[0].abs().long()])
+    if part is not None:
+        w.note(part.storage_offset)
+
+
+def _failing_plan(w):
+    @sy.func2plan(args_shape=[(3,), (3,)])
+    def pick(x, y):
+        return x.index_select(0, y.abs().long()) + 1
+
+    w.add(lambda: pick.send(w.node)(w.own[1], w.vector))
+
+
+@pytest.mark.parametrize("way", list(WAYS))
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_private_values_do_not_get_out(hook, way):
+    first, second = both(hook, WAYS[way])
+    assert first == second
+
+
+def test_what_derives_from_nothing_private_does_get_out(hook):
+    """Or the test above would say little."""
+    (left, _) = both(hook, lambda w: w.add(lambda: w.own[0] @ w.own[0] + 1))
+    values = [what for what in left if what and what[0] == "value"]
+    assert len(values) >= 10 and ("value", (3, 3), [[4.0] * 3] * 3, None) in values
+
+
+def test_the_worlds_do_differ(hook):
+    def open_it(world):
+        for pointer in (world.matrix, world.vector):
+            world.node.policy.share(world.node, pointer.id_at_location, public=True)
+
+    first, second = both(hook, open_it)
+    assert first != second
+
+
+# --- programs that nobody thought of ------------------------------------------------------------------------------
+
+UNARY = {
+    "copy": lambda x: x.copy(), "flat": lambda x: x.reshape(-1), "view": lambda x: x.view(x.shape), "first": lambda x: x[0],
+    "turned": lambda x: x.t() if x.dim() == 2 else x, "sum": torch.sum, "relu": torch.relu, "double": lambda x: x * 2,
+    "detached": lambda x: x.detach(), "data": lambda x: x.data, "grad": lambda x: x.grad.view(-1), "sorted": torch.sort,
+    "nonzero": torch.nonzero, "item": lambda x: x.sum().item(), "truth": lambda x: bool((x > 1).all()), "split": torch.unbind,
+    "positive": lambda x: x[x > 0], "requires": lambda x: x.requires_grad_() if x.is_leaf else x, "zero": lambda x: x.zero_(),
+    "backward": lambda x: x.sum().backward(), "keep": lambda x: x.retain_grad(), "round": lambda x: x.round_(),
+    "step": lambda x: torch.optim.SGD([x], lr=0.1).step(), "adam": lambda x: torch.optim.Adam([x], lr=0.1).step(),
+}  # fmt: skip
+BINARY = {
+    "add": torch.add, "mul": torch.mul, "matmul": torch.matmul, "cat": lambda x, y: torch.cat([x, y]),
+    "stack": lambda x, y: torch.stack((x, y)), "where": lambda x, y: torch.where(y > 1, x, x * 2), "larger": torch.maximum,
+    "add_": lambda x, y: x.add_(y), "copy_": lambda x, y: x.copy_(y), "mul_": lambda x, y: x.mul_(y),
+    "set": lambda x, y: x.__setitem__(0, y), "data": lambda x, y: setattr(x, "data", y), "into data": lambda x, y: x.data.copy_(y),
+    "grad": lambda x, y: setattr(x, "grad", y), "out": lambda x, y: torch.neg(y, out=x), "equal": torch.equal,
+    "pull": lambda x, y: torch.autograd.grad((x * y).sum(), x, allow_unused=True), "push": lambda x, y: (x * y).backward(y),
+    "gather": lambda x, y: x[y.long() % x.shape[0]], "take": lambda x, y: torch.take(x, y.long()),
+}  # fmt: skip
+RUNS = {"mix": 0, "write": 1, "train": 2, "remember": 3}
+
+indices = st.integers(0, 11)
+instructions = st.one_of(
+    st.tuples(st.sampled_from(list(UNARY)), indices),
+    st.tuples(st.sampled_from(list(BINARY)), indices, indices),
+    st.tuples(st.sampled_from([*RUNS, "parameters"]), indices, indices),
+)
+
+
+def _do(world, name, *places):
+    pool = world.pool
+    values = [pool[place % len(pool)] for place in places]
+    if len(values) == 1:
+        return UNARY[name](*values)
+    if name == "parameters":
+        return world.plans[2 + places[0] % 2].parameters()
+    if name in RUNS:
+        return world.plans[RUNS[name]](*(values if RUNS[name] < 2 else values[:1]))
+    return BINARY[name](*values)
+
+
+@given(program=st.lists(instructions, min_size=3, max_size=14))
+@LIVE
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_no_program_carries_private_values_out(program):
+    hook = sy.TorchHook(torch)
+
+    def run(world):
+        for name, *places in program:
+            world.add(lambda name=name, places=places: _do(world, name, *places))
+
+    first, second = both(hook, run)
+    assert first == second

@@ -1,0 +1,381 @@
+"""What goes wrong on real machines: nodes as processes, killed, cut off, slowed down, out of disk, with wrong clocks."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+import torch
+
+import syft as sy
+from syft import config
+from syft.exceptions import AuthenticationError, NodeLostError, StorageFullError, SyftError
+from syft.workers.websocket_pipe import WebsocketPipe, Where
+from tests.nodes import Line, NodeProcess, forget, node
+
+SOAK_SECONDS = float(os.environ.get("RESYFT_SOAK_SECONDS", "20"))
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    """A node with tokens, of which nothing is kept."""
+    with node("faults", heartbeat=1.0, grace=20.0) as process:
+        yield process
+
+
+@pytest.fixture
+def line(plain):
+    line = Line(plain.port)
+    yield line
+    line.close()
+
+
+@pytest.fixture
+def alice(hook, plain, line):
+    """The node as alice sees it, over a line that can be cut."""
+    client = plain.connect(hook, port=line.port)
+    yield client
+    line.go_on()
+    forget(hook, client)
+
+
+# --- nothing that was acknowledged is lost ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def impatient():
+    """Streams that give a lost node up at once."""
+    config.configure(reconnect_timeout=0.5)
+    yield
+    config.configure(reconnect_timeout=30.0)
+
+
+def test_kill_9_loses_no_acknowledged_object(hook, tmp_path, impatient):
+    process = NodeProcess("kept", store=str(tmp_path / "store"))
+    promised = {}
+    try:
+        for round_number in range(2):
+            client = process.connect(hook)
+            stop = threading.Event()
+            started = threading.Event()
+
+            def publish(client=client, round_number=round_number, stop=stop, started=started):
+                number = 0
+                with sy.acting_as(hook.local_worker):
+                    while not stop.is_set():
+                        size = (10, 1000, 50_000)[number % 3]
+                        value = torch.full((size,), float(1000 * round_number + number))
+                        try:
+                            pointer = value.tag(f"#value-{round_number}-{number}").describe("kept").send(client)
+                            client.synchronize()
+                        except SyftError:
+                            return
+                        promised[f"#value-{round_number}-{number}"] = (pointer.id_at_location, value)
+                        number += 1
+                        if number > 3:
+                            started.set()
+
+            thread = threading.Thread(target=publish)
+            thread.start()
+            assert started.wait(60)
+            time.sleep(0.05 + 0.07 * round_number)
+            process.kill()
+            stop.set()
+            thread.join(60)
+            forget(hook, client)
+            process.start()
+        client = process.connect(hook)
+        assert len(promised) >= 8
+        for tag, (obj_id, value) in promised.items():
+            (found,) = client.search(tag)
+            assert found.id_at_location == obj_id and found.description == "kept"
+            assert torch.equal(found.copy().get(), value)
+        forget(hook, client)
+    finally:
+        process.stop()
+
+
+def test_an_object_whose_answer_did_not_arrive_stays(hook, tmp_path, impatient):
+    process = NodeProcess("unseen", store=str(tmp_path / "store"))
+    line = Line(process.port)
+    try:
+        client = process.connect(hook, port=line.port)
+        value = torch.randn(1 << 20)
+        pointer = value.tag("#large").send(client)
+        client.synchronize()
+        line.cut_after_received = 1 << 20  # in the middle of the answer
+        line.refuse()
+        with pytest.raises(NodeLostError):
+            pointer.get()
+        forget(hook, client)
+        process.kill()
+        process.start()
+        client = process.connect(hook)
+        (found,) = client.search("#large")
+        assert torch.equal(found.get(), value)
+        assert client.search("#large") == []
+        forget(hook, client)
+    finally:
+        line.close()
+        process.stop()
+
+
+# --- connections that break ---------------------------------------------------------------------------------------
+
+
+def test_a_line_cut_in_the_middle_of_100_mb(alice, line):
+    value = torch.randn(25 * 10**6)
+    line.cut_after_sent = 60 * 10**6
+    pointer = value.send(alice)
+    alice.synchronize()
+    assert line.cuts == 1
+    line.cut_after_received = 40 * 10**6
+    assert torch.equal(pointer.get(), value)
+    assert line.cuts == 2
+
+
+def test_a_line_cut_while_a_plan_runs_runs_it_once(alice, line):
+    @sy.func2plan(args_shape=[(1,)], state=(torch.zeros(1),))
+    def count(x, state):
+        (total,) = state.read()
+        total.add_(x)
+        for _ in range(200):
+            x = torch.sin(x) + 1
+        return total + 0 * x.sum()
+
+    plan = count.send(alice)
+    one = torch.ones(1).send(alice)
+    alice.synchronize()
+    for number in range(1, 7):
+        result = plan(one)
+        line.cut()
+        assert result.get().item() == number
+
+
+def test_a_pulled_cable_is_noticed_at_both_ends(hook, plain, line, alice):
+    x = torch.ones(3).send(alice)
+    alice.synchronize()
+    stream = sy.local_worker.stream_to(alice)
+    line.stall()
+    config.configure(heartbeat=0.5)
+    try:
+        started = time.monotonic()
+        thread = threading.Timer(3.0, line.go_on)
+        thread.start()
+        assert torch.equal(x.get(), torch.ones(3))
+        assert time.monotonic() - started < 60
+        thread.join()
+    finally:
+        config.configure(heartbeat=20.0)
+    assert stream.reconnects >= 0
+
+
+def test_a_slow_reader_keeps_nobody_waiting(hook, plain, alice):
+    """Somebody asks for a lot and never reads: others are served, and it is let go."""
+    where = Where(plain.url, plain.tokens["bob"]).at("/stream")
+    from syft.serde import serialize
+    from syft.workers.frames import HELLO
+    from syft.workers.pipes import HEADER
+
+    slow = WebsocketPipe(where, 10)
+    hello = serialize((1, "", b""))
+    slow.send(HEADER.pack(HELLO, 0, len(hello)) + hello)
+    stop = time.monotonic() + 1.5
+    # Pings that are never answered fill nothing up; many requests whose answers nobody takes would.
+    sent = 0
+    while time.monotonic() < stop and sent < 2000:
+        started = time.monotonic()
+        assert torch.equal((torch.ones(2).send(alice) * 2).get(), torch.full((2,), 2.0))
+        assert time.monotonic() - started < 10
+        sent += 1
+    slow.close()
+    assert sent > 5
+
+
+def test_half_open_sockets_are_given_up(hook, plain, alice):
+    """A client that is stopped, but whose machine keeps the connection open, does not stay for ever."""
+    code = (
+        "import sys, torch, time, syft as sy\n"
+        "hook = sy.TorchHook(torch)\n"
+        "node = sy.connect(sys.argv[1], token=sys.argv[2], hook=hook)\n"
+        "x = torch.ones(3).tag('#half-open').send(node)\nnode.synchronize()\nprint('here', flush=True)\ntime.sleep(60)\n"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", code, plain.url, plain.tokens["bob"]], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert child.stdout.readline().strip() == "here"
+        before = figures(plain)["syft_connections"]
+        child.send_signal(19)  # SIGSTOP
+        end = time.monotonic() + 30
+        while figures(plain)["syft_connections"] >= before and time.monotonic() < end:
+            time.sleep(0.2)
+        assert figures(plain)["syft_connections"] < before
+        assert alice.search("#half-open")  # what it published stays
+    finally:
+        child.kill()
+        child.wait(10)
+        child.stdout.close()
+
+
+def figures(process):
+    """What a node counts."""
+    import http.client
+
+    connection = http.client.HTTPConnection("127.0.0.1", process.port, timeout=30)
+    connection.request("GET", "/metrics", headers={"Authorization": f"Bearer {process.tokens['owner']}"})
+    text = connection.getresponse().read().decode()
+    connection.close()
+    return {name: float(value) for name, value in (row.split() for row in text.splitlines() if row and row[0] != "#")}
+
+
+# --- disks and clocks ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A disk of six megabytes."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    made = shutil.which("mount") and subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", str(folder)], capture_output=True, check=False
+    )
+    if not made or made.returncode:
+        pytest.skip("a small disk needs the right to mount one")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def test_a_full_disk_refuses_and_goes_on(hook, small_disk):
+    with node("full", store=str(small_disk / "store")) as process:
+        client = process.connect(hook)
+        kept = []
+        with pytest.raises(StorageFullError):
+            for number in range(20):
+                value = torch.randn(125_000)
+                value.tag(f"#part-{number}").send(client)
+                client.synchronize()
+                kept.append(value)
+        assert 3 < len(kept) < 20
+        assert torch.equal((torch.ones(2).send(client) + 1).get(), torch.full((2,), 2.0))  # it goes on
+        assert client.search(f"#part-{len(kept)}") == []
+        forget(hook, client)
+        process.kill()
+        process.start()
+        client = process.connect(hook)
+        for number, value in enumerate(kept):
+            (found,) = client.search(f"#part-{number}")
+            assert torch.equal(found.copy().get(), value)
+        client.search("#part-0")[0].get()  # makes room
+        torch.ones(1000).tag("#after").send(client)
+        client.synchronize()
+        forget(hook, client)
+
+
+def test_clocks_that_differ(hook):
+    skewed = (
+        "from syft.grid.identity.tokens import Tokens\nimport time\n"
+        "clocks = {'ahead': 3000.0, 'little-ahead': 10.0, 'behind': -5000.0, 'little-behind': -10.0}\n"
+        "own = node.identity.tokens\n"
+        "made = {}\n"
+        "for name, skew in clocks.items():\n"
+        "    real, own._clock = own._clock, (lambda skew=skew: time.time() + skew)\n"
+        "    made[name] = own.issue('alice', 'user', 3600)\n"
+        "    own._clock = real\n"
+        "import json; open(settings['owner'], 'w').write(json.dumps(made))\n"
+    )
+    import tempfile
+
+    with tempfile.NamedTemporaryFile("r", suffix=".json") as file, node("clocks", prepare=skewed, owner=file.name) as p:
+        tokens = json.loads(file.read())
+        for name in ("little-ahead", "little-behind"):
+            client = sy.connect(p.url, token=tokens[name], hook=hook)
+            assert client.search("#nothing") == []
+            forget(hook, client)
+        for name in ("ahead", "behind"):
+            with pytest.raises(AuthenticationError):
+                sy.connect(p.url, token=tokens[name], hook=hook)
+
+
+# --- many at once -------------------------------------------------------------------------------------------------
+
+CLIENTS = """
+import sys, threading, time, random
+import torch, syft as sy
+torch.set_num_threads(1)
+url, token, first, count, seconds = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), float(sys.argv[5])
+hook = sy.TorchHook(torch)
+from syft.workers.node_client import NodeClient
+from syft.workers.virtual import VirtualWorker
+mixed, lost, done = [], [], []
+ready = threading.Barrier(count, timeout=100)
+
+def work(number):
+    me = VirtualWorker(hook, id=f"client-{number}", auto_add=False)
+    generator = torch.Generator().manual_seed(number)
+    try:
+        with sy.acting_as(me):
+            there = NodeClient(hook, url, token=token, auto_add=False)
+            total = torch.zeros(4)
+            running = total.send(there)
+            running.add_(total.send(there))
+            (total.send(there) * 2).get()  # the first calls of a process load much of torch
+            ready.wait()
+            end = time.monotonic() + seconds
+            while time.monotonic() < end:
+                value = torch.randn(4, generator=generator) + number * 1000
+                running.add_(value.send(there))
+                total = total + value
+                answer = (value.send(there) * 2).get()
+                (mixed.append(number) if not torch.equal(answer, value * 2) else done.append(1))
+                time.sleep(0.01)
+            if not torch.allclose(running.get(), total, rtol=1e-4):
+                lost.append(number)
+            me.close()
+    except Exception as error:
+        lost.append((number, repr(error)))
+
+threads = [threading.Thread(target=work, args=(first + i,)) for i in range(count)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+print(len(mixed), len(lost), len(done), lost[:3], flush=True)
+"""
+
+
+@pytest.mark.timeout(SOAK_SECONDS + 120)
+def test_fifty_clients_get_exactly_their_own_answers(plain):
+    """50 clients in 5 processes, at once; RESYFT_SOAK_SECONDS=60 for the whole minute."""
+    children = [
+        subprocess.Popen(
+            [
+                sys.executable,
+                "-c",
+                CLIENTS,
+                plain.url,
+                plain.tokens[user],
+                str(first),
+                "10",
+                str(SOAK_SECONDS),
+            ],
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
+        for first, user in zip(range(0, 50, 10), ("alice", "bob", "alice", "bob", "owner"), strict=True)
+    ]
+    said = [child.communicate(timeout=SOAK_SECONDS + 100)[0].split(maxsplit=3) for child in children]
+    assert [(row[0], row[1]) for row in said] == [("0", "0")] * 5, said
+    assert sum(int(row[2]) for row in said) > 50
+
+
+def test_a_second_listener_on_the_port_is_refused_with_one_line():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        from syft.grid.node.server import PortServer
+
+        with pytest.raises(SyftError, match="can't be opened"):
+            PortServer(None, "127.0.0.1", taken.getsockname()[1])

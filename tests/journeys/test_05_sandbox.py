@@ -1,0 +1,87 @@
+"""Part 5, welcome to the sandbox: six workers with data in one call, tags, and searching one worker and all of them.
+
+Boston housing is gone from scikit-learn, so the diabetes data is searched instead.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import syft as sy
+from syft.sandbox import WORKERS
+
+
+@pytest.fixture(scope="module")
+def notebook():
+    """The names of a notebook after the first cell."""
+    names = {"torch": torch}
+    sy.create_sandbox(names, verbose=False)
+    yield names
+    for worker in names["workers"]:
+        worker.clear_objects()
+        worker.stop()
+    for other in (sy.local_worker, *names["workers"]):
+        for name in WORKERS:
+            other._known_workers.pop(name, None)
+
+
+def test_what_the_sandbox_makes(notebook):
+    assert [worker.id for worker in notebook["workers"]] == list(WORKERS)
+    assert notebook["bob"] is notebook["workers"][0]
+    assert notebook["hook"].local_worker is sy.local_worker
+    assert isinstance(notebook["grid"], sy.PrivateGridNetwork)
+
+
+def test_a_tensor_is_found_by_its_tags(notebook):
+    bob = notebook["bob"]
+    x = torch.tensor([1, 2, 3, 4, 5]).tag("#fun", "#sample").describe("A very small tensor.").send(bob)
+    (found,) = bob.search(["#fun", "#sample"])
+    assert found.description == "A very small tensor." and found.get().tolist() == [1, 2, 3, 4, 5]
+    assert x.tags == {"#fun", "#sample"} and bob.search(["#fun"]) == []
+
+
+def test_a_data_set_at_one_worker(notebook):
+    (found,) = notebook["bob"].search(["#diabetes", "#data"])
+    assert found.shape == (74, 10) and "diabetes" in found.description.lower()
+    assert {"#diabetes", "#data"} <= found.tags
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "target"),
+    [
+        ("diabetes", (442, 10), (442,)),
+        ("digits", (1797, 64), (1797,)),
+        ("iris", (150, 4), (150,)),
+        ("wine", (178, 13), (178,)),
+        ("breast_cancer", (569, 30), (569,)),
+        ("linnerud", (20, 3), (20, 3)),
+    ],
+)
+def test_a_data_set_over_the_grid(notebook, name, shape, target):
+    grid = notebook["grid"]
+    for half, whole in (("#data", shape), ("#target", target)):
+        found = grid.search(f"#{name}", half)
+        assert list(found) == list(WORKERS) and all(len(pointers) == 1 for pointers in found.values())
+        assert sum(pointers[0].shape[0] for pointers in found.values()) == whole[0]
+        assert {tuple(pointers[0].shape[1:]) for pointers in found.values()} == {whole[1:]}
+        sizes = [pointers[0].shape[0] for pointers in found.values()]
+        assert max(sizes) - min(sizes) <= 1
+
+
+def test_the_cell_can_be_run_again(notebook):
+    again = {"th": torch}
+    sy.create_sandbox(again, verbose=False)
+    assert again["workers"] == notebook["workers"]
+    assert len(again["grid"].search("#iris", "#data")["bob"]) == 1
+
+
+def test_the_short_form_has_no_data(monkeypatch):
+    names = {"torch": torch}
+    assert sy.hook(names) is None and "grid" in names and names["hook"] is not None
+    assert sy.hook.local_worker is sy.local_worker  # and it is the hook itself as well, as documented
+
+
+def test_torch_must_be_there():
+    with pytest.raises(sy.exceptions.SyftError, match="Import torch"):
+        sy.create_sandbox({}, verbose=False)

@@ -1,0 +1,234 @@
+"""Workers behind websockets, in processes of their own; and what happens when the line between is cut."""
+
+import threading
+import time
+
+import pytest
+import torch
+from torch import nn
+
+import syft as sy
+from syft import config
+from syft.exceptions import NodeLostError, SyftError, WorkerLostError
+from syft.workers.websocket_client import WebsocketClientWorker
+from tests.nodes import Line, websocket_server
+
+
+@pytest.fixture(scope="module")
+def server():
+    with websocket_server("ws-alice") as process:
+        yield process
+
+
+@pytest.fixture
+def line(server):
+    line = Line(server.port)
+    yield line
+    line.close()
+
+
+@pytest.fixture
+def alice(hook, line):
+    worker = WebsocketClientWorker(hook, "localhost", line.port, id="ws-alice")
+    yield worker
+    worker.close()
+    hook.local_worker._known_workers.pop("ws-alice", None)
+
+
+def stream_of(worker):
+    return sy.local_worker.stream_to(worker)
+
+
+def test_tensors_go_there_and_come_back(alice):
+    x = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+    pointer = x.send(alice)
+    assert pointer.location is alice and pointer.shape == (2, 2)
+    assert torch.equal((pointer @ pointer + 1).get(), x @ x + 1)
+    assert torch.equal(pointer.get(), x)
+    assert alice._objects == {}
+    assert repr(alice) == f"<WebsocketClientWorker id:ws-alice at {alice.url}>"
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (3, 0, 2), (1,), (1 << 20,)])
+def test_any_size_passes(alice, shape):
+    x = torch.randn(shape)
+    assert torch.equal(x.send(alice).get(), x)
+
+
+def test_a_message_larger_than_a_piece_of_the_line_passes_in_pieces(alice):
+    x = torch.arange(5 * (1 << 20), dtype=torch.float32)  # 20 MB, in pieces of 1 MB
+    pointer = x.send(alice)
+    assert torch.equal((pointer * 2).get(), x * 2)
+    assert torch.equal(pointer.get(), x)
+
+
+def test_autograd_models_and_plans(alice):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+    twin = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+    twin.load_state_dict(model.state_dict())
+    x, y = torch.randn(16, 4), torch.randn(16, 1)
+    remote_x, remote_y = x.send(alice), y.send(alice)
+    model.send(alice)
+    for net, data, target in ((model, remote_x, remote_y), (twin, x, y)):
+        optimizer = torch.optim.Adam(net.parameters(), lr=0.01)
+        for _ in range(3):
+            optimizer.zero_grad()
+            (net(data) - target).pow(2).mean().backward()
+            optimizer.step()
+    model.get()
+    for ours, theirs in zip(model.parameters(), twin.parameters(), strict=True):
+        assert torch.allclose(ours, theirs, atol=1e-6)
+
+    @sy.func2plan(args_shape=[(2, 2)])
+    def double(t):
+        return t * 2
+
+    plan = double.send(alice)
+    assert torch.equal(plan(torch.ones(2, 2).send(alice)).get(), torch.full((2, 2), 2.0))
+
+
+def test_thousand_calls_need_few_messages(alice, line):
+    x, one = torch.zeros(10).send(alice), torch.ones(10).send(alice)
+    alice.synchronize()
+    connection = stream_of(alice)._connection
+    sent = []
+    send = connection._pipe.send
+    connection._pipe.send = lambda data: (sent.append(len(data)), send(data))
+    for _ in range(1000):
+        x = x + one
+    assert torch.equal(x.get(), torch.full((10,), 1000.0))
+    assert len(sent) < 500
+
+
+def test_errors_come_back_with_type_worker_traceback_and_line(alice):
+    x = torch.ones(3).send(alice)
+    with pytest.raises(torch.linalg.LinAlgError, match="singular") as caught:
+        torch.linalg.inv(torch.zeros(2, 2).send(alice)).get()
+    notes = "\n".join(caught.value.__notes__)
+    assert "ws-alice" in notes and "Traceback" in notes
+    assert torch.equal(x.get(), torch.ones(3))  # the connection goes on
+
+
+def test_what_is_published_stays_when_the_client_goes(hook, server):
+    first = WebsocketClientWorker(hook, "localhost", server.port, id="ws-alice")
+    torch.tensor([7.0]).tag("#kept").send(first)
+    torch.tensor([8.0]).send(first)
+    first.close()
+    hook.local_worker._known_workers.pop("ws-alice")
+    second = WebsocketClientWorker(hook, "localhost", server.port, id="ws-alice")
+    (found,) = second.search("#kept")
+    assert second.objects_count_remote() == 1
+    assert "#kept" in second.list_objects_remote()
+    assert found.get().item() == 7.0
+    second.clear_objects_remote()
+    assert second.objects_count_remote() == 0
+    second.close()
+    hook.local_worker._known_workers.pop("ws-alice")
+
+
+def test_names_must_be_the_servers_own(hook, server):
+    with pytest.raises(SyftError, match="is called 'ws-alice', not 'somebody'"):
+        WebsocketClientWorker(hook, "localhost", server.port, id="somebody")
+
+
+def test_nobody_there(hook):
+    with pytest.raises(NodeLostError, match="can't be reached"):
+        WebsocketClientWorker(hook, "localhost", 1, id="nobody")
+
+
+def test_other_machines_are_spoken_to_over_tls_only(hook):
+    with pytest.raises(SyftError, match="secure=True"):
+        WebsocketClientWorker(hook, "node.example", 8777, id="far")
+
+
+# --- a line that is cut ---------------------------------------------------------------------------------------
+
+
+def test_a_cut_line_is_mended_and_everything_is_done_once(alice, line):
+    counter = torch.zeros(1).send(alice)
+    for number in range(60):
+        counter.add_(1)
+        if number % 20 == 10:
+            line.cut()
+    assert counter.get().item() == 60
+    assert stream_of(alice).reconnects >= 1
+
+
+def test_a_line_cut_in_the_middle_of_a_large_send(alice, line):
+    x = torch.randn(4 << 20)
+    line.cut_after_sent = 5 << 20
+    pointer = x.send(alice)
+    assert torch.equal(pointer.get(), x)
+    assert line.cuts == 1
+
+
+def test_a_line_cut_in_the_middle_of_a_large_answer(alice, line):
+    x = torch.randn(4 << 20)
+    pointer = x.send(alice)
+    alice.synchronize()
+    line.cut_after_received = 5 << 20
+    assert torch.equal(pointer.get(), x)
+    assert line.cuts == 1
+    assert alice._objects == {}
+
+
+def test_cuts_at_every_place_of_an_exchange(alice, line):
+    for position in (0, 1, 5, 17, 40, 100, 300):
+        line.cut_after_received = position
+        x = torch.arange(10.0).send(alice)
+        assert torch.equal((x + 1).get(), torch.arange(10.0) + 1)
+        line.cut_after_received = None
+        line.cut_after_sent = position
+        y = x * 2
+        assert torch.equal(y.get(), torch.arange(10.0) * 2)
+        line.cut_after_sent = None
+        del x, y
+    assert alice._objects == {}
+
+
+def test_a_server_that_does_not_come_back_is_said_so_in_time(hook, line, server):
+    with config.override(reconnect_timeout=1.0):
+        worker = WebsocketClientWorker(hook, "localhost", line.port, id="ws-alice")
+    x = torch.ones(3).send(worker)
+    worker.synchronize()
+    stream = stream_of(worker)
+    config.configure(reconnect_timeout=1.0)
+    try:
+        line.refuse()
+        line.cut()
+        started = time.monotonic()
+        with pytest.raises(WorkerLostError, match="What was published there stays"):
+            x.get()
+        assert time.monotonic() - started < 30
+        assert stream.is_over
+    finally:
+        config.configure(reconnect_timeout=30.0)
+        line.refuse(False)
+    again = torch.ones(2).send(worker)  # a fresh stream
+    assert torch.equal(again.get(), torch.ones(2))
+    worker.close()
+    hook.local_worker._known_workers.pop("ws-alice")
+
+
+def test_many_clients_at_once_get_their_own_answers(hook, server):
+    wrong = []
+
+    def work(number):
+        me = sy.VirtualWorker(hook, id=f"client-{number}", auto_add=False)
+        there = WebsocketClientWorker(hook, "localhost", server.port, id="ws-alice", auto_add=False)
+        for step in range(20):
+            value = torch.full((50,), float(1000 * number + step))
+            pointer = me.send_object(value, there, f"{number}-{step}", published=False)
+            found = me.stream_to(there).fetch(pointer.id_at_location)
+            pointer.lease.spend("fetched")
+            if not torch.equal(found, value):
+                wrong.append(number)
+        me.close()
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not wrong
