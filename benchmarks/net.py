@@ -62,12 +62,13 @@ def _process(*arguments: str) -> Iterator[str]:
 @contextlib.contextmanager
 def node(hook: Any, name: str, folder: Path) -> Iterator[Any]:
     """Start a node with tokens, and yield it as a client sees it."""
-    home = folder / name
-    start = ("-m", "syft", "node", "start", "--id", name, "--store", str(home), "--threads", "1", "--json")
+    home = str(folder / name)
+    start = ("-m", "syft", "node", "start", "--id", name, "--store", home, "--threads", "1", "--json")
+    issue = ("-m", "syft", "node", "tokens", "issue", "--store", home, "--user", "alice", "--expires", "1h")
     with _process(*start) as line:
         said = json.loads(line)
-        token = Path(said["owner_token_file"]).read_text().strip()
-        client = sy.connect(said["url"], token=token, hook=hook)
+        made = subprocess.run([sys.executable, *issue], capture_output=True, text=True, check=True)
+        client = sy.connect(said["url"], token=made.stdout.split()[-1], hook=hook)
         try:
             yield client
         finally:

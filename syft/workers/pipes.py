@@ -20,6 +20,8 @@ PIECE = 1 << 20
 _WAITING = 64 << 20
 # Memory that is taken for a frame before its bytes are there.
 _AT_ONCE = 1 << 25
+# Seconds that small frames wait for others to go with.
+_GATHER = 0.001
 # Below this a frame is put together with its neighbours.
 _SMALL = 1 << 16
 
@@ -62,6 +64,8 @@ class PipeConnection:
         self._sending = threading.Lock()
         self._writer: threading.Thread | None = None
         self._closed = False
+        self._ended = threading.Event()
+        self._is_idle = False
         self.read_bytes = 0
         self.written_bytes = 0
 
@@ -119,7 +123,9 @@ class PipeConnection:
             if self._writer is None:
                 self._writer = threading.Thread(target=self._write_backlog, name="syft writer", daemon=True)
                 self._writer.start()
-            self._news.notify()
+            if self._is_idle:  # waking it up for each frame would take longer than the frame
+                self._is_idle = False
+                self._news.notify()
 
     @property
     def is_crowded(self) -> bool:
@@ -139,9 +145,11 @@ class PipeConnection:
         while True:
             with self._news:
                 while not self._backlog and not self._closed:
+                    self._is_idle = True
                     self._news.wait()
-                if self._closed:
-                    return
+                self._is_idle = False
+            if self._ended.wait(_GATHER):  # until more has gathered; who waits for an answer writes by itself
+                return
             self.flush_quietly()
 
     def flush_quietly(self) -> None:
@@ -186,6 +194,7 @@ class PipeConnection:
     def close(self) -> None:
         """Close, whoever reads or writes meanwhile."""
         self._closed = True
+        self._ended.set()
         self._pipe.close()
         with self._news:
             self._news.notify_all()

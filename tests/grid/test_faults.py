@@ -18,7 +18,7 @@ from syft.exceptions import AuthenticationError, NodeLostError, StorageFullError
 from syft.workers.websocket_pipe import WebsocketPipe, Where
 from tests.nodes import Line, NodeProcess, forget, node
 
-SOAK_SECONDS = float(os.environ.get("RESYFT_SOAK_SECONDS", "20"))
+SOAK_SECONDS = float(os.environ.get("RESYFT_SOAK_SECONDS", "10"))
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,8 @@ from syft.sandbox import WORKERS
 def notebook():
     """The names of a notebook after the first cell."""
     names = {"torch": torch}
+    for name in WORKERS:  # of other tests in this process
+        sy.TorchHook(torch).local_worker._known_workers.pop(name, None)
     sy.create_sandbox(names, verbose=False)
     yield names
     for worker in names["workers"]:

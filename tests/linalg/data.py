@@ -20,10 +20,14 @@ def least_squares(x: torch.Tensor, y: torch.Tensor, intercept: bool = True) -> d
     if intercept:
         columns = np.concatenate([np.ones((len(columns), 1)), columns], 1)
     target = y.double().numpy().reshape(-1)
+    # In units of each column: numpy takes a column that is 10^16 times smaller than another one for nothing.
+    unit = np.sqrt((columns**2).sum(0)).clip(1e-300)
+    columns = columns / unit
     coef = np.linalg.lstsq(columns, target, rcond=None)[0]
     freedom = len(target) - columns.shape[1]
     variance = ((target - columns @ coef) ** 2).sum() / freedom
     # R^-1 R^-T loses less than the inverse of the Gram matrix.
     inverse = np.linalg.inv(np.linalg.qr(columns, "r"))
-    errors = np.sqrt(variance * (inverse**2).sum(1))
+    errors = np.sqrt(variance * (inverse**2).sum(1)) / unit
+    coef = coef / unit
     return {"coef": coef, "se": errors, "p": 2 * stats.t.sf(np.abs(coef / errors), freedom), "sigma2": variance}

@@ -78,7 +78,8 @@ def test_any_units_and_any_owners(cast, columns, sizes, units, means, target, in
     if intercept:
         x = x + torch.tensor(means[:columns])
     x, y = x * 10 ** torch.tensor(units[:columns], dtype=torch.float64), y * 10**target
-    check(fit(cast, x, y, sizes, fit_intercept=intercept), x, y, coef=1e-5)
+    # Errors are of the size of means in units of deviations, here up to 100.
+    check(fit(cast, x, y, sizes, fit_intercept=intercept), x, y, coef=1e-5, errors=1e-4)
 
 
 def test_many_rows_and_a_few_that_are_far_away(cast):

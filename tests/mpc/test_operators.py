@@ -12,7 +12,7 @@ from syft.exceptions import SyftError
 from syft.hook.syft_tensor import SyftTensor
 
 CHUNKS = 8
-SAMPLES = 2
+SAMPLES = 1
 # Random, or memory that nobody wrote to: there is no right result to compare with. (tan: near its poles every digit of
 # the argument counts; tests/mpc/test_functions.py looks at it.)
 NO_RESULT = frozenset(

@@ -31,7 +31,7 @@ from syft.workers.wire import let_go, respond
 
 logger = logging.getLogger("syft.node")
 # A request that went well is answered only now and then, so that its writer can forget it.
-ACKNOWLEDGED = 64
+ACKNOWLEDGED = 256
 ACKNOWLEDGED_BYTES = 1 << 20
 # Answers that a client was sent and has not said it saw.
 MAX_UNSEEN = 4096

@@ -11,6 +11,10 @@ from starlette.websockets import WebSocket
 
 # Bytes that wait for the thread before the client has to wait.
 _HIGH, _LOW = 8 << 20, 2 << 20
+# Bytes that the thread is ahead of the client.
+_AHEAD = 1 << 20
+# How long what was said last may take to be heard.
+_LAST_SECONDS = 5.0
 
 
 class ServerPipe:
@@ -31,6 +35,11 @@ class ServerPipe:
         self._has_room = asyncio.Event()
         self._has_room.set()
         self._ended = False
+        # What waits to be sent, in order; the loop sends it, and the thread waits only where it is much.
+        self._leaving: collections.deque[bytes] = collections.deque()
+        self._leaving_size = 0
+        self._sending: asyncio.Task[None] | None = None
+        self._taken = threading.Condition()
 
     # --- in the event loop ------------------------------------------------------------------------------------
 
@@ -62,7 +71,26 @@ class ServerPipe:
         with self._news:
             self._ended = True
             self._news.notify()
+        with self._taken:
+            self._taken.notify_all()
         self._has_room.set()
+
+    def _start_sending(self) -> None:
+        if self._sending is None or self._sending.done():
+            self._sending = self._loop.create_task(self._send_all())
+
+    async def _send_all(self) -> None:
+        """Send what is waiting; a client that does not take it in time is hung up on."""
+        try:
+            while self._leaving:
+                message = {"type": "websocket.send", "bytes": self._leaving[0]}
+                await asyncio.wait_for(self._websocket.send(message), self._patience)
+                with self._taken:
+                    self._leaving_size -= len(self._leaving.popleft())
+                    self._taken.notify_all()
+        except Exception:  # whatever the server says of a client that is gone, or does not read
+            self._end()
+            await self._close()
 
     # --- in the thread ----------------------------------------------------------------------------------------
 
@@ -80,19 +108,17 @@ class ServerPipe:
         return data
 
     def send(self, data: Any) -> None:
-        """Send bytes, waiting until the client takes them."""
-        message = {"type": "websocket.send", "bytes": bytes(data)}
-        try:
-            sending = asyncio.run_coroutine_threadsafe(self._websocket.send(message), self._loop)
-        except RuntimeError:  # the loop is closed
-            raise ConnectionError("the server ends") from None
-        try:
-            sending.result(self._patience)
-        except TimeoutError:
-            sending.cancel()
-            raise ConnectionError("the client does not read") from None
-        except Exception as error:  # whatever the server says of a client that is gone
-            raise ConnectionError("the client is gone") from error
+        """Send bytes after those before them, waiting where the client does not take them."""
+        with self._taken:
+            if not self._taken.wait_for(lambda: self._leaving_size <= _AHEAD or self._ended, self._patience):
+                raise ConnectionError("the client does not read")
+            if self._ended:
+                raise ConnectionError("the client is gone")
+            self._leaving.append(bytes(data))
+            self._leaving_size += len(data)
+            begins = len(self._leaving) == 1
+        if begins and not self._tell(self._start_sending):
+            raise ConnectionError("the server ends")
 
     def finish(self) -> None:
         """Say that nothing follows."""
@@ -105,13 +131,16 @@ class ServerPipe:
                 return
             self._ended = True
             self._news.notify()
+        with self._taken:
+            self._taken.notify_all()
         self._tell(self._start_closing)
 
-    def _tell(self, what: Any) -> None:
+    def _tell(self, what: Any) -> bool:
         try:
             self._loop.call_soon_threadsafe(what)
+            return True
         except RuntimeError:  # the loop is closed, and everything with it
-            pass
+            return False
 
     def _start_closing(self) -> None:
         self._has_room.set()
@@ -119,6 +148,8 @@ class ServerPipe:
 
     async def _close(self) -> None:
         try:
+            if self._sending is not None and self._sending is not asyncio.current_task():
+                await asyncio.wait({self._sending}, timeout=_LAST_SECONDS)  # what was said before the end
             await self._websocket.close()
         except Exception:  # noqa: S110  (it is closed, one way or another)
             pass
