@@ -145,7 +145,8 @@ def test_nothing_to_divide_by(cast):
     parties, provider = cast
     for count in (0, 2):
         given = encoded(torch.tensor([0, 2**16]), BITS, parties[:count], provider)
-        assert units_of(given.reciprocal()).tolist() == [0, 2**16]
+        zero, one = units_of(given.reciprocal()).tolist()
+        assert zero == 0 and abs(one - 2**16) <= 1  # rounding is random on shares
 
 
 @pytest.mark.parametrize("count", [2, 3])
