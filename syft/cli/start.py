@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import os
 import tempfile
+import threading
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -96,21 +97,21 @@ def start(
 
 
 def _serve(settings: Any, show_token: bool, ready_file: Path | None, as_json: bool, membership: Any) -> None:
-    import torch
-
     from syft.cli.record import NodeRecord, running
     from syft.cli.welcome import facts_of, welcome
     from syft.grid.node.api import ROUTERS
     from syft.grid.node.node import Node
+    from syft.workers.foresight import warm_up
 
-    if settings.threads is not None:
-        torch.set_num_threads(settings.threads)
     folder = settings.identity_folder
     routers = ROUTERS if membership is None else (*ROUTERS, membership.router)
     with contextlib.ExitStack() as closing:
         stopping = closing.enter_context(told_to_stop())
         node = Node(settings, routers)
         closing.callback(node.stop)
+        node.take_process()
+        # Loads what the first call on private data needs, while nobody waits for it.
+        threading.Thread(target=warm_up, name="syft warming up", daemon=True).start()
         token_file = owner_token(node.identity, settings.owner, folder) if settings.tokens else None
         node.start()
         closing.enter_context(running(folder))

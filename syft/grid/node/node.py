@@ -101,11 +101,16 @@ class Node:
         """Serve in a thread, and return when clients can come."""
         self.server.start()
 
-    def run(self) -> None:
-        """Serve until interrupted, and close everything: the node has this process to itself."""
-        configure(stream_timeout=self.settings.stream_timeout, heartbeat=self.settings.heartbeat)
+    def take_process(self) -> None:
+        """Make this process the node's own: its worker is the local one, and its settings hold for all threads."""
         if self.settings.threads is not None:
             torch.set_num_threads(self.settings.threads)
+        configure(stream_timeout=self.settings.stream_timeout, heartbeat=self.settings.heartbeat)
+        self.worker.be_local()
+
+    def run(self) -> None:
+        """Serve until interrupted, and close everything: the node has this process to itself."""
+        self.take_process()
         try:
             self.server.run()
         finally:
