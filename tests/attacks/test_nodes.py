@@ -26,11 +26,12 @@ from syft.exceptions import (
 from syft.grid.certificates import issue, make_authority
 from syft.messaging import message as m
 from syft.messaging.message import ErrorMessage
-from syft.serde import compression, serialize
+from syft.serde import compression, deserialize, serialize
+from syft.serde.msgpack.serde import _simplify
 from syft.workers.frames import HELLO, REQUEST
 from syft.workers.tls import client_context
 from syft.workers.wire import write_request
-from tests.attacks import fuzzing
+from tests.attacks import forged, fuzzing
 from tests.attacks.hostile import request as hand_made
 from tests.attacks.live import Visitor
 from tests.attacks.test_code_execution import _payloads
@@ -182,10 +183,16 @@ def test_code_in_plans_and_methods_by_name(hook, target, mallory, tmp_path):
             answer = mallory.ask(m.Operation(name, owner, (code,), {}, ("r",)))
             assert is_error(answer)
         assert is_error(mallory.ask(m.PlanCommandMessage((1, True), name)))
-    with pytest.raises(Exception):  # noqa: B017  (one may not even be built)
-        plan = sy.Plan.detail(None, (1, "evil", True, (), (("eval", ("1",), {}, ()),), None, (), (), None))
-        assert is_error(mallory.ask(m.ObjectMessage(plan, "plan")))
-        raise ValueError
+
+    @sy.func2plan(args_shape=[(3,)])
+    def honest(x):
+        return x + torch.ones(3)
+
+    for name in names:
+        parts = forged.parts_of(honest, ROWS=forged.program(forged.op(name, Ref(0))))
+        message = (forged.OBJECT, (forged.PLAN_CODE, *[_simplify(None, part) for part in parts]), "evil", False, None)
+        assert is_error(deserialize(mallory.send(hand_made(message)))), name
+    assert is_error(mallory.ask(m.GetShapeMessage(Ref("evil"))), "ObjectNotFoundError")
     assert not marker.exists()
     still_there(hook, target)
 

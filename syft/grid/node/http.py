@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 # Seconds until the head of a request must be there, and then until its body must be.
 HEAD_SECONDS = 10.0
@@ -74,3 +75,25 @@ class PatientProtocol(H11Protocol):
         self._deadline = None
         if not self.transport.is_closing():
             self.transport.abort()
+
+
+class PatientWebsocket(WebSocketsSansIOProtocol):
+    """Websockets, for clients that may stop reading.
+
+    uvicorn closes a connection after what was written to it; a client that does not read would keep it for ever.
+    """
+
+    def handle_connect(self, event: Any) -> None:
+        """Let the application break the connection off."""
+        super().handle_connect(event)
+        scope: Any = getattr(self, "scope", None)  # a handshake that was refused has none
+        if scope is not None:
+            scope["extensions"][ABORT] = self.transport.abort
+
+    def keepalive_timeout(self) -> None:
+        """Break the connection of a client off that did not answer: it would not hear a farewell either."""
+        self.transport.abort()
+
+
+# The name under which an application finds what breaks its connection off.
+ABORT = "syft.abort"

@@ -9,6 +9,8 @@ from typing import Any
 
 from starlette.websockets import WebSocket
 
+from syft.grid.node.http import ABORT
+
 # Bytes that wait for the thread before the client has to wait.
 _HIGH, _LOW = 8 << 20, 2 << 20
 # Bytes that the thread is ahead of the client.
@@ -29,6 +31,7 @@ class ServerPipe:
         self._websocket = websocket
         self._patience = patience
         self._loop = asyncio.get_running_loop()
+        self._abort: Any = websocket.scope.get("extensions", {}).get(ABORT)
         self._arrived: collections.deque[bytes] = collections.deque()
         self._size = 0
         self._news = threading.Condition()
@@ -90,7 +93,12 @@ class ServerPipe:
                     self._taken.notify_all()
         except Exception:  # whatever the server says of a client that is gone, or does not read
             self._end()
-            await self._close()
+            self._break_off()
+
+    def _break_off(self) -> None:
+        """End the connection at once, without a farewell that would wait behind what the client does not read."""
+        if self._abort is not None:
+            self._abort()
 
     # --- in the thread ----------------------------------------------------------------------------------------
 
@@ -148,8 +156,8 @@ class ServerPipe:
 
     async def _close(self) -> None:
         try:
-            if self._sending is not None and self._sending is not asyncio.current_task():
+            if self._sending is not None:
                 await asyncio.wait({self._sending}, timeout=_LAST_SECONDS)  # what was said before the end
-            await self._websocket.close()
-        except Exception:  # noqa: S110  (it is closed, one way or another)
-            pass
+            await asyncio.wait_for(self._websocket.close(), _LAST_SECONDS)
+        except Exception:
+            self._break_off()  # it is closed already, or does not listen

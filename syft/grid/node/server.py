@@ -13,7 +13,7 @@ import uvicorn
 
 from syft.config import current
 from syft.exceptions import SyftError
-from syft.grid.node.http import PatientProtocol
+from syft.grid.node.http import PatientProtocol, PatientWebsocket
 from syft.workers.websocket_pipe import CHUNK
 
 # Threads that answer share the interpreter with the one that moves bytes, which must not wait long for its turn.
@@ -55,7 +55,7 @@ class PortServer:
         return uvicorn.Config(
             self.app,
             http=PatientProtocol,
-            ws="websockets-sansio",
+            ws=PatientWebsocket,
             ws_max_size=2 * CHUNK,
             ws_ping_interval=self._heartbeat,
             ws_ping_timeout=self._heartbeat,
