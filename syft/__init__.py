@@ -10,6 +10,7 @@ from typing import Any
 
 from syft import _pause
 from syft import codes as codes
+from syft import dp as dp
 from syft import exceptions as exceptions
 from syft import federated as federated
 from syft import linalg as linalg
@@ -61,6 +62,7 @@ from syft.workers import VirtualWorker as VirtualWorker
 from syft.workers import hosted as _hosted  # noqa: F401  (tells workers what to do with hosted models)
 from syft.workers import plans as _plans  # noqa: F401  (tells workers what to do with plans)
 from syft.workers import protocols as _protocols  # noqa: F401  (and with protocols)
+from syft.workers import station as _station  # noqa: F401  (and in federated runs)
 from syft.workers.node_client import NodeClient as NodeClient
 from syft.workers.node_client import connect as connect
 from syft.workers.process import ProcessWorker as ProcessWorker

@@ -13,9 +13,11 @@
     │   └── SpentPointerError                  the pointer's object was already fetched or moved
     ├── WorkerNotFoundException                unknown worker id
     ├── WorkerLostError                        the process of a worker ended
+    │   └── ClientLostError                    the process that answered for a simulated client ended
     ├── NotPermittedError
     │   ├── GetNotPermittedError               the holder does not release this value
-    │   └── SendNotPermittedError              this object may not be sent
+    │   ├── SendNotPermittedError              this object may not be sent
+    │   └── BudgetExceededError                a release would pass the limit that the owner set for privacy loss
     ├── IdNotUniqueError                       a preset id is already in use
     ├── ResponseSignatureError                 number of results differs from the ids given
     ├── PlanCommandUnknownError                unknown plan command
@@ -25,6 +27,9 @@
     ├── PlanTranslationError                   a plan has no form in what it should be translated to
     ├── DriftError                             an encrypted operation is not what its plaintext is (sy.mpc.validate)
     ├── TrainingError                          a worker can't train: a config, a data set or a part of it does not fit
+    │   └── StateLostError                     a client no longer has what it kept from an earlier round
+    ├── FederatedError                         a federated run can't go on: too few clients, or not the run it was
+    ├── PrivacyError                           a question about private data can't be answered as asked
     ├── AuthenticationError                    a token, a ticket or a password is not accepted
     │   └── TooManyAttemptsError               too many failed logins; wait
     ├── AccountError                           a user can't be added, changed or named like this
@@ -204,6 +209,14 @@ class NodeLostError(WorkerLostError):
         self.worker_id = worker_id
 
 
+class ClientLostError(WorkerLostError):
+    """The process that answered for a simulated client of a federated run ended."""
+
+    def __init__(self, worker_id: object = None, why: str = "") -> None:
+        SyftError.__init__(self, f"Client {worker_id!r} was lost" + (f": {why}" if why else "."))
+        self.worker_id = worker_id
+
+
 class NotPermittedError(SyftError):
     """A release was refused by the policy of the worker that holds the data."""
 
@@ -220,6 +233,10 @@ class SendNotPermittedError(NotPermittedError):
 
     def __init__(self, message: str = "") -> None:
         super().__init__(message or "This object may not be sent on your behalf.")
+
+
+class BudgetExceededError(NotPermittedError):
+    """A release would pass the limit of privacy loss that the owner of the data has set."""
 
 
 class IdNotUniqueError(SyftError):
@@ -288,6 +305,18 @@ class DriftError(SyftError):
 
 class TrainingError(SyftError, ValueError):
     """A worker can't train as asked: a config, a data set or a part of one is missing or does not fit."""
+
+
+class StateLostError(TrainingError):
+    """A client no longer has what it kept from an earlier round of a federated run; it was restarted, perhaps."""
+
+
+class FederatedError(SyftError):
+    """A federated run can't go on: too few clients answered, or a checkpoint is of another run."""
+
+
+class PrivacyError(SyftError, ValueError):
+    """A question about private data can't be answered with differential privacy as it was asked."""
 
 
 class AuthenticationError(SyftError):

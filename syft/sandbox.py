@@ -50,7 +50,8 @@ def create_sandbox(gbs: dict[str, Any], verbose: bool = True, download_data: boo
         >>> sum(len(part[0]) for part in grid.search("#diabetes", "#data").values())
         442
     """
-    if not any(gbs.get(name) is torch for name in ("torch", "th")):
+    names: Any = gbs  # a notebook may give anything
+    if not isinstance(names, dict) or not any(names.get(name) is torch for name in ("torch", "th")):
         raise SyftError("Import torch where the sandbox is made: import torch; sy.create_sandbox(globals()).")
     say: Callable[..., None] = logger.info if verbose else logger.debug
     say("Hooking torch, and making %d workers", len(WORKERS))

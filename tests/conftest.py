@@ -4,18 +4,52 @@ from __future__ import annotations
 
 import gc
 import itertools
+from pathlib import Path
 
 import pytest
 import torch
 
 import syft as sy
+from syft.workers import process
+from tests import warm
 
-# What torch and syft made when they were imported stays anyway: tests that collect garbage need not look through it.
-gc.collect()
-gc.freeze()
 
+def settle():
+    """Let what there is now stay: tests that collect garbage need not look through it, again and again."""
+    gc.collect()
+    gc.freeze()
+
+
+settle()
 torch.set_num_threads(1)
+# Workers in processes of their own start from a warm process; tests of how they start do so `with warm.cold()`.
+process._spawn = warm.spawn
 _number = itertools.count()
+# Files that take longest begin first, so that no process of a parallel run is left alone with one of them at the end.
+LONGEST = """
+    workers/test_ray attacks/test_nodes mpc/test_matrix_in_processes test_docs mpc/test_matrix grid/test_faults
+    grid/test_storage mpc/test_functions mpc/test_models workers/test_process mpc/test_optimizers cli/test_cli
+    attacks/test_openapi mpc/test_nodes attacks/test_limits
+""".split()
+
+
+def pytest_collection_modifyitems(items):
+    """Bring the longest files to the front."""
+    place = {Path(__file__).parent / f"{name}.py": number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: place.get(item.path, len(place)))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish():
+    """Leave out what was collected: thousands of tests, and the modules that they are in."""
+    settle()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item, nextitem):
+    """Leave out what a file imported, and what was made once for all that follow."""
+    if nextitem is not None and nextitem.path != item.path:
+        settle()
 
 
 @pytest.fixture(autouse=True)

@@ -9,11 +9,11 @@ import select
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 
 import syft as sy
+from tests import warm
 
 SERVER = """
 import sys, json, logging
@@ -51,12 +51,12 @@ class ServerProcess:
     """A Python program in a process of its own, which says on its first line where it listens."""
 
     def __init__(self, code, *args, env=None):
-        self.args = [sys.executable, "-c", code, *args]
+        self.args = [code, *args]
         self.env = {**os.environ, "OMP_NUM_THREADS": "1", **(env or {})}
         self.start()
 
     def start(self):
-        self.process = subprocess.Popen(self.args, stdout=subprocess.PIPE, text=True, env=self.env)
+        self.process = warm.popen(*self.args, stdout=subprocess.PIPE, text=True, env=self.env)
         self.first = self.process.stdout.readline().strip()
         if not self.first:
             raise RuntimeError(f"the server did not start; exit code {self.process.wait(10)}")

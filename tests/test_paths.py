@@ -18,13 +18,6 @@ from syft._paths import MOVED, home_of
 ROOT = Path(__file__).resolve().parent.parent
 INDEX = Path(__file__).parent / "data" / "documented_api.tsv"
 
-# Parts of the documented API that are still to come. A part that is there must leave this list.
-LATER = ("syft.frameworks.torch.differential_privacy",)
-
-
-def is_later(module: str) -> bool:
-    return any(f"{module}.".startswith(f"{prefix}.") for prefix in LATER)
-
 
 def documented() -> list[tuple[str, str]]:
     """The rows of the index: (module, name without its signature; empty for the module itself)."""
@@ -51,13 +44,9 @@ def test_the_index_is_read_whole():
     assert len(rows) == 183
     assert ("syft.frameworks.torch.hook.hook", "TorchHook.__hook_properties") in rows
     assert ("syft.frameworks.torch.crypto.spdz", "") in rows
-    for prefix in LATER:
-        assert any(f"{module}.".startswith(f"{prefix}.") for module, _ in rows)
 
 
-@pytest.mark.parametrize(
-    ("module", "name"), [pytest.param(m, n, id=f"{m}:{n}") for m, n in documented() if not is_later(m)]
-)
+@pytest.mark.parametrize(("module", "name"), [pytest.param(m, n, id=f"{m}:{n}") for m, n in documented()])
 def test_documented_name_is_where_it_is_documented(module, name):
     home = home_of(module) or module
     there = importlib.import_module(module)
@@ -68,15 +57,8 @@ def test_documented_name_is_where_it_is_documented(module, name):
     assert found == resolve(sys.modules[home], name)
 
 
-@pytest.mark.parametrize("prefix", LATER)
-def test_what_is_there_is_not_listed_as_later(prefix):
-    with pytest.raises(ModuleNotFoundError) as caught:
-        importlib.import_module(prefix)
-    assert f"{prefix}.".startswith(f"{caught.value.name}.")
-
-
 def test_attribute_walks_need_no_import():
-    modules = sorted({module for module, _ in documented() if not is_later(module)})
+    modules = sorted({module for module, _ in documented()})
     moved = [(module, home_of(module)) for module in modules if home_of(module)]
     code = "import sys, syft\n" + "\n".join(f"assert {old} is sys.modules[{new!r}]" for old, new in moved)
     assert code.count("assert") > 10

@@ -7,6 +7,7 @@ import sys
 
 import typer
 
+from syft.cli.budget import app as budget
 from syft.cli.certs import app as certs
 from syft.cli.data import app as data
 from syft.cli.decisions import audit, grants, requests
@@ -35,6 +36,7 @@ for name, group in (
     ("users", users),
     ("tokens", tokens),
     ("grants", grants),
+    ("budget", budget),
     ("audit", audit),
     ("data", data),
     ("certs", certs),

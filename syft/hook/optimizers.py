@@ -11,17 +11,24 @@ from typing import Any
 import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
+from syft.exceptions import SyftError
 from syft.hook import base
 
 # Filled by the layers above: other ways in which state follows its parameters.
 followers: list[Any] = []
 # Becomes true with the first parameter that moves; plain training never pays for the check below.
 _moved: list[bool] = [False]
+_HOME = "_syft_home"
 
 
 def note_movement() -> None:
     """Say that parameters have moved."""
     _moved[0] = True
+
+
+def keep_at(optimizer: torch.optim.Optimizer, worker_id: Any) -> None:
+    """Let an optimizer step at one worker, or here, but at no other worker: its state is of the data there."""
+    optimizer.__dict__[_HOME] = worker_id
 
 
 class OptimizerMethods:
@@ -42,8 +49,21 @@ def follow_parameters(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) 
     """Bring each parameter's state to where the parameter is."""
     if not _moved[0]:
         return
+    if _HOME in optimizer.__dict__:
+        _check_home(optimizer, optimizer.__dict__[_HOME])
     for parameter, state in optimizer.state.items():
         _bring(parameter, state)
+
+
+def _check_home(optimizer: torch.optim.Optimizer, home: Any) -> None:
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            place = getattr(_location(parameter), "id", home)
+            if place != home:
+                raise SyftError(
+                    f"This optimizer is for {home!r}, and the model is at {place!r}: what it remembers of the data at "
+                    f"{home!r} would go there. Take the one of {place!r}: optims.get_optim(model.location.id)."
+                )
 
 
 def _bring(parameter: Any, state: dict[Any, Any]) -> None:

@@ -125,6 +125,8 @@ class Group:
         self.count = count
         self.provider = provider
         self.helper = members[count] if len(members) > count else None
+        # Whom one who gives up may have lost, by number: the dealer is no member, unless it helps.
+        self.known = members if provider is None or provider in members else (*members, provider)
         self.index = members.index(lobby.worker.id)
         self.lock = threading.Lock()
         self.name = hashlib.blake2b(repr((client_id, members, provider)).encode(), digest_size=16).hexdigest()
@@ -147,7 +149,7 @@ class Group:
             calls = index < self.index
             arrived = self.lobby.call(self.circle, peer, f"{MESH}:{self.name}") if calls else self._await(peer, timeout)
         limit = current().max_message_bytes
-        link = self._links[index] = Link(arrived, peer, limit, self.over, self.members, self._note)
+        link = self._links[index] = Link(arrived, peer, limit, self.over, self.known, self._note)
         return link
 
     def _note(self, key: bytes, instance: int, generation: int) -> None:

@@ -86,7 +86,7 @@ class Link:
         peer: the id of the other party, as the connection knows it.
         limit: the largest frame that is read.
         over: the runs that are over, the latest last; what still arrives of them is dropped.
-        members: the ids of all who take part, in order.
+        members: the ids of all who take part, in order, and of the dealer.
         note: told how far a party that gave up is with the dealer: what it was dealt for, how often, which seeds.
     """
 

@@ -159,7 +159,7 @@ class Run:
     def give_up(self, error: Exception) -> None:
         """Tell the others, so that nobody waits."""
         lost = error.party if isinstance(error, PartyLostError) else None
-        number = self.group.members.index(lost) if lost in self.group.members else None
+        number = self.group.known.index(lost) if lost in self.group.known else None
         told = []
         for index, peer in enumerate(self.group.members):
             if index == self.group.index or peer == lost:

@@ -34,6 +34,12 @@ def get_grad(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     return args[0]._grad()
 
 
+@rule(_Tensor.grad_fn.__get__)
+def get_grad_fn(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Answer for what has no graph, which zero_grad(set_to_none=False) asks of gradients; refuse to send others."""
+    return call(function, args, kwargs) if meta_of(args[0]).requires_grad else None
+
+
 @rule(
     _Tensor.grad.__set__,
     _Tensor.data.__set__,
@@ -112,12 +118,37 @@ def to_cpu(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return call(function, args, kwargs)
 
 
+@rule(_Tensor.to)
+def to_what_it_is(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Return the tensor itself, as torch does, where it is on the device already; convert remotely."""
+    if len(args) == 2 and not kwargs and isinstance(args[1], str | torch.device) and isinstance(args[0], ObjectPointer):
+        if torch.device(args[1]) == meta_of(args[0]).device:
+            return args[0]
+    return call(function, args, kwargs)
+
+
 @rule(_Tensor.__iter__)
 def iterate(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Iterate over the first dimension, one pointer an entry."""
     if not args[0].tensor_meta().shape:
         raise TypeError("iteration over a 0-d tensor")
     return iter(call(_Tensor.unbind, (args[0], 0), {}))
+
+
+# What clip_grad_norm_ and clip_grad_value_ use when they are told foreach=True -> the call for each tensor.
+_EACH: dict[Any, Any] = {
+    torch._foreach_norm: torch.linalg.vector_norm,
+    torch._foreach_mul_: _Tensor.mul_,
+    torch._foreach_clamp_min_: _Tensor.clamp_min_,
+    torch._foreach_clamp_max_: _Tensor.clamp_max_,
+}
+
+
+@rule(*_EACH)
+def each(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Run a call for each tensor of a list: streams send them without waiting, so one message would gain little."""
+    tensors, *rest = args
+    return tuple([call(_EACH[function], (tensor, *rest), kwargs) for tensor in tensors])
 
 
 @rule(torch._has_compatible_shallow_copy_type)

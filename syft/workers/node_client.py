@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from syft.core.context import local_worker
 from syft.core.id_provider import ObjectId, is_id
 from syft.exceptions import AuthenticationError, InvalidUserError, NodeLostError, SyftError
+from syft.workers.budget import BudgetClient
 from syft.workers.hosting import HostingClient
 from syft.workers.http import ask
 from syft.workers.tls import explain
@@ -73,6 +74,11 @@ class NodeClient(WebsocketClientWorker, HostingClient):
         super().__init__(
             hook, host, port, secure, node_id, False, log_msgs, verbose, token=token, ca=ca, auto_add=auto_add
         )
+
+    @property
+    def budget(self) -> BudgetClient:
+        """The privacy budgets here: `node.budget()` says what is left to you, `node.budget.set(...)` sets one."""
+        return BudgetClient(self)
 
     def __repr__(self) -> str:
         return f"<NodeClient {self.id} at {self.url}>"

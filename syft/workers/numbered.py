@@ -35,7 +35,7 @@ class NumberedStream(PipelinedStream):
     def release(self, obj_id: ObjectId) -> None:
         """Note an id; it rides along with the next message, if there can be one."""
         if not self.is_over:
-            self._released.append(obj_id)
+            super().release(obj_id)
 
     def has_released(self) -> bool:
         """Say whether ids wait for a message to ride along with."""

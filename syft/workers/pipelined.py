@@ -13,8 +13,10 @@ from syft.config import current
 from syft.core import metrics
 from syft.core.callsite import describe_line, user_line
 from syft.core.id_provider import ObjectId
+from syft.core.references import Ref, TensorMeta
 from syft.exceptions import SyftError
 from syft.messaging.message import Message
+from syft.workers.gradients import Gradients
 from syft.workers.inference import infer
 from syft.workers.stream import Fate, Stream
 from syft.workers.wire import read_answer, write_request
@@ -49,6 +51,16 @@ class PipelinedStream(WritingStream):
         super().__init__(client, location)
         self._failed: Exception | None = None
         self._closed = False
+        self._gradients = Gradients()
+
+    def release(self, obj_id: ObjectId) -> None:
+        """Note an id; it rides along with the next message."""
+        self._gradients.forget(obj_id)
+        super().release(obj_id)
+
+    def grad_meta(self, ref: Ref) -> TensorMeta | None:
+        """Return the metadata of a tensor's gradient; asks for it unless it is known."""
+        return super().grad_meta(ref) if ref.attribute is not None else self._gradients.meta_of(ref.id, self.ask)
 
     def _put(self, request: bytes, line: Line, future: Future[Any] | None) -> None:
         """Have a request delivered after those before it; its answer goes to the future, if somebody waits for it."""
@@ -77,6 +89,7 @@ class PipelinedStream(WritingStream):
         self._check_open()
         metrics.record(self.client.id, self.location.id, len(request), False)
         self._put(request, (*user_line(), fate), None)
+        self._gradients.note(message)
 
     def ask(self, message: Message) -> Any:
         """Write a message and wait for its answer, after everything written before it."""
@@ -84,6 +97,7 @@ class PipelinedStream(WritingStream):
         self._check_open()
         future: Future[Any] = Future()
         self._put(request, (*user_line(), None), future)
+        self._gradients.note(message)
         try:
             written = future.result(timeout=current().stream_timeout)
         except TimeoutError:

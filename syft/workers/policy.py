@@ -133,6 +133,35 @@ def may_leave(
     return bool(worker.policy.allows(release))
 
 
+def charge(
+    worker: Any, session: Any, sources: frozenset[Source], event: dict[str, Any], what: str
+) -> frozenset[Source]:
+    """Pay for a release that a mechanism of differential privacy is about to make, out of the owners' budgets.
+
+    Call it when all arguments are checked, and before the first private value is read: who can't pay learns nothing,
+    and what fails later is paid for.
+
+    Args:
+        worker: the worker that holds the data, and runs the mechanism.
+        session: who gets the result.
+        sources: the data sets that the mechanism protects; what else goes into the result is not paid for.
+        event: what the mechanism does, in plain values (see `syft.dp.costs`).
+        what: a word for the entry that is made.
+
+    Returns:
+        The sources that are paid for: the result does not count as derived from these. Where there is no ledger, and
+        for what the client may have anyway, nothing is paid.
+
+    Raises:
+        BudgetExceededError: a limit would be passed, or there is none; nothing was charged.
+    """
+    pay = None if worker.policy is ALLOW_ALL else getattr(worker.policy, "charge", None)
+    if pay is None:
+        return frozenset()
+    paid: frozenset[Source] = pay(worker, session, frozenset(sources), event, what)
+    return paid
+
+
 def check_change(worker: Any, session: Any, obj_id: Any, how: str) -> None:
     """Raise unless a client may change or delete an object: its own it may, others' only if the policy says so."""
     if worker.policy is ALLOW_ALL or worker.object_store.claims.belongs_to(obj_id, session):

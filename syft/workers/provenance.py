@@ -219,6 +219,19 @@ def rights_of(worker: Any, obj_id: ObjectId | None, obj: Any) -> Rights:
     return found
 
 
+def source_of(worker: Any, obj_id: ObjectId | None, obj: Any) -> Source | None:
+    """Return the data set that an object is: as it was published, its rows are its people. None for what derives.
+
+    Args:
+        worker: the worker that holds it.
+        obj_id: its id there.
+        obj: the object.
+    """
+    sources = rights_of(worker, obj_id, obj).sources
+    found = next(iter(sources)) if len(sources) == 1 else None
+    return found if found is not None and found.id is not None and found.id == obj_id else None
+
+
 def first_rights(worker: Any, session: Any, obj_id: ObjectId, published: bool, allowed_users: Any = ()) -> Rights:
     """Return the rights of an object that came from a client, and derives from nothing that is held here.
 

@@ -19,6 +19,7 @@ from syft.pointers.object_wrapper import ObjectWrapper
 from syft.pointers.remote_call import pointer_kinds
 from syft.serde import register
 from syft.workers.execution import kind_of
+from syft.workers.sample_privacy import SampleSettings, settings_from
 from syft.workers.values import prepare_transfer
 
 # The call by which a client says what it wants to train with; see federated_client.py.
@@ -59,6 +60,8 @@ class TrainConfig(AbstractObject):
         shuffle: whether each epoch takes the samples in another order.
         loss_fn_id: the id of the loss at the worker; `send` fills it in.
         model_id: the id of the model at the worker; `send` fills it in.
+        privacy: a `sy.dp.SamplePrivacy`, to train with differential privacy (DP-SGD); None to train without. `fit` then
+            gives no loss (NaN), and batches are drawn at random, whatever `shuffle` says.
 
     Example:
         >>> import torch, syft as sy
@@ -92,6 +95,7 @@ class TrainConfig(AbstractObject):
         shuffle: bool = True,
         loss_fn_id: ObjectId | None = None,
         model_id: ObjectId | None = None,
+        privacy: SampleSettings | None = None,
     ) -> None:
         super().__init__(id=id, owner=owner)
         self.model = model
@@ -102,6 +106,7 @@ class TrainConfig(AbstractObject):
         self.optimizer_args = {"lr": 0.1} if optimizer_args is None else dict(optimizer_args)
         self.max_nr_batches = max_nr_batches
         self.shuffle = shuffle
+        self.privacy = privacy
         self._model_id = model_id
         self._loss_fn_id = loss_fn_id
         # By worker, so that one config can train at several at once; the last one is where model_ptr points.
@@ -135,6 +140,8 @@ class TrainConfig(AbstractObject):
         settings = self.optimizer_args
         if type(settings) is not dict or len(settings) > MAX_SETTINGS or not all(map(_is_setting, settings.items())):
             raise TrainingError("optimizer_args of a TrainConfig are plain numbers by name, such as {'lr': 0.1}.")
+        if self.privacy is not None and not isinstance(self.privacy, SampleSettings):
+            raise TrainingError("privacy of a TrainConfig is None, or sy.dp.SamplePrivacy(noise_multiplier=1.0).")
 
     # --- travelling -----------------------------------------------------------------------------------------
 
@@ -181,7 +188,7 @@ class TrainConfig(AbstractObject):
             raise TrainingError("A TrainConfig needs a model and a loss_fn, or the ids they have at the worker.")
         return TrainConfig(
             None, None, None, self.batch_size, self.epochs, self.optimizer, self.optimizer_args, self.id,
-            self.max_nr_batches, self.shuffle, loss_fn_id, model_id,
+            self.max_nr_batches, self.shuffle, loss_fn_id, model_id, self.privacy,
         )  # fmt: skip
 
     def get(self, location: Any) -> TrainConfig:  # type: ignore[override]
@@ -233,23 +240,28 @@ class TrainConfig(AbstractObject):
     @staticmethod
     def simplify(worker: Any, train_config: TrainConfig) -> tuple[Any, ...]:
         """Return the settings and the ids of the model and the loss, which travel by themselves."""
-        return (
+        parts = (
             train_config._model_id, train_config._loss_fn_id, train_config.batch_size, train_config.epochs,
             train_config.optimizer, train_config.optimizer_args, train_config.max_nr_batches, train_config.shuffle,
             train_config.id,
         )  # fmt: skip
+        # One more part only where it is needed: workers of earlier releases take the others.
+        return parts if train_config.privacy is None else (*parts, train_config.privacy.to_dict())
 
     @staticmethod
     def detail(worker: Any, train_config_tuple: tuple[Any, ...]) -> TrainConfig:
         """Rebuild a config that may come from anyone; refuses one that could not train."""
-        model_id, loss_fn_id, batch_size, epochs, optimizer, args, max_nr_batches, shuffle, own_id = train_config_tuple
+        parts, rest = train_config_tuple[:9], train_config_tuple[9:]
+        model_id, loss_fn_id, batch_size, epochs, optimizer, args, max_nr_batches, shuffle, own_id = parts
+        if len(rest) > 1:
+            raise SerdeError("A TrainConfig has fewer parts than that.")
         if not all(part is None or is_id(part) for part in (model_id, loss_fn_id)) or not is_id(own_id):
             raise SerdeError("A TrainConfig names itself, its model and its loss by their ids.")
         if type(args) is not dict:
             raise SerdeError("The optimizer_args of a TrainConfig are numbers by name.")
         config = TrainConfig(
             None, None, worker, batch_size, epochs, optimizer, args, own_id, max_nr_batches, shuffle, loss_fn_id,
-            model_id,
+            model_id, settings_from(rest[0]) if rest else None,
         )  # fmt: skip
         config.check()
         return config

@@ -25,14 +25,17 @@ from syft.pointers.object_wrapper import ObjectWrapper
 from syft.workers.evaluation import Evaluation, evaluate
 from syft.workers.execution import DEPUTIES, _reaches_others
 from syft.workers.flow import bounded_text
-from syft.workers.policy import ALLOW_ALL, check_release, may_leave
+from syft.workers.policy import ALLOW_ALL, charge, check_release, may_leave
+from syft.workers.private import pair_of, prepare
 from syft.workers.provenance import Failure, Rights, Source, known_rights, ledger_of, rights_of, set_rights, user_of
 from syft.workers.session import Session
 from syft.workers.train_config import USE_CONFIG, TrainConfig
-from syft.workers.training import AS_TENSORS, Foreseen, Training, foresee_step
+from syft.workers.training import AS_TENSORS, Foreseen, Training, foresee_step, unwrapped
 from syft.workers.visibility import find
 
 FIT, EVALUATE = "syft.fit", "syft.evaluate"
+# What the id of a data set's source begins with; its key follows.
+DATASET = "dataset:"
 ADD_DATASET, REMOVE_DATASET = "syft.add_dataset", "syft.remove_dataset"
 # How many names an error lists.
 _SHOWN = 10
@@ -102,18 +105,50 @@ class Trainer:
 
     def fit(self, session: Session | None, key: str, device: str) -> torch.Tensor:
         """Train the model of a client, and return the loss of the last batch."""
-        if session is not None and not self._is_open():
-            return self._fit_guarded(session, key, device)
         training, dataset = self.training_of(session), self.dataset(key)
+        is_private = training.config.privacy is not None
+        if session is not None and not self._is_open():
+            fit = self._fit_paid if is_private else self._fit_guarded
+            return fit(session, training, key, device)
         model, loss_fn = self._parts(training.config)
+        if is_private:
+            with training.turn:
+                prepared = _prepared(training, model, loss_fn, dataset)
+                training.spent = prepared.spent.to_dict()
+                loss = training.fit_privately(prepared, model, device, self._watch(session))
+            self._touch(training.config._model_id, session)
+            return loss
         loss = training.fit(model, loss_fn, dataset, device, self._watch(session))
         self._touch(training.config._model_id, session)
         return loss
 
-    def _fit_guarded(self, session: Session, key: str, device: str) -> torch.Tensor:
-        training, dataset = self.training_of(session), self.dataset(key)
+    def _fit_paid(self, session: Session, training: Training, key: str, device: str) -> torch.Tensor:
+        """Train with differential privacy where a policy holds: the result may leave if the budget was charged."""
+        dataset, config = self.dataset(key), training.config
+        model, loss_fn = self._parts_of(session, config)
+        owner = rights_of(self.worker, config._model_id, model).owner
+        trained, judge = _twin(model, config._model_id), _twin(loss_fn)
+        training.check(trained, judge, device)
+        try:
+            foresee_step(trained, judge, dataset, config.batch_size)
+        except Foreseen as mistake:
+            raise mistake.error from None
+        protected = self._dataset_sources(key)
+        with training.turn:
+            prepared = _prepared(training, trained, judge, dataset, apart=True)
+            charged = charge(self.worker, session, protected, prepared.event, "fit")
+            training.spent = prepared.spent.to_dict()  # it counts from here on, whatever happens
+            loss = training.fit_privately(prepared, trained, device, self._watch(session), instead_of=model)
+        parts = [rights_of(self.worker, None, part).sources for part in (model, loss_fn)]
+        sources = (protected - charged).union(*parts)
+        self._replace(session, config._model_id, model, trained, Rights(owner, sources))
+        set_rights(loss, Rights(user_of(session), sources))
+        return loss
+
+    def _fit_guarded(self, session: Session, training: Training, key: str, device: str) -> torch.Tensor:
+        dataset = self.dataset(key)
         model, loss_fn = self._parts_of(session, training.config)
-        model_id, store = training.config._model_id, self.worker.object_store
+        model_id = training.config._model_id
         owner, sources = rights_of(self.worker, model_id, model).owner, self._sources_of(key, model, loss_fn)
         trained, judge = _twin(model, model_id), _twin(loss_fn)
         training.check(trained, judge, device)
@@ -128,13 +163,18 @@ class Trainer:
                 raise
             text = bounded_text(f"{FIT}: {type(error).__name__}: {error}")
             loss, sources = torch.zeros(()), sources | {Failure(text)}
-        if store.objects.get(model_id) is not model:
-            raise TrainingError("The model was fetched or deleted while it was trained.")
-        set_rights(trained, Rights(owner, sources))
+        self._replace(session, model_id, model, trained, Rights(owner, sources))
         set_rights(loss, Rights(user_of(session), sources))
-        store.objects[model_id] = trained
-        self._touch(model_id, session)
         return loss
+
+    def _replace(self, session: Session, model_id: Any, model: Any, trained: Any, rights: Rights) -> None:
+        """Let a trained model take the place of the one that was sent."""
+        objects = self.worker.object_store.objects
+        if objects.get(model_id) is not model:
+            raise TrainingError("The model was fetched or deleted while it was trained.")
+        set_rights(trained, rights)
+        objects[model_id] = trained
+        self._touch(model_id, session)
 
     def evaluate(self, session: Session | None, key: str, device: str, wanted: Evaluation) -> dict[str, Any]:
         """Run the model of a client over a data set, and return what is wanted to be known."""
@@ -191,7 +231,7 @@ class Trainer:
             return frozenset().union(*(rights_of(self.worker, id_of(t), t).sources for t in held))
         source = self._sources.get(key)
         if source is None:
-            ledger, name = ledger_of(self.worker), f"dataset:{key}"
+            ledger, name = ledger_of(self.worker), f"{DATASET}{key}"
             source = ledger.known(name)
             if source is None or source.owner is not None:
                 source = ledger.source(name, None)
@@ -230,6 +270,15 @@ def trainer_of(worker: Any) -> Trainer:
     if found is None:
         found = worker.__dict__.setdefault("_trainer", Trainer(worker))
     return found
+
+
+def _prepared(training: Training, model: Any, loss_fn: Any, dataset: Any, apart: bool = False) -> Any:
+    """Return a private training with a config, checked, with its price; no sample was looked at."""
+    config = training.config
+    if config.privacy is None:
+        raise TrainingError("This TrainConfig does not train with differential privacy.")
+    parts = unwrapped(model), unwrapped(loss_fn), pair_of(dataset)
+    return prepare(*parts, config.privacy, config, training.spent, apart=apart)
 
 
 def _twin(part: Any, obj_id: ObjectId | None = None) -> Any:

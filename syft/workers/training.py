@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -42,8 +43,10 @@ class Training:
         self.optimizer: torch.optim.Optimizer | None = None
         self._model: Any = None
         self._device: torch.device | None = None
+        # What private trainings have spent so far, as an accountant writes it.
+        self.spent: dict[str, Any] | None = None
         # Two calls at once would step over each other's gradients.
-        self._turn = threading.Lock()
+        self.turn = threading.Lock()
 
     def check(self, model: Any, loss_fn: Any, device: str) -> None:
         """Raise if a model can't be trained, as far as that can be told without data."""
@@ -71,7 +74,7 @@ class Training:
             instead_of: the model that this one is a copy of, whose optimizer goes on with it.
         """
         run, call_loss = unwrapped(model), loss_caller(unwrapped(loss_fn))
-        with self._turn, placed(model, device) as place, torch.enable_grad(), in_mode(run, training=True):
+        with self.turn, placed(model, device) as place, torch.enable_grad(), in_mode(run, training=True):
             optimizer = self._optimizer_of(run, place, None if instead_of is None else unwrapped(instead_of))
             loss = None
             for data, target in self._batches(dataset, place):
@@ -84,6 +87,27 @@ class Training:
                 raise TrainingError(_NO_SAMPLES)
             optimizer.zero_grad()  # what comes back is a model, not the last gradient of the data
             return loss.detach().cpu()
+
+    def fit_privately(
+        self, prepared: Any, model: Any, device: str, go_on: Callable[[], None], instead_of: Any = None
+    ) -> torch.Tensor:
+        """Train a model with differential privacy, in place; whoever calls has the turn, and has paid.
+
+        Args:
+            prepared: the private training of this model; see private.py.
+            model: the model.
+            device: where to compute.
+            go_on: called before each batch; raises if nobody wants the result any more.
+            instead_of: the model that this one is a copy of, whose optimizer goes on with it.
+
+        Returns:
+            NaN instead of a loss, which would tell of the data in the clear.
+        """
+        run = unwrapped(model)
+        with placed(model, device) as place, torch.enable_grad():
+            optimizer = self._optimizer_of(run, place, None if instead_of is None else unwrapped(instead_of))
+            prepared.run(optimizer, go_on, place=place)
+        return torch.tensor(math.nan)
 
     def _batches(self, dataset: Any, place: torch.device) -> Iterator[Pair]:
         """Yield the batches of all epochs, as many as the config wants."""
@@ -207,7 +231,7 @@ def one_number(loss: Any) -> torch.Tensor:
     if not isinstance(loss, torch.Tensor) or loss.numel() != 1:
         what = f"a tensor of shape {tuple(loss.shape)}" if isinstance(loss, torch.Tensor) else type(loss).__name__
         raise TrainingError(f"The loss of a batch is one number, and this loss_fn gives {what}. Take its mean.")
-    return loss.reshape(())
+    return loss.reshape(()) if loss.dim() else loss
 
 
 @contextmanager
@@ -256,25 +280,29 @@ def _device(name: Any) -> torch.device:
 # --- data ---------------------------------------------------------------------------------------------------
 
 
-def batches(dataset: Any, batch_size: int, shuffle: bool) -> Iterator[Pair]:
+def batches(dataset: Any, batch_size: int, shuffle: bool, generator: torch.Generator | None = None) -> Iterator[Pair]:
     """Yield batches of samples and targets, as copies: whatever is done to them, the data set stays as it is."""
     as_tensors = AS_TENSORS.get(type(dataset))
     pair = None if as_tensors is None else as_tensors(dataset)
     if pair is None:
-        yield from _collated(dataset, batch_size, shuffle)
+        yield from _collated(dataset, batch_size, shuffle, generator)
         return
     data, target = (tensor.detach() for tensor in pair)
-    order = torch.randperm(len(data)) if shuffle else torch.arange(len(data))
+    if not shuffle:
+        pieces = zip(torch.split(data, batch_size), torch.split(target, batch_size), strict=True)
+        yield from ((some.clone(), targets.clone()) for some, targets in pieces if len(some))
+        return
+    order = torch.randperm(len(data), generator=generator)
     for rows in torch.split(order, batch_size):
         if len(rows):
             yield data[rows], target[rows]
 
 
-def _collated(dataset: Any, batch_size: int, shuffle: bool) -> Iterator[Pair]:
+def _collated(dataset: Any, batch_size: int, shuffle: bool, generator: torch.Generator | None) -> Iterator[Pair]:
     has_length = hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")
     if has_length and not len(dataset):
         return
-    for batch in DataLoader(dataset, batch_size=batch_size, shuffle=shuffle and has_length):
+    for batch in DataLoader(dataset, batch_size=batch_size, shuffle=shuffle and has_length, generator=generator):
         if not isinstance(batch, tuple | list) or len(batch) != 2:
             raise TrainingError("A data set to train on gives pairs of a sample and its target.")
         yield batch[0], batch[1]

@@ -6,7 +6,6 @@ import contextlib
 import os
 import resource
 import struct
-import subprocess
 import sys
 import threading
 import time
@@ -23,6 +22,7 @@ from syft.core.references import Ref
 from syft.messaging import message as m
 from syft.serde import compression, deserialize, serialize
 from syft.workers.wire import MAX_ERROR_CHARS, MAX_HOPS
+from tests import warm
 from tests.attacks.hostile import (
     BATCH,
     DEVICE,
@@ -241,7 +241,7 @@ def test_one_call_does_not_take_gigabytes(mallory):
         "before = pages(); Mallory(bob).call('torch.ones', 2**28)\n"
         "assert pages() - before < 2**17"
     )
-    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, env=dict(os.environ))
+    warm.run(code, cwd=ROOT, check=True)
 
 
 @pytest.mark.parametrize("size", [300, 10**6, 3 * 10**7])

@@ -28,6 +28,7 @@ from syft.messaging import message as m
 from syft.messaging.message import ErrorMessage
 from syft.serde import compression, deserialize, serialize
 from syft.serde.msgpack.serde import _simplify
+from syft.workers.foresight import warm_up
 from syft.workers.frames import HELLO, REQUEST
 from syft.workers.tls import client_context
 from syft.workers.wire import write_request
@@ -35,6 +36,7 @@ from tests.attacks import forged, fuzzing
 from tests.attacks.hostile import request as hand_made
 from tests.attacks.live import Visitor
 from tests.attacks.test_code_execution import _payloads
+from tests.depth import deep
 from tests.nodes import forget, node
 
 SECRET = (41.4375, -7341.625, 0.0078125)
@@ -79,6 +81,7 @@ def authority(folder):
 @pytest.fixture(scope="module")
 def target(folder, authority):
     """The node under attack."""
+    warm_up()  # what a first call loads takes longer than a node with this heartbeat waits for a silent visitor
     made = issue(authority, ["localhost", "127.0.0.1"], folder / "certificate")
     with node(
         "attacked",
@@ -442,12 +445,12 @@ def test_a_million_tiny_objects(hook, target, alice):
     still_there(hook, target)
 
 
-FUZZED = int(os.environ.get("RESYFT_FUZZED_FRAMES", "50000"))
+FUZZED = int(os.environ.get("RESYFT_FUZZED_FRAMES", deep(15_000, 50_000)))
 
 
 @pytest.mark.timeout(400)
 def test_fuzzed_frames(hook, target):
-    """50,000 mutated messages and frames against a live node."""
+    """Mutated messages and frames against a live node: 50,000 with RESYFT_DEEP=1."""
     rng = random.Random(6)
     pool = fuzzing.corpus(fuzzing.Target())
     context = client_context(target.ca)

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shlex
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
@@ -19,6 +15,7 @@ from syft.messaging import message as m
 from syft.pointers.pointer_plan import COPY_PLAN, PLAN_PARAMETERS, RUN_PLAN
 from syft.serde.msgpack.serde import _simplify
 from syft.workers.policy import ALLOW_ALL, DenyAll
+from tests import warm
 from tests.attacks.forged import op, parts_of, program, put, send, trained
 from tests.attacks.hostile import Mallory, error_name
 
@@ -89,11 +86,9 @@ def run_apart(body, seconds=60):
         honest = sy.func2plan(args_shape=[(3,)])(lambda x: x.mul(weight).add(1.0))
         sy.LoggingTensor.out = lambda text: None
     """
-    script = f"ulimit -v 6000000; exec {shlex.quote(sys.executable)} -"
-    code = textwrap.dedent(head) + textwrap.dedent(body)
-    env = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
-    done = subprocess.run(["bash", "-c", script], input=code, text=True, env=env, timeout=seconds, check=False)
-    return done.returncode
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_AS, (6_000_000 << 10,) * 2)\n"
+    code = limit + textwrap.dedent(head) + textwrap.dedent(body)
+    return warm.run(code, cwd=Path(__file__).resolve().parents[2], timeout=seconds).returncode
 
 
 def test_a_link_in_the_state_skips_the_guards(hook):

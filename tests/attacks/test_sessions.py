@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import gc
-import os
 import random
-import subprocess
-import sys
 import tracemalloc
 from pathlib import Path
 
@@ -20,6 +17,7 @@ from syft.core.id_provider import ID_PROVIDER, create_random_id
 from syft.core.references import Ref
 from syft.messaging import message as m
 from syft.workers.policy import DenyAll
+from tests import warm
 from tests.attacks.hostile import Mallory, error_name, request, still_answers
 
 ROOT = Path(__file__).parent.parent.parent
@@ -59,8 +57,7 @@ def test_pains_7_a_forked_child_draws_other_ids():
         "os.wait(); theirs = set(map(int, os.read(r, 10**5).decode().strip('[]').split(',')))\n"
         "assert len(theirs) == 50 and not theirs & {ID_PROVIDER.pop() for _ in range(600)}\n"
     )
-    env = {**os.environ, "PYTHONWARNINGS": "ignore"}
-    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, env=env)
+    warm.run(code, cwd=ROOT, check=True)
 
 
 def test_pains_7_an_id_does_not_tell_its_neighbours(bob):

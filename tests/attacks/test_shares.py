@@ -8,8 +8,6 @@ import os
 import signal
 import socket
 import struct
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -27,6 +25,7 @@ from syft.pointers.pointer_tensor import PointerTensor
 from syft.workers import frames
 from syft.workers.policy import ALLOW_ALL, DenyAll
 from syft.workers.process import ProcessWorker
+from tests import warm
 from tests.attacks.hostile import Mallory, error_name, still_answers
 
 ROOT = Path(__file__).parent.parent.parent
@@ -353,7 +352,7 @@ def test_a_forked_process_draws_other_masks():
         "    torch.manual_seed(1); os.write(w, local().words(8).numpy().tobytes()); os._exit(0)\n"
         "os.wait(); assert os.read(r, 64) != local().words(8).numpy().tobytes()\n"
     )
-    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, cwd=ROOT, timeout=60)
+    warm.run(code, check=True, cwd=ROOT, timeout=60)
 
 
 # --- workers in processes of their own ------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 from syft.cli import main as cli
+from tests import warm
 
 ENV = {**os.environ, "OMP_NUM_THREADS": "1"}
 
@@ -37,12 +38,15 @@ def run(*words, given=""):
 
 
 class Served:
-    """A command that serves, as an operator starts it: `python -m syft node start`, `python -m syft gateway start`."""
+    """A command that serves, as an operator starts it: `python -m syft node start`, `python -m syft gateway start`.
 
-    def __init__(self, folder, *words):
+    A cold one is an interpreter of its own from the start, as an operator's is.
+    """
+
+    def __init__(self, folder, *words, cold=False):
         self.log = folder / f"{words[0]}.log"
         with self.log.open("w") as err:
-            self.process = subprocess.Popen(
+            self.process = (subprocess.Popen if cold else warm.command)(
                 [sys.executable, "-m", "syft", *map(str, words), "--json"],
                 stdout=subprocess.PIPE,
                 stderr=err,

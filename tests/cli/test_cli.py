@@ -65,7 +65,7 @@ def node(place, gateway):
     made = Served(
         place, "node", "start", "--id", "hospital-a", "--data", place / "data", "--store", place / "store",
         "--ready-file", place / "ready.json", "--cert", place / "certs" / "node.pem", "--key", place / "certs" / "node.key",
-        "--owner", "Dr. Olga", "--log-level", "debug", "--threads", 1, "--gateway", gateway.told["url"],
+        "--owner", "Dr. Olga", "--log-level", "debug", "--threads", 1, "--gateway", gateway.told["url"], cold=True,
     )  # fmt: skip
     yield made
     made.end()

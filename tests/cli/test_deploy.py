@@ -48,7 +48,7 @@ def answer(listener):
 
 def test_the_tour_runs(tmp_path, monkeypatch):
     blocks = re.findall(r"```bash\n# tested\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    assert len(blocks) == 7
+    assert len(blocks) == 8
     work, tools = tmp_path / "work", tmp_path / "bin"
     work.mkdir(), tools.mkdir()
     (tools / "python").write_text(SHIM.format(python=sys.executable, path=str(tmp_path / "s")))

@@ -8,8 +8,9 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
+
+from tests import warm
 
 FLEET = """
 import gc, json, os, signal, sys
@@ -91,8 +92,8 @@ class Fleet:
     """Starts nodes and gateways; `with` stops them all."""
 
     def __enter__(self):
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", FLEET],
+        self._process = warm.popen(
+            FLEET,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

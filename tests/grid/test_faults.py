@@ -5,7 +5,6 @@ import os
 import shutil
 import socket
 import subprocess
-import sys
 import threading
 import time
 
@@ -18,10 +17,12 @@ from syft.exceptions import AuthenticationError, NodeLostError, StorageFullError
 from syft.messaging.message import ObjectMessage, ObjectRequestMessage
 from syft.workers.frames import REQUEST
 from syft.workers.wire import write_request
+from tests import warm
 from tests.attacks.live import Visitor
+from tests.depth import deep
 from tests.nodes import Line, NodeProcess, forget, node
 
-SOAK_SECONDS = float(os.environ.get("RESYFT_SOAK_SECONDS", "10"))
+SOAK_SECONDS = float(os.environ.get("RESYFT_SOAK_SECONDS", deep(3, 60)))
 
 
 @pytest.fixture(scope="module")
@@ -201,9 +202,7 @@ def test_half_open_sockets_are_given_up(hook, plain, alice):
         "node = sy.connect(sys.argv[1], token=sys.argv[2], hook=hook)\n"
         "x = torch.ones(3).tag('#half-open').send(node)\nnode.synchronize()\nprint('here', flush=True)\ntime.sleep(60)\n"
     )
-    child = subprocess.Popen(
-        [sys.executable, "-c", code, plain.url, plain.tokens["bob"]], stdout=subprocess.PIPE, text=True
-    )
+    child = warm.popen(code, plain.url, plain.tokens["bob"], stdout=subprocess.PIPE, text=True)
     try:
         assert child.stdout.readline().strip() == "here"
         before = figures(plain)["syft_connections"]
@@ -345,19 +344,15 @@ print(len(mixed), len(lost), len(done), lost[:3], flush=True)
 
 @pytest.mark.timeout(SOAK_SECONDS + 120)
 def test_fifty_clients_get_exactly_their_own_answers(plain):
-    """50 clients in 5 processes, at once; RESYFT_SOAK_SECONDS=60 for the whole minute."""
+    """50 clients in 5 processes, at once; for a minute with RESYFT_DEEP=1."""
     children = [
-        subprocess.Popen(
-            [
-                sys.executable,
-                "-c",
-                CLIENTS,
-                plain.url,
-                plain.tokens[user],
-                str(first),
-                "10",
-                str(SOAK_SECONDS),
-            ],
+        warm.popen(
+            CLIENTS,
+            plain.url,
+            plain.tokens[user],
+            first,
+            10,
+            SOAK_SECONDS,
             stdout=subprocess.PIPE,
             text=True,
             env={**os.environ, "OMP_NUM_THREADS": "1"},

@@ -8,7 +8,6 @@ import signal
 import sqlite3
 import stat
 import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -28,6 +27,7 @@ from syft.pointers.object_wrapper import ObjectWrapper
 from syft.pointers.pointer_plan import RUN_PLAN
 from syft.workers.provenance import known_rights
 from syft.workers.router import put_back
+from tests import warm
 from tests.grid import postgres
 from tests.grid.storing import StoredNode, let_go
 
@@ -409,7 +409,7 @@ class Launcher:
     def __init__(self) -> None:
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-        self.process = subprocess.Popen([sys.executable, "-c", LAUNCHER], cwd=ROOT, text=True, env=environment, **pipes)
+        self.process = warm.popen(LAUNCHER, cwd=ROOT, text=True, env=environment, **pipes)
 
     def run(self, job: str, where: object, first: int = 0, lines: int | None = None) -> list[list[str]]:
         """Start a process; kill it after so many lines, and a moment; return all that it said."""

@@ -20,6 +20,7 @@ from syft.generic.frameworks.hook import hook as framework
 from syft.hook.patches import Computed, Patches
 from syft.tensors.native import TorchTensor
 from syft.tensors.private import PrivateMethods
+from tests import warm
 from tests.rows import Rows
 
 MODULES = ("syft.frameworks.torch.hook.hook", "syft.frameworks.torch.hook", "syft.generic.frameworks.hook.hook")
@@ -171,6 +172,7 @@ def test_arguments(hook):
 
 def test_a_local_worker_of_ones_own():
     code = (
+        "import warnings; warnings.simplefilter('error')\n"
         "import torch, syft as sy\n"
         "mine = sy.VirtualWorker(None, id='mine')\n"
         "hook = sy.TorchHook(torch, local_worker=mine)\n"
@@ -183,7 +185,7 @@ def test_a_local_worker_of_ones_own():
         "assert second.local_worker.id == 'me' and not second.local_worker.is_client_worker\n"
         "print('fine')\n"
     )
-    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=100)
+    done = warm.run(code, timeout=100)
     assert done.stdout == "fine\n", done.stderr[-2000:]
 
 
@@ -202,7 +204,7 @@ def test_a_hook_that_fails_half_way_leaves_nothing():
         "sy.TorchHook(torch)\n"
         "print('fine')\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
+    done = warm.run(code, timeout=100)
     assert done.stdout == "fine\n", done.stderr[-2000:]
 
 

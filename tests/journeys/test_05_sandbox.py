@@ -5,10 +5,14 @@ Boston housing is gone from scikit-learn, so the diabetes data is searched inste
 
 from __future__ import annotations
 
+import logging
+import sys
+
 import pytest
 import torch
 
 import syft as sy
+from syft import sandbox
 from syft.sandbox import WORKERS
 
 
@@ -78,12 +82,32 @@ def test_the_cell_can_be_run_again(notebook):
     assert len(again["grid"].search("#iris", "#data")["bob"]) == 1
 
 
-def test_the_short_form_has_no_data(monkeypatch):
+def test_the_short_form_has_no_data(monkeypatch, caplog):
+    monkeypatch.setattr(sandbox, "_distribute", lambda *given: pytest.fail("data was loaded"))
     names = {"torch": torch}
-    assert sy.hook(names) is None and "grid" in names and names["hook"] is not None
+    with caplog.at_level(logging.INFO, "syft.sandbox"):
+        assert sy.hook(names) is None and "grid" in names and names["hook"] is not None
+    assert caplog.text == ""
     assert sy.hook.local_worker is sy.local_worker  # and it is the hook itself as well, as documented
 
 
-def test_torch_must_be_there():
-    with pytest.raises(sy.exceptions.SyftError, match="Import torch"):
-        sy.create_sandbox({}, verbose=False)
+def test_it_says_what_it_does_on_the_log_if_it_is_told_to(notebook, caplog, capsys):
+    for verbose, told in ((True, 1 + len(sandbox.DATASETS)), (False, 0)):
+        caplog.clear()
+        with caplog.at_level(logging.INFO, "syft.sandbox"):
+            sy.create_sandbox({"torch": torch}, verbose=verbose)
+        assert len(caplog.records) == told
+    assert capsys.readouterr().out == ""
+
+
+def test_nothing_is_written_into_a_notebook_that_lacks_something(monkeypatch):
+    for wrong in ({}, {"torch": "not torch"}, None, []):
+        with pytest.raises(sy.exceptions.SyftError, match="Import torch"):
+            sy.create_sandbox(wrong, verbose=False)
+    names = {"torch": torch}
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    with pytest.raises(sy.exceptions.DependencyError, match="scikit-learn"):
+        sy.create_sandbox(names, verbose=False)
+    assert list(names) == ["torch"]
+    sy.create_sandbox(names, download_data=False)  # workers need no data
+    assert len(names["workers"]) == 6

@@ -1,8 +1,6 @@
 """Parts 13b and 13c on torch: a model is encrypted once, and three private predictions go to a client elsewhere."""
 
 import os
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
@@ -14,6 +12,7 @@ from torch import nn, optim
 
 import syft as sy
 from syft.exceptions import SyftError
+from tests import warm
 from tests.processes import end, start
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -90,12 +89,10 @@ def test_in_five_processes(hook):
         model.fix_precision(base=2, precision_fractional=16).share(alice, bob, crypto_provider=carol)
         served = model.serve(in_shape=(1, 1, 8, 8), num_requests=3)
         with sy.count_messages() as sent:
-            done = subprocess.run(
-                [sys.executable, "-c", textwrap.dedent(CLIENT)],
+            done = warm.run(
+                textwrap.dedent(CLIENT),
                 input=served.invite().to_text() + "\n",
                 env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
-                capture_output=True,
-                text=True,
                 timeout=240,
             )
         *rows, refusal = done.stdout.splitlines()

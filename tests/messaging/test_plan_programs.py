@@ -15,6 +15,7 @@ from syft.core.trees import map_tensors
 from syft.exceptions import PlanBuildError, PlanMismatchError
 from syft.hook.functions import allowed
 from syft.serde import protobuf
+from tests.depth import deep
 from tests.messaging.programs import (
     INPUT_KINDS,
     RETURNS,
@@ -152,7 +153,7 @@ class TestRandomPrograms:
     @settings(
         deadline=None,
         derandomize=True,
-        max_examples=50,
+        max_examples=deep(25, 50),
         database=None,
         suppress_health_check=list(HealthCheck),
     )

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
+
+from tests import warm
 
 ROOT = Path(__file__).parent.parent.parent
 DECIMALS: dict[str, int] = {}
@@ -60,8 +61,8 @@ class ClientProcess:
     """A client in a process of its own."""
 
     def __init__(self) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", CLIENT],
+        self.process = warm.popen(
+            CLIENT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -13,6 +13,7 @@ from syft.mpc import fss as documented
 from syft.mpc.generator import Generator
 from syft.mpc.protocols import fss
 from syft.workers.process import ProcessWorker
+from tests.depth import deep
 
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
 EDGES = [0, 1, -1, 2, -2, 7, 8, -8, -9, 2**31, 2**32 - 1, 2**62, -(2**62), LOWEST, LOWEST + 1, HIGHEST, HIGHEST - 1]
@@ -59,7 +60,7 @@ def test_signs_at_the_edges():
     assert torch.equal(sign_of(x, mask), (x < 0).long())
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=deep(60, 200), deadline=None)
 @given(st.lists(st.tuples(int64s, int64s, int64s), min_size=1, max_size=20))
 def test_any_numbers(rows):
     alpha, x, payload = torch.tensor(rows).T.contiguous()

@@ -23,6 +23,7 @@ from syft.workers import frames, sockets
 from syft.workers.process import ProcessWorker
 from syft.workers.sockets import Visitor
 from syft.workers.wire import read_answer
+from tests import warm
 from tests.mpc.mesh_world import Client, is_right, opened, shares, soon
 
 
@@ -376,7 +377,8 @@ def test_a_stream_says_at_once_that_it_is_lost(hook):
 
 
 def test_a_process_is_started_with_the_path_of_its_maker(hook):
-    bob = ProcessWorker(hook, id="findings-path")
+    with warm.cold():
+        bob = ProcessWorker(hook, id="findings-path")
     torch.ones(2).send(bob).get()
     with open(f"/proc/{bob.pid}/environ", "rb") as file:
         environment = dict(entry.partition(b"=")[::2] for entry in file.read().split(b"\0") if entry)
@@ -407,3 +409,18 @@ def test_an_abort_that_is_cut_off(make_world):
     x = shares(2, 5)
     results, errors = world.run("ab", multiply, x, x)
     assert not errors and torch.equal(results[0] + results[1], sum(x) * sum(x))
+
+
+def test_who_hears_that_another_lost_the_dealer_is_told_whom(make_world):
+    world = make_world("a", "b", "dealer")
+    assert is_right(world, "ab")
+
+    async def lose(party, x):
+        if party.index == 1:
+            raise PartyLostError("dealer", "it is gone")
+        return await party.open(x)
+
+    _, errors = world.run("ab", lose, shares(2, 3))
+    assert len(errors) == 2 and all(isinstance(error, PartyLostError) for error in errors.values())
+    assert all("'dealer'" in str(error) for error in errors.values())
+    assert is_right(world, "ab")

@@ -32,6 +32,7 @@ from syft.mpc.protocols import (
     thresholds,
     truncation,
 )
+from tests.depth import deep
 from tests.mpc.running import run_on_shares, split
 
 RUNS = 40
@@ -152,7 +153,7 @@ CASES: dict[str, tuple[Callable[..., Any], int, dict[str, Any]]] = {
     "softmax": (in_rows(softmax.softmax), 1, {"dim": 1, "scale": 65536, "log": True}),
 }
 # These are made of others, which are looked at with three parties too.
-FOR_TWO = {"piecewise without edges", "log", "reciprocal", "softmax"}
+FOR_TWO = {"piecewise without edges", "log", "reciprocal", "softmax", *deep(("extreme", "exp", "piecewise"), ())}
 
 
 @pytest.mark.parametrize(("name", "count"), [(n, c) for n in CASES for c in (2, 3) if c == 2 or n not in FOR_TWO])

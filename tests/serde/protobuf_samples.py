@@ -23,6 +23,7 @@ from syft.serde import Buffer
 from syft.serde.msgpack.serde import _simplify
 from syft.tensors.placeholder import PlaceHolder
 from syft.workers.hosted import HostedModel
+from syft.workers.parcel import Parcel
 
 WIDE = 2**127 + 12345
 
@@ -220,6 +221,10 @@ def chains(me: Any, bob: Any, alice: Any) -> dict[int, list[Any]]:
         171: [hosted_part()],
         163: [
             sy.TrainConfig(id="c", model_id=WIDE, loss_fn_id="l", max_nr_batches=7, optimizer_args={"betas": (0, 1)})
+        ],
+        164: [
+            Parcel({"update": torch.arange(3.0), "plan": plans()[0], "terms": {"proximal": {"mu": 0.5}}}),
+            Parcel({}),
         ],
         160: [sy.String("héllo", id=5, tags=["#s"], description="said"), sy.String("", id="empty")],
     }

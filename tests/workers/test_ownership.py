@@ -1,12 +1,11 @@
 """PAINS 13: nothing is left behind, and nothing vanishes under somebody's hands."""
 
 import gc
-import subprocess
-import sys
 
 import torch
 
 import syft as sy
+from tests import warm
 
 # In a process of its own: what other tests left of the heap would blur the measurement.
 LONG_RUN = """
@@ -36,7 +35,7 @@ assert not bob._objects
 
 
 def test_pain_13_100_000_operations_grow_no_memory():
-    done = subprocess.run([sys.executable, "-c", LONG_RUN], capture_output=True, text=True, timeout=100, check=False)
+    done = warm.run(LONG_RUN, timeout=100)
     assert done.returncode == 0, done.stderr
 
 

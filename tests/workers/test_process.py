@@ -7,8 +7,6 @@ import inspect
 import os
 import signal
 import socket
-import subprocess
-import sys
 import textwrap
 import time
 from pathlib import Path
@@ -28,6 +26,7 @@ from syft.workers import frames
 from syft.workers.frames import Address
 from syft.workers.policy import DenyAll
 from syft.workers.process import ProcessWorker
+from tests import warm
 from tests.processes import end, start
 
 pytestmark = [
@@ -55,7 +54,8 @@ def wait_for(condition, seconds=20.0):
 
 @pytest.fixture(scope="module")
 def pair():
-    workers = start("bob"), start("alice")
+    with warm.cold():  # as users' workers start
+        workers = start("bob"), start("alice")
     yield workers
     end(*workers)
 
@@ -271,7 +271,7 @@ def test_without_a_token_nobody_comes_in(bob, alice):
     with pytest.raises(OSError):
         frames.connect(Address(port, meant_for_alice.token, meant_for_alice.proof), timeout=30)
     with socket.create_connection(("127.0.0.1", port), timeout=30) as sock:
-        sock.sendall(b"GET / HTTP/1.1\r\n\r\n" + bytes(100))
+        sock.sendall(b"GET / HTTP/1.1\r\n\r\n" + bytes(4000))
         try:
             assert sock.recv(100) == b""
         except ConnectionResetError:
@@ -318,7 +318,8 @@ def test_frames_that_no_client_sends(bob, sent):
 
 
 def test_one_that_dies_and_comes_back(hook, bob):
-    victim = start("victim")
+    with warm.cold():
+        victim = start("victim")
     x = torch.ones(3).send(victim)
     y = torch.ones(3).send(bob)
     victim.synchronize()
@@ -370,13 +371,7 @@ def test_it_ends_with_its_maker(how):
         {how}
     """
     home = str(Path(__file__).resolve().parents[2])
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script)],
-        env={**os.environ, "PYTHONPATH": home},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    done = warm.run(textwrap.dedent(script), env={**os.environ, "PYTHONPATH": home}, timeout=120)
     value, pid = done.stdout.split()
     assert float(value) == 1
     assert wait_for(lambda: not is_running(pid))

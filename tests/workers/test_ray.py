@@ -7,9 +7,7 @@ import gc
 import inspect
 import os
 import re
-import secrets
 import sys
-import tempfile
 import threading
 import time
 from pathlib import Path
@@ -22,32 +20,12 @@ from syft.exceptions import ObjectNotFoundError, PartyLostError, ProtocolError, 
 from syft.workers import ray_cluster, ray_stream, ray_worker
 from syft.workers.policy import DenyAll
 from syft.workers.ray_host import Turns
+from tests.ray_cluster import cluster as cluster
+from tests.ray_cluster import marks
 
 ray = pytest.importorskip("ray")
 
-pytestmark = [
-    pytest.mark.timeout(300),
-    # Ray leaves handles of its own log files and processes to the garbage collector.
-    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning:ray.*", "ignore::DeprecationWarning:ray.*"),
-]
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    """Start Ray once, on loopback, with a token and files of its own. The paths of its sockets must be short."""
-    short = tempfile.TemporaryDirectory(prefix="ray-", dir="/tmp", ignore_cleanup_errors=True)
-    with short as home, pytest.MonkeyPatch.context() as patch:
-        token = Path(home, "token")
-        token.write_text(secrets.token_hex(32))
-        for name in ("RAY_ADDRESS", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN"):
-            patch.setenv(name, "")  # noted, so that what Ray sets is taken back
-            patch.delenv(name)
-        patch.setenv("RAY_AUTH_TOKEN_PATH", str(token))
-        ray_cluster.start(num_cpus=3, object_store_memory=100 << 20, _temp_dir=home)
-        yield ray
-        ray.shutdown()
-        gc.collect()  # here, where warnings about what Ray leaves open are let pass
+pytestmark = marks
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +34,8 @@ def trio(cluster):
     workers = [
         sy.RayWorker(hook, id=f"ray-{name}", actor_options={"num_cpus": 0.5}) for name in ("bob", "alice", "carl")
     ]
+    # On a busy machine it takes long until three actors have imported everything.
+    ray.wait([worker._actor._asked for worker in workers], num_returns=len(workers), timeout=240)
     yield workers
     for worker in workers:
         end(worker)
@@ -321,7 +301,7 @@ def test_sums_and_products_of_shares(trio):
     torch.testing.assert_close((x * y).get().float_precision(), torch.tensor([0.75, -8.0, 6.5]), atol=2e-3, rtol=0)
     assert (x > y).get().float_precision().tolist() == [1, 0, 1]
     del x, y
-    assert [held(worker) for worker in trio] == [0, 0, 0]
+    assert wait_for(lambda: [held(worker) for worker in trio] == [0, 0, 0])
 
 
 def test_parties_must_be_of_one_kind(bob, alice, make_worker):
@@ -395,7 +375,8 @@ def test_an_actor_that_is_killed(trio, hook):
     x, y = torch.ones(3).send(victim), torch.ones(3).send(bob)
     secret = torch.tensor([2.0]).fix_precision().share(bob, victim, crypto_provider=alice)
     (secret * secret).get()
-    left = torch.ones(1).send(bob).send(victim)  # held at bob for victim
+    left = torch.ones(1).send(bob).send(victim)  # held at bob for victim,
+    torch.ones(1).send(bob).send(victim).remote_get()  # who has asked bob for something since it claimed that
     victim.synchronize()
     stream = sy.local_worker.stream_to(victim)
     ray.kill(victim.actor)
@@ -412,8 +393,10 @@ def test_an_actor_that_is_killed(trio, hook):
         bob.synchronize()
     assert time.monotonic() - began < 20
     assert torch.equal((y + y).get(), torch.full((3,), 2.0)), "others go on"
+    stream._thread.join(20)
     assert repr(victim) == "<RayWorker id:ray-carl (its actor ended)>" and not stream._thread.is_alive()
     again = trio[2] = sy.RayWorker(hook, id=victim.id)
+    ray.wait([again._actor._asked], timeout=200)
     assert again is not victim and torch.equal(y.move(again).get(), torch.ones(3)), "the others know the new one"
     with pytest.raises(SyftError, match="lost|closed"):
         torch.ones(1).send(victim)

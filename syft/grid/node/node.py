@@ -59,7 +59,8 @@ class Node:
         if settings.store is not None:
             self.storage = self._closing.enter_context(open_storage(str(settings.store)))
         requests, grants = (self._records(area) for area in ("requests", "grants"))
-        self.policy = NodePolicy(owner=settings.owner, requests=requests, grants=grants, audit=self._audit())
+        books = None if self.storage is None else self.storage.records
+        self.policy = NodePolicy(settings.owner, requests, grants, self._audit(), books)
         self.audit = self.policy.audit
         self.worker = NodeWorker(settings.id, self.policy)
         self.keeper = Keeper(

@@ -1,11 +1,13 @@
 """The owner's rights at a node: what is released to whom, requests and grants, and the log of all of it."""
 
+from syft.grid.rights import budget_calls as _budget_calls  # noqa: F401  (tells workers what to do about budgets)
 from syft.grid.rights import handlers as _handlers  # noqa: F401  (tells workers what to do with messages about rights)
 from syft.grid.rights.audit import Audit as Audit
 from syft.grid.rights.audit import AuditError as AuditError
 from syft.grid.rights.audit import AuditFile as AuditFile
 from syft.grid.rights.audit import AuditLog as AuditLog
 from syft.grid.rights.audit import StoredAudit as StoredAudit
+from syft.grid.rights.budget import Budget as Budget
 from syft.grid.rights.grants import Grants as Grants
 from syft.grid.rights.policy import NodePolicy as NodePolicy
 from syft.grid.rights.records import MemoryRecords as MemoryRecords

@@ -8,39 +8,34 @@ from collections.abc import Callable
 from typing import Any
 
 from syft.core.id_provider import ObjectId
-from syft.exceptions import AccountError, NotPermittedError
-from syft.grid.identity.names import user_name
+from syft.dp.books import Books
+from syft.exceptions import NotPermittedError
 from syft.grid.rights.audit import Audit, AuditLog
+from syft.grid.rights.budget import Budget
 from syft.grid.rights.grants import Grants, fingerprint
+from syft.grid.rights.names import canonical
 from syft.grid.rights.records import MemoryRecords, Records
 from syft.grid.rights.requests import Requests
 from syft.tensors.private import users_of
 from syft.workers.policy import Release
-from syft.workers.provenance import Failure, Source, rights_of
+from syft.workers.provenance import Failure, Source, rights_of, user_of
 
 OWNER = "owner"
-
-
-@functools.lru_cache(maxsize=4096)
-def canonical(name: object) -> object:
-    """Return the one form of a user's name; what is no name stays what it is."""
-    try:
-        return user_name(name)
-    except AccountError:
-        return name
 
 
 class NodePolicy:
     """Decides what leaves a node.
 
     A value may leave for a user if the user was granted this very object; or if each data set that it derives from is
-    the user's own, public, names the user, or was granted to the user. Owners of the node get everything.
+    the user's own, public, names the user, or was granted to the user. Owners of the node get everything. What a
+    mechanism of differential privacy releases is paid for out of the data sets' budgets instead (`charge`).
 
     Args:
         owner: what the owner of the node is called, in texts.
         requests: where requests are kept.
         grants: where grants are kept.
         audit: where decisions are written down.
+        books: where privacy budgets are kept.
         clock: gives seconds since 1970.
     """
 
@@ -53,12 +48,14 @@ class NodePolicy:
         requests: Records | None = None,
         grants: Records | None = None,
         audit: Audit | None = None,
+        books: Books | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.owner = owner
         self.audit: Audit = audit if audit is not None else AuditLog(clock)
         self.grants = Grants(grants if grants is not None else MemoryRecords(), clock)
         self.requests = Requests(requests if requests is not None else MemoryRecords(), self.grants, self.audit, clock)
+        self.budget = Budget(self.audit, books, clock)
 
     def allows(self, release: Release) -> bool:
         """Say whether a value may leave, and write it down if it is not the asker's own."""
@@ -111,6 +108,24 @@ class NodePolicy:
         return release.user is not None and all(
             source.owner == release.user for source in sources if not isinstance(source, Failure)
         )
+
+    def charge(
+        self, worker: Any, session: Any, sources: frozenset[Source], event: dict[str, Any], what: str
+    ) -> frozenset[Source]:
+        """Pay for what a mechanism of differential privacy is about to release; see `syft.workers.policy.charge`."""
+        release = Release(None, session.client_id, what, role=session.role, user=user_of(session), worker=worker)
+        due = frozenset(source for source in sources if self._opens(source, release) is None)
+        if session.role == OWNER or not due:
+            return frozenset()
+        if any(isinstance(source, Failure) or source.id is None for source in sources):
+            # One row of it may have come from many people, or one person be in many rows.
+            self.audit.write(session.client_id, "charge", None, what, False, "derived data")
+            raise NotPermittedError(
+                "Differential privacy protects the rows of published data as they are. This is computed from it, or "
+                "mixed with what somebody sent, so nobody knows whose its rows are. Use the published data itself."
+            )
+        self.budget.charge(session.client_id, due, event, what)
+        return due
 
     def share(
         self, worker: Any, obj_id: ObjectId, allowed_users: Any = (), public: bool = False, by: object = OWNER

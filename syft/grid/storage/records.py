@@ -6,10 +6,11 @@ Whoever can write to the database can make a whole new chain; who wants to be su
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -48,6 +49,12 @@ class Records:
     def __init__(self, transaction: Callable[[], AbstractContextManager[sa.Connection]]) -> None:
         self._transaction = transaction
 
+    @contextlib.contextmanager
+    def together(self) -> Iterator[Bundle]:
+        """Read and write several things at once or not at all, while nobody else does; on disk at the end."""
+        with self._transaction() as connection:
+            yield Bundle(connection)
+
     # --- by key ---------------------------------------------------------------------------------------------
 
     def get(self, area: str, key: str) -> Any:
@@ -57,10 +64,8 @@ class Records:
 
     def list(self, area: str) -> dict[str, Any]:
         """Return all values of an area by key."""
-        rows = tables.records
         with self._transaction() as connection:
-            found = connection.execute(sa.select(rows.c.key, rows.c.value).where(rows.c.area == area)).all()
-        return {json.loads(row.key): json.loads(row.value) for row in found}
+            return _list(connection, area)
 
     def put(self, area: str, key: str, value: Any) -> None:
         """Set the value of a key."""
@@ -101,17 +106,8 @@ class Records:
 
     def append(self, area: str, value: Any) -> int:
         """Add an entry to a log; returns its number."""
-        text, at = json.dumps(value), repr(time.time())
         with self._transaction() as connection:
-            number, before = _head(connection, area)
-            number += 1
-            entry = {"area": area, "number": number, "at": at, "value": text}
-            entry["hash"] = _hash(before, area, number, at, text)
-            connection.execute(tables.log.insert(), entry)
-            heads = tables.heads
-            connection.execute(heads.delete().where(heads.c.area == area))
-            connection.execute(heads.insert(), {"area": area, "number": number, "hash": entry["hash"]})
-        return number
+            return _append(connection, area, value)
 
     def head(self, area: str) -> tuple[int, str]:
         """Return the number and the hash of the last entry: a note of it, kept elsewhere, vouches for all before."""
@@ -126,11 +122,8 @@ class Records:
             after: leave out the entries up to this number.
             limit: at most so many.
         """
-        rows = tables.log
-        query = sa.select(rows).where(rows.c.area == area, rows.c.number > after).order_by(rows.c.number)
         with self._transaction() as connection:
-            found = connection.execute(query if limit is None else query.limit(limit)).all()
-        return tuple(Entry(row.number, float(row.at), json.loads(row.value), row.hash) for row in found)
+            return _entries(connection, area, after, limit)
 
     def verify(self, area: str) -> int:
         """Check a log from its beginning; returns how many entries it has.
@@ -151,6 +144,37 @@ class Records:
         return expected
 
 
+class Bundle:
+    """What is read and written in one transaction (see `Records.together`).
+
+    Args:
+        connection: the connection of the transaction.
+    """
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    def get(self, area: str, key: str) -> Any:
+        """Return the value of a key; None if there is none."""
+        return _read(self._connection, area, key)
+
+    def list(self, area: str) -> dict[str, Any]:
+        """Return all values of an area by key."""
+        return _list(self._connection, area)
+
+    def put(self, area: str, key: str, value: Any) -> None:
+        """Set the value of a key; None deletes it."""
+        _write(self._connection, area, key, value)
+
+    def append(self, area: str, value: Any) -> int:
+        """Add an entry to a log; returns its number."""
+        return _append(self._connection, area, value)
+
+    def entries(self, area: str, after: int = 0, limit: int | None = None) -> tuple[Entry, ...]:
+        """Return the entries of a log in order, after a number, at most so many."""
+        return _entries(self._connection, area, after, limit)
+
+
 def _hash(before: str, area: str, number: int, at: str, text: str) -> str:
     return tables.digest(before, area, str(number), at, text)
 
@@ -159,6 +183,32 @@ def _head(connection: sa.Connection, area: str) -> tuple[int, str]:
     heads = tables.heads
     row = connection.execute(sa.select(heads).where(heads.c.area == area)).first()
     return (0, _FIRST) if row is None else (row.number, row.hash)
+
+
+def _append(connection: sa.Connection, area: str, value: Any) -> int:
+    text, at = json.dumps(value), repr(time.time())
+    number, before = _head(connection, area)
+    number += 1
+    entry = {"area": area, "number": number, "at": at, "value": text}
+    entry["hash"] = _hash(before, area, number, at, text)
+    connection.execute(tables.log.insert(), entry)
+    heads = tables.heads
+    connection.execute(heads.delete().where(heads.c.area == area))
+    connection.execute(heads.insert(), {"area": area, "number": number, "hash": entry["hash"]})
+    return number
+
+
+def _entries(connection: sa.Connection, area: str, after: int, limit: int | None) -> tuple[Entry, ...]:
+    rows = tables.log
+    query = sa.select(rows).where(rows.c.area == area, rows.c.number > after).order_by(rows.c.number)
+    found = connection.execute(query if limit is None else query.limit(limit)).all()
+    return tuple(Entry(row.number, float(row.at), json.loads(row.value), row.hash) for row in found)
+
+
+def _list(connection: sa.Connection, area: str) -> dict[str, Any]:
+    rows = tables.records
+    found = connection.execute(sa.select(rows.c.key, rows.c.value).where(rows.c.area == area)).all()
+    return {json.loads(row.key): json.loads(row.value) for row in found}
 
 
 def _read(connection: sa.Connection, area: str, key: str) -> Any:

@@ -1,5 +1,7 @@
 # Made by scripts/stubs.
 from syft.frameworks.torch import crypto as crypto
+from syft.frameworks.torch import differential_privacy as differential_privacy
+from syft.frameworks.torch import dp as dp
 from syft.frameworks.torch import federated as federated
 from syft.frameworks.torch import fl as fl
 from syft.frameworks.torch import functions as functions

@@ -1,12 +1,13 @@
 """The HTTP API of a node: everything small. Values of data travel over the stream alone."""
 
 from syft.grid.node.api.accounts import make_accounts
+from syft.grid.node.api.budget import make_budget
 from syft.grid.node.api.objects import make_objects
 from syft.grid.node.api.page import make_page
 from syft.grid.node.api.rights import make_rights
 from syft.grid.node.api.status import make_status
 
-__all__ = ["ROUTERS", "make_accounts", "make_objects", "make_page", "make_rights", "make_status"]
+__all__ = ["ROUTERS", "make_accounts", "make_budget", "make_objects", "make_page", "make_rights", "make_status"]
 
 # What a node answers over HTTP: functions that make a router, given the node.
-ROUTERS = (make_accounts, make_objects, make_rights, make_status, make_page)
+ROUTERS = (make_accounts, make_objects, make_rights, make_budget, make_status, make_page)

@@ -6,6 +6,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
+from syft.core.id_provider import MAX_ID_CHARS
+
 YEAR = 366 * 86400
 # Names are put into their one form later, which may make them shorter; see syft.grid.identity.names.
 UserName = Annotated[str, StringConstraints(min_length=1, max_length=256)]
@@ -192,6 +194,44 @@ class Verified(BaseModel):
     """The log is whole."""
 
     rows: int
+
+
+class NewLimit(Given):
+    """How much may be learnt; in place of what was said before for the same data and user."""
+
+    data: str | None = Field(
+        default=None, min_length=1, max_length=MAX_ID_CHARS,
+        description="the id of a published object, or dataset:KEY; null: all data together",
+    )  # fmt: skip
+    user: Annotated[str, StringConstraints(min_length=1, max_length=256)] | None = Field(
+        default=None, description="a user, * for each user by itself; null: all users together"
+    )
+    epsilon: float = Field(ge=0, le=1e9, allow_inf_nan=False, description="the privacy loss; 0 stops everything")
+    delta: float = Field(default=0.0, ge=0, le=0.5, allow_inf_nan=False, description="0 allows no Gaussian noise")
+
+
+class BudgetRow(BaseModel):
+    """A limit, and what is spent of it."""
+
+    data: str | None = Field(description="null: all data together")
+    owner: str | None = Field(description="whose data it is; null: the owner of the node")
+    user: str | None = Field(description="* for each user by itself; null: all users together")
+    epsilon: float
+    delta: float
+    spent: float | None = Field(description="null: without a bound at this delta")
+    left: float
+    releases: int
+
+
+class ChargeRow(BaseModel):
+    """What was paid for one release."""
+
+    number: int
+    at: float
+    user: str
+    data: list[str]
+    what: str
+    event: dict[str, str | float | int]
 
 
 class Status(BaseModel):

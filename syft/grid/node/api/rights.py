@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from fastapi import APIRouter, HTTPException, Query
 
+from syft.dp.ledger import LOG as BUDGET_LOG
 from syft.exceptions import StorageError
 from syft.grid.identity.roles import Capability, may
 from syft.grid.node.api.access import caller, make_router, needs, refusals
@@ -102,6 +103,8 @@ def _add_audit(router: APIRouter, node: Any) -> None:
     def verify_audit(guest: Guest = owner) -> Verified:
         """Check that no row of the log was changed, removed or added by somebody else."""
         try:
+            if node.storage is not None:  # what was charged is a log of the same kind
+                node.storage.records.verify(BUDGET_LOG)
             return Verified(rows=node.audit.verify())
         except (AuditError, StorageError) as error:
             raise HTTPException(409, str(error)) from None

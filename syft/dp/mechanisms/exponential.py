@@ -1,0 +1,60 @@
+"""Exponential: chooses a good candidate, with pure differential privacy."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import torch
+
+from syft.dp.coins import bernoulli_exp, uniform_below
+from syft.dp.events import Event, Pure
+from syft.dp.mechanisms.mechanism import Mechanism, finite, gaps_of
+from syft.mpc import generator as _generator
+from syft.mpc.generator import Generator
+
+_FIRST, _MOST = 64, 1 << 17  # candidates tried at a time
+
+
+class Exponential(Mechanism):
+    """Chooses candidate i with probability proportional to exp(epsilon * score_i / (2 sensitivity)), exactly.
+
+    Args:
+        epsilon: the cost of one choice.
+        sensitivity: how far one record can move any one of the scores.
+        monotonic: whether one more record can only raise scores, or only lower them (as in counts): then the factor
+            2 is not needed, and the choice is better at the same cost.
+    """
+
+    def __init__(self, epsilon: float, sensitivity: float = 1.0, monotonic: bool = False) -> None:
+        super().__init__(epsilon, None, sensitivity)
+        self._epsilon = Fraction(finite("epsilon", epsilon))
+        self.monotonic = bool(monotonic)
+        self._rate = self._epsilon / Fraction(self.sensitivity) / (1 if monotonic else 2)
+
+    @property
+    def event(self) -> Event:
+        """The cost of one release."""
+        return Pure(float(self._epsilon))
+
+    def probabilities(self, scores: Any) -> torch.Tensor:
+        """Return the probability of each candidate, as float64. They depend on the data: do not publish them."""
+        return torch.softmax(-gaps_of(scores).double() * float(self._rate), dim=0)
+
+    def release(self, scores: Any, *, generator: Generator | None = None) -> int:
+        """Return the index of the chosen candidate."""
+        source = _generator.local() if generator is None else generator
+        gaps = gaps_of(scores).numpy()
+        exponents = gaps.astype(float) * float(self._rate)
+        tries = _FIRST
+
+        def exactly(position: int) -> Fraction:
+            return self._rate * Fraction(gaps[index[position]].item())
+
+        while True:
+            # Take any candidate, and keep it with the probability that it has beside the best one.
+            index, _ = uniform_below(len(gaps), tries, source)
+            kept = bernoulli_exp(exponents[index], exactly, source)
+            if kept.any():
+                return int(index[kept.argmax()])
+            tries = min(2 * tries, _MOST)

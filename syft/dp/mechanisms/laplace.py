@@ -1,0 +1,58 @@
+"""Laplace: pure differential privacy for numbers and tensors."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import torch
+
+from syft.dp import noise
+from syft.dp.events import Event, Pure
+from syft.dp.mechanisms.mechanism import Mechanism, finite, with_noise
+from syft.mpc.generator import Generator
+
+
+class Laplace(Mechanism):
+    """Adds Laplace noise of scale sensitivity / epsilon to each coordinate: epsilon-private, exactly.
+
+    Args:
+        epsilon: the cost of one release.
+        sensitivity: how far one record can move the value in the L1 norm (the sum of all coordinates' changes).
+        granularity: a power of two of which results are multiples; 1 gives whole numbers, for counts. By default it
+            is far below the noise. Values that are not multiples are rounded, and the noise grows by what that can do.
+    """
+
+    def __init__(self, epsilon: float, sensitivity: float = 1.0, granularity: float | None = None) -> None:
+        super().__init__(epsilon, None, sensitivity)
+        self._epsilon = Fraction(finite("epsilon", epsilon))
+        if granularity is not None and (not 0 < granularity < math.inf or math.frexp(granularity)[0] != 0.5):
+            raise ValueError(f"granularity is a power of two, such as 1 or 0.25, not {granularity!r}")
+        self.scale = self.sensitivity / float(epsilon)
+        self.granularity = noise.granularity(self.scale) if granularity is None else float(granularity)
+
+    @property
+    def event(self) -> Event:
+        """The cost of one release."""
+        return Pure(float(self._epsilon))
+
+    def release(self, value: Any, *, generator: Generator | None = None) -> Any:
+        """Return the value with noise: a float for a number, a tensor of the same shape for a tensor."""
+        return with_noise(value, lambda tensor: self._noisy(tensor, generator))
+
+    def _noisy(self, tensor: torch.Tensor, generator: Generator | None) -> torch.Tensor:
+        step = Fraction(self.granularity)
+        apart = Fraction(self.sensitivity) / step
+        if tensor.is_floating_point() or step > 1:
+            apart += tensor.numel()  # rounding moves each coordinate of two neighbours apart by at most one step
+        else:
+            apart = Fraction(max(1, math.floor(apart)))  # whole numbers are a whole number of steps apart
+        drawn = noise.discrete_laplace(tensor.shape, _rounded_up(apart / self._epsilon), generator=generator)
+        return noise.add_steps(tensor, drawn, self.granularity)
+
+
+def _rounded_up(scale: Fraction) -> Fraction:
+    """Return a scale that is not smaller, by less than a part in 2^50, and has few enough bits to be drawn with."""
+    digits = 2 ** max(0, 52 - (scale.numerator // scale.denominator).bit_length())
+    return Fraction(math.ceil(scale * digits), digits)

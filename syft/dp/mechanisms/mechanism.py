@@ -1,0 +1,82 @@
+"""Mechanism: what all mechanisms have in common, and the checks of what they are given."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from syft.dp.events import Event, checked
+from syft.mpc.generator import Generator
+
+
+class Mechanism:
+    """Releases values with a stated privacy. Each call of `release` costs one `event`.
+
+    The sensitivity is a promise of the caller: how much the value can change when one record is added or removed.
+    Clip the records so that it holds; a mechanism cannot see whether it does.
+    """
+
+    epsilon: float | None
+    delta: float | None
+    sensitivity: float
+
+    def __init__(self, epsilon: float | None, delta: float | None, sensitivity: float) -> None:
+        self.epsilon = None if epsilon is None else finite("epsilon", epsilon)
+        self.delta = None if delta is None else checked("delta", delta, 0, 1, closed=True)
+        self.sensitivity = finite("sensitivity", sensitivity)
+
+    @property
+    def event(self) -> Event:
+        """The cost of one release, for an `Accountant` or a ledger."""
+        raise NotImplementedError
+
+    def release(self, value: Any, *, generator: Generator | None = None) -> Any:
+        """Return the private answer. Costs one `event`."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        parts = [("epsilon", self.epsilon), ("delta", self.delta), ("sensitivity", self.sensitivity)]
+        return f"{type(self).__name__}({', '.join(f'{name}={value:g}' for name, value in parts if value)})"
+
+
+def finite(name: str, value: Any) -> float:
+    """Return a number above zero, or raise ValueError."""
+    found = checked(name, value, 0, math.inf)
+    if math.isinf(found):
+        raise ValueError(f"{name} must be finite, not {found!r}")
+    return found
+
+
+def with_noise(value: Any, add: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    """Add noise to a number, which gives a float, or to a tensor or what makes one, which gives a tensor."""
+    if isinstance(value, torch.Tensor):
+        return add(value)
+    if isinstance(value, (bool, int, float)):
+        whole = isinstance(value, int) and abs(value) < 2**63
+        return float(add(torch.tensor(value, dtype=torch.int64 if whole else torch.float64)))
+    try:
+        tensor = torch.as_tensor(np.asarray(value))  # through numpy: torch would round a list to float32
+    except (TypeError, ValueError, RuntimeError):
+        raise ValueError(f"a mechanism releases numbers and tensors, not {type(value).__name__}") from None
+    return add(tensor)
+
+
+def gaps_of(scores: Any) -> torch.Tensor:
+    """Return how far each score lies below the best one, for the mechanisms that choose: 1-D, at least one."""
+    try:
+        tensor = scores if isinstance(scores, torch.Tensor) else torch.as_tensor(np.asarray(scores))
+    except (TypeError, ValueError, RuntimeError):
+        raise ValueError(f"scores are a list or a 1-D tensor of numbers, not {type(scores).__name__}") from None
+    if tensor.dim() != 1 or not len(tensor) or tensor.is_complex():
+        raise ValueError(f"scores are one number for each candidate, in one dimension, not {tuple(tensor.shape)}")
+    if not bool(torch.isfinite(tensor).all()):
+        raise ValueError("scores are finite: replace nan and infinite ones, and leave out what must not be chosen")
+    tensor = tensor.detach().cpu().to(torch.float64 if tensor.is_floating_point() else torch.int64)
+    best, least = tensor.max(), tensor.min()
+    if best.item() - least.item() >= (math.inf if tensor.is_floating_point() else 2**63):
+        raise ValueError("the scores lie too far apart to be compared")
+    return best - tensor

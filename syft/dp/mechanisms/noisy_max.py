@@ -1,0 +1,85 @@
+"""ReportNoisyMax: says which candidate has the most, with pure differential privacy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import torch
+
+from syft.dp import noise
+from syft.dp.coins import bernoulli_exp, uniform_below
+from syft.dp.events import Event, Pure
+from syft.dp.mechanisms.mechanism import Mechanism, finite, gaps_of
+from syft.mpc import generator as _generator
+from syft.mpc.generator import Generator
+
+# A score so many steps of the grid below the best one is as good as one further down.
+_FARTHEST = 2**52
+
+
+class ReportNoisyMax(Mechanism):
+    """Adds noise to each score and says which is the largest, and nothing else: epsilon-private, exactly.
+
+    Args:
+        epsilon: the cost of one release.
+        sensitivity: how far one record can move any one of the scores.
+        monotonic: whether one more record can only raise scores, or only lower them (as in counts): then half the
+            noise is enough.
+        noise: "exponential", the better choice, made by its equal, permute-and-flip (McKenna and Sheldon 2020), without
+            rounding; or "laplace", the older one.
+    """
+
+    def __init__(
+        self, epsilon: float, sensitivity: float = 1.0, monotonic: bool = False, noise: str = "exponential"
+    ) -> None:
+        super().__init__(epsilon, None, sensitivity)
+        self._epsilon = Fraction(finite("epsilon", epsilon))
+        if noise not in _CHOICES:
+            raise ValueError(f"noise is {' or '.join(map(repr, _CHOICES))}, not {noise!r}")
+        self.monotonic, self.noise = bool(monotonic), noise
+        self._rate = self._epsilon / (1 if monotonic else 2)  # over the sensitivity
+
+    @property
+    def event(self) -> Event:
+        """The cost of one release."""
+        return Pure(float(self._epsilon))
+
+    def release(self, scores: Any, *, generator: Generator | None = None) -> int:
+        """Return the index of the candidate with the largest noisy score."""
+        source = _generator.local() if generator is None else generator
+        return _CHOICES[self.noise](gaps_of(scores), self._rate, Fraction(self.sensitivity), source)
+
+
+def _permute_and_flip(gaps: torch.Tensor, rate: Fraction, sensitivity: Fraction, generator: Generator) -> int:
+    order = _permutation(len(gaps), generator)
+    below = gaps.numpy()[order]
+    rate = rate / sensitivity
+    heads = bernoulli_exp(below.astype(float) * float(rate), lambda k: rate * Fraction(below[k].item()), generator)
+    return int(order[heads.argmax()])  # the best candidate's coin always shows heads
+
+
+def _permutation(count: int, generator: Generator) -> np.ndarray[Any, np.dtype[np.int64]]:
+    while True:
+        keys = generator.words(count).numpy()
+        order = np.argsort(keys)
+        if not np.any(np.diff(keys[order]) == 0):  # equal keys would favour the first
+            return order
+
+
+def _largest_with_laplace(gaps: torch.Tensor, rate: Fraction, sensitivity: Fraction, generator: Generator) -> int:
+    step = Fraction(noise.granularity(float(sensitivity / rate)))
+    apart = sensitivity / step + 4  # rounding moves the distances of neighbouring scores by at most four steps
+    units = (gaps.double() / float(step)).round_().clamp_(max=_FARTHEST).long()
+    noisy = noise.discrete_laplace(len(gaps), math.ceil(apart / rate), generator=generator) - units
+    best = torch.nonzero(noisy == noisy.max()).view(-1)
+    return int(best[int(uniform_below(len(best), 1, generator)[0][0])])
+
+
+_CHOICES: dict[str, Callable[[torch.Tensor, Fraction, Fraction, Generator], int]] = {
+    "exponential": _permute_and_flip,
+    "laplace": _largest_with_laplace,
+}

@@ -1,0 +1,335 @@
+"""PATE: what it costs to answer queries by the noisy majority of teachers (Papernot et al. 2017).
+
+Each query is answered with the label that has the most votes after Laplace noise of scale 1 / noise_eps was added to
+each count. The moments accountant bounds the log moments of the privacy loss, query by query. Where teachers agree the
+bound is small, so the data-dependent epsilon is; the data-independent one holds for any votes.
+
+The data-dependent epsilon is computed from the votes, so it is itself private: publish the data-independent one, or
+release the other with noise. For that, take the best moment l, add up `smoothed_sens` over the queries at that l, and
+add Laplace noise of scale 2 * sum / e to the summed log moments, with beta at most e / (2 ln(2 / d)): this release
+costs (e, d) more (Nissim, Raskhodnikova and Smith 2007).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from syft.dp.events import checked
+
+__all__ = [
+    "compute_q_noisy_max",
+    "compute_q_noisy_max_approx",
+    "compute_q_noisy_max_torch",
+    "logmgf_exact",
+    "logmgf_exact_torch",
+    "logmgf_from_counts",
+    "logmgf_from_counts_torch",
+    "perform_analysis",
+    "perform_analysis_torch",
+    "sens_at_k",
+    "sens_at_k_torch",
+    "smooth_sens_torch",
+    "smoothed_sens",
+    "tensors_to_literals",
+]
+
+Floats: TypeAlias = NDArray[np.float64]
+MOST_CLASSES = 1_000_000
+MOST_MOMENTS = 10_000
+_PIECE = 1 << 20  # counts held at a time
+
+
+# The bounds, for many queries at once ------------------------------------------------------------------------
+
+
+def _q_of(counts: Floats, noise_eps: float) -> Floats:
+    """Bound, for each row of counts, the probability that the noisy winner is not the true one (lemma 4)."""
+    below = noise_eps * (counts.max(axis=-1, keepdims=True) - counts)
+    terms = (2 + below) / 4 * np.exp(-below)
+    np.put_along_axis(terms, below.argmin(axis=-1, keepdims=True), 0.0, axis=-1)  # the winner is no rival of itself
+    found: Floats = np.minimum(terms.sum(axis=-1), 1 - 1 / counts.shape[-1])  # it wins as often as any other, or more
+    return found
+
+
+def _log_moments(q: Floats, priv_eps: float, moments: Floats) -> Floats:
+    """Bound the log moment at each of `moments`, for a priv_eps-private answer that is not usual with probability q.
+
+    The least of three bounds: that of any private answer, l * eps; that of theorem 2, eps^2 l (l + 1) / 2; and that
+    of theorem 3, which needs q below 1 / (e^eps + 1).
+    """
+    anyway = np.minimum(priv_eps * moments, 0.5 * priv_eps**2 * moments * (moments + 1))
+    applies = q < 1 / (math.exp(min(priv_eps, 700.0)) + 1)
+    safe = np.where(applies, q, 0.0)[..., None]
+    with np.errstate(divide="ignore"):  # q may be zero: then the second term is nothing
+        usual = (moments + 1) * np.log1p(-safe) - moments * np.log1p(-math.exp(min(priv_eps, 700.0)) * safe)
+        bound = np.logaddexp(usual, np.log(safe) + priv_eps * moments)
+    return np.where(applies[..., None], np.clip(bound, 0.0, anyway), anyway)
+
+
+def _sensitivities(counts: Floats, noise_eps: float, moment: float, distances: Floats) -> Floats:
+    """Return by how much one more vote can move the log moment, after k votes went from the first to the second."""
+    if 0.5 * noise_eps * moment > 1:
+        return np.full(len(distances), math.inf)
+    ordered = np.sort(counts)[::-1]
+    if len(ordered) < 2:
+        return np.zeros(len(distances))
+    reaches = ordered[0] - ordered[1] >= 2 * distances  # beyond, the second would be first
+    moved = np.repeat(ordered[None], 2 * len(distances), axis=0).reshape(2, len(distances), -1)
+    votes = np.stack([distances, np.minimum(distances + 1, (ordered[0] - ordered[1]) / 2)])
+    moved[..., 0] -= votes
+    moved[..., 1] += votes
+    here, further = _log_moments(_q_of(moved, noise_eps), 2 * noise_eps, np.array([moment]))[..., 0]
+    return np.where(reaches, np.clip(further - here, 0.0, None), 0.0)
+
+
+# The documented functions -------------------------------------------------------------------------------------
+
+
+def compute_q_noisy_max(counts: Any, noise_eps: float) -> float:
+    """Bound the probability that the noisy winner is not the label with the most votes.
+
+    Args:
+        counts: votes for each label of one query.
+        noise_eps: the inverse of the scale of the Laplace noise on each count.
+    """
+    return float(_q_of(_counts(counts), _positive("noise_eps", noise_eps)))
+
+
+def compute_q_noisy_max_approx(counts: Any, noise_eps: float) -> float:
+    """Bound the same probability from the two largest counts only: never smaller than `compute_q_noisy_max`."""
+    votes, eps = np.sort(_counts(counts)), _positive("noise_eps", noise_eps)
+    if len(votes) < 2:
+        return 0.0
+    gap = eps * float(votes[-1] - votes[-2])
+    return min((len(votes) - 1) * (2 + gap) / 4 * math.exp(-gap), 1 - 1 / len(votes))
+
+
+def logmgf_exact(q: float, priv_eps: float, l: int) -> float:  # noqa: E741  (documented name)
+    """Bound the log moment l of the privacy loss of an answer that is not the usual one with probability q.
+
+    Args:
+        q: bound on that probability.
+        priv_eps: the answer's epsilon; 2 * noise_eps for a noisy majority.
+        l: the moment.
+    """
+    q = checked("q", q, 0, 1, closed=True)
+    moments = np.array([_positive("l", l)])
+    return float(_log_moments(np.array(q), _positive("priv_eps", priv_eps), moments)[0])
+
+
+def logmgf_from_counts(counts: Any, noise_eps: float, l: int) -> float:  # noqa: E741  (documented name)
+    """Bound the log moment l of the privacy loss of one query, from the votes for each label."""
+    return logmgf_exact(compute_q_noisy_max(counts, noise_eps), 2.0 * noise_eps, l)
+
+
+def sens_at_k(counts: Any, noise_eps: float, l: int, k: float) -> float:  # noqa: E741  (documented name)
+    """Return by how much one vote more can change the log moment, once k votes have changed.
+
+    Returns inf where noise_eps * l is above 2: no bound is known there.
+    """
+    distance = np.array([checked("k", k, 0, math.inf, closed=True)])
+    eps, moment = _positive("noise_eps", noise_eps), _positive("l", l)
+    return float(_sensitivities(_counts(counts), eps, moment, distance)[0])
+
+
+def smoothed_sens(counts: Any, noise_eps: float, l: int, beta: float) -> float:  # noqa: E741  (documented name)
+    """Return the beta-smooth sensitivity of the log moment: the most of exp(-beta * k) * sens_at_k over all k."""
+    votes, beta = _counts(counts), _positive("beta", beta)
+    distances = np.arange(max(1.0, math.floor(votes.max())))
+    sensitivities = _sensitivities(votes, _positive("noise_eps", noise_eps), _positive("l", l), distances)
+    return float((np.exp(-beta * distances) * sensitivities).max())
+
+
+def perform_analysis(
+    teacher_preds: Any,
+    indices: Any = None,
+    noise_eps: float = 0.1,
+    delta: float = 1e-5,
+    moments: int = 8,
+    beta: float = 0.09,
+    *,
+    query_indices: Any = None,
+    num_classes: int | None = None,
+) -> tuple[float, float]:
+    """Return (data-dependent epsilon, data-independent epsilon) of answering queries by noisy majority.
+
+    The first depends on the votes, so it is itself private; see the module's text on how to release it. Both hold for
+    any number of moments; more of them may give smaller ones.
+
+    Args:
+        teacher_preds: votes, of shape (teachers, queries): labels from 0 on.
+        indices: the aggregated labels, one for each query, as in 0.2. All queries are analysed, whatever the labels
+            are. Numbers of queries go into `query_indices`: a list of another length is refused; and where labels that
+            nobody voted for could be numbers of queries, both readings are analysed, and the larger epsilon counts.
+        noise_eps: the inverse of the scale of the Laplace noise that was added to each count.
+        delta: of the epsilons.
+        moments: moments 1 to this are tried.
+        beta: kept for old calls: smoothness for `smoothed_sens`, which these two numbers do not need.
+        query_indices: which queries were answered, if not all: column numbers of `teacher_preds`. A query that was
+            answered twice with new noise is in it twice.
+        num_classes: the number of labels that could win, where that is more than the largest label seen, plus one.
+    """
+    votes = _votes(teacher_preds)
+    noise_eps, delta = _positive("noise_eps", noise_eps), checked("delta", delta, 0, 1)
+    _positive("beta", beta)
+    if not 1 <= int(_whole("moments", [moments])[0]) <= MOST_MOMENTS:
+        raise ValueError(f"moments is a whole number from 1 to {MOST_MOMENTS}, not {moments!r}")
+    chosen = None if query_indices is None else _queries(query_indices, votes.shape[1])
+    labels = None if indices is None else _labels(indices, votes.shape[1] if chosen is None else len(chosen))
+    classes = _number_of_classes(votes, labels, num_classes)
+    orders = np.arange(1.0, moments + 1)
+    dependent, count = _total_log_moments(votes, chosen, classes, noise_eps, orders)
+    if labels is not None and chosen is None and votes.max() < labels.max() < votes.shape[1]:
+        dependent = np.maximum(dependent, _total_log_moments(votes, labels, classes, noise_eps, orders)[0])
+    independent = count * _log_moments(np.array(1.0), 2 * noise_eps, orders)
+    spent = math.log(1 / delta)
+    dependent = np.minimum(dependent, independent)  # sums round differently
+    return float(((dependent + spent) / orders).min()), float(((independent + spent) / orders).min())
+
+
+def _total_log_moments(
+    votes: NDArray[np.int64], chosen: NDArray[np.int64] | None, classes: int, noise_eps: float, orders: Floats
+) -> tuple[Floats, int]:
+    """Return the sums of the queries' log moments at each order, and how many queries there are."""
+    times = np.ones(votes.shape[1]) if chosen is None else np.bincount(chosen, minlength=votes.shape[1]).astype(float)
+    total = np.zeros(len(orders))
+    width = max(1, _PIECE // max(classes, len(orders)))
+    for start in range(0, votes.shape[1], width):
+        piece = votes[:, start : start + width]
+        queries = piece.shape[1]
+        places = (piece + classes * np.arange(queries)).ravel()
+        counts = np.bincount(places, minlength=queries * classes).reshape(queries, classes).astype(float)
+        total += times[start : start + width] @ _log_moments(_q_of(counts, noise_eps), 2 * noise_eps, orders)
+    return total, int(times.sum())
+
+
+# Checks of what is given --------------------------------------------------------------------------------------
+
+
+def _positive(name: str, value: Any) -> float:
+    found = checked(name, value, 0, math.inf)
+    if math.isinf(found):
+        raise ValueError(f"{name} must be finite, not {found!r}")
+    return found
+
+
+def _array(name: str, values: Any) -> NDArray[Any]:
+    if isinstance(values, (list, tuple)) and any(isinstance(value, torch.Tensor) for value in values):
+        values = [value.tolist() if isinstance(value, torch.Tensor) else value for value in values]
+    if isinstance(values, torch.Tensor):
+        values = values.detach().cpu().numpy()
+    try:
+        found = np.asarray(values)
+    except ValueError:
+        raise ValueError(f"{name} has rows of different lengths") from None
+    if found.dtype.kind not in "biuf":
+        raise ValueError(f"{name} holds numbers, not {found.dtype}")
+    return found
+
+
+def _counts(counts: Any) -> Floats:
+    found = _array("counts", counts).astype(np.float64)
+    if found.ndim != 1 or not len(found) or not np.isfinite(found).all() or (found < 0).any():
+        raise ValueError("counts are the votes for each label of one query: finite numbers from 0 on, in one dimension")
+    return found
+
+
+def _whole(name: str, values: Any) -> NDArray[np.int64]:
+    """Return whole numbers from 0 on as int64."""
+    found = _array(name, values)
+    whole = (
+        found.astype(np.int64) if found.size and np.isfinite(found).all() and (np.abs(found) < 2**62).all() else None
+    )
+    if found.size and (whole is None or (whole != found).any() or (whole < 0).any()):
+        raise ValueError(f"{name} holds whole numbers from 0 on")
+    return np.zeros(found.shape, dtype=np.int64) if whole is None else whole
+
+
+def _votes(teacher_preds: Any) -> NDArray[np.int64]:
+    votes = _whole("teacher_preds", teacher_preds)
+    if votes.ndim != 2 or not votes.size:
+        raise ValueError(f"teacher_preds has the shape (teachers, queries), at least one of each, not {votes.shape}")
+    return votes
+
+
+def _number_of_classes(votes: NDArray[np.int64], labels: NDArray[np.int64] | None, given: int | None) -> int:
+    least = 1 + max(int(votes.max()), -1 if labels is None else int(labels.max()))
+    classes = least if given is None else int(_whole("num_classes", [given])[0])
+    if classes < least:
+        raise ValueError(f"num_classes is {classes}, but there are votes for label {least - 1}, or it was the answer")
+    if classes > MOST_CLASSES:
+        raise ValueError(f"labels are numbers from 0 to below {MOST_CLASSES}, not up to {classes - 1}")
+    return classes
+
+
+def _queries(query_indices: Any, count: int) -> NDArray[np.int64]:
+    chosen = _whole("query_indices", query_indices)
+    if chosen.ndim != 1 or not len(chosen) or int(chosen.max()) >= count:
+        raise ValueError(f"query_indices are column numbers of teacher_preds, at least one, from 0 to {count - 1}")
+    return chosen
+
+
+def _labels(indices: Any, queries: int) -> NDArray[np.int64]:
+    labels = _whole("indices", indices)
+    if labels.ndim != 1 or len(labels) != queries:
+        raise ValueError(
+            f"indices are the aggregated labels, one for each of the {queries} queries, not {labels.shape}; to analyse "
+            "some of the queries only, give their numbers as query_indices="
+        )
+    return labels
+
+
+# The same for tensors -----------------------------------------------------------------------------------------
+
+
+def tensors_to_literals(tensor_list: Sequence[torch.Tensor]) -> list[float | int]:
+    """Return the numbers in a list of tensors of one element each."""
+    return [tensor.item() for tensor in tensor_list]
+
+
+def logmgf_exact_torch(q: Any, priv_eps: float, l: int) -> float:  # noqa: E741  (documented name)
+    """Do what `logmgf_exact` does, for numbers or tensors of one element."""
+    return logmgf_exact(float(q), float(priv_eps), l)
+
+
+def compute_q_noisy_max_torch(counts: Any, noise_eps: float) -> float:
+    """Do what `compute_q_noisy_max` does, for a tensor or a list of tensors."""
+    return compute_q_noisy_max(counts, noise_eps)
+
+
+def logmgf_from_counts_torch(counts: Any, noise_eps: float, l: int) -> float:  # noqa: E741  (documented name)
+    """Do what `logmgf_from_counts` does, for a tensor or a list of tensors."""
+    return logmgf_from_counts(counts, noise_eps, l)
+
+
+def sens_at_k_torch(counts: Any, noise_eps: float, l: int, k: int) -> float:  # noqa: E741  (documented name)
+    """Do what `sens_at_k` does, for a tensor."""
+    return sens_at_k(counts, noise_eps, l, k)
+
+
+def smooth_sens_torch(counts: Any, noise_eps: float, l: int, beta: float) -> float:  # noqa: E741  (documented name)
+    """Do what `smoothed_sens` does, for a tensor."""
+    return smoothed_sens(counts, noise_eps, l, beta)
+
+
+def perform_analysis_torch(
+    preds: Any,
+    indices: Any = None,
+    noise_eps: float = 0.1,
+    delta: float = 1e-5,
+    moments: int = 8,
+    beta: float = 0.09,
+    *,
+    query_indices: Any = None,
+    num_classes: int | None = None,
+) -> tuple[float, float]:
+    """Do what `perform_analysis` does, for tensors: (data-dependent epsilon, itself private; data-independent one)."""
+    return perform_analysis(
+        preds, indices, noise_eps, delta, moments, beta, query_indices=query_indices, num_classes=num_classes
+    )

@@ -1,0 +1,201 @@
+"""DP-SGD where the data is: batches are drawn in secret, gradients clipped one by one, and noise added to their sum.
+
+What is told is the trained model and what it has cost. The loss is not told, as it comes from the data in the clear;
+nor is the size of any batch. The size of the data set is told in round numbers, by the rate and the number of steps.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from syft.dp.accounting import Accountant, noise_for
+from syft.dp.events import GaussianNoise, PoissonSampled
+from syft.dp.noise import add_gaussian, rounding_l2
+from syft.dp.per_sample import PerSample, reseed
+from syft.dp.row_checks import check_rows
+from syft.dp.sampling import poisson
+from syft.exceptions import BudgetExceededError, TrainingError
+from syft.messaging.plan.plan import Plan
+from syft.workers.sample_privacy import SampleSettings
+from syft.workers.train_config import TrainConfig
+
+# Binary digits of the size of a data set that are told.
+_DIGITS = 3
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Schedule:
+    """How often how many samples are drawn; nothing of it depends on what the samples are.
+
+    Attributes:
+        size: the size of the data set, rounded down.
+        rate: with what probability a sample is in a batch.
+        steps: how many batches there are.
+        expected: how many samples a batch is taken to have, which gradients are divided by.
+    """
+
+    size: int
+    rate: float
+    steps: int
+    expected: float
+
+
+def schedule(size: int, config: TrainConfig, rate: float | None = None) -> Schedule:
+    """Return how often how many samples are drawn.
+
+    Args:
+        size: the size of the data set.
+        config: the size of a batch, how many epochs, and how many batches at most.
+        rate: with what probability a sample is in a batch, if that is given.
+    """
+    size = rounded_down(size)
+    rate = min(1.0, config.batch_size / size) if rate is None else rate
+    steps = config.epochs * max(1, math.ceil(1.0 / rate - 1e-6))
+    if config.max_nr_batches > 0:
+        steps = min(steps, config.max_nr_batches)
+    return Schedule(size, rate, steps, rate * size)
+
+
+def rounded_down(size: int) -> int:
+    """Return a size with its first three binary digits, and zeros after them."""
+    if size < 1:
+        raise TrainingError("The data set has no samples, so there is nothing to train on.")
+    shift = max(0, size.bit_length() - _DIGITS)
+    return size >> shift << shift
+
+
+class PrivateTraining:
+    """One training of a model, which is checked and has a price before a sample is looked at.
+
+    Args:
+        model: the model, a plan; it is trained in place.
+        loss_fn: its loss, a plan.
+        pair: the samples and their targets.
+        settings: how much noise, and to what norm gradients are clipped.
+        config: the size of a batch, how many epochs, and how many batches at most.
+        spent: what was spent before, as `Accountant.to_dict` gives it; it counts for `settings.target_epsilon`.
+        times: how many such trainings are planned, for which noise is found if none is given.
+        apart: whether each sample is run by itself, as it should be where the plans are a stranger's.
+
+    Attributes:
+        schedule: how often how many samples are drawn.
+        noise_multiplier: how much noise is added, in units of the norm that gradients are clipped to.
+        spent: what is spent when this training is done.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        loss_fn: Any,
+        pair: tuple[Any, Any],
+        settings: SampleSettings,
+        config: TrainConfig,
+        spent: dict[str, Any] | None = None,
+        times: int = 1,
+        apart: bool = False,
+    ) -> None:
+        data, target = pair
+        for part in (model, loss_fn):
+            if not isinstance(part, Plan):
+                raise TrainingError(
+                    "Private training takes a model and a loss that are plans: sy.Plan(forward_func=...).build(...)."
+                )
+        if not isinstance(data, torch.Tensor) or not isinstance(target, torch.Tensor) or len(data) != len(target):
+            raise TrainingError("Private training takes a tensor of samples and one of as many targets.")
+        self.settings, self._data, self._target = settings, data.detach(), target.detach()
+        self.schedule = schedule(len(data), config, settings.rate)
+        self.noise_multiplier = noise_of(settings, self.schedule, times)
+        self.spent = self._after(Accountant() if spent is None else Accountant.from_dict(spent))
+        self._samples = PerSample(model, loss_fn, apart)
+        with torch.random.fork_rng(devices=[]):
+            is_mean = check_rows(self._samples, self._data, self._target)
+        self._divisor = self.schedule.expected if is_mean else 1.0
+
+    def _after(self, spent: Accountant) -> Accountant:
+        """Return what is spent when this is done; raises if that is too much."""
+        try:
+            event = PoissonSampled(self.schedule.rate, GaussianNoise(self.noise_multiplier))
+            after = spent.after(event, self.schedule.steps)
+        except ValueError as error:
+            raise TrainingError(f"What this training costs can't be told: {error}") from None
+        target = self.settings.target_epsilon
+        reached = 0.0 if target is None else after.epsilon(self.settings.delta)
+        if target is not None and reached > target * (1 + 1e-9):
+            raise BudgetExceededError(
+                f"This training would reach an epsilon of {reached:.4g}, and its target_epsilon is {target:g}; "
+                f"{spent.epsilon(self.settings.delta):.4g} is spent already. Train less, or with more noise."
+            )
+        return after
+
+    @property
+    def event(self) -> dict[str, Any]:
+        """What this training costs: plain values, for a ledger."""
+        return {"mechanism": "dp_sgd", **self.report, "delta": self.settings.delta}
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """What is told of how it was trained."""
+        return {
+            "noise_multiplier": self.noise_multiplier,
+            "rate": self.schedule.rate,
+            "steps": self.schedule.steps,
+        }
+
+    def run(
+        self,
+        optimizer: torch.optim.Optimizer,
+        go_on: Callable[[], None] = lambda: None,
+        before_step: Callable[[], None] = lambda: None,
+        place: torch.device | None = None,
+    ) -> None:
+        """Train.
+
+        Args:
+            optimizer: what makes the steps.
+            go_on: called before each batch; raises if nobody wants the result any more.
+            before_step: called when the noisy gradients are there, before each step.
+            place: where the model is; the samples go there.
+        """
+        if place is not None:
+            self._data, self._target = self._data.to(place), self._target.to(place)
+        with torch.random.fork_rng(devices=[]):
+            for _ in range(self.schedule.steps):
+                go_on()
+                optimizer.zero_grad()
+                self._set_gradients(self.noisy_sum() / self._divisor)
+                reseed()
+                before_step()
+                optimizer.step()
+        optimizer.zero_grad()
+
+    def noisy_sum(self) -> torch.Tensor:
+        """Draw a batch; return the sum of its clipped gradients, with noise: flat, in float64."""
+        rows = poisson(len(self._data), self.schedule.rate).to(self._data.device)
+        bound = self.settings.max_grad_norm
+        total = self._samples.clipped_sum(self._data[rows], self._target[rows], bound)
+        # Noise is added on a grid, and rounding to it can move neighbours apart by a little more than the bound.
+        grown = bound + rounding_l2(self.noise_multiplier * bound, len(total))
+        return add_gaussian(total, self.noise_multiplier * grown)
+
+    def _set_gradients(self, flat: torch.Tensor) -> None:
+        parameters = self._samples.parameters
+        pieces = torch.split(flat, [parameter.numel() for parameter in parameters])
+        for parameter, piece in zip(parameters, pieces, strict=True):
+            parameter.grad = piece.view_as(parameter).to(parameter)
+
+
+def noise_of(settings: SampleSettings, drawn: Schedule, times: int) -> float:
+    """Return how much noise is added: what is given, or as much as the target needs."""
+    if settings.noise_multiplier is not None:
+        return settings.noise_multiplier
+    if settings.target_epsilon is None:
+        raise TrainingError("Differentially private training needs a noise_multiplier, or a target_epsilon.")
+    try:
+        return noise_for(settings.target_epsilon, settings.delta, drawn.rate, drawn.steps * times)
+    except ValueError as error:
+        raise TrainingError(str(error)) from None

@@ -1,0 +1,84 @@
+"""Checkpoint: what is needed to go on after the last complete round, in one file that is whole or not there."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from syft.exceptions import FederatedError, SerdeError
+from syft.serde import deserialize, serialize
+
+FILE, LOCK = "checkpoint.syft", "lock"
+FORMAT = 1
+_DIGEST = 32
+
+
+class Checkpoint:
+    """The file of a run in a folder.
+
+    Args:
+        folder: the folder; it is made if it is not there.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder)
+        self.path = self.folder / FILE
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep others from writing to the same folder for a while."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with open(self.folder / LOCK, "a") as file:  # noqa: PTH123  (held open)
+            _lock(file, self.folder)
+            yield
+
+    def load(self) -> dict[str, Any] | None:
+        """Return what was written last; None if nothing was. Refuses a file that is damaged."""
+        try:
+            content = self.path.read_bytes()
+        except FileNotFoundError:
+            return None
+        digest, body = content[:_DIGEST], content[_DIGEST:]
+        if hashlib.blake2b(body, digest_size=_DIGEST).digest() != digest:
+            raise FederatedError(f"The checkpoint {self.path} is damaged. Remove it to begin anew.")
+        try:
+            found = deserialize(body, None)
+        except SerdeError as error:
+            raise FederatedError(f"The checkpoint {self.path} can't be read: {error}") from None
+        if type(found) is not dict or found.get("format") != FORMAT:
+            raise FederatedError(f"The checkpoint {self.path} is of another release. Remove it to begin anew.")
+        return found
+
+    def save(self, contents: dict[str, Any]) -> None:
+        """Write, so that a crash at any moment leaves the last one or this one."""
+        body = serialize({"format": FORMAT, **contents}, None)
+        fresh = self.folder / f"{FILE}.new"
+        with open(fresh, "wb") as file:  # noqa: PTH123  (its descriptor is needed)
+            file.write(hashlib.blake2b(body, digest_size=_DIGEST).digest())
+            file.write(body)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(self.path)
+        with contextlib.suppress(OSError):  # some systems can't open folders
+            folder = os.open(self.folder, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+
+
+def _lock(file: Any, folder: Path) -> None:
+    try:
+        import fcntl
+    except ImportError:  # not on this system: then nobody looks
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise FederatedError(
+            f"Another run writes to {folder} at this moment; choose another checkpoint folder."
+        ) from None

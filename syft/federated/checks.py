@@ -1,0 +1,78 @@
+"""Checks of the numbers that a user sets: one clear error for what can't be meant."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from typing import Any
+
+import torch
+
+from syft.exceptions import FederatedError, TrainingError
+
+
+def real(owner: str, name: str, value: Any, low: float = -math.inf, high: float = math.inf, ends: str = "()") -> float:
+    """Return a setting as a float, or raise.
+
+    Args:
+        owner: whose setting it is, for the error.
+        name: its name.
+        value: what was given.
+        low: the lower bound.
+        high: the upper bound; infinity itself is never allowed.
+        ends: whether the bounds are allowed themselves: "[" or "(", then "]" or ")".
+    """
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    found = float(value) if is_number else math.nan
+    above = found >= low if ends[0] == "[" else found > low
+    below = found <= high if ends[1] == "]" else found < high
+    if not (math.isfinite(found) and above and below):
+        raise TrainingError(f"{owner}: {name} is a number {_span(low, high, ends)}, and not {_shown(value)}.")
+    return found
+
+
+def whole(owner: str, name: str, value: Any, low: int) -> int:
+    """Return a setting as an int that is not below a bound, or raise."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < low:
+        raise TrainingError(f"{owner}: {name} is a whole number of at least {low}, and not {_shown(value)}.")
+    return int(value)
+
+
+def flag(owner: str, name: str, value: Any) -> bool:
+    """Return a setting that is True or False, or raise."""
+    if type(value) is not bool:
+        raise TrainingError(f"{owner}: {name} is True or False, and not {_shown(value)}.")
+    return value
+
+
+def saved_vector(owner: str, name: str, value: Any) -> torch.Tensor | None:
+    """Return a vector of the state that a strategy saved, in float64, or raise; None if there was none yet."""
+    if value is None:
+        return None
+    is_vector = isinstance(value, torch.Tensor) and value.dim() == 1 and value.dtype.is_floating_point
+    if not is_vector or not bool(torch.isfinite(value).all()):
+        raise FederatedError(f"The checkpoint can't be used: {name} of {owner} is not a vector of finite numbers.")
+    return torch.as_tensor(value).detach().to(torch.float64, copy=True)
+
+
+def same_size(owner: str, vector: torch.Tensor | None, size: int) -> torch.Tensor:
+    """Return what a strategy remembers, zeros if that is nothing; raises if it is of a model of another size."""
+    if vector is None:
+        return torch.zeros(size, dtype=torch.float64)
+    if vector.numel() != size:
+        raise FederatedError(
+            f"This {owner} was used with a model of {vector.numel()} parameters, and this one has {size}. "
+            f"Make a new {owner} for each run."
+        )
+    return vector
+
+
+def _span(low: float, high: float, ends: str) -> str:
+    lower = f"{'of at least' if ends[0] == '[' else 'above'} {low:g}"
+    upper = f"{'up to' if ends[1] == ']' else 'below'} {high:g}"
+    parts = [text for text, bound in ((lower, low), (upper, high)) if math.isfinite(bound)]
+    return " and ".join(parts) or "that is finite"
+
+
+def _shown(value: Any) -> str:
+    return f"{value!r:.40}" if isinstance(value, numbers.Number | str | None) else f"a {type(value).__name__}"

@@ -1,0 +1,375 @@
+"""Engine: the rounds of a federated run. A round counts as a whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+import os
+import random
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from syft.exceptions import FederatedError, SyftError
+from syft.federated.aggregation import Aggregation
+from syft.federated.checkpoint import Checkpoint
+from syft.federated.crew import Crew, Job
+from syft.federated.history import History, RoundRecord
+from syft.federated.model import SharedModel
+from syft.federated.progress import RunProgress
+from syft.federated.settings import Settings
+from syft.federated.strategies.strategy import Round, Strategy, Total
+
+LOGGER = logging.getLogger(__name__)
+
+
+class Member:
+    """A client in one run, as aggregations see it.
+
+    Args:
+        client: the client.
+        run: the id of the run.
+    """
+
+    __slots__ = ("_client", "_run", "is_here", "name")
+
+    def __init__(self, client: Any, run: str) -> None:
+        self._client, self._run = client, run
+        self.name, self.is_here = client.name, client.is_here
+
+    def call(self, name: str, payload: dict[str, Any], timeout: float | None = None) -> dict[str, Any]:
+        """Ask something of the client."""
+        found: dict[str, Any] = self._client.call(self._run, name, payload, timeout)
+        return found
+
+    def job(self, name: str, payload: dict[str, Any]) -> Job:
+        """Return the same as a job for a crew."""
+        return Job(self._client, self._run, name, payload)
+
+
+class Engine:
+    """One run.
+
+    Args:
+        model: the model, recorded.
+        clients: the clients by number.
+        strategy: what becomes of their answers.
+        settings: how to train, and whom to ask.
+        aggregation: a function of the run's id that gives what collects the answers.
+        crew: makes the calls.
+        privacy: makes what the run releases differentially private for each client; None: not at all.
+        local_privacy: what each client does so that its answers are so for each of its samples; None: nothing.
+        evaluate: a function of the model, or a data set that is here, asked after each round.
+        checkpoint: where the run is kept; None: nowhere.
+    """
+
+    def __init__(
+        self,
+        model: SharedModel,
+        clients: Sequence[Any],
+        strategy: Strategy,
+        settings: Settings,
+        aggregation: Any,
+        crew: Crew,
+        privacy: Any = None,
+        local_privacy: Any = None,
+        evaluate: Any = None,
+        checkpoint: Checkpoint | None = None,
+    ) -> None:
+        self.model, self.clients, self.strategy, self.settings = model, clients, strategy, settings
+        self.privacy, self.local_privacy, self.checkpoint = privacy, local_privacy, checkpoint
+        self.crew, self._evaluate = crew, evaluate
+        self.history = History()
+        self.ending: str | None = None
+        self.run = os.urandom(16).hex()
+        # Of a run that nobody wants to repeat, the seed is as good as the run's id.
+        self.seed = settings.seed if settings.seed is not None else int.from_bytes(os.urandom(7), "little")
+        self.done = 0
+        strategy.load_state({})
+        if privacy is not None:
+            privacy.check(strategy)
+            privacy.begin(len(clients), settings.rounds, settings.count(len(clients)) / len(clients))
+        if local_privacy is not None:
+            local_privacy.begin()
+        self._resume()
+        self.aggregation: Aggregation = aggregation(self.run)
+
+    # --- the loop ---------------------------------------------------------------------------------------------
+
+    def go(self, progress: bool | None) -> None:
+        """Do the rounds that are left."""
+        with RunProgress(self.settings.rounds, self.done, progress) as bar:
+            while self.done < self.settings.rounds:
+                self.ending = None if self.privacy is None else self.privacy.ending()
+                if self.ending is not None:
+                    LOGGER.warning("The run ends after round %d: %s", self.done, self.ending)
+                    return
+                bar.show(self._complete_round(self.done + 1))
+
+    def _complete_round(self, number: int) -> RoundRecord:
+        """Do a round, however often it takes; a round that fails changes nothing."""
+        for attempt in range(1, self.settings.attempts + 1):
+            try:
+                return self._round(number, attempt)
+            except _TooFew as error:
+                LOGGER.warning("Round %d failed, attempt %d: %s", number, attempt, error)
+                if attempt == self.settings.attempts:
+                    kept = "" if self.checkpoint is None else f" Run again to go on after round {self.done}."
+                    times = "" if attempt == 1 else f" {attempt} times"
+                    raise FederatedError(f"Round {number} failed{times}. {error}{kept}") from None
+        raise AssertionError("unreachable")
+
+    def _round(self, number: int, attempt: int) -> RoundRecord:
+        began = time.monotonic()
+        round = Round(number, len(self.clients), self.model.layout)
+        members = self._choose(number, attempt)
+        answers = _Answers(members)
+        total = self._collect(round, members, answers)
+        state = self.strategy.apply(self.model.state, total, round)
+        self.model.load(state)
+        self.strategy.counted(answers.counted, round)
+        for name, result in answers.private.items():
+            self.local_privacy.add(name, result)
+        self.done = number
+        record = self._record(number, answers, time.monotonic() - began)
+        self.history.append(record)
+        self._save()
+        return record
+
+    def _collect(self, round: Round, members: dict[str, Any], answers: _Answers) -> Total:
+        """Ask the clients, and return what they gave together."""
+        if not members:
+            return self._released(None)
+        try:
+            added = self.aggregation.begin(round, {n: Member(c, self.run) for n, c in members.items()}, self.strategy)
+        except FederatedError as error:
+            raise _TooFew(str(error)) from None
+        answers.leave_out(members, added, getattr(self.aggregation, "left_out", {}))
+        self._ask(round, {name: members[name] for name in added}, added, answers)
+        if self.privacy is not None and not answers.counted:
+            return self._released(None)
+        if self.privacy is None and len(answers.counted) < self.settings.min_clients:
+            raise _TooFew(
+                f"{len(answers.counted)} of {len(members)} clients answered, and at least {self.settings.min_clients} "
+                f"must. {answers.first_reason()}"
+            )
+        try:
+            total = self.aggregation.finish()
+        except FederatedError as error:
+            raise _TooFew(str(error)) from None
+        return total if self.privacy is None else self._released(total)
+
+    def _released(self, total: Total | None) -> Total:
+        found: Total = self.privacy.release(total, self.model.layout.size)
+        return found
+
+    def _ask(self, round: Round, members: dict[str, Any], added: dict[str, dict[str, Any]], answers: _Answers) -> None:
+        """Ask the clients to train, and take their answers; whoever lost what it should know is asked once more."""
+        waiting = list(members)
+        end = None if self.settings.round_timeout is None else time.monotonic() + self.settings.round_timeout
+        for is_last in (False, True):
+            jobs = [self._job(round, members[name], added[name]) for name in waiting]
+            again: list[str] = []
+            pending = set(waiting)
+            left = None if end is None else max(0.0, end - time.monotonic())
+            for name, outcome in self.crew.run(jobs, left):
+                pending.discard(name)
+                if isinstance(outcome, Exception) and not is_last and self.strategy.failed(name, outcome, round):
+                    again.append(name)
+                else:
+                    self._take(name, outcome, answers)
+            for name in pending:
+                self._drop(name, "it was too late", answers)
+            waiting = again
+            if not waiting:
+                return
+
+    def _job(self, round: Round, client: Any, added: dict[str, Any]) -> Job:
+        terms = {**self.strategy.terms(round, client.name), **added}
+        if self.privacy is not None:
+            terms.update(self.privacy.terms())
+        if self.local_privacy is not None:
+            terms.update(self.local_privacy.terms(self.settings.rounds))
+        payload = {
+            "plan": self.model.plan,
+            "loss": self.model.loss,
+            "round": round.number,
+            "seed": _number(self.seed, round.number, client.name),
+            "terms": terms,
+            **self.settings.payload(),
+        }
+        return Job(client, self.run, "train", payload)
+
+    def _take(self, name: str, outcome: Any, answers: _Answers) -> None:
+        if isinstance(outcome, Exception):
+            self._drop(name, f"{type(outcome).__name__}: {outcome}", answers)
+            return
+        try:
+            if self.privacy is not None:
+                outcome = self.privacy.bound(outcome)
+            if self.local_privacy is not None:
+                self.local_privacy.check(name, outcome)
+            self.aggregation.add(name, outcome)
+        except SyftError as error:
+            self._drop(name, str(error), answers)
+            return
+        answers.take(name, outcome, self.local_privacy is not None)
+
+    def _drop(self, name: str, reason: str, answers: _Answers) -> None:
+        self.aggregation.drop(name)
+        answers.failed[name] = reason
+
+    # --- who is asked -----------------------------------------------------------------------------------------
+
+    def _choose(self, number: int, attempt: int) -> dict[str, Any]:
+        """Return the clients of a round by name."""
+        count = len(self.clients)
+        if self.privacy is not None:
+            numbers = self.privacy.choose(count)
+        else:
+            wanted = self.settings.count(count)
+            chance = random.Random(f"{self.seed}:{number}:{attempt}")  # noqa: S311  (chooses, hides nothing)
+            numbers = range(count) if wanted == count else sorted(chance.sample(range(count), wanted))
+        chosen = [self.clients[number] for number in numbers]
+        # Who is not done with an earlier round is not asked for another one.
+        return {client.name: client for client in chosen if not self.crew.is_busy(client.name)}
+
+    # --- what is kept -----------------------------------------------------------------------------------------
+
+    def _record(self, number: int, answers: _Answers, seconds: float) -> RoundRecord:
+        hidden = getattr(self.aggregation, "metrics", {})
+        layout = self.model.layout
+        size = layout.size * (8 if hidden else layout.dtype.itemsize)
+        return RoundRecord(
+            number=number,
+            loss=hidden.get("loss", answers.loss()),
+            metrics=self.model.evaluate(self._evaluate),
+            asked=answers.asked,
+            answered=len(answers.counted),
+            failed=len(answers.failed),
+            reasons=list(answers.failed.items()),
+            bytes_out=answers.asked * layout.size * layout.dtype.itemsize,
+            bytes_in=len(answers.counted) * size,
+            seconds=seconds,
+            epsilon=self._epsilon(),
+        )
+
+    def _epsilon(self) -> float | None:
+        spent = [p.epsilon for p in (self.privacy, self.local_privacy) if p is not None]
+        return max(spent) if spent else None
+
+    @property
+    def epsilon(self) -> float | None:
+        """What the run has spent of privacy; None if nothing is counted."""
+        return self._epsilon()
+
+    def _identity(self) -> dict[str, Any]:
+        """Return what tells this run from another one."""
+        privates = {"privacy": self.privacy, "local_privacy": self.local_privacy}
+        return {
+            "strategy": self.strategy.name or type(self.strategy).__name__,
+            "settings": self.strategy.settings(),
+            "layout": self.model.layout.fingerprint(),
+            "training": self.settings.payload(),
+            **{name: None if one is None else one.settings() for name, one in privates.items()},
+        }
+
+    def _save(self) -> None:
+        if self.checkpoint is None:
+            return
+        self.checkpoint.save(
+            {
+                "identity": self._identity(),
+                "run": self.run,
+                "seed": self.seed,
+                "round": self.done,
+                "state": self.model.state,
+                "strategy": self.strategy.state(),
+                "history": self.history.to_dict(),
+                "privacy": None if self.privacy is None else self.privacy.state(),
+                "local_privacy": None if self.local_privacy is None else self.local_privacy.state(),
+            }
+        )
+
+    def _resume(self) -> None:
+        saved = None if self.checkpoint is None else self.checkpoint.load()
+        if saved is None:
+            return
+        mine, theirs = self._identity(), saved["identity"]
+        for name, value in mine.items():
+            if _plain(theirs.get(name)) != _plain(value):
+                raise FederatedError(
+                    f"The checkpoint in {self.checkpoint.folder if self.checkpoint else ''} is of a run with another "
+                    f"{name}. Choose another folder, or remove it to begin anew."
+                )
+        self.run, self.seed, self.done = saved["run"], saved["seed"], saved["round"]
+        self.history = History.from_dict(saved["history"])
+        self.model.load(saved["state"])
+        self.strategy.load_state(saved["strategy"])
+        for part in ("privacy", "local_privacy"):
+            if saved[part] is not None:
+                getattr(self, part).load_state(saved[part])
+
+
+class _TooFew(Exception):
+    """A round that can't count."""
+
+
+class _Answers:
+    """What became of the clients of a round."""
+
+    def __init__(self, members: dict[str, Any]) -> None:
+        self.asked = len(members)
+        self.counted: list[str] = []
+        self.failed: dict[str, str] = {}
+        self.private: dict[str, Any] = {}
+        self._loss = 0.0
+        self._samples = 0
+
+    def leave_out(self, members: dict[str, Any], kept: Any, reasons: dict[str, str]) -> None:
+        """Take note of clients that were lost before they were asked to train."""
+        for name in members:
+            if name not in kept:
+                self.failed[name] = str(reasons.get(name, "it did not take part"))
+
+    def take(self, name: str, result: dict[str, Any], is_private: bool) -> None:
+        """Take note of an answer that counts."""
+        self.counted.append(name)
+        if is_private:
+            self.private[name] = {"privacy": result.get("privacy")}
+        samples, metrics = result.get("samples"), result.get("metrics")
+        loss = metrics.get("loss") if isinstance(metrics, dict) else None
+        if isinstance(loss, float) and isinstance(samples, int):
+            self._loss += loss * samples
+            self._samples += samples
+
+    def loss(self) -> float | None:
+        """Return the mean loss of those who told it."""
+        return self._loss / self._samples if self._samples else None
+
+    def first_reason(self) -> str:
+        """Return why the first client failed."""
+        with contextlib.suppress(StopIteration):
+            name, reason = next(iter(self.failed.items()))
+            return f"Client {name!r}: {reason[:300]}"
+        return ""
+
+
+def _number(seed: int, round: int, name: str) -> int:
+    """Return a number below 2^63 that belongs to a client in a round."""
+    digest = hashlib.blake2b(f"{seed}:{round}:{name}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little") >> 1
+
+
+def _plain(value: Any) -> Any:
+    """Return nested values with lists for tuples, as they come from a file."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, torch.Tensor):
+        return value.tolist()
+    return value

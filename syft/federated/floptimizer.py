@@ -1,0 +1,130 @@
+"""Optims: an optimizer for each worker, so that what it remembers of a worker's data stays with that worker."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import torch
+
+from syft.hook.optimizers import keep_at
+
+
+class Optims:
+    """Optimizers of the same kind and with the same settings, one for each worker, for one model.
+
+    Momentum and the moments of Adam are made of gradients, and so of data. A model that goes from worker to worker
+    with a single optimizer takes them along. With these, each worker has its own, made where the model was trained,
+    and it is there when the model comes back. To step with the optimizer of one worker while the model is at another
+    is refused.
+
+    Each begins with a copy of what the given one has: settings, groups, and state if there is some. What is changed
+    on the given one later (by a scheduler, say) does not reach them: give each its own, from `optimizers`.
+
+    Args:
+        workers: the workers, or their ids.
+        optim: an optimizer of the model's parameters. It is used as a pattern, and never steps itself.
+
+    Example:
+        >>> import torch, syft as sy
+        >>> hook = sy.TorchHook(torch)
+        >>> bob, alice = (sy.VirtualWorker(hook, id=f"optims-{name}") for name in ("bob", "alice"))
+        >>> model = torch.nn.Linear(2, 1)
+        >>> optims = sy.federated.Optims([bob, alice], optim=torch.optim.Adam(model.parameters(), lr=0.1))
+        >>> for data in (torch.ones(4, 2).send(bob), torch.zeros(4, 2).send(alice)):
+        ...     model.send(data.location)
+        ...     optimizer = optims.get_optim(data.location.id)
+        ...     optimizer.zero_grad()
+        ...     model(data).sum().backward()
+        ...     optimizer.step()
+        ...     model.get()  # doctest: +ELLIPSIS
+        Linear(...)
+        Linear(...)
+        Linear(...)
+        Linear(...)
+        >>> optims.count()
+        2
+    """
+
+    def __init__(self, workers: Iterable[Any], optim: torch.optim.Optimizer) -> None:
+        if not isinstance(optim, torch.optim.Optimizer):
+            raise TypeError(
+                f"Optims takes an optimizer as a pattern, not a {type(optim).__name__}: "
+                "Optims(workers, optim=torch.optim.Adam(model.parameters()))."
+            )
+        if isinstance(workers, str) or not isinstance(workers, Iterable):
+            raise TypeError('Optims takes the workers one after the other: Optims(["bob", "alice"], optim=...).')
+        self.optim = optim
+        self.optimizers: dict[Any, torch.optim.Optimizer] = {}
+        for worker in workers:
+            key = _id_of(worker)
+            if key in self.optimizers:
+                raise ValueError(f"The worker {key!r} is listed twice; each has one optimizer.")
+            self.optimizers[key] = _alike(optim, key)
+        if not self.optimizers:
+            raise ValueError("Optims needs at least one worker.")
+
+    @property
+    def workers(self) -> list[Any]:
+        """The ids of the workers that have an optimizer."""
+        return list(self.optimizers)
+
+    def get_optim(self, worker: Any) -> torch.optim.Optimizer:
+        """Return the optimizer of a worker.
+
+        Args:
+            worker: the worker, or its id: `data.location.id`.
+        """
+        key = _id_of(worker)
+        if key not in self.optimizers:
+            raise KeyError(f"There is no optimizer for the worker {key!r}; there are some for {self.workers}.")
+        return self.optimizers[key]
+
+    __getitem__ = get_optim
+
+    def count(self) -> int:
+        """Return how many optimizers there are: one for each worker."""
+        return len(self.optimizers)
+
+    def reset(self, worker: Any = None) -> None:
+        """Let optimizers forget their steps: they remember what the pattern does; settings stay as they are.
+
+        Args:
+            worker: whose optimizer, by the worker or its id; all if None.
+        """
+        for optimizer in self.optimizers.values() if worker is None else (self.get_optim(worker),):
+            # Not just empty: some make their state when they are made, and not with the first step.
+            optimizer.state = copy.deepcopy(self.optim.state, _parameters(self.optim))
+
+    def __len__(self) -> int:
+        return len(self.optimizers)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.optimizers)
+
+    def __contains__(self, worker: Any) -> bool:
+        return _id_of(worker) in self.optimizers
+
+    def __repr__(self) -> str:
+        return f"<Optims of {type(self.optim).__name__} for {', '.join(map(str, self.workers))}>"
+
+
+def _id_of(worker: Any) -> Any:
+    return getattr(worker, "id", worker)
+
+
+def _alike(pattern: torch.optim.Optimizer, worker: Any) -> torch.optim.Optimizer:
+    """Return an optimizer of the same parameters as another, with copies of all the rest."""
+    # A scheduler puts a step of its own on the optimizer it is for: that would step the pattern.
+    parts = {name: value for name, value in vars(pattern).items() if name != "step"}
+    # Not deepcopy of the whole: what torch pickles of an optimizer leaves out what some of them need (LBFGS).
+    made: torch.optim.Optimizer = object.__new__(type(pattern))
+    made.__dict__.update(copy.deepcopy(parts, _parameters(pattern)))
+    keep_at(made, worker)
+    return made
+
+
+def _parameters(optimizer: torch.optim.Optimizer) -> dict[int, Any]:
+    """Return the parameters by identity: what deepcopy takes as copied already."""
+    return {id(one): one for group in optimizer.param_groups for one in group["params"]}

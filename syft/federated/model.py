@@ -1,0 +1,148 @@
+"""The model of a run: recorded once as a plan, with its state as one flat vector."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from syft.exceptions import TrainingError
+from syft.messaging.plan.plan import Plan
+from syft.workers.evaluation import Evaluation, evaluate
+from syft.workers.layout import Layout
+from syft.workers.rounds import draws, split_state
+from syft.workers.train_config import TrainConfig
+from syft.workers.training import _argument_names
+
+_EXAMPLE = (
+    "The model is recorded as a plan, which takes an example of samples and their targets: "
+    "run(..., example=(torch.zeros(2, 10), torch.zeros(2).long()))."
+)
+
+
+class SharedModel:
+    """A model and its loss as plans that travel, and their state.
+
+    Args:
+        model: a module, or a plan that is built.
+        loss_fn: a function of output and target, a module, or a plan that is built.
+        example: some samples and their targets, if one of both has to be recorded.
+    """
+
+    def __init__(self, model: Any, loss_fn: Any, example: tuple[torch.Tensor, torch.Tensor] | None) -> None:
+        self._modes: dict[str, bool] = {}
+        self._module: torch.nn.Module | None = None
+        if isinstance(model, Plan):
+            if not model.is_built:
+                raise TrainingError("The model is a plan that is not built yet: plan.build(example) first.")
+            self.plan = model.copy()
+        elif isinstance(model, torch.nn.Module) and not isinstance(model, torch.jit.ScriptModule):
+            # A copy: the model that was given stays as it is.
+            self._module = copy.deepcopy(model)
+            self._modes = {name: part.training for name, part in self._module.named_modules()}
+            data = _example(example)[0]
+            self.plan = Plan(name=type(model).__name__, forward_func=self._module.train()).build(data)
+        else:
+            raise TrainingError(
+                f"A {type(model).__name__} is not a model that can be recorded: give a module or a plan."
+            )
+        parameters, buffers = split_state(self.plan)
+        self.tensors = [tensor for _, tensor in (*parameters, *buffers)]
+        if not any(tensor.requires_grad for tensor in self.tensors):
+            raise TrainingError("The model has no parameters that can be trained.")
+        self.loss = self._recorded(loss_fn, example)
+        self.layout = Layout(parameters, buffers)
+        self.state = self.layout.flatten(self.tensors, torch.float64)
+
+    def _recorded(self, loss_fn: Any, example: Any) -> Plan:
+        if isinstance(loss_fn, Plan):
+            if not loss_fn.is_built:
+                raise TrainingError("The loss_fn is a plan that is not built yet: plan.build(output, target) first.")
+            return loss_fn
+        if not callable(loss_fn):
+            raise TrainingError(
+                "loss_fn is a function of output and target, such as torch.nn.functional.cross_entropy."
+            )
+        data, target = _example(example)
+        # Threads share torch's generator, so it is touched only if there is need.
+        kept = torch.random.fork_rng(devices=[]) if draws(self.plan) else contextlib.nullcontext()
+        with torch.no_grad(), kept:
+            output = self.plan.copy()(data)  # a copy: norms count what they see
+        return Plan(name="loss", forward_func=_in_order(loss_fn)).build(output, target)
+
+    def load(self, state: torch.Tensor) -> None:
+        """Take over a state."""
+        if not bool(torch.isfinite(state).all()):
+            raise TrainingError("The model is not finite any more: training diverged. Try a smaller learning rate.")
+        self.state = state
+        self.layout.load(self.tensors, state)
+
+    def result(self) -> Any:
+        """Return the model as it is now, of the kind that was given: a copy."""
+        if self._module is None:
+            return self.plan.copy()
+        found = copy.deepcopy(self._module)
+        self._restore_modes(found)
+        for parameter in found.parameters():
+            parameter.grad = None
+        return found
+
+    def _restore_modes(self, module: torch.nn.Module) -> None:
+        for name, part in module.named_modules():
+            part.training = self._modes[name]
+
+    def evaluate(self, wanted: Any) -> dict[str, float]:
+        """Return what is known of the model: from a function of it, or from a data set that is here."""
+        if wanted is None:
+            return {}
+        if callable(wanted):
+            found = wanted(self.result().eval() if self._module is not None else self.result())
+            if isinstance(found, int | float):
+                found = {"score": float(found)}
+            return {str(name): float(torch.as_tensor(value).detach()) for name, value in dict(found).items()}
+        return self._measured(wanted)
+
+    def _measured(self, dataset: Any) -> dict[str, float]:
+        model: Any = self.plan if self._module is None else _Wrapped(copy.deepcopy(self._module).eval())
+        targets = dataset[0][1] if not isinstance(dataset, tuple) else None
+        counted = targets is None or not torch.as_tensor(targets).dtype.is_floating_point
+        wanted = Evaluation(False, -1, True, counted)
+        found = evaluate(TrainConfig(batch_size=256, id="evaluate"), model, self.loss, dataset, "cpu", wanted)
+        measured = {"test_loss": float(found["loss"])}
+        if counted:
+            measured["accuracy"] = found["nr_correct_predictions"] / max(1, found["nr_predictions"])
+        return measured
+
+
+class _Wrapped(torch.nn.Module):
+    """A module that is called as it is."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, *args: Any) -> Any:
+        """Call it."""
+        return self.module(*args)
+
+
+def _example(example: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    if not isinstance(example, tuple | list) or len(example) != 2:
+        raise TrainingError(_EXAMPLE)
+    data, target = example
+    if not isinstance(data, torch.Tensor) or not isinstance(target, torch.Tensor) or len(data) != len(target):
+        raise TrainingError(_EXAMPLE)
+    return data.detach(), target.detach()
+
+
+def _in_order(loss_fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a loss of output and target, in this order; one whose first argument is the target has it turned."""
+    is_turned = _argument_names(loss_fn)[:1] == ["target"]
+
+    def loss(output: Any, target: Any) -> Any:
+        return loss_fn(target, output) if is_turned else loss_fn(output, target)
+
+    return loss

@@ -1,0 +1,68 @@
+"""Dirichlet: the clients' shares of each label are drawn from a Dirichlet distribution (Yurochkin et al. 2019)."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from syft.federated.checks import real, whole
+from syft.federated.partition.partition import Partition, Rows, require_samples, rows_by_label
+
+
+class Dirichlet(Partition):
+    """Clients have unlike labels and unlike numbers of samples.
+
+    For each label, how it is shared out over the clients is drawn from a symmetric Dirichlet distribution. Clients that
+    got fewer than `min_samples` then take some of those who have most.
+
+    Args:
+        alpha: how alike clients are: 100 is nearly IID, 0.1 leaves each with a few labels.
+        min_samples: how many samples each client gets at least; 0 allows clients without any.
+    """
+
+    def __init__(self, alpha: float = 0.5, min_samples: int = 1) -> None:
+        self.alpha = real("Dirichlet", "alpha", alpha, 0)
+        self.min_samples = whole("Dirichlet", "min_samples", min_samples, 0)
+
+    def share_out(self, targets: torch.Tensor, count: int, chance: np.random.Generator) -> Sequence[Rows]:
+        """Return the rows of each client."""
+        require_samples("Dirichlet", len(targets), count, self.min_samples)
+        parts: list[list[Rows]] = [[] for _ in range(count)]
+        for rows in rows_by_label("Dirichlet", targets, chance):
+            ends = np.rint(np.cumsum(self._shares(count, chance)) * len(rows)).astype(np.int64)
+            for part, piece in zip(parts, np.split(rows, ends[:-1]), strict=True):
+                if len(piece):
+                    part.append(piece)
+        empty = np.zeros(0, dtype=np.int64)
+        return self._evened([np.concatenate(part) if part else empty for part in parts], chance)
+
+    def _shares(self, count: int, chance: np.random.Generator) -> np.ndarray[Any, np.dtype[np.float64]]:
+        shares = chance.dirichlet(np.full(count, self.alpha))
+        if not np.isfinite(shares).all() or shares.sum() < 0.5:
+            # So small an alpha that all draws are zero: one client gets everything.
+            shares = np.eye(count)[chance.integers(count)]
+        return shares
+
+    def _evened(self, parts: list[Rows], chance: np.random.Generator) -> list[Rows]:
+        """Return parts where nobody has too little: it is taken, at random, of those who have most."""
+        poor = [number for number, part in enumerate(parts) if len(part) < self.min_samples]
+        if not poor:
+            return parts
+        kept = [list(chance.permutation(part)) for part in parts]
+        rich = [(-len(part), number) for number, part in enumerate(kept) if len(part) > self.min_samples]
+        heapq.heapify(rich)
+        for number in poor:
+            while len(kept[number]) < self.min_samples:
+                size, giver = heapq.heappop(rich)
+                kept[number].append(kept[giver].pop())
+                if -size - 1 > self.min_samples:
+                    heapq.heappush(rich, (size + 1, giver))
+        return [np.asarray(part, dtype=np.int64) for part in kept]
+
+    def settings(self) -> dict[str, Any]:
+        """Return alpha, and the least number of samples."""
+        return {"alpha": self.alpha, "min_samples": self.min_samples}

@@ -1,0 +1,32 @@
+"""IID: samples are dealt out at random, as many to each client."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from syft.federated.checks import whole
+from syft.federated.partition.partition import Partition, Rows, require_samples
+
+
+class IID(Partition):
+    """Each client gets as many samples as any other, or one more, drawn at random. Targets may be of any kind.
+
+    Args:
+        min_samples: how many samples each client gets at least; 0 allows clients without any.
+    """
+
+    def __init__(self, min_samples: int = 1) -> None:
+        self.min_samples = whole("IID", "min_samples", min_samples, 0)
+
+    def share_out(self, targets: torch.Tensor, count: int, chance: np.random.Generator) -> Sequence[Rows]:
+        """Return the rows of each client."""
+        require_samples("IID", len(targets), count, self.min_samples)
+        return np.array_split(chance.permutation(len(targets)), count)
+
+    def settings(self) -> dict[str, Any]:
+        """Return the least number of samples, if it is not the usual one."""
+        return {} if self.min_samples == 1 else {"min_samples": self.min_samples}

@@ -1,0 +1,66 @@
+"""The bar that shows how far a run is: rounds, loss, what was measured, and how much was sent."""
+
+from __future__ import annotations
+
+import sys
+from types import TracebackType
+from typing import Any
+
+from syft.federated.history import RoundRecord
+
+
+class RunProgress:
+    """A bar on the screen of whoever waits; nothing where nobody does.
+
+    Args:
+        total: how many rounds there are.
+        done: how many are done already.
+        shown: whether to show it; None: if somebody looks (a terminal, or a notebook).
+    """
+
+    def __init__(self, total: int, done: int, shown: bool | None) -> None:
+        self._bar: Any = None
+        if shown or (shown is None and _is_watched()):
+            self._bar = _make_bar(total, done)
+
+    def __enter__(self) -> RunProgress:
+        if self._bar is not None:
+            self._bar[0].start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar[0].stop()
+
+    def show(self, record: RoundRecord) -> None:
+        """Show a round that is complete."""
+        if self._bar is None:
+            return
+        bar, task = self._bar
+        figures = {**({} if record.loss is None else {"loss": record.loss}), **record.metrics}
+        if record.epsilon is not None:
+            figures["epsilon"] = record.epsilon
+        text = "  ".join(f"{name} {value:.4g}" for name, value in figures.items())
+        sent = (record.bytes_out + record.bytes_in) / 1e6
+        bar.update(task, advance=1, figures=f"{text}  {record.answered}/{record.asked} clients  {sent:.1f} MB")
+
+
+def _is_watched() -> bool:
+    return sys.stderr.isatty() or "ipykernel" in sys.modules
+
+
+def _make_bar(total: int, done: int) -> Any:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    bar = Progress(
+        TextColumn("round"),
+        MofNCompleteColumn(),
+        BarColumn(bar_width=24),
+        TextColumn("{task.fields[figures]}"),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+    )
+    return bar, bar.add_task("rounds", total=total, completed=done, figures="")

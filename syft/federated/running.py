@@ -1,0 +1,185 @@
+"""run: train a model on the data of many clients, round by round."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from syft.exceptions import TrainingError
+from syft.federated.aggregation import PlainAggregation
+from syft.federated.checkpoint import Checkpoint
+from syft.federated.clients import LocalClient, WorkerClient, as_clients
+from syft.federated.crew import MixedCrew
+from syft.federated.engine import Engine
+from syft.federated.history import History
+from syft.federated.model import SharedModel
+from syft.federated.settings import Settings
+from syft.federated.simulation import Simulation, two_tensors
+from syft.federated.strategies import strategy_of
+from syft.federated.strategies.strategy import Strategy
+from syft.messaging.plan.plan import Plan
+
+# Recording a model puts torch's own random numbers back, which threads share: two runs may begin at once.
+_RECORDING = threading.Lock()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Result:
+    """What a run gives.
+
+    Attributes:
+        model: the trained model, of the kind that was given: a module or a plan.
+        history: what happened in each round.
+        rounds: how many rounds are complete.
+        epsilon: how much privacy the run has spent; None if it was not asked to count.
+        ending: why the run ended before its last round; None if it did not.
+    """
+
+    model: Any
+    history: History
+    rounds: int
+    epsilon: float | None = None
+    ending: str | None = None
+
+    def __repr__(self) -> str:
+        spent = "" if self.epsilon is None else f", epsilon {self.epsilon:.3g}"
+        early = "" if self.ending is None else f" ({self.ending})"
+        return f"<Result of {self.rounds} rounds{early}{spent}: {self.history!r}>"
+
+
+def run(
+    strategy: Strategy | str,
+    clients: Any,
+    rounds: int,
+    *,
+    model: Any,
+    loss_fn: Any,
+    example: tuple[torch.Tensor, torch.Tensor] | None = None,
+    dataset: str | None = None,
+    optimizer: str = "SGD",
+    optimizer_args: dict[str, Any] | None = None,
+    batch_size: int = 32,
+    epochs: int = 1,
+    max_nr_batches: int = -1,
+    shuffle: bool = True,
+    clients_per_round: int | float | None = None,
+    min_clients: int = 1,
+    round_timeout: float | None = None,
+    attempts: int = 3,
+    evaluate: Any = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    secure: Any = None,
+    privacy: Any = None,
+    local_privacy: Any = None,
+    seed: int | None = None,
+    progress: bool | None = None,
+) -> Result:
+    """Train a model where the data is: each round some clients train it, and their changes become the next model.
+
+    The model and its loss travel as plans: no code of this process runs at a client. A round is one message to each of
+    its clients and one back. Clients that fail, are lost or are too late are left out of the round.
+
+    Args:
+        strategy: how changes become the next model: `sy.federated.FedAvg()`, or its name, such as "fedavg".
+        clients: workers, a FederatedDataset, data sets of this process, or a Simulation.
+        rounds: how many rounds there are in all.
+        model: a module, which stays as it is, or a built plan.
+        loss_fn: a function of output and target, a module, or a built plan.
+        example: some samples and their targets, to record the model with; found by itself where data is at hand.
+        dataset: the key of the data set at each worker, if clients are workers.
+        optimizer: the optimizer at the clients, by its name in torch.optim.
+        optimizer_args: its settings, {"lr": 0.1} by default.
+        batch_size: how many samples are in a batch.
+        epochs: how often a client goes through its data in a round.
+        max_nr_batches: after how many batches a client ends; -1 for no limit.
+        shuffle: whether each epoch takes the samples in another order.
+        clients_per_round: how many clients are asked in a round (an int), or which share of them (a float).
+        min_clients: how many have to answer for a round to count.
+        round_timeout: after how many seconds a round ends with those who have answered; None: when all have.
+        attempts: how often a round is tried before the run gives up.
+        evaluate: asked after each round: a function of the model that returns figures by name, or a data set.
+        checkpoint: a folder to keep the run in after each round; a run that finds one of its own there goes on with it.
+        secure: `sy.federated.SecureAggregation()` to show the server nothing but the sum of the changes.
+        privacy: `sy.dp.UserPrivacy(...)` for differential privacy of each client.
+        local_privacy: `sy.dp.SamplePrivacy(...)` for differential privacy of each sample, at the clients.
+        seed: makes a run repeatable; None for another one each time.
+        progress: whether to show a bar; None: if somebody looks.
+
+    Returns:
+        The trained model and the history of the run.
+
+    Example:
+        >>> import torch, syft as sy
+        >>> data = torch.linspace(-1, 1, 40).view(-1, 1)
+        >>> clients = sy.federated.Simulation((data, 3 * data + 1), 4)
+        >>> result = sy.federated.run(
+        ...     "fedavg", clients, 20, model=torch.nn.Linear(1, 1), loss_fn=torch.nn.functional.mse_loss,
+        ...     optimizer_args={"lr": 0.5}, seed=1,
+        ... )
+        >>> result.rounds, result.history.losses[-1] < 0.01
+        (20, True)
+    """
+    settings = Settings(
+        rounds, optimizer, optimizer_args, batch_size, epochs, max_nr_batches, shuffle, clients_per_round, min_clients,
+        round_timeout, seed, attempts,
+    )  # fmt: skip
+    settings.check()
+    for name, value, verb, kind in (
+        ("privacy", privacy, "choose", "sy.dp.UserPrivacy(...)"),
+        ("local_privacy", local_privacy, "add", "sy.dp.SamplePrivacy(...)"),
+    ):
+        if value is not None and not hasattr(value, verb):
+            raise TypeError(f"{name} is a {kind}, or None, not a {type(value).__name__}.")
+    chosen = strategy_of(strategy)
+    members = as_clients(clients, dataset)
+    if example is None and not (isinstance(model, Plan) and isinstance(loss_fn, Plan)):
+        example = _found_example(members)
+    with _RECORDING:
+        shared = SharedModel(model, loss_fn, example)
+    collect = (lambda run: PlainAggregation()) if secure is None else _secure(secure, chosen)
+    kept = None if checkpoint is None else Checkpoint(checkpoint)
+    with contextlib.nullcontext() if kept is None else kept.held():
+        engine = Engine(
+            shared, members, chosen, settings, collect, MixedCrew(), privacy, local_privacy, _measured(evaluate), kept
+        )
+        engine.go(progress)
+    return Result(shared.result(), engine.history, engine.done, engine.epsilon, engine.ending)
+
+
+def _secure(secure: Any, strategy: Strategy) -> Any:
+    if not hasattr(secure, "collector"):
+        raise TypeError("secure is a sy.federated.SecureAggregation(), or None.")
+    if not strategy.is_linear:
+        raise TrainingError(
+            f"{strategy!r} looks at each client's change, and secure aggregation shows their sum alone. Leave out "
+            "secure, or use a strategy of means, such as FedAvg."
+        )
+    return secure.collector
+
+
+def _measured(evaluate: Any) -> Any:
+    """Return what a model is measured with: a function, or a data set of two tensors."""
+    if evaluate is None or callable(evaluate):
+        return evaluate
+    return torch.utils.data.TensorDataset(*two_tensors(evaluate))
+
+
+def _found_example(clients: Sequence[Any]) -> tuple[torch.Tensor, torch.Tensor] | None:
+    """Return samples and targets to record a model with, if there are some here; zeros in the form of remote ones."""
+    if isinstance(clients, Simulation):
+        return clients.data[:2], clients.targets[:2]
+    first = clients[0]
+    if isinstance(first, LocalClient):
+        data, targets = two_tensors(first.dataset)
+        return data[:2], targets[:2]
+    if isinstance(first, WorkerClient) and first._pointers is not None:
+        forms = [(pointer.shape, pointer.dtype) for pointer in first._pointers]
+        data, targets = (torch.zeros((min(2, shape[0]), *shape[1:]), dtype=dtype) for shape, dtype in forms)
+        return data, targets
+    return None

@@ -1,0 +1,52 @@
+"""Strategies of federated learning: what clients are asked to do, and what becomes of their answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from syft.exceptions import TrainingError
+from syft.federated.strategies.fedadam import FedAdam
+from syft.federated.strategies.fedavg import FedAvg
+from syft.federated.strategies.fedavgm import FedAvgM
+from syft.federated.strategies.fedmedian import FedMedian
+from syft.federated.strategies.fedprox import FedProx
+from syft.federated.strategies.fedyogi import FedYogi
+from syft.federated.strategies.krum import Krum
+from syft.federated.strategies.scaffold import Scaffold
+from syft.federated.strategies.strategy import Answer, Round, Strategy, Total
+from syft.federated.strategies.trimmed_mean import TrimmedMean
+
+__all__ = [
+    "STRATEGIES", "Answer", "FedAdam", "FedAvg", "FedAvgM", "FedMedian", "FedProx", "FedYogi", "Krum", "Round",
+    "Scaffold", "Strategy", "Total", "TrimmedMean", "strategy_of",
+]  # fmt: skip
+
+# What a run can be asked for by name.
+STRATEGIES: dict[str, type[Strategy]] = {
+    "fedavg": FedAvg,
+    "fedprox": FedProx,
+    "fedavgm": FedAvgM,
+    "fedadam": FedAdam,
+    "fedyogi": FedYogi,
+    "scaffold": Scaffold,
+    "fedmedian": FedMedian,
+    "trimmed_mean": TrimmedMean,
+    "krum": Krum,
+}
+
+
+def strategy_of(value: Any) -> Strategy:
+    """Return a strategy: the one given, or a new one of a class or of a name.
+
+    Args:
+        value: a strategy, its class, or its name such as "fedavg".
+    """
+    if isinstance(value, Strategy):
+        return value
+    kind = STRATEGIES.get(value.lower()) if isinstance(value, str) else value
+    if not (isinstance(kind, type) and issubclass(kind, Strategy)):
+        raise TrainingError(
+            f"There is no strategy {value!r:.50}; choose one of {', '.join(STRATEGIES)}, "
+            "or give one with its settings: FedProx(mu=0.1)."
+        )
+    return kind()

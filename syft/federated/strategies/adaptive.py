@@ -1,0 +1,69 @@
+"""Adaptive: what adaptive server optimizers have in common (Reddi et al. 2021, algorithm 2)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from syft.exceptions import FederatedError
+from syft.federated.checks import same_size, saved_vector
+from syft.federated.strategies.stepping import Stepping
+
+
+class Adaptive(Stepping):
+    """The server divides each number of the step by the size that its updates have had.
+
+    `m = beta1 * m + (1 - beta1) * update`, then `w += server_lr * m / (sqrt(v) + tau)`, without correction of the bias,
+    as published. A subclass says how `v`, the mean square of the updates, changes. It starts at tau squared.
+
+    Args:
+        server_lr: the learning rate of the server.
+        beta1: how much of the mean update stays from round to round, from 0 to below 1.
+        beta2: how much of the mean square stays from round to round, from 0 to below 1.
+        tau: keeps small numbers from becoming large steps; the smaller, the more adaptive.
+        weighted: whether a client counts by its number of samples; each counts the same if False.
+    """
+
+    def __init__(
+        self,
+        server_lr: float = 0.1,
+        beta1: float = 0.9,
+        beta2: float = 0.99,
+        tau: float = 1e-3,
+        weighted: bool = True,
+    ) -> None:
+        super().__init__(server_lr, weighted)
+        self.beta1 = self._real("beta1", beta1, 0, 1, "[)")
+        self.beta2 = self._real("beta2", beta2, 0, 1, "[)")
+        self.tau = self._real("tau", tau, 0)
+        self._mean: torch.Tensor | None = None
+        self._square: torch.Tensor | None = None
+
+    def squares(self, last: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
+        """Return the next mean square, from the last one and the square of this round's update."""
+        raise NotImplementedError
+
+    def step(self, update: torch.Tensor) -> torch.Tensor:
+        """Return the step, and remember the mean and the mean square of the updates."""
+        mean = same_size(self.name, self._mean, update.numel())
+        square = torch.full_like(mean, self.tau**2) if self._square is None else self._square
+        self._mean = self.beta1 * mean + (1 - self.beta1) * update
+        self._square = self.squares(square, update**2)
+        return self.server_lr * self._mean / (self._square.sqrt() + self.tau)
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings of the server's optimizer."""
+        return {**super().settings(), "beta1": self.beta1, "beta2": self.beta2, "tau": self.tau}
+
+    def state(self) -> dict[str, Any]:
+        """Return the mean and the mean square of the updates."""
+        return {"mean": self._mean, "square": self._square}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Go on from what `state` gave; begin anew with an empty one."""
+        mean, square = (saved_vector(self.name, part, state.get(part)) for part in ("mean", "square"))
+        sizes = {None if part is None else part.numel() for part in (mean, square)}
+        if len(sizes) != 1 or (square is not None and bool((square < 0).any())):
+            raise FederatedError(f"The checkpoint can't be used: mean and square of {self.name} do not go together.")
+        self._mean, self._square = mean, square

@@ -1,0 +1,45 @@
+"""FedAvgM: federated averaging with momentum at the server (Hsu et al. 2019)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import torch
+
+from syft.federated.checks import same_size, saved_vector
+from syft.federated.strategies.stepping import Stepping
+
+
+class FedAvgM(Stepping):
+    """The server goes on in the direction of earlier rounds: `v = momentum * v + update`, then `w += server_lr * v`.
+
+    Args:
+        server_lr: the learning rate of the server.
+        momentum: how much of the last step goes into the next one, from 0 to below 1; 0 gives FedAvg.
+        weighted: whether a client counts by its number of samples; each counts the same if False.
+    """
+
+    name: ClassVar[str] = "FedAvgM"
+
+    def __init__(self, server_lr: float = 1.0, momentum: float = 0.9, weighted: bool = True) -> None:
+        super().__init__(server_lr, weighted)
+        self.momentum = self._real("momentum", momentum, 0, 1, "[)")
+        self._velocity: torch.Tensor | None = None
+
+    def step(self, update: torch.Tensor) -> torch.Tensor:
+        """Return the step, and remember the velocity."""
+        velocity = same_size(self.name, self._velocity, update.numel())
+        self._velocity = self.momentum * velocity + update
+        return self.server_lr * self._velocity
+
+    def settings(self) -> dict[str, Any]:
+        """Return the momentum and what FedAvg has."""
+        return {**super().settings(), "momentum": self.momentum}
+
+    def state(self) -> dict[str, Any]:
+        """Return the velocity."""
+        return {"velocity": self._velocity}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Go on from what `state` gave; begin anew with an empty one."""
+        self._velocity = saved_vector(self.name, "velocity", state.get("velocity"))

@@ -1,0 +1,92 @@
+"""Privacy budgets: how much may be learnt from the data, and what was."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from fastapi import APIRouter, HTTPException, Query
+
+from syft.core.id_provider import MAX_ID_CHARS, ObjectId
+from syft.grid.identity.roles import Capability, may
+from syft.grid.node.api.access import caller, make_router, needs, refusals
+from syft.grid.node.api.models import BudgetRow, ChargeRow, NewLimit
+from syft.grid.node.api.objects import find_id
+from syft.grid.node.doors import Guest
+from syft.grid.rights.budget import user_key
+
+
+def make_budget(node: Any) -> APIRouter:
+    """Return the part of the API that is about privacy budgets."""
+    router = make_router("budget")
+    _add_limits(router, node)
+    _add_reading(router, node)
+    return router
+
+
+def _add_limits(router: APIRouter, node: Any) -> None:
+    owner = needs(node, Capability.DECIDE)
+
+    @router.put("/budget", responses=refusals(404, 409))
+    def set_limit(given: NewLimit, guest: Guest = owner) -> list[BudgetRow]:
+        """Say how much may be learnt. Only data that a limit names is open to differential privacy at all."""
+        data = _data(node, given.data)
+        rows = node.policy.budget.set(node.worker, data, given.epsilon, given.delta, given.user, by=guest.user)
+        return [budget_row(row) for row in rows]
+
+    @router.delete("/budget", status_code=204, responses=refusals(404, 409))
+    def remove_limit(
+        data: str | None = Query(default=None, min_length=1, max_length=MAX_ID_CHARS),
+        user: str | None = Query(default=None, min_length=1, max_length=256),
+        guest: Guest = owner,
+    ) -> None:
+        """Take a limit away; data that no limit names is closed. What was spent stays spent."""
+        if not node.policy.budget.remove(node.worker, _data(node, data), user, by=guest.user):
+            raise HTTPException(404, "There is no such limit. List them: GET /v1/budget")
+
+
+def _add_reading(router: APIRouter, node: Any) -> None:
+    anybody = caller(node)
+
+    @router.get("/budget", responses=refusals())
+    def list_budget(
+        user: str | None = Query(default=None, min_length=1, max_length=256, description="for owners: what bounds it"),
+        guest: Guest = anybody,
+    ) -> list[BudgetRow]:
+        """List limits with what is spent and left: an owner sees all, others what bounds them."""
+        return [budget_row(row) for row in node.policy.budget.rows(_whose(guest, user))]
+
+    @router.get("/budget/entries", responses=refusals())
+    def list_entries(
+        user: str | None = Query(default=None, min_length=1, max_length=256, description="for owners: only its own"),
+        after: int = Query(default=0, ge=0, le=2**62, description="leave out the entries up to this number"),
+        limit: int = Query(default=100, ge=1, le=1000),
+        guest: Guest = anybody,
+    ) -> list[ChargeRow]:
+        """List what was charged, the oldest first: an owner sees all, others their own."""
+        return [ChargeRow(**row) for row in node.policy.budget.entries(_whose(guest, user), after, limit)]
+
+
+def _whose(guest: Guest, user: str | None) -> str | None:
+    """Return whose rows are told: an owner chooses, others have their own."""
+    if may(guest.role, Capability.DECIDE):
+        return user
+    own = user_key(guest.user)
+    if user is not None and user_key(user) != own:
+        raise HTTPException(403, "What others spent is told to owners alone; leave out user for your own.")
+    return own
+
+
+def _data(node: Any, text: str | None) -> ObjectId | None:
+    """Return the id that a text stands for; what is not held may be a data set, or was deleted."""
+    try:
+        return None if text is None else find_id(node.worker.object_store.objects, text)
+    except HTTPException as error:
+        if error.status_code != 404:
+            raise
+        return text
+
+
+def budget_row(row: dict[str, Any]) -> BudgetRow:
+    """Return a limit as it is told; JSON has no infinity."""
+    return BudgetRow(**{**row, "spent": row["spent"] if math.isfinite(row["spent"]) else None})

@@ -1,0 +1,42 @@
+"""The door to private training, which is in a higher layer: it is loaded when a client first asks for it."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from syft.exceptions import TrainingError
+from syft.workers.sample_privacy import SampleSettings
+from syft.workers.train_config import TrainConfig
+from syft.workers.training import AS_TENSORS, batches
+
+_HOME = "syft.dp.private_training"
+
+
+def prepare(
+    model: Any,
+    loss_fn: Any,
+    pair: tuple[Any, Any],
+    settings: SampleSettings,
+    config: TrainConfig,
+    spent: Any = None,
+    times: int = 1,
+    apart: bool = False,
+) -> Any:
+    """Return a private training that is checked and has a price; see `syft.dp.private_training.PrivateTraining`."""
+    kind = importlib.import_module(_HOME).PrivateTraining
+    return kind(model, loss_fn, pair, settings, config, spent, times, apart)
+
+
+def pair_of(dataset: Any) -> tuple[Any, Any]:
+    """Return the samples and targets of a data set as two tensors."""
+    as_tensors = AS_TENSORS.get(type(dataset))
+    pair = None if as_tensors is None else as_tensors(dataset)
+    if pair is not None:
+        return pair[0], pair[1]
+    if not hasattr(dataset, "__len__"):
+        raise TrainingError("Private training draws from a data set that has a length.")
+    found = list(batches(dataset, max(1, len(dataset)), shuffle=False))
+    if not found:
+        raise TrainingError("The data set has no samples, so there is nothing to train on.")
+    return found[0]

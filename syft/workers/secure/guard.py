@@ -1,0 +1,144 @@
+"""Guard: what the owner of a worker insists on, whatever the server of a run asks for.
+
+Without one a client trusts the server to have listed real clients: one that lists keys of its own making, for clients
+that do not exist, could unmask the few that do. With a list of known identities it can't: each client signs its keys.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from syft.exceptions import TrainingError
+from syft.workers.secure.roster import LEAST, MOST, Roster
+from syft.workers.secure.sealing import draw, joined
+
+if TYPE_CHECKING:
+    from syft.workers.station import Station
+
+IDENTITY_BYTES = 32
+_PLACE = "_secure_guard"
+
+
+class Identity:
+    """A long-lived key of a client, by which the others know it.
+
+    Args:
+        secret: its 32 secret bytes; drawn if None. Keep them where the data is.
+
+    Attributes:
+        public: what the others know it by: 32 bytes to give to their owners.
+        secret: the secret bytes, to make the same identity again.
+    """
+
+    __slots__ = ("_key", "public", "secret")
+
+    def __init__(self, secret: bytes | None = None) -> None:
+        self.secret = draw(IDENTITY_BYTES) if secret is None else secret
+        if type(self.secret) is not bytes or len(self.secret) != IDENTITY_BYTES:
+            raise TrainingError(f"The secret of an identity has {IDENTITY_BYTES} bytes.")
+        self._key = Ed25519PrivateKey.from_private_bytes(self.secret)
+        self.public = self._key.public_key().public_bytes_raw()
+
+    def sign(self, run: str, round: int, keys: bytes) -> bytes:
+        """Return an entry of a roster: keys, who they belong to, and a signature."""
+        return keys + self.public + self._key.sign(_text(run, round, keys))
+
+    def __repr__(self) -> str:
+        return f"<Identity {self.public.hex()[:16]}>"
+
+
+def _text(run: str, round: int, keys: bytes) -> bytes:
+    return joined(b"syft secure keys 1", run.encode(), round, keys)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Guard:
+    """What an owner insists on.
+
+    Attributes:
+        required: whether nothing is trained or evaluated for a run without secure aggregation.
+        min_clients: how many clients a round lists at least.
+        identity: what the client signs its keys with; None: it does not.
+        known: the public identities of those it takes part with; nobody else may be listed. Empty: anybody.
+    """
+
+    required: bool = False
+    min_clients: int = LEAST
+    identity: Identity | None = None
+    known: frozenset[bytes] = frozenset()
+
+    def check(self, roster: Roster, run: str, round: int) -> None:
+        """Raise if a round lists too few clients, or one that is not known."""
+        if len(roster) < self.min_clients:
+            raise TrainingError(
+                f"The owner of this client wants {self.min_clients} clients in a round of secure aggregation, and "
+                f"{len(roster)} are listed."
+            )
+        if not self.known:
+            return
+        owners = [roster.identity(place) for place in range(len(roster))]
+        if len(set(owners)) != len(owners) or not self.known.issuperset(owners):
+            raise TrainingError("A client is listed for a round of secure aggregation that this one does not know.")
+        for place, owner in enumerate(owners):
+            try:
+                text = _text(run, round, roster.keys(place))
+                Ed25519PublicKey.from_public_bytes(owner).verify(roster.signature(place), text)
+            except (InvalidSignature, ValueError):
+                raise TrainingError("The keys of a listed client are not signed by it for this round.") from None
+
+
+NO_GUARD = Guard()
+
+
+def require_secure(
+    worker: Any, min_clients: int = LEAST, identity: Identity | None = None, known: Iterable[bytes] = ()
+) -> None:
+    """Let a worker take part in federated runs only with secure aggregation. Its owner calls this, where it runs.
+
+    Args:
+        worker: the worker.
+        min_clients: how many clients a round has to list at least.
+        identity: what the worker signs its keys with.
+        known: the public identities of all whom it may be listed with, its own among them; anybody if there are none.
+
+    Example:
+        >>> import syft as sy, torch
+        >>> bob = sy.VirtualWorker(sy.TorchHook(torch), id="bob-guarded")
+        >>> mine = sy.federated.Identity()
+        >>> sy.federated.require_secure(bob, min_clients=10, identity=mine)
+    """
+    if type(min_clients) is not int or not LEAST <= min_clients <= MOST:
+        raise TrainingError(f"min_clients of secure aggregation is a whole number from {LEAST} to {MOST}.")
+    if identity is not None and type(identity) is not Identity:
+        raise TrainingError("identity is a sy.federated.Identity(), or None.")
+    listed = frozenset(known)
+    if not all(type(one) is bytes and len(one) == IDENTITY_BYTES for one in listed):
+        raise TrainingError(f"A known identity is the `public` of one: {IDENTITY_BYTES} bytes.")
+    if listed and (identity is None or identity.public not in listed):
+        raise TrainingError("Who only takes part with known identities has one itself, and is known by it.")
+    worker.__dict__[_PLACE] = Guard(True, min_clients, identity, listed)
+
+
+def guard_of(station: Station) -> Guard:
+    """Return what the owner of a client insists on."""
+    found: Guard = NO_GUARD if station.worker is None else station.worker.__dict__.get(_PLACE, NO_GUARD)
+    return found
+
+
+def check_hidden(station: Station, terms: Any) -> None:
+    """Raise if what derives from the data of a client would leave it unmasked, and its owner does not want that.
+
+    Args:
+        station: the client.
+        terms: what the server adds to the training of the client.
+    """
+    if guard_of(station).required and not (type(terms) is dict and "masking" in terms):
+        raise TrainingError(
+            f"The owner of {station.name!r} takes part with secure aggregation only: "
+            "run(..., secure=sy.federated.SecureAggregation())."
+        )

@@ -1,0 +1,69 @@
+"""DP-SGD at a client: what it answers with tells little about any one of its samples."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from syft.exceptions import TrainingError
+from syft.workers.policy import charge, check_release
+from syft.workers.private import prepare
+from syft.workers.rounds import TERMS, Term, Work, term
+from syft.workers.sample_privacy import settings_from
+from syft.workers.station import Station
+from syft.workers.train_config import MAX_COUNT
+
+_MEMORY = "dp_sgd"
+# Terms that look at nothing but the model and its update: they change nothing about what the data is told by.
+_HARMLESS = frozenset({"clipping", "control", "dp_sgd", "masking", "proximal"})
+
+
+@term("dp_sgd")
+class DPSGD(Term):
+    """Draw batches in secret, clip the gradient of each sample, and add noise to their sum.
+
+    Args:
+        settings: the settings of `SampleSettings` by name, and `rounds`: how many rounds are planned.
+    """
+
+    order: ClassVar[int] = -50
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        super().__init__(settings)
+        given = dict(settings)
+        self.rounds = given.pop("rounds", None)
+        if type(self.rounds) is not int or not 1 <= self.rounds <= MAX_COUNT:
+            raise TrainingError("Private training is told how many rounds are planned.")
+        self.privacy = settings_from(given)
+
+    def train(self, work: Work) -> bool:
+        """Train, when it is paid for."""
+        station = work.station
+        strange = [name for name, kind in TERMS.items() if name not in _HARMLESS and kind in map(type, work.terms)]
+        if strange:
+            raise TrainingError(f"The term {strange[0]!r} can't be combined with private training at the clients.")
+        spent = station.memory.get(_MEMORY)
+        training = prepare(
+            work.plan, work.loss, station.tensors(), self.privacy, work.config, spent, self.rounds, station.is_guarded
+        )
+        _pay(station, training.event)
+        station.memory[_MEMORY] = training.spent.to_dict()  # it counts from here on, whatever happens
+        act = [other.gradients for other in work.terms if type(other).gradients is not Term.gradients]
+
+        def before_step() -> None:
+            for gradients in act:
+                gradients(work)
+
+        training.run(work.optimizer, before_step=before_step)
+        work.samples, work.steps = training.schedule.size, training.schedule.steps
+        work.answer["privacy"] = training.report
+        return True
+
+
+def _pay(station: Station, event: dict[str, Any]) -> None:
+    """Have the budget of a worker charged; raises if it does not suffice, or if there is none."""
+    if not station.is_guarded:
+        return
+    worker, session = station.worker, station.session
+    station.paid = charge(worker, session, station.sources, event, "federated train")
+    # What is left must be what the client may have anyway; if not, it is said before anything is computed.
+    check_release(worker, session, None, "federated train", sources=station.sources - station.paid)

@@ -1,0 +1,213 @@
+"""Rounds of secure aggregation among stations of this process, with a server that can be watched and disturbed."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import TensorDataset
+
+from syft.exceptions import TrainingError
+from syft.federated.crew import Job
+from syft.federated.model import SharedModel
+from syft.federated.secure import SecureAggregation
+from syft.federated.strategies import FedAvg
+from syft.federated.strategies.strategy import Round
+from syft.workers.secure.packing import Packing
+from syft.workers.station import Station
+
+RUN, ROUND = "run-1", 1
+STEPS = ("secure.keys", "secure.shares", "train", "secure.agree", "secure.unmask")
+
+
+class Lost(ConnectionError):
+    """A client is gone."""
+
+
+class Inputs:
+    """A client whose update is the row it has: its samples are all the same."""
+
+    def __init__(self, row: torch.Tensor, samples: int) -> None:
+        self.row, self.samples = row, samples
+        self.plain: dict[str, Any] | None = None
+
+    def dataset(self) -> TensorDataset:
+        return TensorDataset(torch.ones(self.samples, 1), self.row.expand(self.samples, -1).clone())
+
+
+@cache
+def inputs(count: int, size: int = 6, seed: int = 0) -> list[Inputs]:
+    chance = torch.Generator().manual_seed(seed)
+    return [Inputs(torch.randn(size, generator=chance), 1 + (5 * i + seed) % 7) for i in range(count)]
+
+
+@cache
+def shared(size: int) -> SharedModel:
+    """A model whose gradient is the mean of the targets, backwards."""
+    model = nn.Linear(1, size, bias=False)
+    nn.init.zeros_(model.weight)
+    example = (torch.ones(2, 1), torch.zeros(2, size))
+    return SharedModel(model, lambda output, target: -((output + target) * target).sum(1).mean(), example)
+
+
+class Watched:
+    """A client as the collector sees it. Notes what passes; is gone from a step on; may be told to change something."""
+
+    is_here = True
+
+    def __init__(self, name: str, given: Inputs, log: list[Any], gone_at: str | None = None) -> None:
+        self.name, self.log, self.gone_at = name, log, gone_at
+        self.station = Station(name, RUN, given.dataset())
+        self.change: Any = None  # a function of the call and its answer
+        self._is_gone = False
+
+    def job(self, name: str, payload: dict[str, Any]) -> Job:
+        return Job(self, RUN, name, payload)
+
+    def call(self, run: str, name: str, payload: dict[str, Any], timeout: float | None = None) -> dict[str, Any]:
+        self._is_gone = self._is_gone or name == self.gone_at
+        if self._is_gone:
+            raise Lost("the line is cut")
+        answer = self.station.call(name, payload)
+        if self.change is not None:
+            answer = self.change(name, answer)
+        self.log.append((self.name, name, answer))
+        return answer
+
+
+class World:
+    """Clients, a collector, and rounds that go through all steps."""
+
+    def __init__(
+        self,
+        given: list[Inputs],
+        gone: dict[int, str] | None = None,
+        strategy: Any = None,
+        **settings: Any,
+    ) -> None:
+        self.given, self.log = given, []
+        self.clients = {f"c{i}": Watched(f"c{i}", one, self.log, (gone or {}).get(i)) for i, one in enumerate(given)}
+        self.strategy = FedAvg() if strategy is None else strategy
+        self.model = shared(len(given[0].row))
+        self.collector = SecureAggregation(**settings).collector(RUN)
+
+    def payload(self, number: int, terms: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "plan": self.model.plan, "loss": self.model.loss, "round": number, "seed": 3, "terms": terms,
+            "batch_size": 1000, "epochs": 1, "optimizer": "SGD", "optimizer_args": {"lr": 1.0}, "shuffle": False,
+        }  # fmt: skip
+
+    def begin(self, number: int = 1) -> dict[str, Any]:
+        round = Round(number, len(self.clients), self.model.layout)
+        return self.collector.begin(round, self.clients, self.strategy)
+
+    def train(self, terms: dict[str, Any], number: int = 1) -> dict[str, Any]:
+        """Have the clients of a round train, and add what they answer."""
+        answers = {}
+        for name, term in terms.items():
+            try:
+                answers[name] = self.clients[name].call(RUN, "train", self.payload(number, term))
+            except Lost:
+                self.collector.drop(name)
+                continue
+            self.collector.add(name, answers[name])
+        return answers
+
+    def round(self, number: int = 1) -> Any:
+        self.train(self.begin(number), number)
+        return self.collector.finish()
+
+    def plain(self, index: int) -> dict[str, Any]:
+        """What a client would answer if nothing was hidden."""
+        given = self.given[index]
+        if given.plain is None:
+            given.plain = Station("plain", RUN, given.dataset()).call("train", self.payload(1, {}))
+        return given.plain
+
+    def packed(self, index: int, packing: Packing) -> torch.Tensor:
+        """What a client gives before it is masked."""
+        answer = self.plain(index)
+        return packing.pack(answer["update"], answer["samples"], answer["metrics"]["loss"], [])
+
+    def mean(self, who: list[int]) -> torch.Tensor:
+        """The mean of what clients would give in the clear."""
+        answers = [self.plain(index) for index in who]
+        weights = [answer["samples"] if self.strategy.weighted else 1 for answer in answers]
+        total = sum(answer["update"].double() * weight for answer, weight in zip(answers, weights, strict=True))
+        return total / sum(weights)
+
+
+class Server:
+    """Carries the messages of a round of five clients, step by step."""
+
+    def __init__(self, count=5, threshold=4, number=ROUND):
+        self.world = World(inputs(count))
+        self.number, self.threshold, self.count = number, threshold, count
+        self.stations = [client.station for client in self.world.clients.values()]
+
+    def keys(self):
+        self.entries = [station.call("secure.keys", {"round": self.number})["keys"] for station in self.stations]
+        return self
+
+    def ask_shares(self, place, entries=None, threshold=None, number=None):
+        payload = {
+            "round": self.number if number is None else number,
+            "entries": self.entries if entries is None else entries,
+            "threshold": self.threshold if threshold is None else threshold,
+        }
+        return self.stations[place].call("secure.shares", payload)["sealed"]
+
+    def shares(self):
+        self.sealed = [self.ask_shares(place) for place in range(self.count)]
+        return self
+
+    def delivery(self, place):
+        return [b"" if other == place else self.sealed[other][place] for other in range(self.count)]
+
+    def term(self, place, sealed=None, **changed):
+        settings = {
+            "round": self.number, "sealed": self.delivery(place) if sealed is None else sealed, "weighted": True,
+            "extras": [], "max_update": 1024.0, "max_samples": 2**20, **changed,
+        }  # fmt: skip
+        return {"masking": settings}
+
+    def ask_train(self, place, sealed=None, number=None, **changed):
+        number = self.number if number is None else number
+        payload = self.world.payload(number, self.term(place, sealed, **changed))
+        return self.stations[place].call("train", payload)
+
+    def train(self):
+        self.masked = [self.ask_train(place)["update"] for place in range(self.count)]
+        return self
+
+    def ask_agree(self, place, survivors):
+        return self.stations[place].call("secure.agree", {"round": self.number, "survivors": survivors})["vows"]
+
+    def agree(self, survivors=None):
+        self.survivors = list(range(self.count)) if survivors is None else survivors
+        self.vows = {place: self.ask_agree(place, self.survivors) for place in self.survivors}
+        return self
+
+    def vows_for(self, place):
+        return [
+            self.vows[other][place] if other in self.vows and other != place else b"" for other in range(self.count)
+        ]
+
+    def ask_unmask(self, place, vows=None):
+        payload = {"round": self.number, "vows": self.vows_for(place) if vows is None else vows}
+        return self.stations[place].call("secure.unmask", payload)["shares"]
+
+    def is_over(self, place):
+        """The client has nothing left that any further question could get."""
+        assert "secure" not in self.stations[place].memory
+        for ask in (
+            lambda: self.ask_shares(place, [bytes(64)] * 5),
+            lambda: self.ask_train(place, [b""] * 5),
+            lambda: self.ask_agree(place, list(range(self.count))),
+            lambda: self.ask_unmask(place, [b""] * self.count),
+        ):
+            with pytest.raises(TrainingError, match="not at this step"):
+                ask()

@@ -1,0 +1,250 @@
+"""Simulated clients on Ray: the same results as in this process, and what happens when an actor ends or is slow."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+import time
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+import syft as sy
+from syft.exceptions import ClientLostError, DependencyError, FederatedError, SyftError, TrainingError
+from syft.federated.crew import Job
+from syft.federated.ray_desk import bytes_of, merge, tensor_of
+from syft.federated.ray_shift import rest, shared
+from tests.ray_cluster import cluster as cluster
+from tests.ray_cluster import marks
+
+pytest.importorskip("ray")
+pytestmark = marks
+
+CLIENTS = 12
+
+
+def digits():
+    torch.manual_seed(3)
+    data = torch.randn(96, 6)
+    return data, (data @ torch.randn(6, 3)).argmax(1)
+
+
+def network(dropout=0.0):
+    torch.manual_seed(4)
+    return nn.Sequential(nn.Linear(6, 8), nn.Dropout(dropout), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
+
+
+@pytest.fixture(scope="module")
+def clients(cluster):
+    with sy.federated.Simulation(digits(), CLIENTS, backend="ray", actors=2) as made:
+        yield made
+    gc.collect()
+
+
+def trained(clients, strategy="fedavg", rounds=3, **options):
+    options = {"model": network(), "seed": 5, "clients_per_round": 7, "batch_size": 3, "progress": False, **options}
+    return sy.federated.run(strategy, clients, rounds, loss_fn=cross_entropy, **options)
+
+
+def states(result):
+    return list(result.model.state_dict().values())
+
+
+def job(clients, number, epochs=1, call="train", **more):
+    """A call of a client, as an engine makes it."""
+    plan = sy.Plan(forward_func=nn.Linear(6, 3)).build(torch.zeros(2, 6))
+    loss = sy.Plan(forward_func=lambda output, target: cross_entropy(output, target)).build(
+        torch.zeros(2, 3), torch.zeros(2).long()
+    )
+    payload = {"plan": plan, "loss": loss, "seed": 1, "round": 1, "epochs": epochs, "batch_size": 1, **more}
+    return Job(clients[number], "a run", call, payload)
+
+
+def wait_for(condition, limit=60.0):
+    end = time.monotonic() + limit
+    while time.monotonic() < end and not condition():
+        time.sleep(0.02)
+    return condition()
+
+
+# --- the same as in this process ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("strategy", ["fedavg", "fedmedian", "scaffold"])
+def test_results_are_those_of_this_process(clients, strategy, monkeypatch):
+    if strategy == "fedmedian":  # as if the model were large
+        monkeypatch.setattr("syft.federated.ray_shift._LARGE", 0)
+    here = sy.federated.Simulation(digits(), CLIENTS)
+    dropout = 0.0 if strategy == "scaffold" else 0.4
+    one, other = (trained(each, strategy, model=network(dropout)) for each in (here, clients))
+    assert one.history.losses == other.history.losses
+    assert all(torch.equal(a, b) for a, b in zip(states(one), states(other), strict=True))
+    assert [record.answered for record in other.history] == [7, 7, 7]
+
+
+def test_a_client_stays_where_it_remembers_something(clients):
+    clients.pool.processes()  # waits for both
+    trained(clients, "scaffold", rounds=2, clients_per_round=None)
+    homes = next(reversed(clients.pool._homes.values()))
+    assert sorted(homes) == list(range(CLIENTS)) and set(homes.values()) == set(clients.pool._seats)
+    trained(clients, rounds=2)
+    assert not next(reversed(clients.pool._homes.values())), "where nothing is remembered, nothing is kept"
+
+
+def test_secure_aggregation_and_privacy(clients):
+    secure = trained(clients, rounds=1, secure=sy.federated.SecureAggregation())
+    plain = trained(clients, rounds=1)
+    for a, b in zip(states(secure), states(plain), strict=True):
+        torch.testing.assert_close(a, b, atol=1e-4, rtol=1e-4)
+    private = trained(clients, rounds=1, privacy=sy.dp.UserPrivacy(noise_multiplier=1.0, clip=0.5, delta=1e-3))
+    assert private.epsilon > 0
+
+
+def test_clients_by_number(clients):
+    here = sy.federated.Simulation(digits(), CLIENTS)
+    client = clients[-1]
+    assert client.name == "client-11" and not client.is_here and client.crew is clients.pool
+    assert torch.equal(client.dataset.tensors[0], here[-1].dataset.tensors[0])
+    found = client.call("a run", "train", job(clients, 11).payload, 60)
+    assert found["samples"] == len(client.dataset) and found["steps"] == 8
+    assert repr(client) == "<RayClient 'client-11'>" and "on <RayPool of 2 actors>" in repr(clients)
+
+
+def test_errors_of_a_client_are_its_own(clients):
+    bad = job(clients, 3, batch_size=0)
+    with pytest.raises(TrainingError, match="batch_size"):
+        bad.client.call(bad.run, bad.call, bad.payload)
+    with pytest.raises(TrainingError, match="does not know the call"):
+        clients[0].call("a run", "nonsense", {})
+    found = dict(clients.pool.run([job(clients, 2), bad, job(clients, 4)], None))
+    assert [name for name, outcome in found.items() if isinstance(outcome, TrainingError)] == ["client-3"]
+    assert found["client-2"]["samples"] == found["client-4"]["samples"] == 8
+    assert list(clients.pool.run([], None)) == []
+
+
+# --- actors that end, and actors that are slow ------------------------------------------------------------------------
+
+
+def test_an_actor_is_killed_in_the_middle_of_a_round(clients):
+    pool = clients.pool
+    pids = pool.processes()
+    outcomes = pool.run([job(clients, number, epochs=40) for number in range(CLIENTS)], None)
+    name, first = next(outcomes)
+    assert first["steps"] == 320
+    os.kill(pids[0], signal.SIGKILL)
+    found = {name: first, **dict(outcomes)}
+    lost = [outcome for outcome in found.values() if isinstance(outcome, Exception)]
+    assert len(found) == CLIENTS and 0 < len(lost) < CLIENTS
+    assert all(type(error) is ClientLostError and "its actor is gone" in str(error) for error in lost)
+    assert len(set(pool.processes()) - set(pids)) == 1, "another actor takes its place"
+    assert [record.failed for record in trained(clients).history] == [0, 0, 0]
+
+
+def test_an_actor_is_killed_between_rounds(clients):
+    pids = clients.pool.processes()
+    rounds = iter(range(10))
+
+    def measure(model):
+        if next(rounds) == 0:
+            os.kill(pids[1], signal.SIGKILL)
+            assert wait_for(lambda: not is_alive(pids[1]))
+        return {}
+
+    found = trained(clients, "scaffold", evaluate=measure, clients_per_round=None)
+    assert [(record.answered, record.failed) for record in found.history] == [(CLIENTS, 0)] * 3
+    assert pids[1] not in clients.pool.processes()
+
+
+def is_alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_who_is_late_is_busy(clients):
+    pool = clients.pool
+    pool.processes()
+    late = job(clients, 0, epochs=400)
+    found = dict(pool.run([late, *(job(clients, number) for number in (1, 2, 3))], 0.25))
+    assert set(found) <= {"client-1", "client-2", "client-3"} and pool.is_busy("client-0")
+    assert not pool.is_busy("client-7")
+    with pytest.raises(FederatedError, match=r"'client-0' did not answer within 0.01 s"):
+        late.client.call(late.run, late.call, job(clients, 0).payload, 0.01)
+    quick = clients[5].call("a run", "train", job(clients, 5).payload, 60)  # the other actor is free
+    assert quick["samples"] == 8
+    assert wait_for(lambda: not pool.is_busy("client-0"))
+    assert trained(clients, rounds=1, round_timeout=60).history[0].answered == 7
+
+
+# --- what is sent, and bad options ------------------------------------------------------------------------------------
+
+
+def test_what_is_common_is_sent_once():
+    model, vector = object(), torch.zeros(3)
+    payloads = [
+        {"plan": model, "seed": number + 1000, "terms": {"control": {"control": vector, "version": number}}, "none": {}}
+        for number in range(3)
+    ]
+    common = shared(payloads)
+    assert common["plan"] is model and common["terms"]["control"]["control"] is vector
+    assert set(common) == {"plan", "terms"} and set(common["terms"]["control"]) == {"control"}
+    for payload in payloads:
+        own = rest(payload, common)
+        assert own["terms"] == {"control": {"version": payload["terms"]["control"]["version"]}}
+        assert merge(common, own) == payload
+    assert shared([{"a": {"b": 1}}, {"a": {}}]) == {} == shared([{"a": None}, {}])
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.bool, torch.int16])
+@pytest.mark.parametrize("shape", [(3, 2), (0, 4), (5,)])
+def test_memory_of_tensors(dtype, shape):
+    tensor = torch.randn(shape).to(dtype)
+    memory = bytes_of(tensor.repeat_interleave(2, 0)[::2])
+    memory.flags.writeable = False  # as Ray's is
+    found = tensor_of(memory, dtype, shape)
+    assert found.dtype == dtype and torch.equal(found, tensor)
+
+
+def test_options_are_checked(cluster):
+    for actors in (0, 1.5, "two"):
+        with pytest.raises(ValueError, match="actors is a whole number"):
+            sy.federated.Simulation(digits(), 4, backend="ray", actors=actors)
+    with pytest.raises(SyftError, match="can't have max_restarts"):
+        sy.federated.Simulation(digits(), 4, backend="ray", actor_options={"max_restarts": 3})
+
+
+def test_an_actor_that_finds_no_room(cluster, monkeypatch):
+    monkeypatch.setattr("syft.federated.ray_shift.PATIENCE", 0.5)
+    with sy.federated.Simulation(digits(), 4, backend="ray", actors=1, actor_options={"num_cpus": 50}) as clients:
+        with pytest.raises(ClientLostError, match=r"has not started its actor. It asks for \{'num_cpus': 50\}"):
+            clients[0].call("a run", "train", job(clients, 0).payload)
+
+
+def test_ray_is_not_installed(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(DependencyError, match=r"resyft\[ray\]"):
+        sy.federated.Simulation(digits(), 4, backend="ray")
+
+
+def test_all_actors_are_killed_and_a_closed_simulation_says_so(clients):
+    """The last one: whoever needs `clients` comes before it. So no actors have to be started for it."""
+    pool, pids = clients.pool, clients.pool.processes()
+    outcomes = pool.run([job(clients, number, epochs=30) for number in range(CLIENTS)], None)
+    assert next(outcomes)[1]["samples"] == 8
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    left = list(outcomes)
+    assert len(left) == CLIENTS - 1 and type(left[-1][1]) is ClientLostError
+    clients.close()
+    clients.close()
+    assert not any(map(is_alive, pids)) and pool.processes() == []
+    with pytest.raises(FederatedError, match="was closed"):
+        clients[1].call("a run", "train", job(clients, 1).payload)
+    with pytest.raises(FederatedError, match="was closed"):
+        trained(clients, rounds=1)

@@ -1,0 +1,399 @@
+"""What a server can try in a round of secure aggregation: each client refuses, and nothing of it is revealed.
+
+A server that lies is played by hand: `Server` does what an honest one does, and each test sends something else.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import syft as sy
+from syft.exceptions import TrainingError
+from syft.workers.policy import ALLOW_ALL
+from syft.workers.secure import sealing
+from syft.workers.secure.guard import Identity, require_secure
+from syft.workers.secure.member import self_mask, survivors_text
+from syft.workers.secure.roster import Roster
+from syft.workers.secure.shamir import Joiner
+from syft.workers.station import Station
+from tests.federated.secure_rounds import ROUND, RUN, Server
+
+
+def flipped(part, at=0):
+    return part[:at] + bytes([part[at] ^ 1]) + part[at + 1 :]
+
+
+def test_the_honest_server_gets_one_share_of_each_client():
+    server = Server().keys().shares().train().agree([0, 1, 3, 4])
+    shares = [server.ask_unmask(place) for place in server.survivors]
+    assert all(len(part) == 33 for given in shares for part in given)
+    server.is_over(0)
+
+
+# --- lists of keys ----------------------------------------------------------------------------------------------------
+
+
+def roster_with(change):
+    def attack(server):
+        entries = list(server.entries)
+        return {"entries": change(entries)}
+
+    return attack
+
+
+LISTS = {
+    "a key twice": roster_with(lambda e: [*e[:4], e[3]]),
+    "another's masking key as one's own": roster_with(lambda e: [*e[:4], e[4][:32] + e[3][32:]]),
+    "one key for both": roster_with(lambda e: [*e[:4], e[4][:32] * 2]),
+    "without oneself": roster_with(lambda e: [sealing.public_of(bytes(31) + b"1") + e[4][32:], *e[1:]]),
+    "with another masking key for oneself": roster_with(lambda e: [e[0][:32] + bytes(32), *e[1:]]),
+    "too few clients": lambda s: {"entries": s.entries[:2], "threshold": 2},
+    "nobody": roster_with(lambda e: []),
+    "no list": roster_with(lambda e: b"".join(e)),
+    "short keys": roster_with(lambda e: [*e[:4], e[4][:-1]]),
+    "no bytes": roster_with(lambda e: [*e[:4], "x" * 64]),
+    "far too many": roster_with(lambda e: [*e, *(i.to_bytes(64, "big") for i in range(10_001))]),
+    "a key that gives no secret": roster_with(lambda e: [*e[:4], bytes(32) + e[4][32:]]),
+    "half are enough": lambda s: {"entries": [*s.entries, bytes(range(64))], "threshold": 3},
+    "one is enough": lambda s: {"threshold": 1},
+    "no threshold": lambda s: {"threshold": "4"},
+    "more than all": lambda s: {"threshold": 6},
+    "another round": lambda s: {"number": 2},
+    "no round": lambda s: {"number": True},
+}
+
+
+@pytest.mark.parametrize("attack", LISTS.values(), ids=LISTS)
+def test_a_list_that_is_not_right_is_refused(attack):
+    server = Server().keys()
+    with pytest.raises(TrainingError):
+        server.ask_shares(0, **attack(server))
+    server.is_over(0)
+
+
+def test_shares_are_given_once():
+    server = Server().keys()
+    server.ask_shares(0)
+    with pytest.raises(TrainingError, match="not at this step"):
+        server.ask_shares(0)
+    server.is_over(0)
+
+
+def test_a_masking_key_that_gives_no_secret_is_refused():
+    server, secret = Server().keys(), bytes(31) + b"1"
+    server.entries[4] = sealing.public_of(secret) + bytes(32)  # a client that works with the server
+    server.sealed = [server.ask_shares(place) for place in range(4)]
+    roster = Roster(RUN, ROUND, 4, server.entries)
+    root = sealing.derive(sealing.Secret(secret).agree(roster.sealing_key(0)), roster.digest, b"root", 0, 4)
+    server.sealed.append([sealing.seal(root, roster.digest, 4, 0, bytes(66)), b"", b"", b"", b""])
+    with pytest.raises(TrainingError, match="can be agreed on"):
+        server.ask_train(0)
+    server.is_over(0)
+
+
+@pytest.mark.parametrize("difference", ["a client less", "another order", "another threshold", "another run"])
+def test_clients_that_were_shown_different_lists_do_not_give_anything(difference):
+    server = Server().keys()
+    if difference == "another run":
+        server.stations[0].run = "run-2"
+    entries = {"a client less": server.entries[:4], "another order": server.entries[::-1]}.get(difference)
+    first = server.ask_shares(0, entries, 5 if difference == "another threshold" else None)
+    server.sealed = [[*first, b""][:5], *(server.ask_shares(place) for place in range(1, 5))]
+    given = server.delivery(0)[: 4 if difference == "a client less" else 5]
+    with pytest.raises(TrainingError):
+        server.ask_train(0, given)
+    server.is_over(0)
+    with pytest.raises(TrainingError):
+        server.ask_train(1)
+    server.is_over(1)
+
+
+# --- sealed shares ----------------------------------------------------------------------------------------------------
+
+
+SEALED = {
+    "changed on the way": lambda s: [b"", flipped(s.delivery(0)[1]), *s.delivery(0)[2:]],
+    "changed at its end": lambda s: [b"", flipped(s.delivery(0)[1], -1 + 82), *s.delivery(0)[2:]],
+    "as if by another": lambda s: [b"", s.delivery(0)[2], s.delivery(0)[1], *s.delivery(0)[3:]],
+    "meant for another": lambda s: [b"", s.sealed[1][2], *s.delivery(0)[2:]],
+    "sent back": lambda s: [b"", s.sealed[0][1], *s.delivery(0)[2:]],
+    "as if by oneself": lambda s: [s.sealed[1][0], *s.delivery(0)[1:]],
+    "of too few": lambda s: [b"", b"", b"", *s.delivery(0)[3:]],
+    "of nobody": lambda s: [b""] * 5,
+    "cut": lambda s: [b"", s.delivery(0)[1][:-1], *s.delivery(0)[2:]],
+    "one more": lambda s: [*s.delivery(0), b""],
+    "no list": lambda s: b"".join(s.delivery(0)),
+    "no bytes": lambda s: [b"", 1, *s.delivery(0)[2:]],
+}
+
+
+@pytest.mark.parametrize("attack", SEALED.values(), ids=SEALED)
+def test_shares_that_do_not_open_are_refused_before_training(attack):
+    server = Server().keys().shares()
+    with pytest.raises(TrainingError):
+        server.ask_train(0, attack(server))
+    server.is_over(0)
+
+
+def test_messages_of_an_earlier_round_are_of_no_use():
+    server = Server().keys().shares().train().agree()
+    old_entries, old_sealed, old_vows = server.entries, server.sealed, server.vows
+    shares = server.ask_unmask(0)
+    server.keys()
+    with pytest.raises(TrainingError, match="not in its list"):
+        server.ask_shares(0, old_entries)
+    server.keys().shares()
+    with pytest.raises(TrainingError, match="does not open"):
+        server.ask_train(0, [b"", *(old_sealed[other][0] for other in range(1, 5))])
+    with pytest.raises(TrainingError, match="another round"):
+        server.ask_train(1, number=2)
+    server.keys().shares().train().agree()
+    with pytest.raises(TrainingError, match="different list"):
+        server.ask_unmask(0, [b"", *(old_vows[other][0] for other in range(1, 5))])
+    assert not set(shares) & set(server.ask_unmask(1))
+
+
+def test_a_client_masks_once_with_the_same_masks():
+    server = Server().keys().shares()
+    server.ask_train(0)
+    with pytest.raises(TrainingError, match="not at this step"):
+        server.ask_train(0)
+    server.is_over(0)
+
+
+def test_other_messages_can_be_in_between_without_harm():
+    server = Server().keys().shares().train()
+    with pytest.raises(TrainingError):
+        server.ask_unmask(0, [b""] * 5)  # before it agreed on anything
+    server.is_over(0)
+    server.stations[1].call("secure.keys", {"round": 7})
+    with pytest.raises(TrainingError):
+        server.ask_agree(1, [0, 1, 2, 3])
+
+
+SETTINGS = {
+    "weighted": 1, "extras": "update", "max_update": float("inf"), "max_samples": 0, "round": None, "more": 1,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_settings_of_the_term_are_checked(name):
+    server = Server().keys().shares()
+    with pytest.raises(TrainingError):
+        server.ask_train(0, **{name: SETTINGS[name]})
+    with pytest.raises(TrainingError):
+        server.stations[1].call("train", server.world.payload(1, {"masking": {}}))
+    with pytest.raises(TrainingError, match="gives the vector 'control'"):
+        server.ask_train(2, extras=["control"])
+    server.is_over(2)
+
+
+def test_an_update_that_does_not_fit_is_an_error_and_not_clipped():
+    server = Server().keys().shares()
+    with pytest.raises(TrainingError, match="too large for secure aggregation"):
+        server.ask_train(0, max_update=2.0**-40, max_samples=1)
+    server.is_over(0)
+
+
+def test_a_client_that_was_shown_another_model_spoils_the_sum_and_is_not_found_out():
+    server = Server().keys().shares()
+    with torch.no_grad():
+        answers = [server.ask_train(0)]
+        server.world.model.tensors[0].add_(1.0)
+        answers += [server.ask_train(place) for place in range(1, 5)]
+        server.world.model.tensors[0].sub_(1.0)
+    assert answers[0]["context"] != answers[1]["context"]
+    # Even with all own masks off, as in the sum that an honest server makes, what is left is noise.
+    masks = [_own_mask(server, place, len(answers[0]["update"])) for place in range(5)]
+    total = sum(answer["update"] for answer in answers) - sum(masks)
+    assert total[-1] != 5 and float(total.double().abs().mean()) > 2**60
+
+
+def _own_mask(server, place, size):
+    roster = Roster(RUN, ROUND, 4, server.entries)
+    held = [station.memory["secure"]["of_seeds"][place] for station in server.stations[:4]]
+    return self_mask(roster, place, Joiner([1, 2, 3, 4]).join(held), size)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"optimizer_args": {"lr": 0.5}}, {"epochs": 2}, {"batch_size": 1}, {"max_nr_batches": 1}],
+    ids=str,
+)
+def test_masks_are_bound_to_how_clients_are_asked_to_train(change):
+    server = Server().keys().shares()
+    contexts = [
+        server.stations[place].call("train", {**server.world.payload(1, server.term(place)), **more})["context"]
+        for place, more in ((0, {}), (1, {"seed": 5}), (2, change))
+    ]
+    assert contexts[0] == contexts[1] != contexts[2]
+    extra = {**server.term(3), "clipping": {"clip": 1e-3}}
+    assert server.stations[3].call("train", server.world.payload(1, extra))["context"] != contexts[0]
+
+
+# --- who answered -----------------------------------------------------------------------------------------------------
+
+
+SURVIVORS = {
+    "too few": [0, 1, 2],
+    "without oneself": [1, 2, 3, 4],
+    "twice": [0, 1, 2, 3, 3],
+    "falling": [0, 2, 1, 3],
+    "beyond the list": [0, 1, 2, 3, 5],
+    "negative": [-1, 0, 1, 2],
+    "no places": [0, 1, 2, "3"],
+    "truth values": [False, True, 2, 3],
+    "no list": None,
+}
+
+
+@pytest.mark.parametrize("survivors", SURVIVORS.values(), ids=SURVIVORS)
+def test_a_list_of_answers_that_is_not_right_is_refused(survivors):
+    server = Server().keys().shares().train()
+    with pytest.raises(TrainingError):
+        server.ask_agree(0, survivors)
+    server.is_over(0)
+
+
+def test_who_never_sent_shares_did_not_answer():
+    server = Server().keys()
+    server.sealed = [*(server.ask_shares(place) for place in range(4)), [b""] * 5]
+    for place in range(4):
+        server.ask_train(place)
+    with pytest.raises(TrainingError, match="never sent their shares"):
+        server.ask_agree(0, [0, 1, 2, 3, 4])
+    server.is_over(0)
+
+
+def test_both_shares_of_a_client_are_never_given():
+    server = Server().keys().shares().train()
+    server.ask_agree(0, [0, 1, 2, 3])
+    with pytest.raises(TrainingError, match="not at this step"):
+        server.ask_agree(0, [0, 1, 2, 4])
+    server.is_over(0)
+    server = Server().keys().shares().train().agree([0, 1, 2, 3])
+    first = server.ask_unmask(0)
+    with pytest.raises(TrainingError, match="not at this step"):
+        server.ask_unmask(0)
+    assert len(first) == 5
+    server.is_over(0)
+
+
+def test_clients_that_were_told_different_answers_unmask_nothing():
+    server = Server().keys().shares().train()
+    told = {0: [0, 1, 2, 3], 1: [0, 1, 2, 3], 2: [0, 1, 2, 3, 4], 3: [0, 1, 2, 3], 4: [0, 1, 2, 4]}
+    server.vows = {place: server.ask_agree(place, survivors) for place, survivors in told.items()}
+    for place in range(5):
+        with pytest.raises(TrainingError):
+            server.ask_unmask(place)
+        server.is_over(place)
+
+
+VOWS = {
+    "too few": lambda v: [b"", b"", b"", *v[3:]],
+    "none": lambda v: [b""] * 5,
+    "changed": lambda v: [b"", flipped(v[1]), *v[2:]],
+    "made up": lambda v: [b"", bytes(32), *v[2:]],
+    "of another": lambda v: [b"", v[2], v[1], *v[3:]],
+    "of oneself": lambda v: [v[1], b"", *v[2:]],
+    "of who did not answer": lambda v: [*v[:4], v[3]],
+    "cut": lambda v: [b"", v[1][:-1], *v[2:]],
+    "no list": lambda v: b"".join(v),
+}
+
+
+@pytest.mark.parametrize("attack", VOWS.values(), ids=VOWS)
+def test_vows_that_are_not_right_are_refused(attack):
+    server = Server().keys().shares().train().agree([0, 1, 2, 3])
+    with pytest.raises(TrainingError):
+        server.ask_unmask(0, attack(server.vows_for(0)))
+    server.is_over(0)
+
+
+def test_a_client_is_not_counted_twice():
+    """What a client vows to itself anybody could make, as there is no secret between one."""
+    server = Server().keys().shares().train().agree([0, 1, 2, 3])
+    digest = Roster(RUN, ROUND, 4, server.entries).digest
+    forged = sealing.vow(b"", digest, 0, 0, survivors_text([0, 1, 2, 3]))
+    vows = server.vows_for(0)
+    with pytest.raises(TrainingError, match="not among those who answered"):
+        server.ask_unmask(0, [forged, vows[1], vows[2], b"", b""])
+    server.is_over(0)
+
+
+# --- what owners insist on --------------------------------------------------------------------------------------------
+
+
+class Keeper:
+    """A worker, as far as a station looks at it."""
+
+    def __init__(self, policy):
+        self.policy = policy
+
+
+@pytest.fixture
+def known():
+    return [Identity(bytes([number]) * 32) for number in range(5)]
+
+
+@pytest.fixture
+def owned(known):
+    """A round whose clients know each other."""
+    server = Server()
+    for station, identity in zip(server.stations, known, strict=True):
+        station.worker = Keeper(ALLOW_ALL)
+        require_secure(station.worker, 5, identity, [one.public for one in known])
+    return server
+
+
+def test_known_clients_take_part(owned):
+    owned.keys().shares().train().agree()
+    assert all(len(part) == 33 for part in owned.ask_unmask(0))
+    assert {len(entry) for entry in owned.entries} == {160}
+
+
+def test_made_up_clients_are_refused(owned, known):
+    stranger, keys = Identity(), sealing.public_of(bytes(31) + b"1") + sealing.public_of(bytes(31) + b"2")
+    for forged in (
+        keys,  # nobody signed
+        stranger.sign(RUN, ROUND, keys),  # somebody else did
+        keys + known[4].public + stranger.sign(RUN, ROUND, keys)[-64:],  # in another's name
+        known[4].sign(RUN, 2, keys),  # for another round
+        known[4].sign("run-2", ROUND, keys),  # for another run
+        known[3].sign(RUN, ROUND, keys),  # for two places
+        keys + known[4].sign(RUN, ROUND, bytes(64))[64:],  # other keys
+    ):
+        owned.keys()
+        with pytest.raises(TrainingError, match="does not know|not signed"):
+            owned.ask_shares(0, [*owned.entries[:4], forged])
+        owned.is_over(0)
+
+
+def test_an_owner_can_ask_for_more_clients_and_for_masks(owned):
+    owned.keys()
+    with pytest.raises(TrainingError, match="wants 5 clients"):
+        owned.ask_shares(0, owned.entries[:4], 3)
+    for call in ("train", "evaluate"):
+        with pytest.raises(TrainingError, match="secure aggregation only"):
+            owned.stations[0].call(call, owned.world.payload(1, {}))
+        with pytest.raises(TrainingError, match="secure aggregation only"):
+            owned.stations[0].call(call, owned.world.payload(1, None))
+    plain = Station("plain", RUN, owned.world.given[0].dataset())
+    assert "samples" in plain.call("train", owned.world.payload(1, {}))
+
+
+def test_what_an_owner_says_is_checked(bob, known):
+    mine, others = known[0], [one.public for one in known]
+    for arguments in (
+        {"min_clients": 2}, {"min_clients": "5"}, {"identity": b"x" * 32}, {"known": [b"short"]},
+        {"known": others}, {"known": others[1:], "identity": mine},
+    ):  # fmt: skip
+        with pytest.raises(TrainingError):
+            sy.federated.require_secure(bob, **arguments)
+    sy.federated.require_secure(bob, identity=mine, known=others)
+    assert mine.secret.hex() not in repr(mine) and mine.public.hex()[:16] in repr(mine)
+    assert Identity(mine.secret).public == mine.public and Identity().public != Identity().public
+    for secret in (b"short", "x" * 32):
+        with pytest.raises(TrainingError):
+            Identity(secret)
