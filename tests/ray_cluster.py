@@ -18,6 +18,9 @@ marks = [
     pytest.mark.filterwarnings("ignore::FutureWarning:ray.*", "ignore::DeprecationWarning:ray.*"),
 ]
 
+# Ray reads its token once a process, however many clusters are started there.
+TOKEN = secrets.token_hex(32)
+
 
 @pytest.fixture(scope="module")
 def cluster():
@@ -26,7 +29,7 @@ def cluster():
     short = tempfile.TemporaryDirectory(prefix="ray-", dir="/tmp", ignore_cleanup_errors=True)
     with short as home, pytest.MonkeyPatch.context() as patch:
         token = Path(home, "token")
-        token.write_text(secrets.token_hex(32))
+        token.write_text(TOKEN)
         for name in ("RAY_ADDRESS", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN"):
             patch.setenv(name, "")  # noted, so that what Ray sets is taken back
             patch.delenv(name)

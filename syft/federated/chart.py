@@ -148,7 +148,7 @@ def ticks(values: Sequence[float], wanted: int = 5, is_whole: bool = False) -> l
     if is_whole:
         step = max(1.0, math.ceil(step))
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
-    return [number * step for number in range(first, last + 1)]
+    return [number * step for number in range(first, max(last, first + 1) + 1)]
 
 
 def _span(values: Sequence[float]) -> tuple[float, float]:

@@ -73,6 +73,7 @@ def test_a_chain_of_three_workers(make_worker, nothing_left):
     assert x.get().get().grad.copy().get().tolist() == [3.0, 3.0]
     assert y.get().get().get().item() == 9.0
     z = th.tensor([1.0]).send(bob).send(alice)
+    assert len(alice._objects) == 1  # it has arrived
     alice.clear_objects()
     with pytest.raises(ObjectNotFoundError):
         z.get()
