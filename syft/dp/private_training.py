@@ -21,11 +21,14 @@ from syft.dp.row_checks import check_rows
 from syft.dp.sampling import poisson
 from syft.exceptions import BudgetExceededError, TrainingError
 from syft.messaging.plan.plan import Plan
+from syft.workers.chance import own_generator
 from syft.workers.sample_privacy import SampleSettings
 from syft.workers.train_config import TrainConfig
 
 # Binary digits of the size of a data set that are told.
 _DIGITS = 3
+# How many steps one training has at most. A tiny rate with much noise costs next to nothing, and would go on for days.
+MAX_STEPS = 10**6
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -109,10 +112,15 @@ class PrivateTraining:
             raise TrainingError("Private training takes a tensor of samples and one of as many targets.")
         self.settings, self._data, self._target = settings, data.detach(), target.detach()
         self.schedule = schedule(len(data), config, settings.rate)
+        if self.schedule.steps > MAX_STEPS:
+            raise TrainingError(
+                f"A private training has {MAX_STEPS:,} steps at most, and this one would have {self.schedule.steps:,}. "
+                "Set fewer epochs, a larger batch_size or rate, or max_nr_batches."
+            )
         self.noise_multiplier = noise_of(settings, self.schedule, times)
         self.spent = self._after(Accountant() if spent is None else Accountant.from_dict(spent))
         self._samples = PerSample(model, loss_fn, apart)
-        with torch.random.fork_rng(devices=[]):
+        with own_generator():
             is_mean = check_rows(self._samples, self._data, self._target)
         self._divisor = self.schedule.expected if is_mean else 1.0
 
@@ -163,9 +171,9 @@ class PrivateTraining:
         """
         if place is not None:
             self._data, self._target = self._data.to(place), self._target.to(place)
-        with torch.random.fork_rng(devices=[]):
-            for _ in range(self.schedule.steps):
-                go_on()
+        for _ in range(self.schedule.steps):
+            go_on()
+            with own_generator():  # step by step: others wait for it
                 optimizer.zero_grad()
                 self._set_gradients(self.noisy_sum() / self._divisor)
                 reseed()

@@ -60,7 +60,7 @@ class SamplePrivacy(SampleSettings):
 
     def begin(self) -> None:
         """Begin a run: nothing is spent."""
-        self._by_client.clear()
+        object.__setattr__(self, "_by_client", {})  # a new one: a copy of this may be in another run
 
     def terms(self, rounds: int) -> dict[str, dict[str, Any]]:
         """Return the term of each client's training.
@@ -109,7 +109,7 @@ class SamplePrivacy(SampleSettings):
     def load_state(self, state: dict[str, Any]) -> None:
         """Go on from what `state` gave."""
         loaded = {str(name): Accountant.from_dict(spent) for name, spent in state.items()}
-        self._by_client.clear()
+        object.__setattr__(self, "_by_client", {})  # a new one: a copy of this may be in another run
         self._by_client.update(loaded)
 
 

@@ -19,6 +19,7 @@ from syft.dp.noise import add_gaussian, rounding_l2
 from syft.dp.sampling import poisson
 from syft.exceptions import FederatedError, TrainingError
 from syft.federated.strategies.strategy import Strategy, Total
+from syft.workers.layout import Layout
 from syft.workers.terms.clipping import MAX_CLIP, MIN_CLIP, clipped_update
 
 # Name -> the least value, which is not allowed itself, and the largest one.
@@ -40,7 +41,7 @@ class UserPrivacy:
 
     Args:
         noise_multiplier: how much noise, in units of `clip`; None to have it found from `target_epsilon`.
-        clip: to what norm the update of a client is clipped, over all parameters and buffers together.
+        clip: to what norm the update of a client is clipped, over all parameters together.
         delta: the probability that the bound does not hold; well below one over the number of clients.
         target_epsilon: the largest epsilon that the run may reach; None for no such limit.
         rate: with what probability a client takes part in a round; None for `clients_per_round` of the run over the
@@ -88,6 +89,15 @@ class UserPrivacy:
             raise FederatedError(
                 f"{strategy!r} needs more than the sum of the clients' updates, which is all that UserPrivacy gives. "
                 "Use one such as FedAvg, FedProx, FedAvgM, FedAdam or FedYogi."
+            )
+
+    def check_layout(self, layout: Layout) -> None:
+        """Raise if a model has buffers: noise on them makes variances negative, and counts and tables wrong."""
+        if layout.size != layout.parameters:
+            raise FederatedError(
+                f"The model has {layout.size - layout.parameters} numbers in buffers, as batch norm has, and the noise "
+                "of UserPrivacy would fall on them: use GroupNorm or LayerNorm instead "
+                "(sy.dp.PrivacyEngine.fix(model) does that), and no other buffers."
             )
 
     def begin(self, clients: int, rounds: int, rate: float | None = None) -> None:

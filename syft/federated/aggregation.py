@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import torch
 
 from syft.exceptions import FederatedError
 from syft.federated.strategies.strategy import Answer, Round, Strategy, Total
+
+_FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 class Aggregation(Protocol):
@@ -109,27 +111,28 @@ class PlainAggregation:
 
 def checked(client: str, result: Any, round: Round, strategy: Strategy) -> Answer:
     """Return the answer of a client, or raise: it may be anything that a stranger can write."""
-    update = _vector(client, "update", result, round.layout.size)
+    dtype = round.layout.dtype
+    update = _vector(client, "update", result, round.layout.size, dtype)
     samples = result.get("samples")
     if type(samples) is not int or not 0 <= samples < 2**53:
         raise FederatedError(f"Client {client!r} did not say how many samples it has.")
-    extras = {name: _vector(client, name, result, round.layout.parameters) for name in strategy.extras}
+    extras = {name: _vector(client, name, result, round.layout.parameters, dtype) for name in strategy.extras}
     return Answer(client, update, samples, extras)
 
 
-def _vector(client: str, name: str, result: Any, size: int) -> torch.Tensor:
+def is_plain(vector: torch.Tensor) -> bool:
+    """Say whether the numbers of a vector can be read: of a usual kind, one after the other, in memory."""
+    return vector.dtype in _FLOATS and vector.layout is torch.strided and vector.device.type == "cpu"
+
+
+def _vector(client: str, name: str, result: Any, size: int, dtype: torch.dtype) -> torch.Tensor:
     vector = result.get(name) if isinstance(result, dict) else None
-    if type(vector) is not torch.Tensor or vector.shape != (size,) or not vector.dtype.is_floating_point:
+    if type(vector) is not torch.Tensor or vector.shape != (size,) or not is_plain(vector):
         raise FederatedError(f"Client {client!r} did not answer with {name}: one vector of {size} numbers.")
-    vector = vector.detach()
+    vector = vector.detach().to(dtype)  # what is finite in a wider dtype may not be so in that of the model
     # Whatever is not finite shows in the sum, which is quicker to find; a finite sum of large numbers may overflow.
     if not math.isfinite(vector.sum().item()) and not bool(torch.isfinite(vector).all()):
         raise FederatedError(
             f"The {name} of client {client!r} is not finite: its training diverged. Try a smaller learning rate."
         )
     return vector
-
-
-def ordered(clients: Sequence[Any]) -> dict[str, Any]:
-    """Return clients by their names, in their order."""
-    return {client.name: client for client in clients}

@@ -31,8 +31,12 @@ class Checkpoint:
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
         """Keep others from writing to the same folder for a while."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with open(self.folder / LOCK, "a") as file:  # noqa: PTH123  (held open)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            file = open(self.folder / LOCK, "a")  # noqa: PTH123  (held open)
+        except OSError as error:
+            raise FederatedError(f"The checkpoint can't be kept in {self.folder}: {error.strerror}.") from None
+        with file:
             _lock(file, self.folder)
             yield
 

@@ -67,6 +67,23 @@ def same_size(owner: str, vector: torch.Tensor | None, size: int) -> torch.Tenso
     return vector
 
 
+# No number of an update or of what a strategy remembers is larger, unless something went wrong.
+LARGEST = 1e30
+
+
+def bounded(owner: str, vector: torch.Tensor) -> torch.Tensor:
+    """Return what a strategy is about to use or to remember; raises if it is not finite, or so large that it can't be.
+
+    Called before a strategy changes: one round must not spoil all later ones.
+    """
+    if not bool((vector.abs() <= LARGEST).all()):  # nor is that so for NaN
+        raise FederatedError(
+            f"What the clients gave together is not finite, or would move {owner} by more than {LARGEST:g}, so the "
+            "round counts nothing. A robust strategy, such as FedMedian, leaves out single clients that do so."
+        )
+    return vector
+
+
 def _span(low: float, high: float, ends: str) -> str:
     lower = f"{'of at least' if ends[0] == '[' else 'above'} {low:g}"
     upper = f"{'up to' if ends[1] == ']' else 'below'} {high:g}"

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol, overload
+
+import torch
+from torch.utils.data import TensorDataset
 
 from syft.config import override
 from syft.core.context import local_worker
@@ -17,6 +21,9 @@ from syft.workers.abstract import AbstractWorker
 from syft.workers.parcel import Parcel
 from syft.workers.station import STATION, Station
 from syft.workers.virtual import VirtualWorker
+
+# How many runs the clients of this process remember something of.
+MAX_RUNS = 16
 
 
 class Client(Protocol):
@@ -74,35 +81,54 @@ class WorkerClient:
         return f"<WorkerClient {self.name!r}>"
 
 
+class Memories:
+    """What clients of this process remember from round to round, by run and name."""
+
+    def __init__(self) -> None:
+        self._runs: OrderedDict[str, dict[str, Station]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return sum(map(len, self._runs.values()))
+
+    def find(self, run: str, name: str) -> Station | None:
+        """Return the station of a client, if it remembers something."""
+        return self._runs.get(run, {}).get(name)
+
+    def keep(self, station: Station) -> None:
+        """Keep a station that remembers something; most runs need none, and then thousands leave nothing behind."""
+        if not station.memory:
+            self._runs.get(station.run, {}).pop(station.name, None)
+            return
+        self._runs.setdefault(station.run, {})[station.name] = station
+        while len(self._runs) > MAX_RUNS:
+            self._runs.popitem(last=False)
+
+
 class LocalClient:
     """A client whose data is in this process, to try things out with.
 
     Args:
         name: its name.
         dataset: its samples and targets.
-        memories: what clients remember from round to round, by name; common to those of a simulation.
+        memories: what clients remember from round to round; common to those of a simulation.
     """
 
     is_here = True
 
-    def __init__(self, name: str, dataset: Any, memories: dict[str, Station] | None = None) -> None:
+    def __init__(self, name: str, dataset: Any, memories: Memories | None = None) -> None:
         self.name = name
         self.dataset = dataset
-        self._stations = {} if memories is None else memories
+        self._memories = Memories() if memories is None else memories
 
     def call(self, run: str, name: str, payload: dict[str, Any], timeout: float | None = None) -> dict[str, Any]:
         """Answer here."""
-        station = self._stations.get(self.name)
-        if station is None or station.run != run:
+        station = self._memories.find(run, self.name)
+        if station is None:
             station = Station(self.name, run, self.dataset)
         try:
             return station.call(name, payload)
         finally:
-            if station.memory:
-                self._stations[self.name] = station
-            elif self._stations.get(self.name) is station:
-                # Most runs need none, or not for long: thousands of clients leave nothing behind.
-                self._stations.pop(self.name, None)
+            self._memories.keep(station)
 
     def __repr__(self) -> str:
         return f"<LocalClient {self.name!r}, {len(self.dataset)} samples>"
@@ -117,8 +143,8 @@ class ClientList(Sequence[Any]):
 
     def __init__(self, clients: list[Any]) -> None:
         names = [client.name for client in clients]
-        double = next((name for name in names if names.count(name) > 1), None)
-        if double is not None:
+        double, times = Counter(names).most_common(1)[0]
+        if times > 1:
             raise FederatedError(f"Two clients are called {double!r}. Each client takes part once.")
         self._clients = clients
 
@@ -150,7 +176,7 @@ def as_clients(given: Any, dataset: str | None) -> Sequence[Any]:
         if not len(given):
             raise FederatedError("There are no clients to train with.")
         return given
-    if isinstance(given, str) or not hasattr(given, "__iter__"):
+    if isinstance(given, str | Mapping | torch.Tensor) or not hasattr(given, "__iter__"):
         raise TypeError("clients are workers, a FederatedDataset, a Simulation, or a list of clients.")
     made = [_as_client(number, one, dataset) for number, one in enumerate(given)]
     if not made:
@@ -170,6 +196,11 @@ def _as_client(number: int, one: Any, dataset: str | None) -> Any:
         return WorkerClient(one.location, (one.data, one.targets))
     if hasattr(one, "call") and hasattr(one, "name"):
         return one
+    if isinstance(one, tuple | list) and len(one) == 2 and all(isinstance(part, torch.Tensor) for part in one):
+        place = getattr(one[0], "location", None)
+        return (
+            LocalClient(f"client-{number}", TensorDataset(*one)) if place is None else WorkerClient(place, tuple(one))
+        )
     if hasattr(one, "__len__") and hasattr(one, "__getitem__"):
         return LocalClient(f"client-{number}", one)
     raise TypeError(f"A {type(one).__name__} is no client: give a worker, a data set, or something with name and call.")

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import copy
+import dataclasses
 import hashlib
 import logging
+import math
 import os
 import random
 import time
@@ -24,6 +27,7 @@ from syft.federated.settings import Settings
 from syft.federated.strategies.strategy import Round, Strategy, Total
 
 LOGGER = logging.getLogger(__name__)
+MAX_SAMPLES = 2**53
 
 
 class Member:
@@ -79,6 +83,8 @@ class Engine:
         evaluate: Any = None,
         checkpoint: Checkpoint | None = None,
     ) -> None:
+        # Copies: what is given may be in use in another run, and each counts by itself.
+        strategy, privacy, local_privacy = (copy.copy(part) for part in (strategy, privacy, local_privacy))
         self.model, self.clients, self.strategy, self.settings = model, clients, strategy, settings
         self.privacy, self.local_privacy, self.checkpoint = privacy, local_privacy, checkpoint
         self.crew, self._evaluate = crew, evaluate
@@ -91,6 +97,7 @@ class Engine:
         strategy.load_state({})
         if privacy is not None:
             privacy.check(strategy)
+            privacy.check_layout(model.layout)
             privacy.begin(len(clients), settings.rounds, settings.count(len(clients)) / len(clients))
         if local_privacy is not None:
             local_privacy.begin()
@@ -116,6 +123,8 @@ class Engine:
                 return self._round(number, attempt)
             except _TooFew as error:
                 LOGGER.warning("Round %d failed, attempt %d: %s", number, attempt, error)
+                if self.local_privacy is not None:
+                    self._save()  # what clients have spent is spent
                 if attempt == self.settings.attempts:
                     kept = "" if self.checkpoint is None else f" Run again to go on after round {self.done}."
                     times = "" if attempt == 1 else f" {attempt} times"
@@ -128,30 +137,42 @@ class Engine:
         members = self._choose(number, attempt)
         answers = _Answers(members)
         total = self._collect(round, members, answers)
-        state = self.strategy.apply(self.model.state, total, round)
-        self.model.load(state)
+        self._apply(total, round)
         self.strategy.counted(answers.counted, round)
-        for name, result in answers.private.items():
-            self.local_privacy.add(name, result)
         self.done = number
         record = self._record(number, answers, time.monotonic() - began)
         self.history.append(record)
         self._save()
+        if self._evaluate is not None:  # somebody else's code: the round is kept, whatever it does
+            record = dataclasses.replace(record, metrics=self.model.evaluate(self._evaluate))
+            self.history.replace_last(record)
+            self._save()
         return record
+
+    def _apply(self, total: Total, round: Round) -> None:
+        """Make the next model; if it is none, nothing has changed."""
+        if not bool(torch.isfinite(total.update).all()):
+            raise _TooFew("What the clients gave together is not finite. Try a smaller learning rate.")
+        before = copy.deepcopy(self.strategy.state())
+        try:
+            self.model.load(self.strategy.apply(self.model.state, total, round))
+        except FederatedError as error:
+            self.strategy.load_state(before)
+            raise _TooFew(str(error)) from None
 
     def _collect(self, round: Round, members: dict[str, Any], answers: _Answers) -> Total:
         """Ask the clients, and return what they gave together."""
-        if not members:
+        if not members and self.privacy is not None:
             return self._released(None)
+        if not members:
+            raise _TooFew("All clients are still at work on an earlier round.")
         try:
             added = self.aggregation.begin(round, {n: Member(c, self.run) for n, c in members.items()}, self.strategy)
         except FederatedError as error:
             raise _TooFew(str(error)) from None
         answers.leave_out(members, added, getattr(self.aggregation, "left_out", {}))
         self._ask(round, {name: members[name] for name in added}, added, answers)
-        if self.privacy is not None and not answers.counted:
-            return self._released(None)
-        if self.privacy is None and len(answers.counted) < self.settings.min_clients:
+        if len(answers.counted) < self.settings.min_clients:
             raise _TooFew(
                 f"{len(answers.counted)} of {len(members)} clients answered, and at least {self.settings.min_clients} "
                 f"must. {answers.first_reason()}"
@@ -160,6 +181,11 @@ class Engine:
             total = self.aggregation.finish()
         except FederatedError as error:
             raise _TooFew(str(error)) from None
+        for name, why in getattr(self.aggregation, "refused", {}).items():  # found out at the end
+            answers.counted.remove(name)
+            answers.failed[name] = why
+        if len(answers.counted) < self.settings.min_clients:
+            raise _TooFew(f"{len(answers.counted)} clients count. {answers.first_reason()}")
         return total if self.privacy is None else self._released(total)
 
     def _released(self, total: Total | None) -> Total:
@@ -172,6 +198,8 @@ class Engine:
         end = None if self.settings.round_timeout is None else time.monotonic() + self.settings.round_timeout
         for is_last in (False, True):
             jobs = [self._job(round, members[name], added[name]) for name in waiting]
+            if end is not None:  # if time is short, it is not always so for the same clients
+                random.Random(f"{self.seed}:{round.number}:order").shuffle(jobs)  # noqa: S311  (hides nothing)
             again: list[str] = []
             pending = set(waiting)
             left = None if end is None else max(0.0, end - time.monotonic())
@@ -212,11 +240,12 @@ class Engine:
                 outcome = self.privacy.bound(outcome)
             if self.local_privacy is not None:
                 self.local_privacy.check(name, outcome)
+                self.local_privacy.add(name, {"privacy": outcome.get("privacy")})  # spent, whether it counts or not
             self.aggregation.add(name, outcome)
-        except SyftError as error:
-            self._drop(name, str(error), answers)
-            return
-        answers.take(name, outcome, self.local_privacy is not None)
+            answers.take(name, outcome)
+        except Exception as error:  # an answer may be anything
+            text = str(error) if isinstance(error, SyftError) else f"{type(error).__name__}: {error}"
+            self._drop(name, text, answers)
 
     def _drop(self, name: str, reason: str, answers: _Answers) -> None:
         self.aggregation.drop(name)
@@ -246,7 +275,6 @@ class Engine:
         return RoundRecord(
             number=number,
             loss=hidden.get("loss", answers.loss()),
-            metrics=self.model.evaluate(self._evaluate),
             asked=answers.asked,
             answered=len(answers.counted),
             failed=len(answers.failed),
@@ -268,11 +296,13 @@ class Engine:
 
     def _identity(self) -> dict[str, Any]:
         """Return what tells this run from another one."""
+        plans = (self.model.plan.code + self.model.loss.code).encode()
         privates = {"privacy": self.privacy, "local_privacy": self.local_privacy}
         return {
             "strategy": self.strategy.name or type(self.strategy).__name__,
             "settings": self.strategy.settings(),
             "layout": self.model.layout.fingerprint(),
+            "model": hashlib.blake2b(plans, digest_size=16).hexdigest(),
             "training": self.settings.payload(),
             **{name: None if one is None else one.settings() for name, one in privates.items()},
         }
@@ -325,7 +355,6 @@ class _Answers:
         self.asked = len(members)
         self.counted: list[str] = []
         self.failed: dict[str, str] = {}
-        self.private: dict[str, Any] = {}
         self._loss = 0.0
         self._samples = 0
 
@@ -335,14 +364,12 @@ class _Answers:
             if name not in kept:
                 self.failed[name] = str(reasons.get(name, "it did not take part"))
 
-    def take(self, name: str, result: dict[str, Any], is_private: bool) -> None:
+    def take(self, name: str, result: dict[str, Any]) -> None:
         """Take note of an answer that counts."""
         self.counted.append(name)
-        if is_private:
-            self.private[name] = {"privacy": result.get("privacy")}
         samples, metrics = result.get("samples"), result.get("metrics")
         loss = metrics.get("loss") if isinstance(metrics, dict) else None
-        if isinstance(loss, float) and isinstance(samples, int):
+        if type(loss) is float and math.isfinite(loss) and type(samples) is int and 0 <= samples < MAX_SAMPLES:
             self._loss += loss * samples
             self._samples += samples
 

@@ -104,6 +104,12 @@ class History(Sequence[RoundRecord]):
             raise TrainingError(f"Round {record.number} can't follow round {self._records[-1].number}.")
         self._records.append(record)
 
+    def replace_last(self, record: RoundRecord) -> None:
+        """Put another record of the last round in its place, when more is known of it."""
+        if not self._records or record.number != self._records[-1].number:
+            raise TrainingError(f"Round {record.number} is not the last one.")
+        self._records[-1] = record
+
     def __len__(self) -> int:
         return len(self._records)
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import inspect
+import numbers
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from syft.exceptions import TrainingError
+from syft.exceptions import FederatedError, TrainingError
 from syft.messaging.plan.plan import Plan
 from syft.workers.evaluation import Evaluation, evaluate
 from syft.workers.layout import Layout
@@ -44,7 +46,7 @@ class SharedModel:
             self._module = copy.deepcopy(model)
             self._modes = {name: part.training for name, part in self._module.named_modules()}
             data = _example(example)[0]
-            self.plan = Plan(name=type(model).__name__, forward_func=self._module.train()).build(data)
+            self.plan = _recorded_model(self._module.train(), data)
         else:
             raise TrainingError(
                 f"A {type(model).__name__} is not a model that can be recorded: give a module or a plan."
@@ -56,6 +58,8 @@ class SharedModel:
         self.loss = self._recorded(loss_fn, example)
         self.layout = Layout(parameters, buffers)
         self.state = self.layout.flatten(self.tensors, torch.float64)
+        places = self.layout.places()
+        self._frozen = [places[name] for name, tensor in parameters if not tensor.requires_grad]
 
     def _recorded(self, loss_fn: Any, example: Any) -> Plan:
         if isinstance(loss_fn, Plan):
@@ -75,8 +79,12 @@ class SharedModel:
 
     def load(self, state: torch.Tensor) -> None:
         """Take over a state."""
-        if not bool(torch.isfinite(state).all()):
-            raise TrainingError("The model is not finite any more: training diverged. Try a smaller learning rate.")
+        state = state.clone()
+        for start, end in self._frozen:  # whatever clients and noise say
+            state[start:end] = self.state[start:end]
+        # In the dtypes of the model, where less is finite than in float64.
+        if not all(bool(torch.isfinite(piece).all()) for piece in self.layout.unflatten(state)):
+            raise FederatedError("The model is not finite any more: training diverged. Try a smaller learning rate.")
         self.state = state
         self.layout.load(self.tensors, state)
 
@@ -100,9 +108,11 @@ class SharedModel:
             return {}
         if callable(wanted):
             found = wanted(self.result().eval() if self._module is not None else self.result())
-            if isinstance(found, int | float):
-                found = {"score": float(found)}
-            return {str(name): float(torch.as_tensor(value).detach()) for name, value in dict(found).items()}
+            if found is None:
+                return {}
+            if isinstance(found, numbers.Real) or (isinstance(found, torch.Tensor) and found.numel() == 1):
+                found = {"score": found}
+            return {str(name): _figure(value) for name, value in dict(found).items()}
         return self._measured(wanted)
 
     def _measured(self, dataset: Any) -> dict[str, float]:
@@ -117,6 +127,11 @@ class SharedModel:
         return measured
 
 
+def _figure(value: Any) -> float:
+    """Return a number that somebody measured."""
+    return float(value.detach()) if isinstance(value, torch.Tensor) else float(value)
+
+
 class _Wrapped(torch.nn.Module):
     """A module that is called as it is."""
 
@@ -127,6 +142,18 @@ class _Wrapped(torch.nn.Module):
     def forward(self, *args: Any) -> Any:
         """Call it."""
         return self.module(*args)
+
+
+def _recorded_model(module: torch.nn.Module, data: torch.Tensor) -> Plan:
+    plan = Plan(name=type(module).__name__, forward_func=module)
+    required = [p for p in inspect.signature(module.forward).parameters.values() if p.default is p.empty]
+    named = [p for p in required if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    if len(named) > 1:
+        names = ", ".join(p.name for p in named)
+        raise TrainingError(
+            f"A model is called with the samples alone, and this one takes {names}: wrap it in a module."
+        )
+    return plan.build(data)
 
 
 def _example(example: Any) -> tuple[torch.Tensor, torch.Tensor]:

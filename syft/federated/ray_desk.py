@@ -8,21 +8,17 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections import OrderedDict
 from typing import Any
 
 import numpy as np
 import torch
 from torch.utils.data import TensorDataset
 
-from syft.federated.clients import LocalClient
+from syft.federated.clients import LocalClient, Memories
 from syft.messaging.message import ErrorMessage
 from syft.serde import deserialize, serialize
 from syft.workers.parcel import Parcel
-from syft.workers.station import Station
 
-# How many runs a desk remembers clients of: what was used longest ago is forgotten first.
-MAX_RUNS = 4
 # How much of the text of an error is told.
 MAX_TEXT = 2000
 
@@ -83,7 +79,7 @@ class Desk:
         self._data, self._targets, self._rows, self._ends = (
             tensor_of(memory, _DTYPES[dtype], tuple(shape)) for memory, (dtype, shape) in parts
         )
-        self._memories: OrderedDict[str, dict[str, Station]] = OrderedDict()
+        self._memories = Memories()
         self._common: tuple[int, dict[str, Any]] = (0, {})
 
     def hello(self) -> int:
@@ -111,23 +107,15 @@ class Desk:
 
     def _answer(self, client: int, name: str, job: dict[str, Any]) -> tuple[Any, bool]:
         """Return the answer to a call, or its error, and whether the client remembers something from now on."""
-        memories = self._memories_of(job["run"])
         first = int(self._ends[client - 1]) if client else 0
         rows = self._rows[first : int(self._ends[client])]
-        here = LocalClient(name, TensorDataset(self._data[rows], self._targets[rows]), memories)
+        here = LocalClient(name, TensorDataset(self._data[rows], self._targets[rows]), self._memories)
         try:
             answer: Any = here.call(job["run"], job["call"], job["payload"])
         except Exception as error:  # it is the client that failed, not the desk
             text = str(error)[:MAX_TEXT].encode("utf-8", "backslashreplace").decode("utf-8")
             answer = ErrorMessage((type(error).__name__, text, ""))
-        return answer, name in memories
-
-    def _memories_of(self, run: str) -> dict[str, Station]:
-        memories = self._memories.setdefault(run, {})
-        self._memories.move_to_end(run)
-        while len(self._memories) > MAX_RUNS:
-            self._memories.popitem(last=False)
-        return memories
+        return answer, self._memories.find(job["run"], name) is not None
 
 
 _DTYPES = {str(kind): kind for kind in vars(torch).values() if isinstance(kind, torch.dtype)}

@@ -13,8 +13,9 @@ from typing import Any
 import torch
 
 from syft.exceptions import FederatedError, SyftError
+from syft.federated.clients import MAX_RUNS
 from syft.federated.crew import Job, Outcome
-from syft.federated.ray_desk import MAX_RUNS, bytes_of, pack
+from syft.federated.ray_desk import bytes_of, pack
 from syft.federated.ray_shift import Seat, Shift
 from syft.workers import ray_cluster
 from syft.workers.ray_stream import PATIENCE

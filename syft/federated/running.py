@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,9 +23,7 @@ from syft.federated.simulation import Simulation, two_tensors
 from syft.federated.strategies import strategy_of
 from syft.federated.strategies.strategy import Strategy
 from syft.messaging.plan.plan import Plan
-
-# Recording a model puts torch's own random numbers back, which threads share: two runs may begin at once.
-_RECORDING = threading.Lock()
+from syft.workers.chance import undisturbed
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -138,9 +135,10 @@ def run(
             raise TypeError(f"{name} is a {kind}, or None, not a {type(value).__name__}.")
     chosen = strategy_of(strategy)
     members = as_clients(clients, dataset)
+    settings.check_clients(len(members), privacy is not None)
     if example is None and not (isinstance(model, Plan) and isinstance(loss_fn, Plan)):
         example = _found_example(members)
-    with _RECORDING:
+    with undisturbed():
         shared = SharedModel(model, loss_fn, example)
     collect = (lambda run: PlainAggregation()) if secure is None else _secure(secure, chosen)
     kept = None if checkpoint is None else Checkpoint(checkpoint)
@@ -174,8 +172,8 @@ def _found_example(clients: Sequence[Any]) -> tuple[torch.Tensor, torch.Tensor] 
     """Return samples and targets to record a model with, if there are some here; zeros in the form of remote ones."""
     if isinstance(clients, Simulation):
         return clients.data[:2], clients.targets[:2]
-    first = clients[0]
-    if isinstance(first, LocalClient):
+    first = next((c for c in clients if not isinstance(c, LocalClient) or len(c.dataset)), clients[0])
+    if isinstance(first, LocalClient) and len(first.dataset):
         data, targets = two_tensors(first.dataset)
         return data[:2], targets[:2]
     if isinstance(first, WorkerClient) and first._pointers is not None:

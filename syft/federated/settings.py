@@ -58,6 +58,17 @@ class Settings:
         if self.seed is not None and (type(self.seed) is not int or not 0 <= self.seed < 2**63):
             raise TrainingError("seed is a whole number from 0 to 2^63 - 1, or None.")
 
+    def check_clients(self, clients: int, is_private: bool) -> None:
+        """Raise if no round of so many clients could count."""
+        if self.min_clients > self.count(clients):
+            raise TrainingError(
+                f"min_clients is {self.min_clients}, and a round asks {self.count(clients)} of {clients} clients."
+            )
+        if is_private and self.min_clients > 1:
+            raise TrainingError(
+                "With privacy=UserPrivacy(...) chance decides how many clients a round has, so there is no min_clients."
+            )
+
     def training(self) -> TrainConfig:
         """Return how the clients train."""
         return TrainConfig(

@@ -9,9 +9,8 @@ import torch
 from torch.utils.data import TensorDataset
 
 from syft.exceptions import TrainingError
-from syft.federated.clients import LocalClient
+from syft.federated.clients import LocalClient, Memories
 from syft.federated.partition import IID
-from syft.workers.station import Station
 from syft.workers.training import AS_TENSORS, batches
 
 
@@ -48,7 +47,7 @@ class Simulation(Sequence[Any]):
         self.data, self.targets = two_tensors(dataset)
         self.partition = IID() if partition is None else partition
         self._rows = self.partition.split(self.targets, count, seed)
-        self._memories: dict[str, Station] = {}
+        self._memories = Memories()
         self.pool: Any = _pool(backend, self, options)
 
     def part(self, number: int) -> TensorDataset:

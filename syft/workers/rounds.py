@@ -5,6 +5,7 @@ Strategies, privacy and secure aggregation add *terms* to that: a closed table, 
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import math
 import threading
@@ -17,7 +18,7 @@ import torch
 from syft.exceptions import TrainingError
 from syft.messaging.plan.plan import Plan
 from syft.messaging.plan.state import NOT_PARAMETERS
-from syft.workers.evaluation import Evaluation, evaluate
+from syft.workers.chance import Chance
 from syft.workers.execution import _reaches_others
 from syft.workers.layout import Layout
 from syft.workers.station import Station, answers
@@ -91,9 +92,10 @@ class Work:
         loss: its loss, as it came.
         config: how to train.
         round: the number of the round.
-        generator: what decides the order of the samples; None for torch's own.
 
     Attributes:
+        generator: what decides the order of the samples; None for torch's own.
+        turn: gives the steps random numbers of their own, one step after the other.
         plan: a copy of the model, which changes.
         tensors: its tensors in the order of the layout.
         parameters: those that are trained.
@@ -107,10 +109,10 @@ class Work:
         draws: whether the model or its loss may draw random numbers.
     """
 
-    def __init__(
-        self, station: Station, plan: Plan, loss: Plan, config: TrainConfig, round: int, generator: Any = None
-    ) -> None:
-        self.station, self.config, self.round, self.generator = station, config, round, generator
+    def __init__(self, station: Station, plan: Plan, loss: Plan, config: TrainConfig, round: int) -> None:
+        self.station, self.config, self.round = station, config, round
+        self.generator: torch.Generator | None = None
+        self.turn: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
         self.plan, self.loss, self.tensors, self.layout, self.draws = _borrowed(plan, loss)
         given = split_state(plan)
         tensors = [tensor for _, tensor in (*given[0], *given[1])]
@@ -152,8 +154,9 @@ class Work:
         for data, target in self.batches():
             go_on()
             optimizer.zero_grad()
-            loss = one_number(call_loss(output_of(plan(data)), target))
-            loss.backward()  # type: ignore[no-untyped-call]
+            with self.turn():
+                loss = one_number(call_loss(output_of(plan(data)), target))
+                loss.backward()  # type: ignore[no-untyped-call]
             for gradients in act:
                 gradients(self)
             optimizer.step()
@@ -286,7 +289,7 @@ def _round_of(payload: dict[str, Any]) -> tuple[int, int | None]:
     return number, seed
 
 
-@answers("train")
+@answers("train", pays=True)
 def train(station: Station, payload: dict[str, Any]) -> dict[str, Any]:
     """Train the model that came along on the data of the client.
 
@@ -300,14 +303,12 @@ def train(station: Station, payload: dict[str, Any]) -> dict[str, Any]:
     number, seed = _round_of(payload)
     plan, loss, config = _plan_of(payload, "plan"), _plan_of(payload, "loss"), _config_of(payload)
     terms = terms_of(payload.get("terms"))
-    generator = None if seed is None else torch.Generator().manual_seed(seed)
-    work = Work(station, plan, loss, config, number, generator)
-    if seed is None or not work.draws:
-        return _train(work, terms)
-    # Dropout and the like draw from torch's own generator, which others of this process use too.
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
-        return _train(work, terms)
+    work = Work(station, plan, loss, config, number)
+    if seed is not None:
+        work.generator = torch.Generator().manual_seed(seed)
+        if draws(plan) or draws(loss):  # dropout and the like draw from torch's own generator
+            work.turn = Chance(seed).turn
+    return _train(work, terms)
 
 
 def _train(work: Work, terms: list[Term]) -> dict[str, Any]:
@@ -325,20 +326,3 @@ def _train(work: Work, terms: list[Term]) -> dict[str, Any]:
             "Try a smaller learning rate."
         )
     return work.finish()
-
-
-@answers("evaluate")
-def evaluate_here(station: Station, payload: dict[str, Any]) -> dict[str, Any]:
-    """Run the model that came along over the data of the client, without changing anything.
-
-    Args:
-        station: the client.
-        payload: the model and its loss, and the size of batches.
-
-    Returns:
-        The mean loss, how many predictions are right if they can be compared, and how many samples there are.
-    """
-    plan, loss, config = _plan_of(payload, "plan"), _plan_of(payload, "loss"), _config_of(payload)
-    wanted = Evaluation(False, -1, True, bool(payload.get("accuracy", False)))
-    found = evaluate(config, plan, loss, station.dataset, "cpu", wanted)
-    return {"samples": len(station), "loss": found["loss"], "correct": found.get("nr_correct_predictions")}

@@ -42,33 +42,35 @@ class Call(NamedTuple):
     Attributes:
         function: what answers: a function of the station and what came along.
         derives: whether the answer derives from the data, so that the policy of a worker is asked.
+        pays: whether a private term among its terms pays for the answer from a budget.
     """
 
     function: Callable[[Station, dict[str, Any]], Any]
     derives: bool
+    pays: bool
 
 
 CALLS: dict[str, Call] = {}
 # Calls whose module is loaded when one of them is first asked for.
 HOMES: dict[str, str] = {
     "train": "syft.workers.rounds",
-    "evaluate": "syft.workers.rounds",
     **dict.fromkeys(("secure.keys", "secure.shares", "secure.agree", "secure.unmask"), "syft.workers.secure.calls"),
 }
 
 
-def answers(name: str, derives: bool = True) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def answers(name: str, derives: bool = True, pays: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Let a function answer the call of this name.
 
     Args:
         name: the name.
         derives: whether what it returns derives from the data of the client.
+        pays: whether a private term pays for what it returns; any other call needs a grant.
     """
 
     def take(function: Callable[..., Any]) -> Callable[..., Any]:
         if name in CALLS:
             raise ValueError(f"There is a call {name!r} already.")
-        CALLS[name] = Call(function, derives)
+        CALLS[name] = Call(function, derives, pays)
         return function
 
     return take
@@ -147,9 +149,9 @@ class Station:
             name: the name of the call.
             payload: what came along with it.
         """
-        function, derives = call_of(name)
+        function, derives, _ = call_of(name)
         if derives:
-            check_hidden(self, payload.get("terms"))
+            check_hidden(self, name, payload.get("terms"))
         if not self._turn.acquire(timeout=BUSY_SECONDS):
             raise TrainingError(f"Client {self.name!r} is still busy with an earlier call of this run.")
         try:
@@ -247,7 +249,7 @@ def _answer(worker: Any, session: Session, name: str, run: str, data: Any, parce
     if not station.is_guarded:
         return Parcel(station.call(name, parcel.contents))
     terms = parcel.contents.get("terms")
-    is_private = type(terms) is dict and bool(PRIVATE_TERMS & terms.keys())
+    is_private = call.pays and type(terms) is dict and bool(PRIVATE_TERMS & terms.keys())
     if call.derives and not is_private:
         check_release(worker, session, None, f"federated {name}", sources=station.sources)
     answer = Parcel(_told(station, name, parcel.contents, is_private and call.derives))

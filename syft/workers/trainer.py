@@ -28,6 +28,7 @@ from syft.workers.flow import bounded_text
 from syft.workers.policy import ALLOW_ALL, charge, check_release, may_leave
 from syft.workers.private import pair_of, prepare
 from syft.workers.provenance import Failure, Rights, Source, known_rights, ledger_of, rights_of, set_rights, user_of
+from syft.workers.secure.guard import check_unmasked
 from syft.workers.session import Session
 from syft.workers.train_config import USE_CONFIG, TrainConfig
 from syft.workers.training import AS_TENSORS, Foreseen, Training, foresee_step, unwrapped
@@ -105,6 +106,7 @@ class Trainer:
 
     def fit(self, session: Session | None, key: str, device: str) -> torch.Tensor:
         """Train the model of a client, and return the loss of the last batch."""
+        self._check_guard(session)
         training, dataset = self.training_of(session), self.dataset(key)
         is_private = training.config.privacy is not None
         if session is not None and not self._is_open():
@@ -178,6 +180,7 @@ class Trainer:
 
     def evaluate(self, session: Session | None, key: str, device: str, wanted: Evaluation) -> dict[str, Any]:
         """Run the model of a client over a data set, and return what is wanted to be known."""
+        self._check_guard(session)
         training, dataset = self.training_of(session), self.dataset(key)
         if session is None or self._is_open():
             parts = self._parts(training.config)
@@ -256,6 +259,11 @@ class Trainer:
                 raise TrainingError("The client that asked for this training is gone.")
 
         return go_on
+
+    def _check_guard(self, session: Session | None) -> None:
+        """Raise if somebody else asks, and the owner wants all that leaves to be masked."""
+        if session is not None:
+            check_unmasked(self.worker)
 
     def _is_open(self) -> bool:
         return getattr(self.worker, "policy", ALLOW_ALL) is ALLOW_ALL

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 
 import pytest
 import torch
@@ -24,9 +25,11 @@ from syft.exceptions import (
 )
 from syft.grid.rights import NodePolicy
 from syft.serde import msgpack, protobuf
+from syft.workers.chance import undisturbed
 from syft.workers.policy import ALLOW_ALL, DenyAll
 from syft.workers.rounds import terms_of
 from syft.workers.sample_privacy import settings_from
+from syft.workers.station import Station
 from syft.workers.train_config import TrainConfig
 from tests.dp.drawing import distance, keyed
 
@@ -241,6 +244,23 @@ def test_a_seed_of_torch_repeats_no_training(make_worker):
         training.run(torch.optim.SGD(training._samples.parameters, lr=0.1))
         found.append(training._samples.parameters[0].detach().clone())
     assert not torch.allclose(found[0], found[1], atol=1e-3)
+
+
+def test_others_get_torchs_generator_between_the_steps():
+    training, seen = still(), []
+
+    def other():
+        with undisturbed():
+            seen.append(1)
+
+    def go_on():
+        thread = threading.Thread(target=other, daemon=True)
+        thread.start()
+        thread.join(5)
+        assert not thread.is_alive()
+
+    training.run(torch.optim.SGD(training._samples.parameters, lr=0.1), go_on)
+    assert len(seen) == training.schedule.steps
 
 
 @pytest.mark.parametrize("rate", [None, 0.013])
@@ -504,6 +524,27 @@ def test_a_budget_pays_for_rounds_and_for_nothing_else(make_worker):
     policy.purse = 1
     with pytest.raises(BudgetExceededError):
         ask(alice, x, y, "train")
+
+
+ENDLESS = {"noise_multiplier": 1e5, "rate": 1e-9}  # a billion steps for next to nothing
+
+
+def test_a_training_that_never_ends_is_refused_before_it_is_paid(make_worker):
+    alice, _ = guarded(make_worker, Budget(purse=0), privacy=settings(**ENDLESS))
+    with pytest.raises(TrainingError, match="1,000,000 steps"):
+        alice.fit("some")
+    with pytest.raises(TrainingError, match="1,000,000 steps"):
+        ask(alice, *classes(5), "train", **ENDLESS)
+
+
+def test_a_round_ends_when_nobody_waits_for_it_any_more(make_worker, monkeypatch):
+    def gone():
+        raise TrainingError("The client that asked for this training is gone.")
+
+    monkeypatch.setattr(Station, "watch", lambda station: gone)
+    (alice,) = clients(make_worker, Budget(purse=9), count=1)
+    with pytest.raises(TrainingError, match="is gone"):
+        ask(alice, *classes(5), "train")
 
 
 # --- what comes from strangers ----------------------------------------------------------------------------------

@@ -100,7 +100,8 @@ def test_secure_aggregation_and_privacy(clients):
     plain = trained(clients, rounds=1)
     for a, b in zip(states(secure), states(plain), strict=True):
         torch.testing.assert_close(a, b, atol=1e-4, rtol=1e-4)
-    private = trained(clients, rounds=1, privacy=sy.dp.UserPrivacy(noise_multiplier=1.0, clip=0.5, delta=1e-3))
+    privacy = sy.dp.UserPrivacy(noise_multiplier=1.0, clip=0.5, delta=1e-3)
+    private = trained(clients, rounds=1, model=nn.Linear(6, 3), privacy=privacy)
     assert private.epsilon > 0
 
 
@@ -243,7 +244,7 @@ def test_all_actors_are_killed_and_a_closed_simulation_says_so(clients):
     assert len(left) == CLIENTS - 1 and type(left[-1][1]) is ClientLostError
     clients.close()
     clients.close()
-    assert not any(map(is_alive, pids)) and pool.processes() == []
+    assert wait_for(lambda: not any(map(is_alive, pids))) and pool.processes() == []
     with pytest.raises(FederatedError, match="was closed"):
         clients[1].call("a run", "train", job(clients, 1).payload)
     with pytest.raises(FederatedError, match="was closed"):

@@ -158,6 +158,21 @@ def test_dropout_is_repeatable_and_torch_generator_is_left_alone():
     assert not torch.equal(state(first.model), state(train(datasets, model=model, seed=8).model))
 
 
+def test_runs_in_threads_are_as_runs_alone():
+    """They share torch's generator, which dropout draws from and which recordings look at."""
+    torch.manual_seed(1)
+    model = nn.Sequential(nn.Linear(2, 16), nn.Dropout(0.5), nn.Linear(16, 3))
+    datasets = parts()
+    alone = state(train(datasets, model=model).model)
+    found = []
+    threads = [threading.Thread(target=lambda: found.append(train(datasets, model=model).model)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert len(found) == 3 and all(torch.equal(state(one), alone) for one in found)
+
+
 # --- who is asked -----------------------------------------------------------------------------------------------------
 
 
@@ -213,7 +228,12 @@ def test_a_client_that_fails_is_left_out_of_its_round_only():
         {"samples": -1},
         {"samples": True},
         {"samples": 2**60},
+        {"update": torch.zeros(51).to(torch.float8_e5m2)},
+        {"update": torch.zeros(51).to_sparse()},
+        {"update": torch.zeros(51, device="meta")},
+        {"update": torch.full((51,), 1e40, dtype=torch.float64)},
         {"metrics": {"loss": "low"}},
+        {"metrics": {"loss": float("nan")}},
     ],
     ids=str,
 )
@@ -221,7 +241,7 @@ def test_an_answer_that_is_none_counts_for_nothing(says):
     datasets = parts(2)
     found = train([Odd("a", datasets[0]), Odd("b", datasets[1], says=says)], rounds=1)
     if "metrics" in says:
-        assert found.history[0].answered == 2
+        assert found.history[0].answered == 2 and 0 < found.history[0].loss < 10
         return
     assert found.history[0].failed == 1
     assert torch.equal(state(found.model), state(train([Odd("a", datasets[0])], rounds=1).model))
@@ -305,6 +325,46 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path):
         train(parts(), rounds=2, checkpoint=tmp_path)
 
 
+def test_a_checkpoint_knows_its_model(tmp_path):
+    def other():
+        torch.manual_seed(1)
+        return nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 3))
+
+    train(parts(), rounds=1, checkpoint=tmp_path)
+    with pytest.raises(FederatedError, match="another model"):
+        train(parts(), rounds=2, model=other(), checkpoint=tmp_path)
+    with pytest.raises(FederatedError, match="another model"):
+        train(parts(), rounds=2, loss_fn=nn.MultiMarginLoss(), checkpoint=tmp_path)
+    with pytest.raises(FederatedError, match="can't be kept in"):
+        train(parts(), rounds=1, checkpoint=tmp_path / "checkpoint.syft" / "below")
+
+
+def test_an_evaluation_that_fails_loses_no_round(tmp_path):
+    def measure(model):
+        raise RuntimeError("no such figure")
+
+    with pytest.raises(RuntimeError, match="no such figure"):
+        train(parts(), rounds=3, evaluate=measure, checkpoint=tmp_path)
+    found = train(parts(), rounds=1, checkpoint=tmp_path)
+    assert found.rounds == 1 and torch.equal(state(found.model), state(train(parts(), rounds=1).model))
+
+
+def test_a_total_that_is_too_large_fails_the_round_and_changes_nothing(tmp_path):
+    datasets = parts(2)
+    huge = {"update": torch.full((51,), 3e38)}
+    evil = Odd("b", datasets[1], says=huge)
+    with pytest.raises(FederatedError, match="not finite|diverged"):
+        train(
+            [Odd("a", datasets[0]), evil],
+            strategy=sy.federated.FedAvgM(server_lr=10.0),
+            checkpoint=tmp_path,
+            attempts=1,
+        )
+    evil.says = None
+    found = train([Odd("a", datasets[0]), evil], strategy=sy.federated.FedAvgM(server_lr=10.0), checkpoint=tmp_path)
+    assert [record.answered for record in found.history] == [2, 2, 2]
+
+
 def test_two_runs_do_not_write_to_one_folder(tmp_path):
     gate = threading.Event()
     clients = [Odd("a", parts()[0], waits=gate)]
@@ -321,6 +381,74 @@ def test_two_runs_do_not_write_to_one_folder(tmp_path):
         gate.set()
         thread.join(30)
     assert train(clients, rounds=1, checkpoint=tmp_path).rounds == 1
+
+
+def test_frozen_parameters_stay_whatever_clients_and_noise_say():
+    model = network()
+    model[0].weight.requires_grad_(False)
+    datasets = parts(4)
+    evil = [Odd(f"c{i}", d, says={"update": torch.ones(51)}) for i, d in enumerate(datasets)]
+    for options in ({}, {"privacy": sy.dp.UserPrivacy(noise_multiplier=1.0, clip=1.0, delta=1e-3)}):
+        found = train(evil, model=model, **options)
+        assert torch.equal(found.model[0].weight, model[0].weight)
+        assert not torch.equal(found.model[0].bias, model[0].bias)
+
+
+def test_clients_that_time_is_too_short_for_are_not_always_the_same():
+    class Slow(Odd):
+        def call(self, run, name, payload, timeout=None):
+            answer = super().call(run, name, payload, timeout)
+            threading.Event().wait(0.2)
+            return answer
+
+    clients = [Slow(f"c{i}", d) for i, d in enumerate(parts(6))]
+    found = train(clients, rounds=6, round_timeout=0.3)
+    assert all(0 < record.answered < 6 for record in found.history)
+    assert sum(bool(client.rounds) for client in clients) > 2
+
+
+def test_everybody_down_is_no_round_of_noise():
+    clients = [Odd(f"c{i}", d, fails=(1,)) for i, d in enumerate(parts(4))]
+    privacy = sy.dp.UserPrivacy(noise_multiplier=1.0, clip=1.0, delta=1e-3)
+    with pytest.raises(FederatedError, match="0 of 4 clients answered"):
+        train(clients, rounds=1, privacy=privacy)
+    with pytest.raises(TrainingError, match="no min_clients"):
+        train(clients, rounds=1, privacy=privacy, min_clients=2)
+
+
+def test_what_a_failed_attempt_has_spent_is_spent(tmp_path):
+    """Clients train in each attempt, so each counts."""
+    datasets = parts(2, samples=64)
+
+    def spent(fails, attempts):
+        clients = [LocalClient("a", datasets[0]), Odd("b", datasets[1], fails=fails)]
+        privacy = sy.dp.SamplePrivacy(noise_multiplier=1.0, max_grad_norm=1.0)
+        options = {"local_privacy": privacy, "min_clients": 2, "attempts": attempts}
+        if not fails:
+            return train(clients, rounds=1, **options).epsilon
+        with pytest.raises(FederatedError):
+            train(clients, rounds=1, checkpoint=tmp_path, **options)
+        clients[1].fails = ()
+        return train(clients, rounds=1, checkpoint=tmp_path, **options).epsilon
+
+    assert spent((1,), 2) > 1.2 * spent((), 1)
+
+
+@pytest.mark.parametrize("kind", ["privacy", "local_privacy"])
+def test_objects_that_are_given_to_two_runs_count_for_each(kind):
+    privates = {
+        "privacy": sy.dp.UserPrivacy(noise_multiplier=1.0, clip=1.0, delta=1e-3),
+        "local_privacy": sy.dp.SamplePrivacy(noise_multiplier=1.0, max_grad_norm=1.0),
+    }
+    options = {kind: privates[kind]}
+    inner = []
+
+    def measure(model):
+        if len(inner) < 2:
+            inner.append(train(parts(), rounds=1, **options).epsilon)
+
+    found = train(parts(), rounds=2, evaluate=measure, **options)
+    assert found.epsilon == train(parts(), rounds=2, **options).epsilon > inner[0]
 
 
 # --- what is told -----------------------------------------------------------------------------------------------------
@@ -342,6 +470,9 @@ def test_evaluation_by_a_function_and_by_a_data_set(capfd):
     own = train(parts(), rounds=2, evaluate=measure)
     assert own.history.metric("bias")[-1] == pytest.approx(own.model[2].bias.abs().sum().item())
     assert "2 rounds" in repr(own)
+    score = train(parts(), rounds=1, evaluate=lambda model: model[2].bias.detach().sum())
+    assert score.history.metrics == ["score"] or "score" in score.history[0].metrics
+    assert not train(parts(), rounds=1, evaluate=lambda model: None).history[0].metrics
 
 
 def test_losses_whose_first_argument_is_the_target():
@@ -369,6 +500,8 @@ def test_losses_whose_first_argument_is_the_target():
         ({"loss_fn": 3}, TrainingError, "loss_fn"),
         ({"model": nn.Tanh()}, TrainingError, "no parameters"),
         ({"model": "cnn"}, TrainingError, "not a model"),
+        ({"min_clients": 5}, TrainingError, "min_clients is 5"),
+        ({"model": nn.Bilinear(2, 2, 3)}, TrainingError, "takes input1, input2"),
         ({"secure": True}, TypeError, "SecureAggregation"),
         ({"privacy": sy.dp.SamplePrivacy(noise_multiplier=1.0)}, TypeError, "UserPrivacy"),
         ({"local_privacy": sy.dp.UserPrivacy(noise_multiplier=1.0)}, TypeError, "SamplePrivacy"),
@@ -392,6 +525,13 @@ def test_bad_clients(hook):
         train([LocalClient("twice", parts()[0]), LocalClient("twice", parts()[1])])
     with pytest.raises(TypeError, match="no client"):
         train([3])
+    with pytest.raises(TypeError, match="clients are workers"):
+        train({"a": parts()[0]})
+    pairs = [dataset.tensors for dataset in parts()]
+    assert torch.equal(state(train(pairs).model), state(train(parts()).model))
+    sent = [tuple(part.send(bob) for part in pairs[0])]
+    assert train(sent, rounds=1).history[0].answered == 1
+    del sent
     example = (torch.zeros(2, 2), torch.zeros(2, dtype=torch.long))
     with pytest.raises(FederatedError, match="no data set 'points'"):
         train([bob], dataset="points", example=example, attempts=1)

@@ -9,7 +9,7 @@ from torch import nn
 from torch.utils.data import TensorDataset
 
 import syft as sy
-from syft.exceptions import FederatedError, GetNotPermittedError
+from syft.exceptions import FederatedError, GetNotPermittedError, TrainingError
 from syft.federated.clients import WorkerClient
 from syft.grid.rights import NodePolicy
 
@@ -53,10 +53,14 @@ def test_updates_do_not_leave_by_themselves(hospitals):
         train(hospitals, dataset="points")
     with pytest.raises(FederatedError, match="does not release"):
         train([sy.BaseDataset(*found_at(worker)) for worker in hospitals])
-    task = {"round": 1}
-    for call in ("train", "evaluate"):
-        with pytest.raises(GetNotPermittedError):
-            WorkerClient(hospitals[0], "points").call("run", call, task)
+    with pytest.raises(GetNotPermittedError):
+        WorkerClient(hospitals[0], "points").call("run", "train", {"round": 1})
+    # A term that pays does so in training alone: no other call goes past the policy by naming it.
+    from syft.workers.station import CALLS
+
+    assert [name for name, call in CALLS.items() if call.pays] == ["train"]
+    with pytest.raises(TrainingError, match="does not know the call"):
+        WorkerClient(hospitals[0], "points").call("run", "evaluate", {"terms": {"dp_sgd": {}}})
 
 
 def test_updates_leave_when_the_owners_say_so(hospitals):

@@ -130,8 +130,28 @@ def test_late_answers_are_ignored_and_strange_ones_refused():
     world.clients["c0"].change = meanwhile
     total = world.collector.finish()
     world.collector.add("c3", masked)
-    assert total.count == 3 and world.collector._answered == ["c0", "c1", "c2"] and world.collector._sum is None
+    assert total.count == 3 and world.collector._answered == ["c0", "c1", "c2"] and not world.collector._heaps
     assert (total.update - world.mean([0, 1, 2])).abs().max() < 1e-6
+
+
+@pytest.mark.parametrize("strays", [("c0",), ("c4",), ("c0", "c2"), ("c0", "c1", "c2")])
+def test_what_most_clients_were_asked_decides_and_not_who_answers_first(strays):
+    world = World(inputs(5), threshold=3)
+    for name in strays:
+        other = name.encode() * 16
+        world.clients[name].change = lambda call, a, other=other: {**a, "context": other} if call == "train" else a
+    try:
+        world.train(world.begin())
+    except FederatedError as error:
+        assert strays == ("c4",) and "something else" in str(error)  # most have answered already
+    if len(strays) > 2:
+        with pytest.raises(FederatedError, match="2 of 5 clients gave a masked answer.*something else"):
+            world.collector.finish()
+        return
+    total = world.collector.finish()
+    who = [i for i in range(5) if f"c{i}" not in strays]
+    assert total.count == len(who) and (total.update - world.mean(who)).abs().max() < 1e-6
+    assert set(world.collector.refused) == set(strays) - {"c4"}
 
 
 def test_clients_that_answer_nonsense_drop_out():

@@ -16,7 +16,7 @@ from syft.workers.secure.guard import Identity, require_secure
 from syft.workers.secure.member import self_mask, survivors_text
 from syft.workers.secure.roster import Roster
 from syft.workers.secure.shamir import Joiner
-from syft.workers.station import Station
+from syft.workers.station import CALLS, Call, Station
 from tests.federated.secure_rounds import ROUND, RUN, Server
 
 
@@ -374,13 +374,34 @@ def test_an_owner_can_ask_for_more_clients_and_for_masks(owned):
     owned.keys()
     with pytest.raises(TrainingError, match="wants 5 clients"):
         owned.ask_shares(0, owned.entries[:4], 3)
-    for call in ("train", "evaluate"):
+    for terms in ({}, None):
         with pytest.raises(TrainingError, match="secure aggregation only"):
-            owned.stations[0].call(call, owned.world.payload(1, {}))
-        with pytest.raises(TrainingError, match="secure aggregation only"):
-            owned.stations[0].call(call, owned.world.payload(1, None))
+            owned.stations[0].call("train", owned.world.payload(1, terms))
     plain = Station("plain", RUN, owned.world.given[0].dataset())
     assert "samples" in plain.call("train", owned.world.payload(1, {}))
+
+
+def test_a_call_that_does_not_mask_is_refused_whatever_its_terms_say(owned, monkeypatch):
+    monkeypatch.setitem(CALLS, "look", Call(lambda station, payload: {"loss": 1.0}, derives=True, pays=False))
+    owned.keys().shares()
+    for terms in ({"masking": {}}, owned.term(0)):
+        with pytest.raises(TrainingError, match="secure aggregation only"):
+            owned.stations[0].call("look", owned.world.payload(1, terms))
+
+
+@pytest.mark.parametrize("kind", ["inline", "bytes"])
+def test_an_owner_who_wants_masks_lets_nobody_train_with_a_config(make_worker, kind):
+    bob, (x, y) = make_worker("bob", kind), (torch.ones(4, 2), torch.zeros(4, 1))
+    bob.add_dataset(sy.BaseDataset(x, y), "some")
+    plan = sy.Plan(forward_func=torch.nn.Linear(2, 1)).build(x)
+    loss = sy.Plan(forward_func=torch.nn.functional.mse_loss).build(y, y)
+    config = sy.TrainConfig(plan, loss)
+    config.send(bob)
+    bob.fit("some")
+    require_secure(bob)
+    for ask in (bob.fit, bob.evaluate):
+        with pytest.raises(TrainingError, match="secure aggregation only"):
+            ask("some")
 
 
 def test_what_an_owner_says_is_checked(bob, known):

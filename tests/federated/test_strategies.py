@@ -93,10 +93,9 @@ def test_a_server_learning_rate_is_for_parameters_and_not_for_buffers():
 )
 def test_fedavg_lies_between_the_clients_whatever_their_weights(updates, data):
     samples = [data.draw(st.integers(1, 1000)) for _ in updates]
-    strategy = FedAvg()
-    found = strategy.apply(
-        torch.zeros(5, dtype=torch.float64), collected(strategy, updates, samples, the_round()), the_round()
-    )
+    strategy, zeros = FedAvg(), torch.zeros(5, dtype=torch.float64)
+    round = the_round(layout=Layout([("weight", zeros)], []))
+    found = strategy.apply(zeros, collected(strategy, updates, samples, round), round)
     expected = np.average(updates, axis=0, weights=samples)
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
@@ -184,6 +183,34 @@ def test_scaffold_begins_anew_when_a_client_lost_its_control():
     for name in ("a", "b"):
         sent = strategy.terms(the_round(3), name)["control"]
         assert sent["control"].tolist() == [0, 0] and (sent["version"], sent["plain"]) == (0, False)
+
+
+# --- what would spoil a strategy for good -----------------------------------------------------------------------
+
+
+PLACES = {"parameter": 1, "buffer": 3, "control": 6}  # in an update of five numbers, and two of a control
+SPOILED = [(kind, place) for kind in (FedAvg, FedAvgM, FedAdam, FedYogi) for place in ("parameter", "buffer")]
+SPOILED += [(Scaffold, place) for place in PLACES]
+
+
+@pytest.mark.parametrize("bad", [math.nan, -math.inf, 1e300, -1e40])
+@pytest.mark.parametrize(("kind", "place"), SPOILED)
+def test_a_round_that_is_not_finite_changes_nothing(kind, place, bad):
+    strategy, state, good = kind(), vector(1, 1, 1, 1, 1), [1.0, 2.0, 1.0, 2.0, 3.0, 1.0, 1.0]
+    strategy.apply(state, total(*good[:5], control=vector(*good[5:])), the_round(1))
+    before = serialize(strategy.state(), None)
+    given = [bad if number == PLACES[place] else value for number, value in enumerate(good)]
+    with pytest.raises(FederatedError, match="the round counts nothing"):
+        strategy.apply(state, total(*given[:5], control=vector(*given[5:])), the_round(2))
+    assert serialize(strategy.state(), None) == before and state.tolist() == [1, 1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("kind", [FedAdam, FedYogi])
+def test_a_mean_square_that_would_never_shrink_again_is_refused(kind):
+    strategy = kind()
+    with pytest.raises(FederatedError, match="the round counts nothing"):
+        strategy.apply(vector(0, 0, 0, 0, 0), total(1e20, 0, 0, 0, 0), the_round())  # 1e40 when squared
+    assert strategy.state() == {"mean": None, "square": None}
 
 
 # --- all of them ------------------------------------------------------------------------------------------------

@@ -348,5 +348,5 @@ def test_scaffold_with_workers_that_forget(make_worker):
     strategy, example = Scaffold(), (problem.inputs[0], problem.targets[0])
     result = problem.solve(strategy, 25, workers, dataset="squares", example=example, evaluate=forget)
     assert all(record.failed == 0 for record in result.history)
-    assert set(strategy.state()["versions"].values()) == {25}
+    assert strategy.state()["versions"] == {}, "a run works on a copy"
     torch.testing.assert_close(weights(result), problem.optimum(), rtol=1e-5, atol=1e-5)

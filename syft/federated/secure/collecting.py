@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -18,6 +19,15 @@ from syft.workers.secure.roster import ENTRY_BYTES, MOST, SIGNED_BYTES, Roster, 
 from syft.workers.secure.shamir import SHARE_BYTES
 
 _DIGEST_BYTES = 32
+_STRAY = "Client {!r:.50} was asked to train something else than the others, so its masks do not cancel."
+
+
+@dataclasses.dataclass(slots=True)
+class _Heap:
+    """The sum of masked answers that go together, and whose they are."""
+
+    sum: torch.Tensor
+    clients: list[str] = dataclasses.field(default_factory=list)
 
 
 class SecureCollector:
@@ -32,6 +42,8 @@ class SecureCollector:
 
     Attributes:
         metrics: what clients told together in the last round: "loss" and "samples".
+        refused: whose answers of the last round were not counted at its end, as they were asked for something else than
+            most, and why.
     """
 
     def __init__(self, settings: SecureAggregation, run: str) -> None:
@@ -44,8 +56,9 @@ class SecureCollector:
         self._packing: Packing
         self._places: dict[str, int] = {}
         self._commitments: dict[int, bytes] = {}
-        self._sum: torch.Tensor | None = None
-        self._context = b""
+        self.refused: dict[str, str] = {}
+        # What was masked under the same context goes together. Only one of these can be that of enough clients.
+        self._heaps: dict[bytes, _Heap] = {}
         self._answered: list[str] = []
         self._is_open = False
 
@@ -70,7 +83,7 @@ class SecureCollector:
             )
         self._round, self._strategy = round, strategy
         self._panel, self.metrics = Panel(clients, self.settings.timeout), {}
-        self._sum, self._context, self._answered, self._is_open = None, b"", [], False
+        self._heaps, self._answered, self.refused, self._is_open = {}, [], {}, False
         self._meet(clients)
         sealed = self._exchange()
         self._is_open = True
@@ -152,13 +165,13 @@ class SecureCollector:
         if type(vector) is not torch.Tensor or vector.dtype != torch.int64 or vector.shape != (self._packing.words,):
             raise FederatedError(f"Client {client!r:.50} did not answer with one masked vector.")
         context = _bytes("context", _DIGEST_BYTES)(result)
-        if self._sum is None:
-            self._sum, self._context = torch.zeros(self._packing.words, dtype=torch.int64), context
-        if context != self._context:
-            raise FederatedError(
-                f"Client {client!r:.50} was asked to train something else than the others, so its masks do not cancel."
-            )
-        self._sum += vector
+        heap = self._heaps.get(context)
+        if heap is None:
+            if any(len(other.clients) >= self._roster.threshold for other in self._heaps.values()):
+                raise FederatedError(_STRAY.format(client))
+            heap = self._heaps[context] = _Heap(torch.zeros(self._packing.words, dtype=torch.int64))
+        heap.sum += vector
+        heap.clients.append(client)
         self._answered.append(client)
 
     def drop(self, client: str) -> None:
@@ -167,18 +180,30 @@ class SecureCollector:
     # --- the end of a round ---------------------------------------------------------------------------------------
 
     def finish(self) -> Total:
-        """Unmask the sum of those who answered."""
-        self._is_open = False
-        self._require(len(self._answered), "gave a masked answer")
-        total, self._sum = self._sum, None
-        if total is None:
+        """Unmask the sum of those who answered, and were asked the same as most."""
+        if not self._is_open:
             raise FederatedError("No round is under way.")
+        self._is_open = False
+        context, total = self._largest()
+        self._require(len(self._answered), "gave a masked answer")
         survivors = sorted(self._places[name] for name in self._answered)
         shares = self._gather(survivors)
         Unmasking(self._roster, sorted(self._commitments), survivors, self._commitments, shares).take_off(
-            total, self._context
+            total, context
         )
         return self._total(total)
+
+    def _largest(self) -> tuple[bytes, torch.Tensor]:
+        """Return the context that most clients masked under, and their sum; the others count as not having answered."""
+        heaps, self._heaps = self._heaps, {}
+        if not heaps:
+            return b"", torch.zeros(0, dtype=torch.int64)
+        context = max(heaps, key=lambda one: len(heaps[one].clients))
+        chosen = heaps.pop(context)
+        self.refused = {name: _STRAY.format(name) for heap in heaps.values() for name in heap.clients}
+        self._panel.left_out.update(self.refused)
+        self._answered = chosen.clients
+        return context, chosen.sum
 
     def _gather(self, survivors: list[int]) -> dict[int, tuple[bytes, ...]]:
         """Let those who answered agree on who did, and return the shares that they give then, by their places."""

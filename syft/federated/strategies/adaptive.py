@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from syft.exceptions import FederatedError
-from syft.federated.checks import same_size, saved_vector
+from syft.federated.checks import bounded, same_size, saved_vector
 from syft.federated.strategies.stepping import Stepping
 
 
@@ -48,9 +48,11 @@ class Adaptive(Stepping):
         """Return the step, and remember the mean and the mean square of the updates."""
         mean = same_size(self.name, self._mean, update.numel())
         square = torch.full_like(mean, self.tau**2) if self._square is None else self._square
-        self._mean = self.beta1 * mean + (1 - self.beta1) * update
-        self._square = self.squares(square, update**2)
-        return self.server_lr * self._mean / (self._square.sqrt() + self.tau)
+        mean = bounded(self.name, self.beta1 * mean + (1 - self.beta1) * update)
+        square = bounded(self.name, self.squares(square, update**2))
+        found = bounded(self.name, self.server_lr * mean / (square.sqrt() + self.tau))
+        self._mean, self._square = mean, square
+        return found
 
     def settings(self) -> dict[str, Any]:
         """Return the settings of the server's optimizer."""

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import torch
 
-from syft.federated.checks import same_size, saved_vector
+from syft.federated.checks import bounded, same_size, saved_vector
 from syft.federated.strategies.stepping import Stepping
 
 
@@ -29,8 +29,10 @@ class FedAvgM(Stepping):
     def step(self, update: torch.Tensor) -> torch.Tensor:
         """Return the step, and remember the velocity."""
         velocity = same_size(self.name, self._velocity, update.numel())
-        self._velocity = self.momentum * velocity + update
-        return self.server_lr * self._velocity
+        velocity = bounded(self.name, self.momentum * velocity + update)
+        found = bounded(self.name, self.server_lr * velocity)
+        self._velocity = velocity
+        return found
 
     def settings(self) -> dict[str, Any]:
         """Return the momentum and what FedAvg has."""

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import torch
 
 from syft.exceptions import FederatedError, StateLostError
-from syft.federated.checks import same_size, saved_vector
+from syft.federated.checks import bounded, same_size, saved_vector
 from syft.federated.strategies.stepping import Stepping
 from syft.federated.strategies.strategy import Round, Total
 
@@ -65,9 +65,9 @@ class Scaffold(Stepping):
     def apply(self, state: torch.Tensor, total: Total, round: Round) -> torch.Tensor:
         """Return the next state, and count the changes of the controls."""
         whole = same_size(self.name, self._sum, round.layout.parameters)
+        changed = None if self._lost else bounded(self.name, whole + total.count * total.extras["control"])
         following = super().apply(state, total, round)
-        self._sum = None if self._lost else whole + total.count * total.extras["control"]
-        self._sent = None
+        self._sum, self._sent = changed, None
         return following
 
     def counted(self, clients: Sequence[str], round: Round) -> None:

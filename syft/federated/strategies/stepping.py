@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from syft.federated.checks import flag, real
+from syft.federated.checks import bounded, flag, real
 from syft.federated.strategies.strategy import Round, Strategy, Total
 
 
@@ -32,13 +32,13 @@ class Stepping(Strategy):
     def apply(self, state: torch.Tensor, total: Total, round: Round) -> torch.Tensor:
         """Return the next state: a step for the parameters, the mean for the buffers."""
         count = round.layout.parameters
-        following = state + total.update
+        following = state + bounded(self.name, total.update)
         following[:count] = state[:count] + self.step(total.update[:count])
         return following
 
     def step(self, update: torch.Tensor) -> torch.Tensor:
-        """Return how far the parameters go, from the mean update of the clients."""
-        return self.server_lr * update
+        """Return how far the parameters go, from the mean update of the clients; raises before anything changes."""
+        return bounded(self.name, self.server_lr * update)
 
     def settings(self) -> dict[str, Any]:
         """Return the learning rate of the server, and whether clients count by their samples."""

@@ -61,7 +61,7 @@ class Guard:
     """What an owner insists on.
 
     Attributes:
-        required: whether nothing is trained or evaluated for a run without secure aggregation.
+        required: whether nothing is trained or evaluated for others without secure aggregation.
         min_clients: how many clients a round lists at least.
         identity: what the client signs its keys with; None: it does not.
         known: the public identities of those it takes part with; nobody else may be listed. Empty: anybody.
@@ -100,6 +100,8 @@ def require_secure(
 ) -> None:
     """Let a worker take part in federated runs only with secure aggregation. Its owner calls this, where it runs.
 
+    Nobody else can train or evaluate with a `TrainConfig` there either: `worker.fit` and `worker.evaluate` are refused.
+
     Args:
         worker: the worker.
         min_clients: how many clients a round has to list at least.
@@ -126,19 +128,38 @@ def require_secure(
 
 def guard_of(station: Station) -> Guard:
     """Return what the owner of a client insists on."""
-    found: Guard = NO_GUARD if station.worker is None else station.worker.__dict__.get(_PLACE, NO_GUARD)
+    return _guard(station.worker)
+
+
+def _guard(worker: Any) -> Guard:
+    found: Guard = NO_GUARD if worker is None else worker.__dict__.get(_PLACE, NO_GUARD)
     return found
 
 
-def check_hidden(station: Station, terms: Any) -> None:
+def check_hidden(station: Station, name: str, terms: Any) -> None:
     """Raise if what derives from the data of a client would leave it unmasked, and its owner does not want that.
 
     Args:
         station: the client.
+        name: the call. Only "train" masks what it answers; others do not look at the terms.
         terms: what the server adds to the training of the client.
     """
-    if guard_of(station).required and not (type(terms) is dict and "masking" in terms):
+    if not (name == "train" and type(terms) is dict and "masking" in terms):
+        _refuse(station.worker, station.name)
+
+
+def check_unmasked(worker: Any) -> None:
+    """Raise if the owner of a worker wants nothing to be trained or evaluated there without masks.
+
+    Args:
+        worker: the worker, which is asked for something that is never masked.
+    """
+    _refuse(worker, str(getattr(worker, "id", "")))
+
+
+def _refuse(worker: Any, name: str) -> None:
+    if _guard(worker).required:
         raise TrainingError(
-            f"The owner of {station.name!r} takes part with secure aggregation only: "
-            "run(..., secure=sy.federated.SecureAggregation())."
+            f"The owner of {name!r} takes part with secure aggregation only: "
+            "sy.federated.run(..., secure=sy.federated.SecureAggregation())."
         )

@@ -53,7 +53,7 @@ class DPSGD(Term):
             for gradients in act:
                 gradients(work)
 
-        training.run(work.optimizer, before_step=before_step)
+        training.run(work.optimizer, station.watch(), before_step)
         work.samples, work.steps = training.schedule.size, training.schedule.steps
         work.answer["privacy"] = training.report
         return True
