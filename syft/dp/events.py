@@ -47,7 +47,7 @@ class Event:
 
     def to_dict(self) -> dict[str, Any]:
         """Return this event as plain values, for `event_from_dict`."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__}: an event must say what it is in plain values")
 
 
 @dataclass(frozen=True)

@@ -90,11 +90,11 @@ class Question:
     event: dict[str, Any]
 
     def __init__(self, form: Form, **settings: Any) -> None:
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__}: a question must check its settings")
 
     def answer(self, tensor: torch.Tensor) -> Any:
         """Return the answer, with noise."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__}: a question must say how it is answered")
 
 
 class Count(Question):

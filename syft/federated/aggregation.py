@@ -49,6 +49,10 @@ class PlainAggregation:
     def __init__(self) -> None:
         self._strategy: Strategy
         self._round: Round
+        self._forget()
+
+    def _forget(self) -> None:
+        """Begin with no answers."""
         self._sum: torch.Tensor | None = None
         self._extras: dict[str, torch.Tensor] = {}
         self._weight = 0.0
@@ -61,7 +65,7 @@ class PlainAggregation:
 
     def begin(self, round: Round, clients: Mapping[str, Any], strategy: Strategy) -> dict[str, dict[str, Any]]:
         """Begin a round; nothing is asked of the clients."""
-        self.__init__()  # type: ignore[misc]
+        self._forget()
         self._round, self._strategy, self._order = round, strategy, list(clients)
         return {name: {} for name in clients}
 

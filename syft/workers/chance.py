@@ -12,15 +12,9 @@ _TURN = threading.RLock()
 
 
 @contextlib.contextmanager
-def own_generator(seed: int | None = None) -> Iterator[None]:
-    """Have torch's generator to oneself for a while; it is afterwards as it was before.
-
-    Args:
-        seed: what it begins with; None: with what it is at.
-    """
+def own_generator() -> Iterator[None]:
+    """Have torch's generator to oneself for a while; it is afterwards as it was before."""
     with _TURN, torch.random.fork_rng(devices=[]):
-        if seed is not None:
-            torch.default_generator.manual_seed(seed)
         yield
 
 

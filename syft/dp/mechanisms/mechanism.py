@@ -32,11 +32,11 @@ class Mechanism:
     @property
     def event(self) -> Event:
         """The cost of one release, for an `Accountant` or a ledger."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__}: a mechanism must say what a release costs")
 
     def release(self, value: Any, *, generator: Generator | None = None) -> Any:
         """Return the private answer. Costs one `event`."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__}: a mechanism must say how it releases a value")
 
     def __repr__(self) -> str:
         parts = [("epsilon", self.epsilon), ("delta", self.delta), ("sensitivity", self.sensitivity)]

@@ -39,7 +39,7 @@ class Partition:
 
     def share_out(self, targets: torch.Tensor, count: int, chance: np.random.Generator) -> Sequence[Rows]:
         """Return the rows of each client, in any order."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__}: a partition must say who gets which rows")
 
     def settings(self) -> dict[str, Any]:
         """Return what this partition was made with."""

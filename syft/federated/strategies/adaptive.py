@@ -42,7 +42,7 @@ class Adaptive(Stepping):
 
     def squares(self, last: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
         """Return the next mean square, from the last one and the square of this round's update."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__}: an adaptive strategy must say how squares are averaged")
 
     def step(self, update: torch.Tensor) -> torch.Tensor:
         """Return the step, and remember the mean and the mean square of the updates."""

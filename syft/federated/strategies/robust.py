@@ -39,7 +39,7 @@ class Robust(Strategy):
 
     def center(self, updates: Sequence[torch.Tensor], round: Round) -> torch.Tensor:
         """Return one update, in float64, from one of each client."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__}: a robust strategy must say which update it takes")
 
     def settings(self) -> dict[str, Any]:
         """Return nothing: there are no weights to set."""

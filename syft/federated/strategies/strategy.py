@@ -91,7 +91,7 @@ class Strategy:
 
     def combine(self, answers: Sequence[Answer], round: Round) -> Total:
         """Return what the clients gave together, from each answer. Only called if `is_linear` is False."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__}: a strategy that is not linear must combine answers")
 
     def failed(self, client: str, error: Exception, round: Round) -> bool:
         """Take note that a client failed, and return whether to ask it once more in this round, with new terms.
