@@ -6,12 +6,14 @@ import gc
 import itertools
 from pathlib import Path
 
+import hypothesis
 import pytest
 import torch
 
 import syft as sy
 from syft.workers import process
 from tests import warm
+from tests.depth import IS_DEEP
 
 
 def settle():
@@ -25,6 +27,11 @@ torch.set_num_threads(1)
 # Workers in processes of their own start from a warm process; tests of how they start do so `with warm.cold()`.
 process._spawn = warm.spawn
 _number = itertools.count()
+# The same examples in every run, unless it is a deep one; and how fast they are drawn says something of the machine only.
+hypothesis.settings.register_profile(
+    "tests", deadline=None, derandomize=not IS_DEEP, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("tests")
 # Files that take longest begin first, so that no process of a parallel run is left alone with one of them at the end.
 LONGEST = """
     workers/test_ray attacks/test_nodes mpc/test_matrix_in_processes test_docs mpc/test_matrix grid/test_faults

@@ -59,7 +59,7 @@ class ServerProcess:
         self.process = warm.popen(*self.args, stdout=subprocess.PIPE, text=True, env=self.env)
         self.first = self.process.stdout.readline().strip()
         if not self.first:
-            raise RuntimeError(f"the server did not start; exit code {self.process.wait(10)}")
+            raise RuntimeError(f"the server did not start; exit code {self.process.wait(60)}")
 
     @property
     def pid(self):
@@ -67,7 +67,7 @@ class ServerProcess:
 
     def kill(self):
         self.process.kill()
-        self.process.wait(10)
+        self.process.wait(60)
         self.process.stdout.close()
 
     def pause(self):
@@ -78,13 +78,13 @@ class ServerProcess:
 
     def interrupt(self):
         self.process.send_signal(signal.SIGINT)
-        return self.process.wait(30)
+        return self.process.wait(60)
 
     def stop(self):
         if self.process.poll() is None:
             self.process.terminate()
             try:
-                self.process.wait(20)
+                self.process.wait(60)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait(10)
@@ -170,7 +170,7 @@ class Line:
                 ours.close()
                 continue
             try:
-                theirs = socket.create_connection(self.target, timeout=10)
+                theirs = socket.create_connection(self.target, timeout=60)
             except OSError:
                 ours.close()
                 continue

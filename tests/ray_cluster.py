@@ -34,6 +34,7 @@ def cluster():
             patch.setenv(name, "")  # noted, so that what Ray sets is taken back
             patch.delenv(name)
         patch.setenv("RAY_AUTH_TOKEN_PATH", str(token))
+        patch.setenv("RAY_memory_monitor_refresh_ms", "0")  # others may need memory too: no actor is ended for that
         ray_cluster.start(num_cpus=3, object_store_memory=100 << 20, _temp_dir=home)
         yield ray
         ray.shutdown()

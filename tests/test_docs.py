@@ -18,6 +18,7 @@ import syft as sy
 from tests import warm
 
 ROOT = Path(__file__).resolve().parent.parent
+pytestmark = pytest.mark.timeout(300)  # a page is long, and a machine may be slow
 
 
 @pytest.fixture
@@ -74,7 +75,6 @@ def test_own_link_example(fresh_names):
     assert lines == ["adding to weight", "torch.Tensor.relu passes through", "adding to weight"]
 
 
-@pytest.mark.timeout(300)
 def test_demo(fresh_names, capsys, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     demo = load(ROOT / "examples" / "demo.py")

@@ -424,8 +424,8 @@ def test_threads_get_the_same_module(run):
         assert all(sys.modules[new].__spec__.name == new for _, new in rows)
         assert len(syft.LOADED) == len(set(syft.LOADED))
         """,
-        timeout=20,
-        attempts=4,
+        timeout=10,
+        attempts=10,
     )
 
 

@@ -15,7 +15,7 @@ class Visitor:
     """A connection to a node with a session, that sends what it likes and keeps every byte that comes back."""
 
     def __init__(self, url, token=None, context=None, session=("", b"")):
-        self.pipe = WebsocketPipe(Where(url, token, context).at("/stream"), 20)
+        self.pipe = WebsocketPipe(Where(url, token, context).at("/stream"), 60)
         self.connection = PipeConnection(self.pipe, 1 << 30)
         self.connection.write(HELLO, 0, serialize((1, *session)))
         frame = self.connection.read()

@@ -80,7 +80,7 @@ def ask(worker, what, *args):
 
 def knock(node, token, purpose="mpc-knock", shown=None, headers=""):
     """Come to a node by hand; returns the status of its answer, and the proof that it shows then."""
-    sock = socket.create_connection(("127.0.0.1", node.port), timeout=5)
+    sock = socket.create_connection(("127.0.0.1", node.port), timeout=60)
     sock.sendall(
         f"GET /peer HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: syft-peer\r\n"
         f"Authorization: Peer {token.hex() if isinstance(token, bytes) else token}\r\n{headers}\r\n".encode()
@@ -139,7 +139,7 @@ def test_the_secret_is_shown_twice_and_is_the_same(nodes, alice):
 
 def test_nothing_is_said_before_the_answer(nodes, alice):
     ((token, _, _),) = ask(alice[0], ADMIT, NAME, "peer-b")
-    sock = socket.create_connection(("127.0.0.1", nodes[0].port), timeout=5)
+    sock = socket.create_connection(("127.0.0.1", nodes[0].port), timeout=60)
     head = (
         "GET /peer HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: syft-peer\r\n"
         f"Authorization: Peer {token.hex()}\r\n\r\n"
@@ -172,7 +172,7 @@ def test_secrets_end_with_time_and_with_the_session(hook, nodes, monkeypatch):
         assert status == 101 and answer_of(a, replaced) == 401
         time.sleep(0.3)
         assert answer_of(a, late) == 401
-    soon(lambda: admissions(a) == before)
+    soon(lambda: admissions(a) <= before)  # those of clients that left before may have ended too
     assert answer_of(a, good) == 401
     assert sock.recv(1) == b""  # what was open is closed
     sock.close()
@@ -192,7 +192,7 @@ def test_a_user_who_is_locked_out_takes_others_along(hook, nodes):
 
 
 def soon(condition):
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.02)
@@ -207,8 +207,12 @@ def test_another_client_gets_no_seeds(hook, nodes, alice):
     x = torch.tensor([2, 3]).share(a, b, crypto_provider=dealer)
     assert (x * x).get().tolist() == [4, 9]
     provider = nodes[2].worker.mpc_runtime.provider
-    found = [item for item in provider._groups.items() if not item[0][0].is_over]
-    (((circle, name, parties), group),) = found
+
+    def found():
+        return [item for item in list(provider._groups.items()) if not item[0][0].is_over]
+
+    soon(lambda: len(found()) == 1)  # groups of clients that left end a moment later
+    (((circle, name, parties), group),) = found()
     generation, seeds = group.generation, list(group.seeds)
     with client(hook, nodes, "bob") as workers:
         ((token, _, _),) = ask(workers[2], ADMIT, NAME, "peer-a")
@@ -227,7 +231,13 @@ def test_another_client_does_not_take_the_place_of_a_party(hook, nodes, alice):
     a, b, dealer = alice
     x = torch.tensor([2, 3]).share(a, b, crypto_provider=dealer)
     assert (x * x).get().tolist() == [4, 9]
-    (group,) = {group.name for group in nodes[0].worker.mpc_runtime._groups.values() if group.circle.user == "alice"}
+
+    def found():
+        groups = list(nodes[0].worker.mpc_runtime._groups.values())
+        return {group.name for group in groups if group.circle.user == "alice"}
+
+    soon(lambda: len(found()) == 1)  # groups of clients that left end a moment later
+    (group,) = found()
     with client(hook, nodes, "bob") as workers:
         ((token, _, _),) = ask(workers[0], ADMIT, NAME, "peer-b")
         sock, status, _ = knock(nodes[0], token, f"mpc:{group}")
@@ -240,12 +250,16 @@ def test_another_client_does_not_take_the_place_of_a_party(hook, nodes, alice):
     soon(lambda: not nodes[0].worker.mpc_runtime.lobby._arrived)
 
 
+def circles_of(node, user):
+    return [s.circle for s in node.worker._sessions[:] if s.circle is not None and s.client_id == user and not s.via]
+
+
 def test_an_introduction_is_that_of_one_session(hook, nodes, alice):
     """What alice made known to a node, bob can't use, see or overwrite."""
     a, b, _ = alice
     pointer = torch.tensor([1.0]).send(a).move(b)
-    before = nodes[0].worker._sessions[:]
-    mine = next(s.circle for s in before if s.circle is not None and s.client_id == "alice" and s.via is None)
+    soon(lambda: len(circles_of(nodes[0], "alice")) == 1)  # those of clients that left end a moment later
+    (mine,) = circles_of(nodes[0], "alice")
     known = mine.peers["peer-b"]._secrets
     with client(hook, nodes, "bob") as workers:
         ask(workers[0], MEET, NAME, 5.0, ("peer-b", "ws://localhost:9", SECRET, SECRET))
@@ -298,6 +312,7 @@ def test_nobody_gives_objects_to_others(nodes, alice):
 
 
 def test_a_node_acts_with_the_rights_of_a_user_and_introduces_nobody(hook, nodes):
+    soon(lambda: not [s for s in nodes[1].worker._sessions[:] if s.via])  # visits for clients that left are over
     with client(hook, nodes, "alice") as (a, b, _):
         (torch.tensor([1.0]).send(a)).move(b)
         (visit,) = [s for s in nodes[1].worker._sessions if s.via == "peer-a"]
@@ -337,10 +352,10 @@ def test_there_is_room_for_everybody(hook, nodes, alice, monkeypatch):
     ],
 )  # fmt: skip
 def test_bad_introductions(nodes, alice, what, args):
-    before = admissions(nodes[0])
+    soon(lambda: admissions(nodes[0]) == 0)  # those of clients that left end a moment later
     with pytest.raises((SyftError, TypeError)):
         ask(alice[0], what, *args)
-    assert admissions(nodes[0]) == before
+    assert admissions(nodes[0]) == 0
 
 
 def test_workers_that_are_no_servers_introduce_nobody(hook):
@@ -365,8 +380,8 @@ def test_a_node_of_this_machine_stays_on_this_machine(nodes, alice, url):
     """Without an authority it speaks to loopback only, at one path, whatever a client says."""
     with pytest.raises(SyftError):
         ask(alice[0], MEET, NAME, 1.0, ("p", url, SECRET, SECRET))
-    session = next(s for s in nodes[0].worker._sessions if s.client_id == "alice")
-    assert session.circle is None or "p" not in session.circle.peers
+    for session in [s for s in nodes[0].worker._sessions[:] if s.client_id == "alice"]:
+        assert session.circle is None or "p" not in session.circle.peers
 
 
 def test_a_node_that_others_reach_speaks_tls_only(tmp_path):
@@ -437,13 +452,13 @@ def test_a_node_that_can_not_prove_itself(nodes, alice):
     """Somebody who took the place of a node does not have its proof."""
     ((token, proof, _),) = ask(alice[0], ADMIT, NAME, "peer-b")
     where = Where(f"ws://127.0.0.1:{nodes[0].port}")
-    dialing.connect(where, token, proof, "mpc-knock", 5).close()
+    dialing.connect(where, token, proof, "mpc-knock", 60).close()
     with pytest.raises(ConnectionError, match="taken its place"):
-        dialing.connect(where, token, SECRET, "mpc-knock", 5)
+        dialing.connect(where, token, SECRET, "mpc-knock", 60)
     with pytest.raises(ConnectionError, match="taken its place"):
-        dialing.open_pipe(where, token, SECRET, 5)
+        dialing.open_pipe(where, token, SECRET, 60)
     with pytest.raises(AuthenticationError):
-        dialing.connect(where, SECRET, proof, "mpc-knock", 5)
+        dialing.connect(where, SECRET, proof, "mpc-knock", 60)
 
 
 def test_secrets_are_not_shown(nodes, alice):

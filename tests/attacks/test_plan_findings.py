@@ -34,7 +34,8 @@ def test_expect_form_tells_values(mallory, bob, secret, honest):
     )
     send(mallory, parts_of(honest, ROWS=forged))
     mallory.call(RUN_PLAN, Ref("forged"), Ref(secret.id))
-    assert all(b"7297" not in seen for seen in mallory.seen)
+    # The number of a worker may be any.
+    assert all(b"7297" not in seen.replace(bob.id.encode(), b"") for seen in mallory.seen)
 
 
 def test_a_nested_argument_that_is_returned_is_kept_for_the_caller(mallory, bob, secret, honest):
@@ -66,7 +67,7 @@ def chained(*values):
     return sy.LoggingTensor().on(torch.tensor(values))
 
 
-def run_apart(body, seconds=60):
+def run_apart(body, seconds=110):
     """Run a script in a process of its own; return its exit code (negative: killed by a signal)."""
     head = """
         import sys

@@ -203,7 +203,8 @@ def test_an_error_of_a_plan_tells_no_values(mallory, bob, secret, honest):
     assert send(mallory, parts_of(honest, ROWS=unpacked), "second") is None
     answer = mallory.call(RUN_PLAN, Ref("second"), Ref(secret.id))
     assert error_name(answer) == "PlanMismatchError"
-    assert all(b"41.43" not in seen and b"7341" not in seen and b"7297" not in seen for seen in mallory.seen)
+    texts = [seen.replace(bob.id.encode(), b"") for seen in mallory.seen]  # the number of a worker may be any
+    assert all(b"41.43" not in text and b"7341" not in text and b"7297" not in text for text in texts)
 
 
 def test_a_plan_changes_nothing_of_others(mallory, bob, secret, hook):

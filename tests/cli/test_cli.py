@@ -18,7 +18,7 @@ from syft.grid import certificates
 from syft.workers.http import ask
 from syft.workers.node_client import parse_address
 from syft.workers.websocket_client import where_of
-from tests.cli.running import Served, run
+from tests.cli.running import Served, run, told
 
 SECRET = "424242"  # a part of a value that must show nowhere
 
@@ -192,7 +192,12 @@ def test_tokens_by_address(node, place, monkeypatch, tmp_path):
 def test_data(node, place, tmp_path):
     store = ("--store", place / "store")
     shown = run("node", "data", "list", *store)
-    assert shown.code == 0 and "#cardiology #patients" in shown.out and "2x2" in shown.out and SECRET not in shown.out
+    assert (
+        shown.code == 0
+        and "#cardiology #patients" in shown.out
+        and "2x2" in shown.out
+        and SECRET not in told(shown.out)
+    )
     np.save(tmp_path / "scans.npy", np.arange(6.0).reshape(2, 3))
     made = run("node", "data", "publish", tmp_path / "scans.npy", "--tag", "#mri", "--description", "two scans", *store)
     assert made.code == 0, made.err
@@ -222,7 +227,8 @@ def test_requests_grants_and_the_log(node, place, alice):
         mean.copy().get()
     one, two = mean.request(reason="the [red]mean"), total.request(reason="the sum")
     shown = run("node", "requests", "list", "--status", "pending", *store)
-    assert one.id in shown.out and "the [red]mean" in shown.out and "alice" in shown.out and SECRET not in shown.out
+    assert one.id in shown.out and "the [red]mean" in shown.out and "alice" in shown.out
+    assert SECRET not in told(shown.out)
     approved = run("node", "requests", "approve", one.id, "--expires", "7d", "--answer", "fine", *store)
     assert approved.code == 0 and "alice may fetch" in approved.out
     assert "decided already" in run("node", "requests", "deny", one.id, *store).err
@@ -233,7 +239,7 @@ def test_requests_grants_and_the_log(node, place, alice):
     assert grant["user"] == "alice" and run("node", "grants", "revoke", grant["id"], *store).code == 0
     assert run("node", "grants", "revoke", "nothing", *store).code == 1
     log = run("node", "audit", "show", "--limit", "1000", *store)
-    assert log.code == 0 and "decide" in log.out and "release" in log.out and SECRET not in log.out
+    assert log.code == 0 and "decide" in log.out and "release" in log.out and SECRET not in told(log.out)
     verified = run("node", "audit", "verify", *store)
     assert verified.code == 0 and "whole" in verified.out
 
@@ -253,7 +259,7 @@ def test_logs_carry_no_values(node, place, alice):
     assert (y + 1).get()[0, 0] == float(SECRET) + 1
     alice.synchronize()
     said = node.log.read_text()
-    assert SECRET not in said and "4.2424" not in said
+    assert SECRET not in told(said) and "4.2424" not in told(said)
     token = Path(node.told["owner_token_file"]).read_text().strip()
     assert token not in said and token.split(".")[2] not in said
 
@@ -261,7 +267,7 @@ def test_logs_carry_no_values(node, place, alice):
 def test_a_gateway_knows_the_node(node, gateway, place):
     where = where_of(*parse_address(gateway.told["url"]), None, None)
     known, tries = [], 0
-    while not known and (tries := tries + 1) < 100:
+    while not known and (tries := tries + 1) < 600:
         known = ask(where, "GET", "/v1/nodes")["nodes"]
         time.sleep(0.1)
     assert known == [{"id": "hospital-a", "address": node.told["url"]}]

@@ -10,6 +10,7 @@ import sys
 import threading
 from pathlib import Path
 
+import pytest
 import typer
 
 from syft.cli import main as cli
@@ -46,6 +47,7 @@ def answer(listener):
             asked.sendall(json.dumps([ran.code, ran.out, ran.err]).encode())
 
 
+@pytest.mark.timeout(300)
 def test_the_tour_runs(tmp_path, monkeypatch):
     blocks = re.findall(r"```bash\n# tested\n(.*?)```", PAGE.read_text(), re.DOTALL)
     assert len(blocks) == 8
@@ -66,10 +68,10 @@ def test_the_tour_runs(tmp_path, monkeypatch):
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=110,
+            timeout=280,
         )
         listener.shutdown(socket.SHUT_RDWR)
-    thread.join(10)
+    thread.join(60)
     assert done.returncode == 0, done.stdout + done.stderr
     for text in (
         "Nobody gets team/authority.key",

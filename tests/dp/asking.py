@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from syft.dp.statistics import QUESTIONS
 
 AGES = torch.arange(0.0, 100.0)
-MANY = 1e4  # an epsilon that hides nothing: noise of less than a thousandth
+MANY = 1e4  # the largest epsilon there is: it hides next to nothing, and a count is off by one once in e^10000 answers
+
+
+def near(value, moved, parts=1):
+    """Return what answers with Laplace noise at an epsilon of MANY equal: one in e^40 of them lies further away.
+
+    Args:
+        value: the answer without noise.
+        moved: how far one row can move it.
+        parts: how many columns share epsilon.
+    """
+    return pytest.approx(value, rel=0, abs=40 * moved * parts / MANY)
 
 
 def settled(kind, **given):

@@ -8,6 +8,7 @@ import torch
 from syft.grid.rights import NodePolicy
 from syft.workers.policy import ALLOW_ALL
 from tests.dp.asking import AGES
+from tests.steady import same_words as same_words
 
 
 @pytest.fixture

@@ -256,7 +256,7 @@ def test_others_get_torchs_generator_between_the_steps():
     def go_on():
         thread = threading.Thread(target=other, daemon=True)
         thread.start()
-        thread.join(5)
+        thread.join(60)
         assert not thread.is_alive()
 
     training.run(torch.optim.SGD(training._samples.parameters, lr=0.1), go_on)

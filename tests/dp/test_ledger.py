@@ -258,7 +258,7 @@ def test_together_they_can_not_overspend(kind, tmp_path):
     paid, gate = [], threading.Barrier(8)
 
     def ask(user):
-        gate.wait(10)
+        gate.wait(60)
         for _ in range(3):
             try:
                 paid.append(ledger.charge(user, ["people"], {"mechanism": "laplace", "epsilon": 0.1}))
@@ -269,7 +269,7 @@ def test_together_they_can_not_overspend(kind, tmp_path):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(100)
     assert len(paid) == len(ledger.entries()) == 10
     before = ledger.standing(), ledger.entries()
     if storage is not None:

@@ -199,7 +199,8 @@ def test_what_comes_in_decides_what_comes_out(mechanism):
         assert mechanism.release(other).dtype == torch.float64
     assert mechanism.release(torch.ones(0)).shape == (0,)
     assert torch.equal(*(mechanism.release(torch.ones(9), generator=keyed(1)) for _ in range(2)))
-    assert mechanism.release(1.0) != mechanism.release(1.0) or mechanism.release(1.0) != mechanism.release(2.0)
+    # Many at once: two whole numbers are the same every few times.
+    assert not torch.equal(*(mechanism.release(torch.ones(99)) for _ in range(2)))
     for bad in (math.nan, math.inf, torch.tensor([math.nan])):
         with pytest.raises(ValueError, match="finite"):
             mechanism.release(bad)

@@ -368,7 +368,7 @@ def test_clients_do_not_overwrite_each_others_configs(make_worker, kind, hook):
 
 def test_async_fit_runs_at_the_same_time(make_worker, kind):
     """Each training waits for the other to begin: one after the other they would never end."""
-    barrier = threading.Barrier(3, timeout=20)
+    barrier = threading.Barrier(3, timeout=60)
 
     class Meets(Dataset):
         def __len__(self):
@@ -409,7 +409,7 @@ def test_a_training_whose_client_is_gone_ends(make_worker):
 
         def __getitem__(self, index):
             begun.set()
-            go_on.wait(10)
+            go_on.wait(60)
             return XOR[index], XOR_TARGET[index]
 
     bob.add_dataset(Waits(), "slow")
@@ -426,10 +426,10 @@ def test_a_training_whose_client_is_gone_ends(make_worker):
 
     thread = threading.Thread(target=fit, daemon=True)
     thread.start()
-    assert begun.wait(10)
+    assert begun.wait(60)
     session.close()
     go_on.set()
-    thread.join(10)
+    thread.join(60)
     assert failed == ["The client that asked for this training is gone."]
 
 

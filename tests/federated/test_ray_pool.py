@@ -132,11 +132,13 @@ def test_errors_of_a_client_are_its_own(clients):
 
 def test_an_actor_is_killed_in_the_middle_of_a_round(clients):
     pool = clients.pool
-    pids = pool.processes()
-    outcomes = pool.run([job(clients, number, epochs=40) for number in range(CLIENTS)], None)
+    # The first one is never done, so its actor is in the middle of it whenever it is killed.
+    jobs = [job(clients, number, epochs=40 if number else 10**6) for number in range(CLIENTS)]
+    outcomes = pool.run(jobs, None)
     name, first = next(outcomes)
     assert first["steps"] == 320
-    os.kill(pids[0], signal.SIGKILL)
+    pids = pool.processes()  # both have said that they are there in this round
+    os.kill(pids[pool._seats.index(pool.homes("a run")[0])], signal.SIGKILL)
     found = {name: first, **dict(outcomes)}
     lost = [outcome for outcome in found.values() if isinstance(outcome, Exception)]
     assert len(found) == CLIENTS and 0 < len(lost) < CLIENTS
@@ -170,15 +172,23 @@ def is_alive(pid):
 
 def test_who_is_late_is_busy(clients):
     pool = clients.pool
-    pool.processes()
-    late = job(clients, 0, epochs=400)
-    found = dict(pool.run([late, *(job(clients, number) for number in (1, 2, 3))], 0.25))
-    assert set(found) <= {"client-1", "client-2", "client-3"} and pool.is_busy("client-0")
-    assert not pool.is_busy("client-7")
-    with pytest.raises(FederatedError, match=r"'client-0' did not answer within 0.01 s"):
-        late.client.call(late.run, late.call, job(clients, 0).payload, 0.01)
-    quick = clients[5].call("a run", "train", job(clients, 5).payload, 60)  # the other actor is free
-    assert quick["samples"] == 8
+    list(pool.run([job(clients, number) for number in range(4)], None))  # both are there
+    pids = pool.processes()
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)  # so that they are late however slow the machine is
+    try:
+        late = job(clients, 0)
+        found = dict(pool.run([late, *(job(clients, number) for number in (1, 2, 3))], 0.25))
+        assert found == {} and pool.is_busy("client-0") and not pool.is_busy("client-7")
+        with pytest.raises(FederatedError, match=r"'client-0' did not answer within 0.01 s"):
+            late.client.call(late.run, late.call, job(clients, 0).payload, 0.01)
+        home = pids[pool._seats.index(pool.homes("a run")[0])]
+        os.kill(next(pid for pid in pids if pid != home), signal.SIGCONT)
+        quick = clients[5].call("a run", "train", job(clients, 5).payload, 60)  # the other actor is free
+        assert quick["samples"] == 8 and pool.is_busy("client-0")
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
     assert wait_for(lambda: not pool.is_busy("client-0"))
     assert trained(clients, rounds=1, round_timeout=60).history[0].answered == 7
 
@@ -235,9 +245,10 @@ def test_ray_is_not_installed(monkeypatch):
 
 def test_all_actors_are_killed_and_a_closed_simulation_says_so(clients):
     """The last one: whoever needs `clients` comes before it. So no actors have to be started for it."""
-    pool, pids = clients.pool, clients.pool.processes()
+    pool = clients.pool
     outcomes = pool.run([job(clients, number, epochs=30) for number in range(CLIENTS)], None)
     assert next(outcomes)[1]["samples"] == 8
+    pids = pool.processes()  # both have said that they are there in this round: nobody else takes their work
     for pid in pids:
         os.kill(pid, signal.SIGKILL)
     left = list(outcomes)

@@ -6,8 +6,8 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -18,34 +18,49 @@ from torch.utils.data import TensorDataset
 import syft as sy
 from syft.federated.checkpoint import Checkpoint
 from syft.federated.clients import LocalClient, WorkerClient
+from tests import warm
 from tests.nodes import websocket_server
 
-COUNT, ROUNDS, PAUSE = 6, 6, 0.02
+COUNT, ROUNDS = 6, 6
 
-# A client's process: its part of the data, which it takes its time to read, so that there is a middle of a round.
+# A client's process: its part of the data. While there is a file for it, it does not get past its first sample, and
+# says so with another file: that is the middle of a round, however slow the machine is.
 PREPARE = """
 import time
+from pathlib import Path
 from torch.utils.data import TensorDataset
-class Slow(TensorDataset):
+class Held(TensorDataset):
     def __getitem__(self, index):
-        time.sleep({pause})
+        while Path({folder!r}, "hold-{number}").exists():
+            Path({folder!r}, "held-{number}").touch()
+            time.sleep(0.01)
         return super().__getitem__(index)
 torch.manual_seed(0)
 data = torch.randn(24, 3)
 targets = (data.sum(1) > 0).long()
-worker.add_dataset(Slow(data[{number}::{count}], targets[{number}::{count}]), "points")
+worker.add_dataset(Held(data[{number}::{count}], targets[{number}::{count}]), "points")
 """
 
-# The server's process: the same run, wherever it begins.
+# The server's process. In its third round it goes no further once a client has answered and another was not asked.
 SERVER = """
-import sys, torch, syft as sy
-import torch.nn.functional as F
+import sys, threading, time, torch, syft as sy
 torch.set_num_threads(1)
 hook = sy.TorchHook(torch)
+from syft.federated.clients import WorkerClient
 from tests.federated.test_run_faults import connect, train
+answered = threading.Event()
+class Client(WorkerClient):
+    def call(self, run, name, payload, timeout=None):
+        if payload["round"] == 3 and self.worker is workers[-1]:
+            answered.wait()
+            print("in the middle", flush=True)
+            time.sleep(1000)
+        answer = super().call(run, name, payload, timeout)
+        if payload["round"] == 3:
+            answered.set()
+        return answer
 workers = connect(hook, list(map(int, sys.argv[3:])))
-result = train(sys.argv[1], workers, checkpoint=sys.argv[2])
-print(result.rounds, flush=True)
+train(sys.argv[1], [Client(worker, "points") for worker in workers], checkpoint=sys.argv[2])
 """
 
 
@@ -94,10 +109,18 @@ def state(model):
 
 
 @pytest.fixture(scope="module")
-def running():
+def folder(tmp_path_factory):
+    """Where files say which clients are held."""
+    return tmp_path_factory.mktemp("clients")
+
+
+@pytest.fixture(scope="module")
+def running(folder):
     with contextlib.ExitStack() as stack:
         yield [
-            stack.enter_context(websocket_server(f"client-{n}", PREPARE.format(pause=PAUSE, number=n, count=COUNT)))
+            stack.enter_context(
+                websocket_server(f"client-{n}", PREPARE.format(folder=str(folder), number=n, count=COUNT))
+            )
             for n in range(COUNT)
         ]
 
@@ -113,47 +136,55 @@ def connected(hook, servers):
 
 
 class Killer(WorkerClient):
-    """A client whose call in a round is the moment at which processes are killed."""
+    """A client whose call in a round is the moment at which processes are killed: those that are held by then."""
 
-    def __init__(self, worker, victims):
+    def __init__(self, worker, victims, folder):
         super().__init__(worker, "points")
-        self.victims = victims
+        self.victims, self.folder = victims, folder
 
     def call(self, run, name, payload, timeout=None):
-        for victim in self.victims.pop(payload["round"], ()):
+        for number, victim in self.victims.get(payload["round"], {}).items():
+            assert wait_for(Path(self.folder, f"held-{number}").exists)
             victim.process.send_signal(signal.SIGKILL)
         return super().call(run, name, payload, timeout)
+
+    def hold(self, round):
+        """Have those who are killed in a round not get past the middle of it."""
+        for number in self.victims.get(round, {}):
+            Path(self.folder, f"hold-{number}").touch()
 
 
 @pytest.mark.parametrize("strategy", ["fedavgm", "scaffold"])
 def test_a_server_that_is_killed_in_the_middle_of_a_round(hook, running, strategy, tmp_path):
     """What was complete stays, what was not is done again: the model is that of a run that nobody broke off."""
     expected = train(strategy, here(range(COUNT)))
-    command = [sys.executable, "-c", SERVER, strategy, str(tmp_path), *(str(server.port) for server in running)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    arguments = [strategy, tmp_path, *(server.port for server in running)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    process = warm.popen(SERVER, *arguments, stdout=subprocess.PIPE, env=environment, text=True)
     try:
-        assert wait_for(lambda: rounds_in(tmp_path) >= 2), "two rounds are complete"
-        time.sleep(PAUSE)  # a client needs four times that for its part
+        assert process.stdout.readline() == "in the middle\n"
     finally:
         process.send_signal(signal.SIGKILL)
-        process.wait(10)
+        process.wait(60)
         process.stdout.close()
-    assert 2 <= rounds_in(tmp_path) < ROUNDS, "it was killed before the end"
+    assert rounds_in(tmp_path) == 2, "what was complete"
     with connected(hook, running) as workers:
         found = train(strategy, workers, checkpoint=tmp_path)
     assert [record.number for record in found.history] == list(range(1, ROUNDS + 1))
     torch.testing.assert_close(state(found.model), state(expected.model), atol=1e-6, rtol=0)
 
 
-def test_a_client_and_then_a_third_of_them_are_killed_in_the_middle_of_a_round(hook, running, tmp_path):
+def test_a_client_and_then_a_third_of_them_are_killed_in_the_middle_of_a_round(hook, running, folder):
     """Each round ends with those who are there; who is gone is counted in none that it did not answer in."""
-    victims = {2: running[5:], 3: running[3:5]}
+    victims = {2: {5: running[5]}, 3: {3: running[3], 4: running[4]}}
+    done = iter(range(1, 100))
     before = sy.config.current().reconnect_timeout
     sy.config.configure(reconnect_timeout=0.3)
     try:
         with connected(hook, running) as workers:
-            clients = [Killer(workers[0], victims), *(WorkerClient(worker, "points") for worker in workers[1:])]
-            found = train("fedavg", clients, rounds=4)
+            killer = Killer(workers[0], victims, folder)
+            clients = [killer, *(WorkerClient(worker, "points") for worker in workers[1:])]
+            found = train("fedavg", clients, rounds=4, evaluate=lambda model: killer.hold(next(done) + 1))
     finally:
         sy.config.configure(reconnect_timeout=before)
     assert [record.answered for record in found.history] == [6, 5, 3, 3]

@@ -105,7 +105,7 @@ class Fleet:
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.close()
         try:
-            self._process.wait(30)
+            self._process.wait(60)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait(10)
@@ -119,7 +119,7 @@ class Fleet:
         for _ in orders:
             line = self._process.stdout.readline()
             if not line:
-                raise RuntimeError(f"a server did not start; exit code {self._process.wait(10)}")
+                raise RuntimeError(f"a server did not start; exit code {self._process.wait(60)}")
             ships.append(json.loads(line))
             if "error" in ships[-1]:
                 raise RuntimeError(f"a server did not start: {ships[-1]['error']}")
@@ -149,7 +149,7 @@ class Fleet:
         return self._start({**ship.told, "settings": settings})[0]
 
 
-def until(condition, seconds=10.0):
+def until(condition, seconds=60.0):
     """Wait until something holds."""
     end = time.monotonic() + seconds
     while not condition():

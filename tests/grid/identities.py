@@ -56,5 +56,5 @@ def in_threads(function, number):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(100)
     assert errors == [] and not any(thread.is_alive() for thread in threads)

@@ -47,7 +47,7 @@ class Server:
 
     def _run(self, program, *args, **kwargs):
         command = [str(self.programs / program), *args]
-        subprocess.run(command, cwd=self.folder, check=True, capture_output=True, timeout=60, **_account())
+        subprocess.run(command, cwd=self.folder, check=True, capture_output=True, timeout=110, **_account())
 
     @property
     def socket(self) -> str:
@@ -59,7 +59,7 @@ class Server:
             [str(self.programs / "postgres"), "-D", "data", *options],
             cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **_account(),
         )  # fmt: skip
-        for _ in range(200):
+        for _ in range(1200):
             try:
                 pg8000.native.Connection("node", unix_sock=self.socket, database="postgres").close()
                 return
@@ -70,7 +70,7 @@ class Server:
     def stop(self, how: int = signal.SIGINT) -> None:
         """End it: at once and in order, or as a crash would."""
         self.process.send_signal(how)
-        self.process.wait(30)
+        self.process.wait(60)
 
     def database(self) -> str:
         """Make an empty database, and return its address."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from typing import Any
+from unittest import mock
 
 import torch
 
@@ -68,7 +69,9 @@ class StoredNode:
         self.start()
 
     def start(self) -> None:
-        self.storage = None if self.where is None else open_storage(self.where)
+        # A busy server takes its time to notice that the one before has gone.
+        with mock.patch("syft.grid.storage.postgres._PATIENCE", 60_000):
+            self.storage = None if self.where is None else open_storage(self.where)
         self.worker = BaseWorker(sy.TorchHook(torch), id="node", auto_add=False)
         self.keeper = Keeper(self.worker, self.storage, **self.quotas)
         self.shelf = Shelf(self.keeper)

@@ -28,7 +28,7 @@ from syft.grid.certificates import (
 )
 from tests.grid.identities import in_threads
 
-SECONDS = 10
+SECONDS = 60
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,6 @@
 """What goes wrong on real machines: nodes as processes, killed, cut off, slowed down, out of disk, with wrong clocks."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -27,25 +28,45 @@ SOAK_SECONDS = float(os.environ.get("RESYFT_SOAK_SECONDS", deep(3, 60)))
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory):
-    """A node with tokens, of which nothing is kept."""
-    with node("faults", heartbeat=1.0, grace=20.0) as process:
+    """A node with tokens, of which nothing is kept. It has patience with clients that are slow."""
+    with node("faults", grace=20.0) as process:
         yield process
 
 
-@pytest.fixture
-def line(plain):
-    line = Line(plain.port)
-    yield line
-    line.close()
+@pytest.fixture(scope="module")
+def hasty():
+    """A node that soon gives up who is silent."""
+    with node("hasty", heartbeat=2.0, grace=20.0) as process:
+        yield process
+
+
+@contextlib.contextmanager
+def over_a_line(hook, process):
+    """A node as alice sees it, over a line that can be cut; and the line."""
+    line = Line(process.port)
+    client = process.connect(hook, port=line.port)
+    try:
+        yield client, line
+    finally:
+        line.go_on()
+        forget(hook, client)
+        line.close()
 
 
 @pytest.fixture
-def alice(hook, plain, line):
-    """The node as alice sees it, over a line that can be cut."""
-    client = plain.connect(hook, port=line.port)
-    yield client
-    line.go_on()
-    forget(hook, client)
+def over_line(hook, plain):
+    with over_a_line(hook, plain) as made:
+        yield made
+
+
+@pytest.fixture
+def alice(over_line):
+    return over_line[0]
+
+
+@pytest.fixture
+def line(over_line):
+    return over_line[1]
 
 
 # --- nothing that was acknowledged is lost ------------------------------------------------------------------------
@@ -161,60 +182,80 @@ def test_a_line_cut_while_a_plan_runs_runs_it_once(alice, line):
         assert result.get().item() == number
 
 
-def test_a_pulled_cable_is_noticed_at_both_ends(hook, plain, line, alice):
+def test_a_pulled_cable_is_noticed_at_both_ends(hook, hasty):
+    with over_a_line(hook, hasty) as (alice, line):
+        pull(hasty, alice, line)
+
+
+def pull(process, alice, line):
     x = torch.ones(3).send(alice)
     alice.synchronize()
     stream = sy.local_worker.stream_to(alice)
+    soon(lambda: connections(process) == 1)
     line.stall()
     config.configure(heartbeat=0.5)
+    noticed = []
+
+    def mend():
+        try:
+            soon(lambda: connections(process) == 0)
+            noticed.append("by the node")
+        finally:
+            line.go_on()
+
     try:
-        started = time.monotonic()
-        thread = threading.Timer(3.0, line.go_on)
+        thread = threading.Thread(target=mend)
         thread.start()
         assert torch.equal(x.get(), torch.ones(3))
-        assert time.monotonic() - started < 60
-        thread.join()
+        thread.join(60)
     finally:
         config.configure(heartbeat=20.0)
-    assert stream.reconnects >= 1  # the node had hung up
+    assert noticed and stream.reconnects >= 1
 
 
-def test_a_slow_reader_keeps_nobody_waiting(hook, plain, alice):
+def test_a_slow_reader_keeps_nobody_waiting(hook, hasty):
     """Somebody asks for much and never reads it: others are served meanwhile, and it is let go."""
-    slow = Visitor(plain.url, plain.tokens["bob"])
-    before = figures(plain)["syft_connections"]
+    with over_a_line(hook, hasty) as (alice, _):
+        read_slowly(hasty, alice)
+
+
+def read_slowly(process, alice):
+    soon(lambda: connections(process) == 1)
+    slow = Visitor(process.url, process.tokens["bob"])
     slow.connection.write_soon(REQUEST, 1, write_request(None, (), ObjectMessage(torch.randn(10 << 20), "much"), False))
     slow.connection.write_soon(REQUEST, 2, write_request(None, (), ObjectRequestMessage(("much", None, "")), True))
     slow.connection.flush()
-    served, end = 0, time.monotonic() + 60
-    while figures(plain)["syft_connections"] >= before and time.monotonic() < end:
+    served, end = 0, time.monotonic() + 90
+    while connections(process) > 1 and time.monotonic() < end:
         assert torch.equal((torch.ones(2).send(alice) * 2).get(), torch.full((2,), 2.0))
         served += 1
     slow.close()
-    assert served > 5 and time.monotonic() < end
+    assert served and time.monotonic() < end
 
 
-def test_half_open_sockets_are_given_up(hook, plain, alice):
+def test_half_open_sockets_are_given_up(hook, hasty):
     """A client that is stopped, but whose machine keeps the connection open, does not stay for ever."""
+    with over_a_line(hook, hasty) as (alice, _):
+        stop_in_the_middle(hasty, alice)
+
+
+def stop_in_the_middle(process, alice):
     code = (
         "import sys, torch, time, syft as sy\n"
         "hook = sy.TorchHook(torch)\n"
         "node = sy.connect(sys.argv[1], token=sys.argv[2], hook=hook)\n"
-        "x = torch.ones(3).tag('#half-open').send(node)\nnode.synchronize()\nprint('here', flush=True)\ntime.sleep(60)\n"
+        "x = torch.ones(3).tag('#half-open').send(node)\nnode.synchronize()\nprint('here', flush=True)\ntime.sleep(200)\n"
     )
-    child = warm.popen(code, plain.url, plain.tokens["bob"], stdout=subprocess.PIPE, text=True)
+    child = warm.popen(code, process.url, process.tokens["bob"], stdout=subprocess.PIPE, text=True)
     try:
         assert child.stdout.readline().strip() == "here"
-        before = figures(plain)["syft_connections"]
+        soon(lambda: connections(process) == 2)
         child.send_signal(19)  # SIGSTOP
-        end = time.monotonic() + 30
-        while figures(plain)["syft_connections"] >= before and time.monotonic() < end:
-            time.sleep(0.2)
-        assert figures(plain)["syft_connections"] < before
+        soon(lambda: connections(process) == 1)
         assert alice.search("#half-open")  # what it published stays
     finally:
         child.kill()
-        child.wait(10)
+        child.wait(60)
         child.stdout.close()
 
 
@@ -222,11 +263,24 @@ def figures(process):
     """What a node counts."""
     import http.client
 
-    connection = http.client.HTTPConnection("127.0.0.1", process.port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", process.port, timeout=60)
     connection.request("GET", "/metrics", headers={"Authorization": f"Bearer {process.tokens['owner']}"})
     text = connection.getresponse().read().decode()
     connection.close()
     return {name: float(value) for name, value in (row.split() for row in text.splitlines() if row and row[0] != "#")}
+
+
+def connections(process):
+    """How many streams a node has."""
+    return figures(process)["syft_connections"]
+
+
+def soon(condition, seconds=90.0):
+    """Wait until something holds."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not come to pass in time"
+        time.sleep(0.05)
 
 
 # --- disks and clocks ---------------------------------------------------------------------------------------------
@@ -308,7 +362,7 @@ hook = sy.TorchHook(torch)
 from syft.workers.node_client import NodeClient
 from syft.workers.virtual import VirtualWorker
 mixed, lost, done = [], [], []
-ready = threading.Barrier(count, timeout=100)
+ready = threading.Barrier(count, timeout=200)
 
 def work(number):
     me = VirtualWorker(hook, id=f"client-{number}", auto_add=False)
@@ -342,7 +396,7 @@ print(len(mixed), len(lost), len(done), lost[:3], flush=True)
 """
 
 
-@pytest.mark.timeout(SOAK_SECONDS + 120)
+@pytest.mark.timeout(SOAK_SECONDS + 300)
 def test_fifty_clients_get_exactly_their_own_answers(plain):
     """50 clients in 5 processes, at once; for a minute with RESYFT_DEEP=1."""
     children = [
@@ -359,9 +413,9 @@ def test_fifty_clients_get_exactly_their_own_answers(plain):
         )
         for first, user in zip(range(0, 50, 10), ("alice", "bob", "alice", "bob", "owner"), strict=True)
     ]
-    said = [child.communicate(timeout=SOAK_SECONDS + 100)[0].split(maxsplit=3) for child in children]
+    said = [child.communicate(timeout=SOAK_SECONDS + 250)[0].split(maxsplit=3) for child in children]
     assert [(row[0], row[1]) for row in said] == [("0", "0")] * 5, said
-    assert sum(int(row[2]) for row in said) > 50
+    assert sum(int(row[2]) for row in said) >= 50
 
 
 def test_a_second_listener_on_the_port_is_refused_with_one_line():

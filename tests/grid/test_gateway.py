@@ -111,7 +111,7 @@ def test_an_index_has_tags_and_names_and_no_values(make_worker):
 
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory):
-    made = Gateway(GatewaySettings(id="grid", store=tmp_path_factory.mktemp("gateway"), lifetime=5))
+    made = Gateway(GatewaySettings(id="grid", store=tmp_path_factory.mktemp("gateway"), lifetime=60))
     made.start()
     yield made
     made.stop()
@@ -165,7 +165,7 @@ def register(where, id, address, secret=SECRET, **index):
 def test_a_node_registers_by_answering_at_its_address(shown):
     with Stub("stub") as stub:
         made = register(shown(), "stub", stub.url, tags=[["#x", "#y"], ["#z"]], models=[{"name": "m", "mpc": False}])
-        assert made["lifetime"] == 5 and len(made["lease"]) == 64
+        assert made["lifetime"] == 60 and len(made["lease"]) == 64
         where = shown("searcher")
         for query, found in ((["#x", "#y"], 1), (["#x"], 1), (["#x", "#z"], 0), (["#unknown"], 0), ([], 1)):
             nodes = ask(where, "POST", GATEWAY_ENDPOINTS.SEARCH_TAGS, {"query": query})["nodes"]
@@ -273,7 +273,7 @@ def team(tmp_path_factory):
     made = issue(authority, ["localhost", "127.0.0.1"], folder / "node")
     tls = {"certificate": str(made.certificate), "key": str(made.key), "ca": str(authority.certificate)}
     with Fleet() as fleet:
-        gateway = fleet.gateway(lifetime=2.0, **tls)
+        gateway = fleet.gateway(lifetime=6.0, **tls)  # nodes that are slow to say that they are there stay known
         accounts = {"dora": "correct horse battery"}
         nodes = fleet.nodes("north", "south", gateway=gateway, accounts=accounts, store=f"{folder}/{{id}}", **tls)
         yield fleet, gateway, nodes, str(authority.certificate)

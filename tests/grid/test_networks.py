@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
 import warnings
 
 import pytest
@@ -84,25 +83,25 @@ def test_search_over_all_kinds_of_workers(workers, processes):
 
 
 class Deaf(sy.VirtualWorker):
-    """A worker that takes its time, or is gone."""
+    """A worker that waits for something before it answers, or is gone."""
 
-    def __init__(self, *args, delay=0.0, **kwargs):
+    def __init__(self, *args, wait=None, **kwargs):
         super().__init__(*args, **kwargs)
-        self.delay = delay
+        self.wait = wait
 
     def search(self, query):
-        time.sleep(self.delay)
-        if self.delay:
-            return super().search(query)
-        raise WorkerLostError(self.id, "its line was cut.")
+        if self.wait is None:
+            raise WorkerLostError(self.id, "its line was cut.")
+        self.wait()
+        return super().search(query)
 
 
 @pytest.fixture
 def deaf(hook):
     made = []
 
-    def make(name, delay=0.0):
-        made.append(Deaf(hook, id=name, delay=delay, auto_add=False))
+    def make(name, wait=None):
+        made.append(Deaf(hook, id=name, wait=wait, auto_add=False))
         return made[-1]
 
     yield make
@@ -121,18 +120,22 @@ def test_a_worker_that_is_gone_is_left_out_with_a_warning(workers, deaf):
 
 
 def test_workers_are_searched_at_the_same_time_and_not_for_ever(deaf):
-    grid = sy.PrivateGridNetwork(*[deaf(f"slow-{i}", delay=0.3) for i in range(8)])
-    began = time.monotonic()
+    together = threading.Barrier(8, timeout=60)  # none answers before all are asked
+    grid = sy.PrivateGridNetwork(*[deaf(f"slow-{i}", together.wait) for i in range(8)])
+    grid.patience = 100
     assert grid.search("#nothing") == {}
-    assert time.monotonic() - began < 1.5
-    grid = sy.PrivateGridNetwork(deaf("slow"), deaf("hangs", delay=20), deaf("quick", delay=0.01))
-    grid.patience = 0.2
-    began = time.monotonic()
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        grid.search("#nothing")
-    assert time.monotonic() - began < 5
-    assert sorted("within 0.2 s" in str(warning.message) for warning in caught) == [False, True]
+    over, quick = threading.Event(), threading.Event()
+    others = deaf("gone"), deaf("hangs", lambda: over.wait(60)), deaf("quick", quick.set)
+    grid = sy.PrivateGridNetwork(*others)
+    grid.patience = 3
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            grid.search("#nothing")
+        assert not over.is_set() and quick.is_set(), "nobody waits for the one that hangs"
+    finally:
+        over.set()
+    assert sorted("within 3 s" in str(warning.message) for warning in caught) == [False, True]
 
 
 def test_what_a_grid_is_made_of(workers):
@@ -190,13 +193,13 @@ def test_replicas_take_turns_and_the_least_busy_is_asked(grid, monkeypatch):
         asked.append(worker)
         if not busy.is_set():
             busy.set()
-            go_on.wait(10)
+            go_on.wait(60)
         return plain(worker, name, data)
 
     monkeypatch.setattr(hosting, "ask", watched)
     thread = threading.Thread(target=grid.run_remote_inference, args=("linear", X))
     thread.start()
-    busy.wait(10)
+    busy.wait(60)
     for _ in range(6):
         grid.run_remote_inference("linear", X)
     go_on.set()

@@ -437,7 +437,7 @@ class Launcher:
 def launcher():
     made = Launcher()
     yield made
-    made.process.communicate(timeout=30)
+    made.process.communicate(timeout=60)
 
 
 def test_kill_9_loses_nothing_that_was_acknowledged(where, launcher):
@@ -640,7 +640,7 @@ def test_eight_threads_at_once(node):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(100)
     assert not failures
     node.restart()
     assert sorted(node.objects) == sorted(f"{n}/{turn}" for n in range(8) for turn in (1, 2, 4, 5))
@@ -663,7 +663,7 @@ def test_two_publishers_of_one_id(node):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(100)
     assert len(outcomes) == 1 and node.restart().objects["x"].item() == outcomes[0]
 
 

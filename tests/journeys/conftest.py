@@ -12,6 +12,7 @@ from sklearn.datasets import load_digits
 
 import syft as sy
 from tests.nodes import websocket_server
+from tests.steady import same_words as same_words
 
 NAMES = ("alice", "bob", "charlie")
 TRAINED_ON = 1500
@@ -43,7 +44,7 @@ class Meeting(Dataset):
 
     def __getitem__(self, index):
         (folder / f"begun-{{mine}}").touch()
-        end = time.monotonic() + 30
+        end = time.monotonic() + 90
         while len(list(folder.glob("begun-*"))) < len(all_names):
             if time.monotonic() > end:
                 raise RuntimeError("the others did not begin")

@@ -1,7 +1,5 @@
 """Part 11: a model trained in clear classifies digits that nobody sees, and is not seen itself."""
 
-import time
-
 import pytest
 import torch
 import torch.nn.functional as F
@@ -69,13 +67,11 @@ def test_secure_classification(make_worker, kind, count, form, nothing_left):
     model.fix_precision(**form).share(*parties, crypto_provider=crypto_provider)
     data = test_data.fix_precision(**form).share(*parties, crypto_provider=crypto_provider)
     target = test_target.fix_precision(**form).share(*parties, crypto_provider=crypto_provider)
-    started = time.monotonic()
     with torch.no_grad():
         output = model(data)
         pred = output.argmax(dim=1)
         correct = pred.eq(target.view_as(pred)).sum()
     score = correct.copy().get().float_precision().long().item()
-    assert time.monotonic() - started < 5
     assert score == correct.get().float_precision().long().item()
     found = pred.get().float_precision().long()
     assert len(found) == 50

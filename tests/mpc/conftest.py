@@ -8,6 +8,14 @@ from typing import Any
 import pytest
 
 from tests.mpc.mesh_world import World
+from tests.steady import repeatable
+
+
+@pytest.fixture(autouse=True)
+def same_words() -> Iterator[None]:
+    """Start each test from the same shares and masks."""
+    with repeatable():
+        yield
 
 
 @pytest.fixture(params=[2, 3, 4])

@@ -38,6 +38,7 @@ class Function:
         follows: whether the units count as many times as the result is large, where that is more than one.
         meant: the function on float64, with what it is outside of its domain, given the scale.
         logarithmic: whether the page draws it over sizes.
+        shifts: whether a row may be shifted: large numbers that lie close together are more than float64 tells apart.
     """
 
     call: Call
@@ -50,9 +51,12 @@ class Function:
     follows: bool = False
     meant: Callable[[torch.Tensor, int], torch.Tensor] | None = None
     logarithmic: bool = False
+    shifts: bool = False
 
     def wanted(self, units: torch.Tensor, scale: int) -> torch.Tensor:
         """Return what the function should be."""
+        if self.shifts:
+            units = units - units.amax(1, keepdim=True)
         numbers = units.double() / scale
         return self.meant(numbers, scale) if self.meant else self.call(numbers)
 
@@ -196,10 +200,10 @@ FUNCTIONS: dict[str, Function] = {
                     20, 1e-3),
     "sinh": Function(torch.sinh, between(-12, 12), "as exp", "as exp", 2, 1e-5, 2.0**-16),
     "cosh": Function(torch.cosh, between(-12, 12), "as exp", "as exp", 2, 1e-5, 2.0**-16),
-    "softmax": Function(lambda x: x.softmax(1), rows(40, 10), ALL, "", 1.5, 1e-4),
-    "softmax (100)": Function(lambda x: x.softmax(1), rows(6, 100), ALL, "", 1.5, 2e-5),
-    "log_softmax": Function(lambda x: x.log_softmax(1), rows(40, 10), ALL, "", 1.5, 5e-5),
-    "log_softmax (100)": Function(lambda x: x.log_softmax(1), rows(6, 100), ALL, "", 1.5, 3e-5),
+    "softmax": Function(lambda x: x.softmax(1), rows(40, 10), ALL, "", 1.5, 1e-4, shifts=True),
+    "softmax (100)": Function(lambda x: x.softmax(1), rows(6, 100), ALL, "", 1.5, 2e-5, shifts=True),
+    "log_softmax": Function(lambda x: x.log_softmax(1), rows(40, 10), ALL, "", 1.5, 5e-5, shifts=True),
+    "log_softmax (100)": Function(lambda x: x.log_softmax(1), rows(6, 100), ALL, "", 1.5, 3e-5, shifts=True),
     "logsumexp": Function(lambda x: x.logsumexp(1), rows(60, 10), ALL, "", 1.5, 2e-5),
     "var": Function(lambda x: x.var(1), rows(60, 10), SQUARES, "wraps around", 4),
     "std": Function(lambda x: x.std(1), rows(60, 10), SQUARES, "wraps around", 2, relative=2.0**-16),

@@ -17,6 +17,9 @@ from syft.workers.process_main import PeerWorker, ServedWorker
 from syft.workers.sockets import Listener
 
 _number = itertools.count()
+# How long parties wait for each other where nobody is lost: a slow machine takes a while. What must not wait for that is
+# done in AT_ONCE.
+WAIT, AT_ONCE = 60, 50
 
 
 class Client:
@@ -40,7 +43,9 @@ class World:
             self.listeners[other].announce(self.workers[other], one, address)
             self.workers[one].add_worker(PeerWorker(other, address))
 
-    def run(self, parties, protocol, *args, provider="dealer", client="me", without=(), name="", helper=False, wait=20):
+    def run(
+        self, parties, protocol, *args, provider="dealer", client="me", without=(), name="", helper=False, wait=WAIT
+    ):
         """Run a protocol; returns (results by index, errors by index). Parties in `without` hear nothing of it."""
         message = RunMessage((), f"run {next(_number)}", name or protocol.__name__, tuple(parties), provider, {}, 0)
         results, errors = {}, {}
@@ -99,7 +104,7 @@ def is_right(world, parties, shape=(3,)):
     return not errors and all(torch.equal(result, sum(x)) for result in results.values())
 
 
-def soon(condition, seconds=5.0):
+def soon(condition, seconds=60.0):
     end = time.monotonic() + seconds
     while not (found := condition()) and time.monotonic() < end:
         time.sleep(0.01)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import time
 
 import torch
 
@@ -43,9 +42,6 @@ async def test_wrong(party, x, who=0, how="size"):
         await party.open(x, x)
     elif how == "raise":
         raise ValueError("this text holds a secret: 12345")
-    elif how == "sleep":
-        time.sleep(3)
-        await party.open(x)
     return x
 
 

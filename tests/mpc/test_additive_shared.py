@@ -92,7 +92,7 @@ def test_generate_shares():
         generate(7, 1)
     # Each share alone is uniform: the mean of the top bits over many is a half.
     first = generate(torch.zeros(20000, dtype=torch.int64), 2)[0]
-    assert abs((first < 0).double().mean().item() - 0.5) < 0.02
+    assert abs((first < 0).double().mean().item() - 0.5) < 0.03  # eight deviations
 
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16, torch.int32, torch.bool])

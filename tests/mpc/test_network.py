@@ -18,6 +18,7 @@ from syft.mpc.table import PROTOCOLS
 from syft.workers import process
 from syft.workers.process import ProcessWorker
 from tests.mpc import network_child
+from tests.mpc.mesh_world import AT_ONCE
 from tests.processes import end, start
 
 pytestmark = [
@@ -129,14 +130,16 @@ def test_messages_between_parties(parties, carol, count):
 
 def test_the_client_does_not_wait_and_values_do_not_pass_it(parties, carol):
     x = share(torch.ones(200_000, dtype=torch.int64), parties[:2], carol)
-    parties[0].synchronize()
-    with sy.count_messages() as n:
-        began = time.perf_counter()
-        opened = run("test_open", x, times=100)
-        written = time.perf_counter() - began
+    for party in parties[:2]:
+        party.synchronize()
+    os.kill(parties[1].pid, signal.SIGSTOP)  # so nothing is done before the client has gone on
+    try:
+        with sy.count_messages() as n:
+            opened = run("test_open", x, times=100)
+    finally:
+        os.kill(parties[1].pid, signal.SIGCONT)
     assert n.bytes < 2000 and n.messages == 2 and n.rounds == 0
     assert torch.equal(total(opened), torch.ones(200_000, dtype=torch.int64))
-    assert written < (time.perf_counter() - began) / 2
 
 
 def test_what_it_costs(parties, carol):
@@ -179,7 +182,7 @@ def test_a_share_that_does_not_fit(parties, carol, how):
     (error,) = told(*parties[:3])
     assert isinstance(error, ProtocolError) and "12345" not in str(error)
     assert any(party.id in str(error) for party in parties[:3])
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < AT_ONCE
     assert (x * x).get().tolist() == [1, 4, 9]
 
 
@@ -191,7 +194,7 @@ def test_a_share_that_is_not_there(parties, carol):
     with pytest.raises(SyftError):
         product.get()
     told(*parties[:2])
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < AT_ONCE
     y = share([1, 2, 3], parties[:2], carol)
     assert (y * y).get().tolist() == [1, 4, 9]
 
@@ -210,7 +213,7 @@ def test_a_party_that_is_killed(parties, carol, count):
         victim.synchronize()
     with pytest.raises(SyftError, match=victim.id):
         total(run("test_open", x))
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < AT_ONCE
     with pytest.raises(SyftError, match="lost|ended"):
         total(run("test_open", x))
     told(*group[:-1])
@@ -229,7 +232,7 @@ def test_a_party_that_is_killed_from_outside(parties, carol):
     os.kill(victim.pid, signal.SIGKILL)
     with pytest.raises(PartyLostError, match=victim.id):
         parties[0].synchronize()
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < AT_ONCE
     end(victim)
     del endless
     y = share([1, 2, 3], parties[:2], carol)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import gc
 import json
+import os
+import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -34,6 +36,14 @@ def authority(tmp_path_factory):
     return certificates.make_authority(tmp_path_factory.mktemp("team"), "team")
 
 
+def kept_port():
+    """Return a free port that nobody gets who asks the system for any: those begin at 32768."""
+    for port in range(20_000 + os.getpid() % 10_000, 32_000):
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+    raise AssertionError("no free port")
+
+
 @pytest.fixture(scope="module")
 def nodes(authority, tmp_path_factory):
     """Four nodes, each in a process of its own; they know more protocols, for parties that misbehave."""
@@ -42,8 +52,10 @@ def nodes(authority, tmp_path_factory):
     settings = {"certificate": str(made.certificate), "key": str(made.key), "ca": str(authority.certificate)}
 
     def start(name):
-        store = {"store": str(tmp_path_factory.mktemp("store"))} if name == "mpc-c" else {}  # the one that is killed
-        return NodeProcess(name, prepare=PREPARE, **settings, **store)
+        own = {}
+        if name == "mpc-c":  # the one that is killed, and started again on the same port
+            own = {"store": str(tmp_path_factory.mktemp("store")), "port": kept_port()}
+        return NodeProcess(name, prepare=PREPARE, **settings, **own)
 
     with ThreadPoolExecutor(len(NAMES)) as pool:
         started = list(pool.map(start, NAMES))
@@ -85,7 +97,7 @@ def is_right(parties, dealer):
 
 def restart(node):
     """Start a node again that was killed, on the same port."""
-    node.process.wait(10)
+    node.process.wait(60)
     node.process.stdout.close()
     node.args[-2] = json.dumps({**node.settings, "port": node.port})
     node.start()
@@ -275,18 +287,18 @@ def test_a_party_that_hangs(nodes, workers):
     a, b, c, dealer = workers
     x = torch.tensor([1, 2]).share(a, b, crypto_provider=dealer)
     assert is_right((a, b), dealer)
-    with config.override(stream_timeout=2):
-        nodes[1].pause()
-        try:
-            began = time.monotonic()
-            y = x * x
-            with pytest.raises(PartyLostError, match="'mpc-b'"):
-                a.synchronize()
-                a.synchronize()
-            assert time.monotonic() - began < 6
-            del y
-        finally:
-            nodes[1].go_on()
+    nodes[1].pause()
+    try:
+        began = time.monotonic()
+        with config.override(stream_timeout=2):
+            y = x * x  # a is told how long to wait for b
+        with pytest.raises(PartyLostError, match="'mpc-b'"):
+            a.synchronize()
+            a.synchronize()
+        assert time.monotonic() - began < 40  # the usual time is more
+        del y
+    finally:
+        nodes[1].go_on()
     told(a, b)
     assert is_right((a, c), dealer) and is_right((a, b), dealer)
 

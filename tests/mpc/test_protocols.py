@@ -17,7 +17,7 @@ parties = pytest.mark.parametrize("count", [2, 3, 4])
 words = st.integers(-(2**62) + 2**24, 2**62 - 1)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def values() -> torch.Tensor:
     return torch.cat([EDGES, numbers(3000), torch.arange(-40, 40)])
 
@@ -134,7 +134,7 @@ def test_division_within_its_bound(count: int, scale: int) -> None:
     exact = x.double() * scale / y.double()
     inside = exact.abs() < 2**61
     off = (run(division.divide, count, x, y, scale=scale).double() - exact).abs()
-    bound = exact.abs() * 2**-27 + 8 + 2 * scale / y.double().abs()
+    bound = exact.abs() * 2**-26 + 8 + 2 * scale / y.double().abs()  # what the table of protocols says
     assert bool((off <= bound)[inside].all())
 
 

@@ -16,6 +16,7 @@ from syft.messaging.message import RunMessage
 from syft.mpc import endpoints
 from syft.mpc.invitations import Invitation
 from syft.workers.policy import DenyAll
+from tests.mpc.mesh_world import soon
 from tests.mpc.serving import BITS, DECIMALS, ClientProcess, close, encrypted, make_model
 from tests.processes import end, start
 
@@ -384,8 +385,8 @@ class TestInProcesses:
                 stream._connection.close()
             began = time.monotonic()
             assert close(other.query_model(X), clear(X).detach())
-            assert served.requests_left == 3, "what was begun counts"
-        assert time.monotonic() - began < 20, "and nobody waits for it, not even to stop"
+            assert soon(lambda: served.requests_left == 3), "what was begun counts"
+        assert time.monotonic() - began < 50, "and nobody waits for it, not even to stop"
 
     def test_a_client_that_is_killed_does_no_harm(self, processes, client):
         model, clear = make_model()

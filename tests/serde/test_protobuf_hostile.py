@@ -262,16 +262,16 @@ def peak() -> int:
 
 def test_many_tiny_values_are_refused_before_they_are_parsed():
     bomb = message(field(22, b"\x0a\x00" * (envelope.MAX_VALUE_BYTES // 2 + 8)))
-    before, start = peak(), time.perf_counter()
+    before, start = peak(), time.thread_time()
     refused(bomb, "limit")
     assert peak() - before < 10**8
-    assert time.perf_counter() - start < 2
+    assert time.thread_time() - start < 5
 
 
 def test_many_frames_are_refused_soon():
-    start = time.perf_counter()
+    start = time.thread_time()
     refused(message(pb.Value(integer=1), ()) + b"\x1a\x00" * 2_000_000, "frames")
-    assert time.perf_counter() - start < 2
+    assert time.thread_time() - start < 5
 
 
 @pytest.mark.parametrize("depth", [101, 500, 5000, 200_000])
@@ -490,9 +490,9 @@ def test_gradients_that_do_not_fit():
 def test_keys_of_one_hash_do_not_hang():
     prime = 2**61 - 1
     keys = [prime * i for i in range(1, 20_000)]
-    start = time.perf_counter()
+    start = time.thread_time()
     refused(protobuf.serialize(keys, force_no_compression=True).replace(b"\xb2\x01", b"\xc2\x01", 1), "one hash")
-    assert time.perf_counter() - start < 5
+    assert time.thread_time() - start < 5
     honest = set(range(20_000)) | {f"{i}" for i in range(20_000)}
     assert protobuf.deserialize(protobuf.serialize(honest)) == honest
 

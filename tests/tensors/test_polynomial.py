@@ -8,7 +8,7 @@ import torch
 import syft as sy
 from syft.exceptions import SerdeError, SyftError
 from syft.frameworks.torch.tensors.interpreters import Polynomial as documented
-from tests.mpc.running import cast_of
+from tests.mpc.running import cast_of, repeatable
 
 X = torch.linspace(-10, 10, 201)
 FORMATS = {"16 bits": {"base": 2, "precision_fractional": 16}, "3 decimals": {"base": 10, "precision_fractional": 3}}
@@ -16,7 +16,9 @@ FORMATS = {"16 bits": {"base": 2, "precision_fractional": 16}, "3 decimals": {"b
 
 @pytest.fixture(autouse=True)
 def hooked(hook):
-    return hook
+    """Rounding on shares is random: it is the same in each run."""
+    with repeatable():
+        yield hook
 
 
 @pytest.fixture(scope="module")

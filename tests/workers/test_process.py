@@ -45,7 +45,7 @@ def is_running(pid):
         return False
 
 
-def wait_for(condition, seconds=20.0):
+def wait_for(condition, seconds=60.0):
     deadline = time.monotonic() + seconds
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -149,17 +149,17 @@ def test_plans(bob):
 
 
 def test_the_client_does_not_wait(bob):
-    x = torch.randn(700, 700).send(bob)
+    x = torch.randn(70, 70).send(bob)
     bob.synchronize()
-    began = time.perf_counter()
-    y = x
-    for _ in range(20):
-        y = y @ x
-    written = time.perf_counter() - began
+    os.kill(bob.pid, signal.SIGSTOP)  # it does nothing meanwhile
+    try:
+        y = x
+        for _ in range(20):
+            y = y @ x
+        assert y.shape == (70, 70)
+    finally:
+        os.kill(bob.pid, signal.SIGCONT)
     bob.synchronize()
-    done = time.perf_counter() - began
-    assert written < done / 2
-    assert y.shape == (700, 700)
 
 
 def test_large_tensors_do_not_block_the_writer(bob):
@@ -308,7 +308,7 @@ def test_frames_that_no_client_sends(bob, sent):
     with sock:
         sock.sendall(sent)
         sock.shutdown(socket.SHUT_WR)
-        sock.settimeout(10)
+        sock.settimeout(60)
         while sock.recv(1 << 16):
             pass
     assert torch.equal(torch.ones(1).send(bob).get(), torch.ones(1))
@@ -357,7 +357,7 @@ def test_an_answer_that_never_comes(bob):
     began = time.monotonic()
     with pytest.raises(WorkerLostError):
         x.get()
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 60
     end(victim)
 
 

@@ -116,10 +116,9 @@ def test_order_is_kept(make_worker):
 def test_closing(make_worker):
     bob = make_worker("bob", "thread")
     x = torch.ones(1).send(bob)
-    before = threading.active_count()
     stream = x.child.lease.stream
     bob.stop()
-    assert threading.active_count() < before
+    assert not stream._thread.is_alive()
     with pytest.raises(SyftError, match="is closed"):
         stream.ask(BatchMessage(()))
     assert len(bob.object_store.objects) == 0, "temporaries die with their session"
@@ -139,13 +138,22 @@ def test_published_objects_outlive_the_session(make_worker, kind):
 
 def test_a_worker_that_does_not_answer_in_time(make_worker):
     bob = make_worker("bob", "thread")
-    x = torch.ones(1000, 1000).send(bob)
-    with config.override(stream_timeout=0.001), pytest.raises(TimeoutError, match="did not answer within 0.001 s"):
-        y = x
-        for _ in range(30):
-            y = y @ x
-        y.get()
+    go_on = threading.Event()
+
+    class Hesitant:
+        def allows(self, release):
+            return go_on.wait(60)
+
+    x = torch.ones(3).send(bob)
     bob.synchronize()
+    bob.policy = Hesitant()
+    try:
+        with config.override(stream_timeout=0.001), pytest.raises(TimeoutError, match="did not answer within 0.001 s"):
+            x.get()
+    finally:
+        go_on.set()
+    bob.synchronize()
+    bob.policy = sy.workers.policy.ALLOW_ALL
 
 
 def test_two_clients_do_not_mix(make_worker, kind):

@@ -10,6 +10,7 @@ from torch import nn
 import syft as sy
 from syft import config
 from syft.exceptions import NodeLostError, SyftError, WorkerLostError
+from syft.workers import pipes
 from syft.workers.websocket_client import WebsocketClientWorker
 from tests.nodes import Line, websocket_server
 
@@ -39,13 +40,21 @@ def stream_of(worker):
     return sy.local_worker.stream_to(worker)
 
 
+def soon(condition, seconds=60.0):
+    """Wait until something holds: a server ends the session of who left a moment after that."""
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.02)
+    return condition()
+
+
 def test_tensors_go_there_and_come_back(alice):
     x = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
     pointer = x.send(alice)
     assert pointer.location is alice and pointer.shape == (2, 2)
     assert torch.equal((pointer @ pointer + 1).get(), x @ x + 1)
     assert torch.equal(pointer.get(), x)
-    assert alice._objects == {}
+    assert soon(lambda: alice._objects == {})
     assert repr(alice) == f"<WebsocketClientWorker id:ws-alice at {alice.url}>"
 
 
@@ -88,7 +97,8 @@ def test_autograd_models_and_plans(alice):
     assert torch.equal(plan(torch.ones(2, 2).send(alice)).get(), torch.full((2, 2), 2.0))
 
 
-def test_thousand_calls_need_few_messages(alice, line):
+def test_thousand_calls_need_few_messages(alice, line, monkeypatch):
+    monkeypatch.setattr(pipes, "_GATHER", 0.1)  # on a slow machine a call takes longer than what is waited by default
     x, one = torch.zeros(10).send(alice), torch.ones(10).send(alice)
     alice.synchronize()
     connection = stream_of(alice)._connection
@@ -118,7 +128,7 @@ def test_what_is_published_stays_when_the_client_goes(hook, server):
     hook.local_worker._known_workers.pop("ws-alice")
     second = WebsocketClientWorker(hook, "localhost", server.port, id="ws-alice")
     (found,) = second.search("#kept")
-    assert second.objects_count_remote() == 1
+    assert soon(lambda: second.objects_count_remote() == 1)
     assert "#kept" in second.list_objects_remote()
     assert found.get().item() == 7.0
     second.clear_objects_remote()
@@ -170,7 +180,7 @@ def test_a_line_cut_in_the_middle_of_a_large_answer(alice, line):
     line.cut_after_received = 5 << 20
     assert torch.equal(pointer.get(), x)
     assert line.cuts == 1
-    assert alice._objects == {}
+    assert soon(lambda: alice._objects == {})
 
 
 def test_cuts_at_every_place_of_an_exchange(alice, line):
@@ -184,7 +194,7 @@ def test_cuts_at_every_place_of_an_exchange(alice, line):
         assert torch.equal(y.get(), torch.arange(10.0) * 2)
         line.cut_after_sent = None
         del x, y
-    assert alice._objects == {}
+    assert soon(lambda: alice._objects == {})
 
 
 def test_a_server_that_does_not_come_back_is_said_so_in_time(hook, line, server):
@@ -200,7 +210,7 @@ def test_a_server_that_does_not_come_back_is_said_so_in_time(hook, line, server)
         started = time.monotonic()
         with pytest.raises(WorkerLostError, match="What was published there stays"):
             x.get()
-        assert time.monotonic() - started < 30
+        assert time.monotonic() - started < 60
         assert stream.is_over
     finally:
         config.configure(reconnect_timeout=30.0)
@@ -230,5 +240,5 @@ def test_many_clients_at_once_get_their_own_answers(hook, server):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
-    assert not wrong
+        thread.join(100)
+    assert not wrong and not any(thread.is_alive() for thread in threads)

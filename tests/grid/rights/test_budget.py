@@ -61,7 +61,7 @@ def spent(client, **which):
 
 
 def place_api(place):
-    connection = http.client.HTTPConnection("127.0.0.1", place.port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", place.port, timeout=60)
     connection.request("GET", "/openapi.json")
     found = json.loads(connection.getresponse().read())
     connection.close()
@@ -69,7 +69,7 @@ def place_api(place):
 
 
 def ask_http(place, method, path, user, body=None):
-    connection = http.client.HTTPConnection("127.0.0.1", place.port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", place.port, timeout=60)
     headers = {"Authorization": f"Bearer {place.tokens[user]}", "Content-Type": "application/json"}
     connection.request(method, f"/v1/{path}", None if body is None else json.dumps(body), headers)
     answer = connection.getresponse()
@@ -154,7 +154,7 @@ def test_two_users_at_once_do_not_overspend_together(place, people):
 
     def ask(client):
         mine = ages_at(client)
-        gate.wait(20)
+        gate.wait(60)
         for _ in range(8):
             try:
                 done.append(sy.dp.count(mine, epsilon=0.01))
@@ -165,7 +165,7 @@ def test_two_users_at_once_do_not_overspend_together(place, people):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(100)
     assert len(done) == 10
     assert spent(owner, data=str(pointer.id_at_location)) == pytest.approx(start + limit, rel=1e-6)
 
@@ -263,7 +263,7 @@ def test_charges_outlive_a_crash_and_nothing_leaves_uncharged(place, people, hoo
         sy.dp.count(pointer, epsilon=1.5)
     with pytest.raises(SyftError):
         sy.dp.count(pointer, epsilon=0.625)
-    assert place.process.wait(20) == -9
+    assert place.process.wait(60) == -9
     place.process.stdout.close()
     place.start()
     again = place.connect(hook, "alice")

@@ -29,7 +29,7 @@ def test_ask_approve_get(node, hook):
     assert (row["user"], row["reason"], row["shape"]) == ("me", "for a paper", [])
     assert [source["id"] for source in row["sources"]] == [1]
     node.policy.requests.approve(request.id, answer="with thanks")
-    assert request.wait(1) == "approved" and request.answer == "with thanks"
+    assert request.wait(60) == "approved" and request.answer == "with thanks"
     assert mean.item() == pytest.approx(7 / 3) and mean.get().item() == pytest.approx(7 / 3)
     with pytest.raises(GetNotPermittedError):
         data.mean().get()  # this result was granted, not the data
@@ -58,7 +58,7 @@ def test_waiting_ends_with_the_answer(node, hook):
     request = total.request(reason="now")
     timer = threading.Timer(0.1, lambda: node.policy.requests.deny(request.id, "no\x1b[2J"))
     timer.start()
-    assert request.wait(10) == "denied" and request.answer == "no?[2J"
+    assert request.wait(60) == "denied" and request.answer == "no?[2J"
     timer.join()
 
 
