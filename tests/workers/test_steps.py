@@ -109,17 +109,17 @@ THREE = ["torch.where", "torch.addcmul", "torch.lerp"]
 @st.composite
 def rows(draw):
     """A row of calls on what there is and what the calls before made, or should have."""
-    names = st.sampled_from(sorted(CALM)) | st.sampled_from(OTHERS + THREE)
-    known = [1, 2, 3, 4, 5, 6, 20, 21, 99]
+    names = st.sampled_from([*["torch.Tensor.add", "torch.Tensor.__mul__"] * 20, *sorted(CALM), *OTHERS, *THREE])
+    known = [99, 21, 4, 3, 5, 6, 2, 20, 1]
     steps = []
     for number in range(draw(st.integers(1, 14))):
-        things = st.sampled_from(known[-6:] + known).map(Ref)
+        things = st.sampled_from(3 * known[-3:] + [1, 2, 20] + known).map(Ref)
         numbers = st.sampled_from([0, 2, -1, 0.5, True, None, 2**63, float("nan")])
         name = draw(names)
         count = 3 if name in THREE else draw(st.integers(1, 2))
         args = draw(st.lists(st.one_of(things, things, things, numbers), min_size=count, max_size=count))
         released = draw(st.lists(st.sampled_from(known), max_size=2)) if draw(st.integers(0, 3)) == 0 else []
-        result = draw(st.sampled_from([1, 1000])) if draw(st.integers(0, 19)) == 0 else 1000 + number
+        result = draw(st.sampled_from(known)) if draw(st.integers(0, 7)) == 0 else 1000 + number
         steps.append(step(name, result, *args, released=released, grad=draw(st.booleans())))
         known.append(result)
     return steps
