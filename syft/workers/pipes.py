@@ -21,8 +21,8 @@ PIECE = 1 << 20
 _WAITING = 64 << 20
 # Memory that is taken for a frame before its bytes are there.
 _AT_ONCE = 1 << 25
-# Seconds that small frames wait for others to go with.
-_GATHER = 0.001
+# Seconds that small frames wait for others to go with, and calls that were gathered: they go when they are many.
+_GATHER, _GATHER_CALLS = 0.001, 0.005
 # Below this a frame is put together with its neighbours.
 _SMALL = 1 << 16
 
@@ -161,7 +161,8 @@ class PipeConnection:
                     self._is_idle = True
                     self._news.wait()
                 self._is_idle = False
-            if self._ended.wait(_GATHER):  # until more has gathered; who waits for an answer writes by itself
+                pause = _GATHER if self._backlog else _GATHER_CALLS
+            if self._ended.wait(pause):  # until more has gathered; who waits for an answer writes by itself
                 return
             self._asked = False
             if self.before_flush is not None:
