@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import linecache
 import sys
 import sysconfig
@@ -10,21 +11,29 @@ from types import FrameType
 
 import torch
 
-_OURS = str(Path(__file__).resolve().parent.parent)
-_STDLIB = str(Path(sysconfig.get_paths()["stdlib"]).resolve())
-_SKIPPED = (_OURS, str(Path(torch.__file__).resolve().parent), "<frozen", "<string>")
+
+def _both(path: Path) -> tuple[str, str]:
+    """Return a path as Python was told it, and as it is behind links."""
+    return str(path), str(path.resolve())
+
+
+_STDLIB = _both(Path(sysconfig.get_paths()["stdlib"]))
+_SKIPPED = (*_both(Path(__file__).parent.parent), *_both(Path(torch.__file__).parent), "<frozen", "<string>")
 
 
 def user_line() -> tuple[str, int]:
     """Return file name and line number of the user's call."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and not _is_users(frame):
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if _is_users(name) or frame.f_back is None:
+            return name, frame.f_lineno
         frame = frame.f_back
-    return frame.f_code.co_filename, frame.f_lineno
+    return "", 0
 
 
-def _is_users(frame: FrameType) -> bool:
-    name = frame.f_code.co_filename
+@functools.lru_cache(maxsize=1024)
+def _is_users(name: str) -> bool:
     return not name.startswith(_SKIPPED) and (not name.startswith(_STDLIB) or "site-packages" in name)
 
 

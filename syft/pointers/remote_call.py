@@ -41,6 +41,14 @@ def call_by_name(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], carri
     """Run a call of the table of allowed functions by its wire name."""
     refuse_while_recording("A call on a remote object")
     first = args[0] if args and isinstance(args[0], ObjectPointer) else _first_pointer(args, kwargs)
+    stream = first.lease.stream
+    base = ID_PROVIDER.pop()
+    if stream.gathers and not kwargs:
+        form = stream.gather(name, args, base)
+        if type(form) is TensorMeta:
+            return tensor_pointer_class(first)._attach(Lease(stream, base), first._owner, form)
+        if form is not NotImplemented:
+            return Results(first, args, kwargs, base).build(form)
     place = first.location
     refs = []
     for arg in args:
@@ -54,11 +62,9 @@ def call_by_name(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], carri
     ref_kwargs = kwargs
     if kwargs and not all(type(value) in SCALARS for value in kwargs.values()):
         ref_kwargs = _to_refs(kwargs, place, carries_local, name, args, kwargs)
-    base = ID_PROVIDER.pop()
-    response = first.lease.stream.run(name, tuple(refs), ref_kwargs, base, (args, kwargs))
+    response = stream.run(name, tuple(refs), ref_kwargs, base, (args, kwargs))
     if type(response) is torch.Tensor:  # the common answer of a worker in this process
-        lease = Lease(first.lease.stream, base)
-        return tensor_pointer_class(first)._attach(lease, first._owner, TensorMeta.of(response))
+        return tensor_pointer_class(first)._attach(Lease(stream, base), first._owner, TensorMeta.of(response))
     return Results(first, args, kwargs, base).build(response)
 
 

@@ -10,6 +10,7 @@ from syft.messaging.plan.plan import Plan
 from syft.messaging.plan.state import State
 from syft.messaging.protocol.chain import Protocol
 from syft.messaging.protocol.roles import RoleProtocol
+from syft.messaging.steps import StepsMessage
 from syft.pointers.callable_pointer import CallablePointer
 from syft.pointers.multi_pointer import MultiPointerTensor
 from syft.pointers.object_pointer import ObjectPointer
@@ -54,6 +55,7 @@ CODES: dict[type, int] = {
     RoleProtocol: 103,
     String: 160,
     **{message: 120 + position for position, message in enumerate(MESSAGE_TYPES)},
+    StepsMessage: 144,
 }
 
 SCREENS: dict[type, Screen] = {Plan: Plan.screen}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 import struct
 import threading
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from syft.exceptions import SerdeError
@@ -20,8 +21,8 @@ PIECE = 1 << 20
 _WAITING = 64 << 20
 # Memory that is taken for a frame before its bytes are there.
 _AT_ONCE = 1 << 25
-# Seconds that small frames wait for others to go with.
-_GATHER = 0.001
+# Seconds that small frames wait for others to go with, and calls that were gathered: they go when they are many.
+_GATHER, _GATHER_CALLS = 0.001, 0.005
 # Below this a frame is put together with its neighbours.
 _SMALL = 1 << 16
 
@@ -66,6 +67,9 @@ class PipeConnection:
         self._closed = False
         self._ended = threading.Event()
         self._is_idle = False
+        self._asked = False
+        # What is called before the thread writes: who has gathered something hands it over.
+        self.before_flush: Callable[[], None] | None = None
         self.read_bytes = 0
         self.written_bytes = 0
 
@@ -120,12 +124,21 @@ class PipeConnection:
         """Write a frame after those before it, by a thread; never waits."""
         with self._news:
             self._queue(kind, number, contents)
-            if self._writer is None:
-                self._writer = threading.Thread(target=self._write_backlog, name="syft writer", daemon=True)
-                self._writer.start()
-            if self._is_idle:  # waking it up for each frame would take longer than the frame
-                self._is_idle = False
-                self._news.notify()
+            self._wake_writer()
+
+    def flush_soon(self) -> None:
+        """Have the thread ask for what was gathered elsewhere (`before_flush`), and write it; never waits."""
+        with self._news:
+            self._asked = True
+            self._wake_writer()
+
+    def _wake_writer(self) -> None:
+        if self._writer is None:
+            self._writer = threading.Thread(target=self._write_backlog, name="syft writer", daemon=True)
+            self._writer.start()
+        if self._is_idle:  # waking it up for each frame would take longer than the frame
+            self._is_idle = False
+            self._news.notify()
 
     @property
     def is_crowded(self) -> bool:
@@ -144,12 +157,16 @@ class PipeConnection:
     def _write_backlog(self) -> None:
         while True:
             with self._news:
-                while not self._backlog and not self._closed:
+                while not self._backlog and not self._asked and not self._closed:
                     self._is_idle = True
                     self._news.wait()
                 self._is_idle = False
-            if self._ended.wait(_GATHER):  # until more has gathered; who waits for an answer writes by itself
+                pause = _GATHER if self._backlog else _GATHER_CALLS
+            if self._ended.wait(pause):  # until more has gathered; who waits for an answer writes by itself
                 return
+            self._asked = False
+            if self.before_flush is not None:
+                self.before_flush()
             self.flush_quietly()
 
     def flush_quietly(self) -> None:

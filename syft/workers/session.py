@@ -50,6 +50,11 @@ class Session:
         if self.conversation is not None:
             self.conversation.check()
 
+    def check_stay(self) -> None:
+        """Do the same now and then: cheap enough for every call."""
+        if self.conversation is not None:
+            self.conversation.check_stay()
+
     @property
     def reader(self) -> Any:
         """The worker as which the client's bytes are read: pointers in them are looked up there."""

@@ -48,6 +48,8 @@ class Stream:
 
     # Whether the next call to the worker opens another stream, because this one is over.
     is_replaced = False
+    # Whether small calls are gathered to go together (see gathering).
+    gathers = False
 
     def __init__(self, client: Any, location: Any) -> None:
         self.client = client

@@ -20,7 +20,7 @@ from syft.core.id_provider import ObjectId, is_id
 from syft.exceptions import AuthenticationError, NodeLostError, SerdeError, SyftError
 from syft.serde import deserialize, serialize
 from syft.workers.frames import BYE, HELLO, REQUEST, SEEN, WELCOME
-from syft.workers.numbered import NumberedStream
+from syft.workers.gathering import GatheringStream
 from syft.workers.pipelined import Line
 from syft.workers.pipes import Pipe, PipeConnection
 from syft.workers.values import is_plain, pointers_in
@@ -35,7 +35,7 @@ _LARGE = 1 << 16
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
 
 
-class WebsocketStream(NumberedStream):
+class WebsocketStream(GatheringStream):
     """A stream to a worker behind a websocket.
 
     Args:
@@ -87,6 +87,7 @@ class WebsocketStream(NumberedStream):
             connection.close()
             raise SyftError("it was restarted, or this session was away for too long")
         self._session, self.node_id = (session_id, secret), node_id
+        connection.before_flush = self._write_gathered
         return connection, done
 
     def _dial(self, timeout: float) -> Pipe:
@@ -144,6 +145,7 @@ class WebsocketStream(NumberedStream):
     def _resume(self, connection: PipeConnection, done: int) -> None:
         with self._order:
             self._drop_confirmed(done)
+            self._enqueue_gathered()  # after what was there before, and nowhere else: there is no connection
             for number, request in self._unconfirmed:
                 connection.write_soon(REQUEST, number, request)
             self._connection = connection
@@ -177,19 +179,50 @@ class WebsocketStream(NumberedStream):
                 self._room.wait_for(self._has_room, current().stream_timeout)
             if self._lost is not None:
                 raise NodeLostError(self.location.id, self._lost)
-            self._number += 1
-            self._pending.append((self._number, line, future))
-            self._unconfirmed.append((self._number, request))
-            self._unconfirmed_bytes += len(request)
+            self._enqueue_gathered()
+            self._enqueue(request, line, future)
             connection = self._connection
-            if connection is not None:
-                if self._seen > self._seen_told:
-                    self._seen_told = self._seen
-                    connection.write_soon(SEEN, self._seen, b"")
-                connection.write_soon(REQUEST, self._number, request)
         # Not while others wait for the lock: who reads must go on. A thread that waits for an answer writes by itself.
         if connection is not None and (future is not None or connection.is_crowded):
             connection.flush_quietly()
+
+    def _enqueue(self, request: bytes, line: Any, future: Future[Any] | None) -> None:
+        """Number a request, and hand it to the connection if there is one; the caller holds the lock."""
+        self._number += 1
+        self._pending.append((self._number, line, future))
+        self._unconfirmed.append((self._number, request))
+        self._unconfirmed_bytes += len(request)
+        connection = self._connection
+        if connection is not None:
+            if self._seen > self._seen_told:
+                self._seen_told = self._seen
+                connection.write_soon(SEEN, self._seen, b"")
+            connection.write_soon(REQUEST, self._number, request)
+
+    def _enqueue_gathered(self) -> None:
+        gathered = self._take_gathered()
+        if gathered is not None:
+            self._enqueue(*gathered, None)
+
+    def _write_gathered(self) -> None:
+        """Hand over what was gathered; a connection asks for it before it writes by itself."""
+        with self._order:
+            if self._lost is None:
+                self._enqueue_gathered()
+
+    def _send_gathered(self) -> None:
+        with self._room:
+            if self._unconfirmed_bytes > MAX_UNCONFIRMED:
+                self._room.wait_for(self._has_room, current().stream_timeout)
+            self._enqueue_gathered()
+            connection = self._connection
+        if connection is not None:
+            connection.flush_quietly()
+
+    def _send_later(self) -> None:
+        connection = self._connection
+        if connection is not None:
+            connection.flush_soon()
 
     def _has_room(self) -> bool:
         return self._unconfirmed_bytes <= MAX_UNCONFIRMED or self._lost is not None
@@ -210,6 +243,8 @@ class WebsocketStream(NumberedStream):
 
     def _give_up(self, reason: str) -> None:
         super()._give_up(reason)
+        self._steps.clear()
+        self._lines.clear()
         self._unconfirmed.clear()
         self._unconfirmed_bytes = 0
 
@@ -222,6 +257,7 @@ class WebsocketStream(NumberedStream):
         if self._closed:
             return
         with self._order:
+            self._enqueue_gathered()
             self._closed = True
             connection = self._connection
         if connection is not None:

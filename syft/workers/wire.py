@@ -18,10 +18,12 @@ from syft.core.id_provider import ObjectId, is_id
 from syft.core.references import TensorMeta
 from syft.exceptions import RemoteError, SerdeError, SyftError
 from syft.messaging.message import ErrorMessage, Message
+from syft.messaging.steps import StepsMessage
 from syft.serde import deserialize, serialize
 from syft.workers.policy import ALLOW_ALL, Release
 from syft.workers.router import Leaving, put_back, route
 from syft.workers.session import Session, serving
+from syft.workers.steps import take_steps as take_steps
 from syft.workers.stream import wire_form
 from syft.workers.values import complete_transfer, drop_claims, offer_claims
 
@@ -56,6 +58,11 @@ MAX_HOPS = 16
 _hops: contextvars.ContextVar[int] = contextvars.ContextVar("syft_hops", default=0)
 
 
+def is_passing_on() -> bool:
+    """Say whether what is sent now is sent for somebody else, who sent a request here."""
+    return _hops.get() != 0
+
+
 def write_request(client: Any, released: tuple[ObjectId, ...], message: Message, waits: bool) -> bytes:
     """Write a request; it says how many workers have passed it on, so that none goes round for ever."""
     return serialize((released, message, waits, _hops.get()), client)
@@ -83,7 +90,7 @@ def respond(worker: Any, session: Session, request: bytes | bytearray) -> tuple[
         for obj_id in released:
             session.release(obj_id)
         if worker.log_msgs:
-            worker.msg_history.append(message)
+            worker.msg_history.extend(message.operations() if type(message) is StepsMessage else (message,))
         passed_on = _hops.set(hops + 1)
         try:
             response = route(worker, session, message)
@@ -150,7 +157,9 @@ def _error_message(worker: Any, session: Session, error: Exception) -> ErrorMess
     where = "".join(traceback.format_tb(error.__traceback__)[-6:]) if _tells_errors(worker, session) else ""
     notes = "\n".join(getattr(error, "__notes__", ()))
     text = str(error) + (f"\n{notes}" if notes else "")
-    return ErrorMessage((type(error).__name__, _bounded(text), _bounded(where)))
+    step = getattr(error, "syft_step", None)  # which of a row of calls it was
+    said = (type(error).__name__, _bounded(text), _bounded(where))
+    return ErrorMessage(said if type(step) is not int else (*said, str(step)))
 
 
 def _tells_errors(worker: Any, session: Session) -> bool:
@@ -189,6 +198,8 @@ def error_of(location: Any, response: ErrorMessage) -> Exception:
     kind = _KNOWN_ERRORS.get(name, RemoteError)
     error = kind.__new__(kind)
     Exception.__init__(error, text if kind is not RemoteError else f"{name}: {text}")
+    if len(response.contents) > 3:
+        error.syft_step = str(response.contents[3])  # type: ignore[attr-defined]
     if where:
         error.add_note(f"Traceback on worker {location.id!r}:\n{where.rstrip()}")
     else:

@@ -14,6 +14,7 @@ import syft as sy
 from syft.core.references import Ref
 from syft.exceptions import ProtocolError, SyftError
 from syft.messaging import message as m
+from syft.messaging.steps import StepsMessage
 from syft.mpc import endpoints, guests
 from syft.serde import deserialize
 from syft.workers import frames
@@ -132,7 +133,10 @@ def test_all_kinds_of_messages_are_tried():
     assert {type(message) for message in MESSAGES} | set(guests._ROUTES) == set(m.MESSAGE_TYPES)
 
 
-@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
+ROW = StepsMessage(((b"", True, "torch.Tensor.add", bytes(16), (5).to_bytes(16, "big"), 1),))
+
+
+@pytest.mark.parametrize("message", [*MESSAGES, ROW], ids=lambda message: type(message).__name__)
 def test_no_other_message_is_answered(trio, served, mallory_as_guest, message):
     before = [dict(worker._objects) for worker in trio]
     assert error_name(mallory_as_guest.ask(0, message)) == "SerdeError"

@@ -14,6 +14,7 @@ from syft.messaging import hosting as h
 from syft.messaging import message as m
 from syft.messaging.plan import Plan, State, func2plan
 from syft.messaging.protocol import Protocol, RoleProtocol, func2protocol
+from syft.messaging.steps import StepsMessage
 from syft.mpc.endpoints import Served
 from syft.mpc.hosted import EncryptedModel
 from syft.mpc.invitations import Number
@@ -136,6 +137,15 @@ VALUES: dict[int, list[Any]] = {
     141: [m.DecideRequestMessage("0f", True, "sources", 60.5, "thanks"), m.DecideRequestMessage("0f")],
     142: [m.RevokeGrantMessage("0f")],
     143: [m.ShareSourceMessage("data", ("alice", 7), True)],
+    144: [
+        StepsMessage(()),
+        StepsMessage(
+            (
+                (b"", True, "torch.add", bytes(16), bytes(range(16)), 2.5),
+                (bytes(32), False, "torch.Tensor.__add__", b"\xff" * 16, b"a" * 16, None, True, -(2**63)),
+            )
+        ),
+    ],
     150: [h.HostModelMessage(None, "net", True, False, ((1, 2), ()))],
     151: [h.HostSharesMessage((1, ("x",)), "net", True)],
     152: [h.ModelsMessage("net"), h.ModelsMessage()],

@@ -119,7 +119,7 @@ class Conversation:
             return
         if number != self.done + 1:
             raise SerdeError(f"Request {number} does not follow request {self.done}.")
-        self._check_stay()
+        self.check_stay()
         written, leaving = respond(self.worker, self.session, request)
         self.done = number
         self._quiet_bytes += len(request)
@@ -132,12 +132,12 @@ class Conversation:
             if isinstance(stream, NumberedStream):
                 stream.pass_on()
 
-    def _check_stay(self) -> None:
-        """See now and then whether the client's token is still good."""
+    def check_stay(self) -> None:
+        """See now and then whether the client's token is still good; raises AuthenticationError if not."""
         now = time.monotonic()
         if now - self._checked_at > _CHECK:
-            self._checked_at = now
             self.check()
+            self._checked_at = now
 
     def _write_answer(self, connection: PipeConnection, number: int, written: bytes) -> None:
         try:

@@ -1,0 +1,104 @@
+"""StepsMessage: a row of small calls in one message, for clients that go on without waiting for each.
+
+A call of pointers and numbers needs its name, the id of its result and its arguments, nothing else. Written one after
+the other, a row of them is a flat list of plain values, which msgpack reads and writes at once: most of what a single
+call costs on its way is paid once for the row.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+from typing import Any, ClassVar, TypeAlias
+
+from syft.core.references import Ref
+from syft.messaging.message import Message, Operation
+
+# (ids that were released before it, 16 bytes each; whether autograd records it; the wire name; the id of its result;
+# arguments: the 16 bytes of an id for what the receiver holds, or a number)
+Step: TypeAlias = tuple[Any, ...]
+ID_BYTES = 16
+# Before the arguments of a step.
+HEAD = 4
+# How many calls go in one message, at most, and how many arguments one has.
+MOST = 64
+MOST_ARGUMENTS = 16
+_NUMBERS = frozenset({int, float, bool, type(None)})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StepsMessage(Message):
+    """Run these calls, one after the other; one that fails does not keep the next from being tried.
+
+    Attributes:
+        contents: the steps.
+    """
+
+    schema: ClassVar[dict[str, Any]] = {"contents": tuple}
+
+    def operations(self) -> Iterator[Operation]:
+        """Yield the calls as messages of their own."""
+        return map(operation_of, self.contents)
+
+    @staticmethod
+    def simplify(worker: Any, message: Any) -> tuple[Any, ...]:
+        """Return all steps in one row, each behind its length."""
+        flat: list[Any] = []
+        for step in message.contents:
+            flat.append(len(step))
+            flat += step
+        return tuple(flat)
+
+    @classmethod
+    def detail(cls, worker: Any, payload: tuple[Any, ...]) -> StepsMessage:
+        """Rebuild the steps, each part checked."""
+        steps = []
+        position, end = 0, len(payload)
+        while position < end:
+            length = payload[position]
+            if type(length) is not int or not HEAD <= length <= HEAD + MOST_ARGUMENTS or position + length >= end:
+                raise TypeError("a step is cut short, or too long")
+            step = payload[position + 1 : position + 1 + length]
+            _check(step)
+            steps.append(step)
+            position += 1 + length
+        if len(steps) > MOST:
+            raise TypeError(f"{len(steps)} steps are too many for one message")
+        return cls(tuple(steps))
+
+
+def _check(step: Step) -> None:
+    released, grad_enabled, name, result = step[:HEAD]
+    if type(released) is not bytes or len(released) % ID_BYTES or type(grad_enabled) is not bool:
+        raise TypeError("a step needs released ids and a flag")
+    if type(name) is not str or type(result) is not bytes or len(result) != ID_BYTES:
+        raise TypeError("a step needs a name and an id for its result")
+    for argument in step[HEAD:]:
+        kind = type(argument)
+        if kind not in _NUMBERS and (kind is not bytes or len(argument) != ID_BYTES):
+            raise TypeError("an argument of a step is an id or a number")
+
+
+def write_ids(obj_ids: Iterable[Any]) -> bytes | None:
+    """Return the bytes of several ids; None if one of them is of another kind, as users choose them."""
+    try:
+        return b"".join([obj_id.to_bytes(ID_BYTES, "big") for obj_id in obj_ids])
+    except (AttributeError, OverflowError):
+        return None
+
+
+def read_id(written: bytes) -> int:
+    """Return the id of 16 bytes."""
+    return int.from_bytes(written, "big")
+
+
+def read_ids(written: bytes) -> list[int]:
+    """Return the ids in a row of bytes."""
+    return [read_id(written[at : at + ID_BYTES]) for at in range(0, len(written), ID_BYTES)]
+
+
+def operation_of(step: Step) -> Operation:
+    """Return a step as a message of its own."""
+    _, grad_enabled, name, result, *arguments = step
+    args = [Ref(read_id(value)) if type(value) is bytes else value for value in arguments]
+    return Operation(name, None, tuple(args), {}, (read_id(result),), grad_enabled)

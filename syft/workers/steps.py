@@ -1,0 +1,146 @@
+"""Run a row of small calls for a client.
+
+Most of such a row is arithmetic on a client's own small tensors, and most of its results are gone before the row ends:
+they are never stored. What that needs is checked for each call (`Row._run`); a call of any other kind takes the long
+way of `execute`, so both ways give the same results, the same errors, and let the same things leave.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from syft.hook.functions import function_of
+from syft.hook.guards import GUARDS
+from syft.messaging.steps import HEAD, Step, StepsMessage, operation_of, read_id, read_ids
+from syft.workers.execution import execute
+from syft.workers.policy import ALLOW_ALL
+from syft.workers.provenance import Rights, known_rights, ledger_of, user_of
+from syft.workers.router import handles
+from syft.workers.session import Session
+from syft.workers.visibility import turn_of
+
+# Calls on one or two tensors that make a new tensor, of their common shape, and change and share nothing.
+_NAMES = (
+    "neg abs exp log log1p expm1 sqrt rsqrt square sin cos tan tanh sigmoid relu sign floor ceil round trunc "
+    "add sub mul div multiply subtract divide true_divide pow eq ne lt le gt ge maximum minimum atan2"
+).split()
+_OPERATORS = (
+    "__add__ __radd__ __sub__ __rsub__ __mul__ __rmul__ __truediv__ __rtruediv__ __pow__ __rpow__ "
+    "__eq__ __ne__ __lt__ __le__ __gt__ __ge__"
+).split()
+CALM = frozenset(f"torch.{name}" for name in _NAMES) | {f"torch.Tensor.{name}" for name in _NAMES + _OPERATORS}
+# Elements of a small tensor. The result of a calm call on two small ones is small enough not to be asked for before.
+FEW = 256
+
+
+@handles(StepsMessage)
+def take_steps(worker: Any, session: Session, message: StepsMessage) -> None:
+    """Run the calls of a row. All are tried; the error of the first that failed is raised, and says which it was."""
+    with turn_of(worker, session):
+        Row(worker, session).take(message.contents)
+
+
+class Row:
+    """A row of calls, with what they made that is not stored yet.
+
+    Args:
+        worker: the worker that runs them.
+        session: the client they run for.
+    """
+
+    def __init__(self, worker: Any, session: Session) -> None:
+        self.worker = worker
+        self.session = session
+        self.store = worker.object_store
+        self.made: dict[int, tuple[torch.Tensor, int]] = {}
+        self.failure: Exception | None = None
+        self.rights: Rights | None = None
+        self.is_guarded = worker.policy is not ALLOW_ALL
+        # Whether what derives from the client's own is the client's to see, so that nothing else need be asked.
+        self.is_open = not self.is_guarded or getattr(worker.policy, "own_is_open", False)
+        if self.is_guarded:
+            user = user_of(session)
+            self.rights = Rights(user, frozenset({ledger_of(worker).of_user(user)}))
+
+    def take(self, steps: tuple[Step, ...]) -> None:
+        """Run the calls."""
+        for number, step in enumerate(steps):
+            if step[0]:
+                self._release(step[0])
+            if not self._run(step, number):
+                self.settle()
+                self.session.check_stay()  # it may take its time, and others follow
+                try:
+                    execute(self.worker, self.session, operation_of(step))
+                except Exception as error:
+                    self._fail(error, number)
+        self.settle()
+        if self.failure is not None:
+            raise self.failure
+
+    def _release(self, written: bytes) -> None:
+        for obj_id in read_ids(written):
+            if self.made.pop(obj_id, None) is None:
+                self.session.release(obj_id)
+
+    def _run(self, step: Step, number: int) -> bool:
+        """Run a call in the short way; False if it can't be, and nothing has happened."""
+        name = step[2]
+        if name not in CALM or name in GUARDS or not self.is_open:
+            return False
+        args: list[Any] = []
+        for value in step[HEAD:]:
+            if type(value) is bytes:
+                tensor = self._own(read_id(value))
+                if tensor is None:
+                    return False
+                args.append(tensor)
+            else:
+                args.append(value)
+        result_id = read_id(step[3])
+        if len(args) > 2 or result_id in self.made or result_id in self.store.objects:
+            return False
+        try:
+            if step[1] is torch.is_grad_enabled():
+                result = function_of(name)(*args)
+            else:
+                with torch.set_grad_enabled(step[1]):
+                    result = function_of(name)(*args)
+        except Exception:  # the long way tells it as it should be told: the call has changed nothing
+            return False
+        if type(result) is not torch.Tensor:
+            return False
+        self.made[result_id] = (result, number)
+        return True
+
+    def _own(self, obj_id: int) -> torch.Tensor | None:
+        """Return a small tensor that is the client's own, and derives from nothing else; None if it is not."""
+        made = self.made.get(obj_id)
+        if made is not None:
+            return made[0] if made[0].numel() <= FEW else None
+        held = dict.get(self.store.objects, obj_id)
+        if type(held) is not torch.Tensor or held.numel() > FEW or held.layout is not torch.strided:
+            return None
+        if self.rights is not None:
+            rights = known_rights(held)
+            if rights is None or rights.sources != self.rights.sources:
+                return None
+            if not self.store.claims.is_held_by(obj_id, self.session):
+                return None
+        return held
+
+    def settle(self) -> None:
+        """Store what was made and is still wanted."""
+        made, self.made = self.made, {}
+        for obj_id, (tensor, number) in made.items():
+            try:
+                self.session.keep(obj_id, tensor, rights=self.rights)
+            except Exception as error:
+                self._fail(error, number)
+
+    def _fail(self, error: Exception, number: int) -> None:
+        if self.failure is None:
+            error.syft_step = number  # type: ignore[attr-defined]
+            self.failure = error

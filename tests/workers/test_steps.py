@@ -1,0 +1,437 @@
+"""Rows of small calls: the same as one call after the other, in everything but time."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import threading
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import syft as sy
+from syft.core.references import Ref
+from syft.exceptions import AuthenticationError
+from syft.grid.node import conversations
+from syft.grid.rights import NodePolicy
+from syft.grid.storage.keeper import Keeper
+from syft.grid.storage.quotas import Quota
+from syft.hook.functions import function_of
+from syft.messaging import message as m
+from syft.messaging.changes import changes_nothing
+from syft.messaging.steps import MOST, MOST_ARGUMENTS, StepsMessage, operation_of, read_ids, write_ids
+from syft.workers import pipes
+from syft.workers.policy import ALLOW_ALL
+from syft.workers.provenance import known_rights
+from syft.workers.steps import CALM
+from syft.workers.websocket_client import WebsocketClientWorker
+from syft.workers.wire import write_request
+from tests.attacks.hostile import error_name, request
+from tests.depth import deep
+from tests.grid.rights.people import Peer
+from tests.nodes import Line, websocket_server
+
+STEPS = 144
+_ids = itertools.count(10**6)
+
+
+def written(obj_id):
+    return obj_id.to_bytes(16, "big")
+
+
+def step(name, result, *args, released=(), grad=True):
+    """A step as it is written: references become bytes."""
+    flat = [written(arg.id) if type(arg) is Ref else arg for arg in args]
+    return (write_ids(released), grad, name, written(result), *flat)
+
+
+class World:
+    """A worker with two users: alice's tensors are 1 to 6, bob's are 20 (published) and 21 (his own)."""
+
+    def __init__(self, make_worker, policy, quota=None):
+        self.worker = make_worker("node")
+        self.worker.policy = policy
+        self.keeper = Keeper(self.worker, quota=quota) if quota is not None else None
+        self.alice, self.bob = Peer(self.worker, "alice"), Peer(self.worker, "bob")
+        for obj_id, tensor in (
+            (1, torch.tensor([1.0, 2.0])),
+            (2, torch.tensor([[0.5], [3.0], [-1.0]])),
+            (3, torch.tensor([2, 0])),
+            (4, torch.arange(300.0)),
+            (5, torch.tensor([4.0, 5.0], requires_grad=True)),
+            (6, torch.tensor(1.5, dtype=torch.float64)),
+        ):
+            self.alice.send_tensor(tensor, obj_id)
+        self.bob.send_tensor(torch.tensor([7.0, 8.0]), 20, published=True)
+        self.bob.send_tensor(torch.tensor([9.0, 9.0]), 21)
+
+    def one_by_one(self, steps):
+        """Run steps as calls of their own; returns the first error, and which call it was of."""
+        first = None
+        for number, each in enumerate(steps):
+            released = tuple(read_ids(each[0]))
+            answer = self.alice.send(write_request(None, released, operation_of(each), False))
+            if answer is not None and first is None:
+                first = (*answer.contents[:2], str(number))
+        return first
+
+    def in_a_row(self, steps):
+        answer = self.alice.send(write_request(None, (), StepsMessage(tuple(steps)), False))
+        return None if answer is None else (*answer.contents[:2], answer.contents[3])
+
+    def state(self):
+        """All that is held: values, rights, claims, and who pays for them."""
+        held = {}
+        for obj_id, obj in self.worker.object_store.outlines().items():
+            rights = known_rights(obj)
+            sources = None if rights is None else sorted((str(s.id), str(s.owner)) for s in rights.sources)
+            owner = None if rights is None else rights.owner
+            claims = self.worker.object_store.claims
+            whose = (claims.belongs_to(obj_id, self.alice.session), claims.is_published(obj_id))
+            held[obj_id] = (obj.dtype, tuple(obj.shape), obj.requires_grad, str(obj.tolist()), owner, sources, whose)
+        ledger = None if self.keeper is None else self.keeper.ledger.usage("alice")
+        return held, ledger
+
+    def unnamed(self, failure):
+        return None if failure is None else tuple(part.replace(repr(self.worker.id), "W") for part in failure)
+
+
+POLICIES = {"open": lambda: ALLOW_ALL, "node": NodePolicy}
+OTHERS = (
+    "torch.Tensor.add_ torch.matmul torch.Tensor.t torch.Tensor.item torch.Tensor.nonzero torch.sum torch.no_such "
+    "torch.Tensor.detach torch.Tensor.numpy torch.Tensor.floor_divide torch.Tensor.__floordiv__ torch.Tensor.bogus"
+).split()
+
+THREE = ["torch.where", "torch.addcmul", "torch.lerp"]
+
+
+@st.composite
+def rows(draw):
+    """A row of calls on what there is and what the calls before made, or should have."""
+    names = st.sampled_from([*["torch.Tensor.add", "torch.Tensor.__mul__"] * 20, *sorted(CALM), *OTHERS, *THREE])
+    known = [99, 21, 4, 3, 5, 6, 2, 20, 1]
+    steps = []
+    for number in range(draw(st.integers(1, 14))):
+        things = st.sampled_from(3 * known[-3:] + [1, 2, 20] + known).map(Ref)
+        numbers = st.sampled_from([0, 2, -1, 0.5, True, None, 2**63, float("nan")])
+        name = draw(names)
+        count = 3 if name in THREE else draw(st.integers(1, 2))
+        args = draw(st.lists(st.one_of(things, things, things, numbers), min_size=count, max_size=count))
+        released = draw(st.lists(st.sampled_from(known), max_size=2)) if draw(st.integers(0, 3)) == 0 else []
+        result = draw(st.sampled_from(known)) if draw(st.integers(0, 7)) == 0 else 1000 + number
+        steps.append(step(name, result, *args, released=released, grad=draw(st.booleans())))
+        known.append(result)
+    return steps
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@given(row=rows())
+@settings(max_examples=deep(60, 2000), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_row_is_its_calls_one_by_one(policy, row, hook, worker_maker):
+    first, second = (World(worker_maker, POLICIES[policy](), Quota(30, None)) for _ in range(2))
+    expected, found = first.one_by_one(row), second.in_a_row(row)
+    assert second.unnamed(found) == first.unnamed(expected)
+    assert second.state() == first.state()
+
+
+@pytest.fixture
+def worker_maker(hook):
+    """Make workers that leave no trace in those of other tests; several for each example of a property."""
+
+    def make(name):
+        worker = sy.VirtualWorker(hook, id=f"{name}-steps-{next(_ids)}")
+        hook.local_worker._known_workers.pop(worker.id)
+        return worker
+
+    return make
+
+
+@pytest.mark.parametrize("name", sorted(CALM))
+def test_calm_calls_make_something_new_and_change_nothing(name):
+    assert changes_nothing(m.Operation(name, None, (Ref(1), Ref(2)), {}, (3,)))
+    for operands in ((torch.tensor([1.5, 2.0]),), (torch.tensor([1.5, 2.0]), torch.tensor([3.0])), (torch.ones(2), 1)):
+        before = [torch.as_tensor(operand).clone() for operand in operands]
+        versions = [operand._version for operand in operands if isinstance(operand, torch.Tensor)]
+        try:
+            result = function_of(name)(*operands)
+        except (TypeError, ValueError):
+            continue
+        if not isinstance(result, torch.Tensor):
+            assert result is NotImplemented
+            continue
+        places = [operand.untyped_storage().data_ptr() for operand in operands if isinstance(operand, torch.Tensor)]
+        assert result.untyped_storage().data_ptr() not in places
+        assert all(torch.equal(torch.as_tensor(x), y) for x, y in zip(operands, before, strict=True))
+        assert versions == [operand._version for operand in operands if isinstance(operand, torch.Tensor)]
+        return
+    raise AssertionError(f"{name} takes none of these")
+
+
+def test_what_derives_from_others_stays_theirs(worker_maker):
+    world = World(worker_maker, NodePolicy())
+    add = "torch.Tensor.add"
+    assert world.in_a_row([
+        step(add, 100, Ref(1), Ref(20)), step(add, 101, Ref(100), 1), step(add, 102, Ref(1), Ref(1)), step(add, 103, Ref(102), Ref(101)),
+    ]) is None  # fmt: skip
+    for obj_id in (100, 101, 103):
+        assert error_name(world.alice.get(obj_id)) == "GetNotPermittedError"
+    assert torch.equal(world.alice.get(102), torch.tensor([2.0, 4.0]))
+    assert world.in_a_row([step(add, 104, Ref(1), Ref(21))])[0] == "ObjectNotFoundError"  # bob's own: not even named
+
+
+def test_what_is_gone_when_a_row_ends_was_never_stored(worker_maker, monkeypatch):
+    world = World(worker_maker, NodePolicy(), Quota(8, None))  # room for two more objects
+    kept = []
+    keep = type(world.alice.session).keep
+    monkeypatch.setattr(
+        type(world.alice.session), "keep", lambda self, obj_id, *rest, **more: (kept.append(obj_id), keep(self, obj_id, *rest, **more))
+    )  # fmt: skip
+    row = [step("torch.Tensor.add", 100, Ref(1), 1)]
+    row += [
+        step("torch.Tensor.add", 100 + n, Ref(99 + n), 1, released=[98 + n] if n > 1 else []) for n in range(1, MOST)
+    ]
+    assert world.in_a_row(row) is None
+    assert kept == [100 + MOST - 2, 100 + MOST - 1]
+    assert torch.equal(world.alice.get(100 + MOST - 1), torch.tensor([1.0, 2.0]) + MOST)
+    # One that would be too much is refused, and it is said which.
+    fill = [step("torch.Tensor.add", 200 + n, Ref(1), n) for n in range(4)]
+    name, text, number = world.in_a_row(fill)
+    assert (name, number) == ("QuotaExceededError", "1") and "may hold 8 objects" in text
+
+
+def test_who_may_not_stay_is_not_served_to_the_end_of_a_row(worker_maker, monkeypatch):
+    monkeypatch.setattr(conversations, "_CHECK", -1.0)
+    world = World(worker_maker, NodePolicy())
+    left = [2]
+
+    def check():
+        left[0] -= 1
+        if left[0] < 0:
+            raise AuthenticationError("Its token was revoked.")
+
+    conversations.Conversation(world.worker, world.alice.session, check)
+    name, _, _ = (*world.alice.send(write_request(None, (), StepsMessage(tuple(
+        step("torch.Tensor.add_", 100 + n, Ref(1), 1) for n in range(10)
+    )), False)).contents,)[:3]  # fmt: skip
+    assert name == "AuthenticationError"
+    assert torch.equal(world.worker.object_store.get(1), torch.tensor([3.0, 4.0]))
+
+
+# --- bytes ------------------------------------------------------------------------------------------------------
+
+
+GOOD = (b"", True, "torch.add", bytes(16), bytes(16), 1.5)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        (6, *GOOD[:-1]),
+        (7, *GOOD),
+        (5, *GOOD),
+        (3, *GOOD[:3]),
+        ("6", *GOOD),
+        (-1, *GOOD),
+        (2**62, *GOOD),
+        (True, *GOOD),
+        (6, bytes(15), *GOOD[1:]),
+        (6, b"", 1, *GOOD[2:]),
+        (6, b"", True, b"torch.add", *GOOD[3:]),
+        (6, b"", True, "torch.add", bytes(15), bytes(16), 1.5),
+        (6, b"", True, "torch.add", 5, bytes(16), 1.5),
+        (6, b"", True, "torch.add", bytes(16), bytes(17), 1.5),
+        (6, b"", True, "torch.add", bytes(16), bytes(16), "text"),
+        (6, b"", True, "torch.add", bytes(16), bytes(16), (1, 2)),
+        (4 + MOST_ARGUMENTS + 1, *GOOD[:4], *[1] * (MOST_ARGUMENTS + 1)),
+        (6, *GOOD) * (MOST + 1),
+    ],
+)
+def test_rows_that_are_none(worker_maker, parts):
+    world = World(worker_maker, NodePolicy())
+    before = world.state()
+    assert error_name(world.alice.send(request((STEPS, *parts)))) == "SerdeError"
+    assert world.state() == before
+
+
+@given(
+    st.lists(
+        st.one_of(st.integers(-2, 9), st.sampled_from(GOOD), st.binary(max_size=20), st.text(max_size=5)), max_size=30
+    )
+)
+@settings(max_examples=deep(200, 5000), deadline=None)
+def test_any_parts_are_steps_or_refused(parts):
+    try:
+        made = StepsMessage.detail(None, tuple(parts))
+    except TypeError:
+        return
+    assert StepsMessage.simplify(None, made) == tuple(parts)
+
+
+# --- over a line ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def server():
+    with websocket_server("ws-steps", log_msgs=True) as process:
+        yield process
+
+
+@pytest.fixture
+def line(server):
+    line = Line(server.port)
+    yield line
+    line.close()
+
+
+@pytest.fixture
+def far(hook, line):
+    worker = WebsocketClientWorker(hook, "localhost", line.port, id="ws-steps")
+    yield worker
+    worker.close()
+    hook.local_worker._known_workers.pop("ws-steps", None)
+
+
+def stream_of(worker):
+    return sy.local_worker.stream_to(worker)
+
+
+def test_a_thousand_calls_are_few_messages(far, monkeypatch):
+    monkeypatch.setattr(pipes, "_GATHER_CALLS", 0.5)  # on a slow machine many would go half full
+    x, one = torch.zeros(10).send(far), torch.ones(10).send(far)
+    far.synchronize()
+    with sy.count_messages() as count:
+        for _ in range(1000):
+            x = x + one
+        far.synchronize()
+    assert 1000 / MOST <= count.messages <= 60
+    assert count.rounds == 1
+    assert torch.equal(x.get(), torch.full((10,), 1000.0))
+
+
+def test_what_was_gathered_goes_by_itself(far):
+    """Nobody asks for anything after the call, and the worker gets it all the same."""
+    flag = torch.zeros(1).send(far)
+    flag.add_(1)
+    stream = stream_of(far)
+    moment = threading.Event()
+    for _ in range(6000):
+        if not stream._steps:
+            break
+        moment.wait(0.01)
+    assert not stream._steps and not stream._lines
+    assert flag.get().item() == 1
+
+
+def test_calls_and_everything_else_stay_in_order(far):
+    x = torch.zeros(3).send(far)
+    for number in range(50):
+        x.add_(1)
+        y = x * 2
+        if number % 7 == 0:
+            assert torch.equal(y.copy().get(), torch.full((3,), 2.0 * (number + 1)))
+        if number % 11 == 0:
+            x = x + torch.ones(3).send(far) - 1
+        y.sub_(x)
+    assert torch.equal(y.get(), torch.full((3,), 50.0))
+    assert torch.equal(x.get(), torch.full((3,), 50.0))
+    gc.collect()
+    far.synchronize()
+    assert far._objects == {}
+
+
+def test_the_line_of_the_call_that_failed(far):
+    x = torch.ones(2, dtype=torch.int64).send(far)
+    with pytest.raises(RuntimeError, match="ZeroDivisionError") as caught:
+        a = x + 1
+        b = x // 0  # this line
+        c = x + 2
+        far.synchronize()
+    assert any("# this line" in note for note in caught.value.__notes__)
+    assert torch.equal(a.get() + c.get(), torch.tensor([5, 5]))
+    with pytest.raises(sy.exceptions.SyftError, match="failed"):
+        b.get()
+
+
+def test_cuts_in_the_middle_of_rows(far, line):
+    counter, one = torch.zeros(1).send(far), torch.ones(1).send(far)
+    total = counter * 1
+    for number in range(600):
+        counter.add_(1)
+        total = total + one
+        if number % 150 == 70:
+            line.cut()
+    assert counter.get().item() == 600 and total.get().item() == 600
+    assert stream_of(far).reconnects >= 1
+
+
+def test_ids_that_users_choose(far):
+    x = torch.ones(2)
+    x.id = "mine"
+    pointer = x.send(far)
+    kept = torch.ones(2).send(far)
+    y = pointer + kept
+    del pointer
+    gc.collect()
+    z = kept + kept  # the id that was let go of is of no row
+    assert torch.equal(y.get(), z.get())
+    del kept, x
+    gc.collect()
+    far.synchronize()
+    assert far._objects == {}
+
+
+def test_operands_of_every_kind(far):
+    x = torch.tensor([1.0, -2.0, 3.0])
+    p = x.send(far)
+    assert torch.equal((2 - p).get(), 2 - x) and torch.equal((p * True).get(), x * True)
+    assert torch.equal((p + 2**62).get(), x + 2**62) and torch.equal((p**2).get(), x**2)
+    assert torch.equal(torch.add(p, p, alpha=3).get(), torch.add(x, x, alpha=3))
+    assert torch.equal((p + torch.tensor(5.0)).get(), x + 5) and torch.equal(p[1].get(), x[1])
+    assert torch.equal((p == 1).get(), x == 1) and torch.equal((-p).abs().get(), (-x).abs())
+    big = 2**70
+    with pytest.raises(OverflowError):
+        p.long() + big
+    with pytest.raises(RuntimeError, match="broadcast"):
+        p + torch.ones(2).send(far)
+    with torch.no_grad():
+        assert not (p.detach().requires_grad_() * 2).requires_grad
+
+
+def test_gradients_through_rows(far):
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    p = x.send(far)
+    loss = (p * p + 3 * p).exp().log().sum()
+    loss.backward()
+    assert torch.allclose(p.grad.copy().get(), 2 * x.detach() + 3)
+
+
+def test_threads_of_one_client(far):
+    start = torch.zeros(4).send(far)
+    far.synchronize()
+    wrong = []
+
+    def work(number):
+        x = start + number
+        for _ in range(200):
+            x = x + 1
+        if not torch.equal(x.get(), torch.full((4,), 200.0 + number)):
+            wrong.append(number)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_nothing_is_gathered_after_the_end(hook, line):
+    worker = WebsocketClientWorker(hook, "localhost", line.port, id="ws-steps")
+    x = torch.zeros(2).send(worker)
+    y = x + 1
+    worker.close()
+    with pytest.raises(sy.exceptions.SyftError, match="closed"):
+        y + 1
+    hook.local_worker._known_workers.pop("ws-steps", None)
