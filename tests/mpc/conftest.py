@@ -8,14 +8,7 @@ from typing import Any
 import pytest
 
 from tests.mpc.mesh_world import World
-from tests.steady import repeatable
-
-
-@pytest.fixture(autouse=True)
-def same_words() -> Iterator[None]:
-    """Start each test from the same shares and masks."""
-    with repeatable():
-        yield
+from tests.steady import same_words as same_words
 
 
 @pytest.fixture(params=[2, 3, 4])

@@ -3,38 +3,16 @@
 from __future__ import annotations
 
 import gc
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
 
 import syft as sy
-from syft.core import generator
 from syft.mpc import lockstep
 from syft.mpc.generator import local
-from tests.depth import IS_DEEP
 
 EDGES = torch.tensor([0, 1, -1, 2, -2, 2**31, -(2**31), 2**61, -(2**61), 2**62 - 1, -(2**62) + 2**24])
-
-
-@contextmanager
-def repeatable() -> Iterator[None]:
-    """Let this thread draw the same shares and masks in each run of the tests; a deep run has new ones.
-
-    Rounding on shares is random, and what a party sees is noise: how far a result is off, and how uniform some noise
-    looks, would differ from run to run.
-    """
-    drawn = vars(generator._threads)
-    before = drawn.copy()
-    if not IS_DEEP:
-        drawn.update(generator=generator.Generator(b"the same always."), pid=os.getpid())
-    try:
-        yield
-    finally:
-        drawn.clear()
-        drawn.update(before)
 
 
 def split(secret: torch.Tensor, count: int) -> list[torch.Tensor]:
