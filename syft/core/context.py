@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,8 +12,14 @@ from syft.exceptions import SyftError
 
 _acting: contextvars.ContextVar[Any] = contextvars.ContextVar("syft_acting_worker", default=None)
 _default: list[Any] = []
-# What this thread records, if anything: it hears of each message that is about to be sent.
-recording = threading.local()
+
+
+class _Recording(threading.local):
+    # Makes the error for a message that is about to be sent, where this thread records a plan.
+    refuse: Callable[[str], Exception] | None = None
+
+
+recording = _Recording()
 
 
 def set_default_worker(worker: Any) -> None:
@@ -33,9 +39,8 @@ def local_worker(required: bool = True) -> Any:
 
 def refuse_while_recording(what: str) -> None:
     """Raise if this thread records a plan: a message sent meanwhile would not be part of it."""
-    refuse = getattr(recording, "refuse", None)
-    if refuse is not None:
-        raise refuse(what)
+    if recording.refuse is not None:
+        raise recording.refuse(what)
 
 
 @contextmanager

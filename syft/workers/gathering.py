@@ -45,6 +45,12 @@ class GatheringStream(NumberedStream):
         self._steps: list[Step] = []
         self._lines: list[Line] = []
 
+    def release(self, obj_id: ObjectId) -> None:
+        """Note an id; it rides along with the next message, if there can be one."""
+        if self._lost is None and not self._closed:
+            self._gradients.forget(obj_id)
+            self._released.append(obj_id)
+
     def gather(self, name: str, args: tuple[Any, ...], base: ObjectId) -> Any:
         """Note a call to go with others, and return the form of its result; NotImplemented if it goes by itself.
 
@@ -83,8 +89,10 @@ class GatheringStream(NumberedStream):
         return form
 
     def _add(self, step: list[Any]) -> None:
-        self.raise_failure()
-        self._check_open()
+        if self._failed is not None:
+            self.raise_failure()
+        if self._closed:
+            self._check_open()
         if self._released:
             step[0] = self._released_bytes()
         line = (*user_line(), None)
