@@ -13,11 +13,15 @@ Example:
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 _active: list[MessageCount] = []
 _lock = threading.Lock()
+# Streams that gather calls before they are a message: what was gathered goes before counting begins or ends.
+gathering: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 class MessageCount:
@@ -53,13 +57,20 @@ class MessageCount:
 def count_messages() -> Iterator[MessageCount]:
     """Count messages, rounds and bytes of every worker of this process inside a `with` block."""
     count = MessageCount()
+    _hand_over()
     with _lock:
         _active.append(count)
     try:
         yield count
     finally:
+        _hand_over()
         with _lock:
             _active[:] = [other for other in _active if other is not count]
+
+
+def _hand_over() -> None:
+    for stream in list(gathering):
+        stream.hand_over_gathered()
 
 
 def counting() -> bool:

@@ -138,6 +138,10 @@ class LinePipe:
         except ValueError:
             raise ConnectionError("the connection is closed") from None
 
+    def has_room(self) -> bool:
+        """Say whether some bytes can be sent now without waiting."""
+        return self._line.has_room()
+
     def finish(self) -> None:
         """Do nothing: the stream has said that nothing follows."""
 

@@ -6,6 +6,7 @@ it is enough for a message, before anything else that is sent, or after a moment
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from typing import Any
 
 import torch
@@ -44,6 +45,7 @@ class GatheringStream(NumberedStream):
         super().__init__(client, location)
         self._steps: list[Step] = []
         self._lines: list[Line] = []
+        metrics.gathering.add(self)
 
     def release(self, obj_id: ObjectId) -> None:
         """Note an id; it rides along with the next message, if there can be one."""
@@ -97,15 +99,16 @@ class GatheringStream(NumberedStream):
             step[0] = self._released_bytes()
         line = (*user_line(), None)
         with self._order:
+            self._await_room()
             if self._lost is not None:
                 raise self.lost_error(self._lost)
             self._steps.append(tuple(step))
             self._lines.append(line)
             count = len(self._steps)
-        if count >= MOST:
-            self._send_gathered()
-        elif count == 1:
-            self._send_later()
+            if count >= MOST:  # before anybody else adds to it
+                self._enqueue_gathered()
+        if count == 1 or count >= MOST:
+            self._send_enqueued(count == 1)
 
     def _released_bytes(self) -> bytes:
         """Take the ids that were released; those of another kind go by themselves, before the call."""
@@ -116,25 +119,39 @@ class GatheringStream(NumberedStream):
         self._put(write_request(self.client, released, BatchMessage(()), False), ("", 0, None), None)
         return b""
 
-    def _take_gathered(self) -> tuple[bytes, tuple[Line, ...]] | None:
+    def _enqueue_gathered(self) -> None:
         """Write what was gathered as one request; the caller holds the lock."""
         if not self._steps:
-            return None
+            return
         steps, lines = tuple(self._steps), tuple(self._lines)
         self._steps.clear()
         self._lines.clear()
         packed = self.client if getattr(self.client, "compression", None) is not None else _Unpacked
-        request = write_request(packed, (), StepsMessage(steps), False)
+        request = write_request(packed, (), StepsMessage(steps), False, hops=0)
         metrics.record(self.client.id, self.location.id, len(request), False)
-        return request, lines
+        self._enqueue(request, lines, None)
 
-    def _send_gathered(self) -> None:
-        """Send what was gathered."""
-        raise NotImplementedError(f"{type(self).__name__} must say how to send what was gathered")
+    def hand_over_gathered(self) -> None:
+        """Let what was gathered go now: somebody counts messages from here on, or up to here."""
+        with self._order:
+            if self._lost is None:
+                self._enqueue_gathered()
 
-    def _send_later(self) -> None:
-        """Have what was gathered sent in a moment."""
-        raise NotImplementedError(f"{type(self).__name__} must say how to send what was gathered later")
+    def _await_room(self) -> None:
+        """Wait while too much is on its way; the caller holds the lock, which others get meanwhile."""
+        raise NotImplementedError(f"{type(self).__name__} must say when too much is on its way")
+
+    def _enqueue(self, request: bytes, line: Any, future: Future[Any] | None) -> None:
+        """Have a request delivered after those before it; the caller holds the lock."""
+        raise NotImplementedError(f"{type(self).__name__} must say how a request is delivered")
+
+    def _send_enqueued(self, is_first: bool) -> None:
+        """Have what is waiting sent, without waiting for that.
+
+        Args:
+            is_first: whether it is a first call, to which others may be added for a moment.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must say how to send what is waiting")
 
     def _note_failure(self, written: Any, line: Any) -> None:
         """Keep the first error of a call that nobody waits for, with its own line where it was one of a row."""

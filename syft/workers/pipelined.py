@@ -38,9 +38,12 @@ class WritingStream(Stream):
         self._released.append(obj_id)
 
     def _take_released(self) -> tuple[ObjectId, ...]:
-        taken = []
-        while self._released:
-            taken.append(self._released.popleft())
+        taken: list[ObjectId] = []
+        try:
+            while self._released:
+                taken.append(self._released.popleft())
+        except IndexError:  # another thread took the last one
+            pass
         return tuple(taken)
 
 

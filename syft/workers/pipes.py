@@ -38,6 +38,10 @@ class Pipe(Protocol):
         """Send bytes, waiting until there is room for them; OSError when the other end is gone."""
         ...
 
+    def has_room(self) -> bool:
+        """Say whether some bytes can be sent now without waiting."""
+        ...
+
     def finish(self) -> None:
         """Say that nothing follows."""
         ...
@@ -176,16 +180,31 @@ class PipeConnection:
         except OSError:
             self.close()
 
+    def flush_at_once(self) -> None:
+        """Write what is waiting if that takes no waiting; otherwise the thread does, a moment later."""
+        if self._waiting > _SMALL or not self._sending.acquire(blocking=False):
+            return
+        try:
+            if self._pipe.has_room():
+                self._write_all()
+        except OSError:
+            self.close()
+        finally:
+            self._sending.release()
+
     def flush(self) -> None:
         """Write what is waiting, in pieces that small frames share."""
         with self._sending:
-            while self._backlog:
-                data = self._gather()
-                for start in range(0, len(data), PIECE):
-                    self._pipe.send(data[start : start + PIECE])
-                with self._news:
-                    self._waiting -= len(data)
-                self.written_bytes += len(data)
+            self._write_all()
+
+    def _write_all(self) -> None:
+        while self._backlog:
+            data = self._gather()
+            for start in range(0, len(data), PIECE):
+                self._pipe.send(data[start : start + PIECE])
+            with self._news:
+                self._waiting -= len(data)
+            self.written_bytes += len(data)
 
     def _gather(self) -> memoryview:
         first = self._backlog.popleft()

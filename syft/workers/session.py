@@ -41,6 +41,9 @@ class Session:
     # The largest message that is read, after decompression; None: what the configuration says.
     max_message_bytes: int | None = None
 
+    # Whether it has ended: what a call that was under way then makes goes at once.
+    is_closed = False
+
     def __init__(self, worker: Any, client_id: object) -> None:
         self.worker = worker
         self.client_id = client_id
@@ -85,6 +88,8 @@ class Session:
             store.claims.publish(obj_id, self.client_id)
         else:
             store.claims.hold(obj_id, self)
+            if self.is_closed:  # looked at once the claim is there: this sees the end, or the end sees the claim
+                self.release(obj_id)
 
     def _note_rights(self, obj_id: ObjectId, obj: Any, published: bool, rights: Rights | None) -> None:
         if rights is None and known_rights(obj) is None:
@@ -100,6 +105,7 @@ class Session:
 
     def close(self) -> None:
         """Drop every claim of the client."""
+        self.is_closed = True
         if self.circle is not None and self.circle.session is self:
             self.circle.close()
         store = self.worker.object_store

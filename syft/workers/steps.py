@@ -7,10 +7,12 @@ way of `execute`, so both ways give the same results, the same errors, and let t
 
 from __future__ import annotations
 
+import traceback
 from typing import Any
 
 import torch
 
+from syft.exceptions import IdNotUniqueError
 from syft.hook.functions import function_of
 from syft.hook.guards import GUARDS
 from syft.messaging.steps import HEAD, Step, StepsMessage, operation_of, read_id, read_ids
@@ -23,7 +25,7 @@ from syft.workers.visibility import turn_of
 
 # Calls on one or two tensors that make a new tensor, of their common shape, and change and share nothing.
 _NAMES = (
-    "neg abs exp log log1p expm1 sqrt rsqrt square sin cos tan tanh sigmoid relu sign floor ceil round trunc "
+    "neg abs exp log sqrt rsqrt square sin cos tanh sigmoid relu sign floor ceil round "
     "add sub mul div multiply subtract divide true_divide pow eq ne lt le gt ge maximum minimum atan2"
 ).split()
 _OPERATORS = (
@@ -38,8 +40,7 @@ FEW = 256
 @handles(StepsMessage)
 def take_steps(worker: Any, session: Session, message: StepsMessage) -> None:
     """Run the calls of a row. All are tried; the error of the first that failed is raised, and says which it was."""
-    with turn_of(worker, session):
-        Row(worker, session).take(message.contents)
+    Row(worker, session).take(message.contents)
 
 
 class Row:
@@ -57,28 +58,47 @@ class Row:
         self.made: dict[int, tuple[torch.Tensor, int]] = {}
         self.failure: Exception | None = None
         self.rights: Rights | None = None
-        self.is_guarded = worker.policy is not ALLOW_ALL
         # Whether what derives from the client's own is the client's to see, so that nothing else need be asked.
-        self.is_open = not self.is_guarded or getattr(worker.policy, "own_is_open", False)
-        if self.is_guarded:
+        self.is_open = worker.policy is ALLOW_ALL or getattr(worker.policy, "own_is_open", False)
+        if worker.policy is not ALLOW_ALL:
             user = user_of(session)
             self.rights = Rights(user, frozenset({ledger_of(worker).of_user(user)}))
 
     def take(self, steps: tuple[Step, ...]) -> None:
         """Run the calls."""
-        for number, step in enumerate(steps):
+        number = 0
+        while number < len(steps):
+            with turn_of(self.worker, self.session):
+                number = self._take_short(steps, number)
+            if number < len(steps):
+                self._take_long(steps[number], number)
+                number += 1
+        # Nothing here may keep the error: its frames would keep what the call had computed.
+        failure, self.failure = self.failure, None
+        if failure is not None:
+            try:
+                raise failure
+            finally:
+                del failure
+
+    def _take_short(self, steps: tuple[Step, ...], number: int) -> int:
+        """Run calls in the short way and store what is left of them; returns the first that needs the long way."""
+        while number < len(steps):
+            step = steps[number]
             if step[0]:
                 self._release(step[0])
             if not self._run(step, number):
-                self.settle()
-                self.session.check_stay()  # it may take its time, and others follow
-                try:
-                    execute(self.worker, self.session, operation_of(step))
-                except Exception as error:
-                    self._fail(error, number)
-        self.settle()
-        if self.failure is not None:
-            raise self.failure
+                break
+            number += 1
+        self._settle()
+        return number
+
+    def _take_long(self, step: Step, number: int) -> None:
+        self.session.check_stay()  # it may take its time, and others follow
+        try:
+            execute(self.worker, self.session, operation_of(step))
+        except Exception as error:
+            self._fail(error, number)
 
     def _release(self, written: bytes) -> None:
         for obj_id in read_ids(written):
@@ -113,6 +133,8 @@ class Row:
         if type(result) is not torch.Tensor:
             return False
         self.made[result_id] = (result, number)
+        if result.numel() > FEW:
+            self._settle()  # so that it is counted before more is made
         return True
 
     def _own(self, obj_id: int) -> torch.Tensor | None:
@@ -131,16 +153,19 @@ class Row:
                 return None
         return held
 
-    def settle(self) -> None:
+    def _settle(self) -> None:
         """Store what was made and is still wanted."""
         made, self.made = self.made, {}
         for obj_id, (tensor, number) in made.items():
             try:
+                if obj_id in self.store.objects:  # somebody was quicker
+                    raise IdNotUniqueError(f"Worker {self.worker.id!r} already holds an object with id {obj_id!r}.")
                 self.session.keep(obj_id, tensor, rights=self.rights)
             except Exception as error:
                 self._fail(error, number)
 
     def _fail(self, error: Exception, number: int) -> None:
         if self.failure is None:
+            traceback.clear_frames(error.__traceback__)  # the row goes on, and what the call had computed need not stay
             error.syft_step = number  # type: ignore[attr-defined]
             self.failure = error

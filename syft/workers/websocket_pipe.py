@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
+import select
 import socket
 import ssl
 import threading
@@ -129,6 +130,15 @@ class Line:
                 limit = time.monotonic() + patience
                 view = view[sent:]
 
+    def has_room(self) -> bool:
+        """Say whether some bytes can be sent now without waiting."""
+        try:
+            poll = select.poll()
+            poll.register(self._sock, select.POLLOUT)
+            return bool(poll.poll(0))
+        except (OSError, ValueError):  # it is closed, which sending says too
+            return True
+
     def close(self) -> None:
         """Close, whoever reads or writes meanwhile."""
         with contextlib.suppress(OSError):
@@ -237,6 +247,10 @@ class WebsocketPipe:
                 self._flush()
             except (WebSocketException, ValueError) as error:
                 raise ConnectionError("the connection is closed") from error
+
+    def has_room(self) -> bool:
+        """Say whether some bytes can be sent now without waiting."""
+        return self._wire.has_room()
 
     def _flush(self) -> None:
         with self._parsing:

@@ -26,7 +26,7 @@ from syft.workers.pipes import Pipe, PipeConnection
 from syft.workers.values import is_plain, pointers_in
 from syft.workers.websocket_pipe import WebsocketPipe, Where
 
-VERSION = 1
+VERSION = 2
 STREAM = "/stream"
 # Bytes that were sent and not confirmed before who sends has to wait.
 MAX_UNCONFIRMED = 256 << 20
@@ -87,7 +87,7 @@ class WebsocketStream(GatheringStream):
             connection.close()
             raise SyftError("it was restarted, or this session was away for too long")
         self._session, self.node_id = (session_id, secret), node_id
-        connection.before_flush = self._write_gathered
+        connection.before_flush = self.hand_over_gathered
         return connection, done
 
     def _dial(self, timeout: float) -> Pipe:
@@ -175,8 +175,7 @@ class WebsocketStream(GatheringStream):
 
     def _put(self, request: bytes, line: Line, future: Future[Any] | None) -> None:
         with self._room:
-            if self._unconfirmed_bytes > MAX_UNCONFIRMED:
-                self._room.wait_for(self._has_room, current().stream_timeout)
+            self._await_room()
             if self._lost is not None:
                 raise NodeLostError(self.location.id, self._lost)
             self._enqueue_gathered()
@@ -199,30 +198,20 @@ class WebsocketStream(GatheringStream):
                 connection.write_soon(SEEN, self._seen, b"")
             connection.write_soon(REQUEST, self._number, request)
 
-    def _enqueue_gathered(self) -> None:
-        gathered = self._take_gathered()
-        if gathered is not None:
-            self._enqueue(*gathered, None)
-
-    def _write_gathered(self) -> None:
-        """Hand over what was gathered; a connection asks for it before it writes by itself."""
-        with self._order:
-            if self._lost is None:
-                self._enqueue_gathered()
-
-    def _send_gathered(self) -> None:
-        with self._room:
-            if self._unconfirmed_bytes > MAX_UNCONFIRMED:
-                self._room.wait_for(self._has_room, current().stream_timeout)
-            self._enqueue_gathered()
-            connection = self._connection
-        if connection is not None:
-            connection.flush_quietly()
-
-    def _send_later(self) -> None:
+    def _send_enqueued(self, is_first: bool) -> None:
         connection = self._connection
-        if connection is not None:
+        if connection is None:  # what is waiting goes with the next one
+            return
+        if is_first:
             connection.flush_soon()
+        elif connection.is_crowded:
+            connection.flush_quietly()
+        else:
+            connection.flush_at_once()
+
+    def _await_room(self) -> None:
+        if self._unconfirmed_bytes > MAX_UNCONFIRMED:
+            self._room.wait_for(self._has_room, current().stream_timeout)
 
     def _has_room(self) -> bool:
         return self._unconfirmed_bytes <= MAX_UNCONFIRMED or self._lost is not None

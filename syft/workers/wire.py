@@ -63,9 +63,19 @@ def is_passing_on() -> bool:
     return _hops.get() != 0
 
 
-def write_request(client: Any, released: tuple[ObjectId, ...], message: Message, waits: bool) -> bytes:
-    """Write a request; it says how many workers have passed it on, so that none goes round for ever."""
-    return serialize((released, message, waits, _hops.get()), client)
+def write_request(
+    client: Any, released: tuple[ObjectId, ...], message: Message, waits: bool, hops: int | None = None
+) -> bytes:
+    """Write a request; it says how many workers have passed it on, so that none goes round for ever.
+
+    Args:
+        client: who sends it.
+        released: the ids that the sender let go of meanwhile.
+        message: the message.
+        waits: whether an answer is wanted.
+        hops: how many have passed it on, if that is not what this thread answers now.
+    """
+    return serialize((released, message, waits, _hops.get() if hops is None else hops), client)
 
 
 def answer(worker: Any, session: Session, request: bytes | bytearray) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import sys
 import threading
 
 import pytest
@@ -13,9 +14,10 @@ from hypothesis import strategies as st
 
 import syft as sy
 from syft.core.references import Ref
-from syft.exceptions import AuthenticationError
+from syft.exceptions import AuthenticationError, IdNotUniqueError
 from syft.grid.node import conversations
 from syft.grid.rights import NodePolicy
+from syft.grid.storage import expecting
 from syft.grid.storage.keeper import Keeper
 from syft.grid.storage.quotas import Quota
 from syft.hook.functions import function_of
@@ -25,7 +27,7 @@ from syft.messaging.steps import MOST, MOST_ARGUMENTS, StepsMessage, operation_o
 from syft.workers import pipes
 from syft.workers.policy import ALLOW_ALL
 from syft.workers.provenance import known_rights
-from syft.workers.steps import CALM
+from syft.workers.steps import CALM, Row
 from syft.workers.websocket_client import WebsocketClientWorker
 from syft.workers.wire import write_request
 from tests.attacks.hostile import error_name, request
@@ -45,6 +47,10 @@ def step(name, result, *args, released=(), grad=True):
     """A step as it is written: references become bytes."""
     flat = [written(arg.id) if type(arg) is Ref else arg for arg in args]
     return (write_ids(released), grad, name, written(result), *flat)
+
+
+def rows_request(steps):
+    return write_request(None, (), StepsMessage(tuple(steps)), False)
 
 
 class World:
@@ -78,7 +84,7 @@ class World:
         return first
 
     def in_a_row(self, steps):
-        answer = self.alice.send(write_request(None, (), StepsMessage(tuple(steps)), False))
+        answer = self.alice.send(rows_request(steps))
         return None if answer is None else (*answer.contents[:2], answer.contents[3])
 
     def state(self):
@@ -146,6 +152,10 @@ def worker_maker(hook):
         return worker
 
     return make
+
+
+def test_calm_calls_are_small_to_who_counts():
+    assert CALM <= expecting._ELEMENTWISE | expecting._SMALL
 
 
 @pytest.mark.parametrize("name", sorted(CALM))
@@ -217,6 +227,72 @@ def test_who_may_not_stay_is_not_served_to_the_end_of_a_row(worker_maker, monkey
     )), False)).contents,)[:3]  # fmt: skip
     assert name == "AuthenticationError"
     assert torch.equal(world.worker.object_store.get(1), torch.tensor([3.0, 4.0]))
+
+
+def test_a_session_that_ends_in_the_middle_of_a_row(worker_maker):
+    world = World(worker_maker, NodePolicy(), Quota(30, None))
+    conversation = conversations.Conversation(world.worker, world.alice.session, lambda: None)
+    row = [step("torch.Tensor.add_", 100 + n, Ref(1), 1) for n in range(3)]
+    assert world.in_a_row(row) is None
+    conversation.is_over = True
+    assert world.alice.send(rows_request([step("torch.Tensor.add", 200, Ref(1), 1), *row])).contents[0] == (
+        "AuthenticationError"
+    )
+    assert torch.equal(world.worker.object_store.get(1), torch.tensor([4.0, 5.0]))  # not changed any more
+    world.alice.session.close()
+    world.alice.session.keep(400, torch.ones(2))  # by a call that was under way
+    assert world.worker.object_store.claims.held_by(world.alice.session) == []
+    assert {20, 21} == set(world.worker.object_store.outlines())
+    assert world.keeper.ledger.usage("alice").objects == 0
+
+
+def test_others_of_the_same_user_come_in_between(worker_maker, monkeypatch):
+    monkeypatch.setattr(conversations, "_CHECK", -1.0)
+    world = World(worker_maker, NodePolicy())
+    again = Peer(world.worker, "alice")
+    found = []
+
+    def check():
+        other = threading.Thread(target=lambda: found.append(again.get(6)))
+        other.start()
+        other.join(60)
+
+    conversations.Conversation(world.worker, world.alice.session, check)
+    assert world.in_a_row([step("torch.Tensor.add", 100, Ref(1), 1), step("torch.Tensor.add_", 101, Ref(1), 1)]) is None
+    assert found == [torch.tensor(1.5, dtype=torch.float64)]
+
+
+def test_an_id_that_somebody_took_meanwhile(worker_maker):
+    world = World(worker_maker, NodePolicy())
+    row = Row(world.worker, world.alice.session)
+    assert row._run(step("torch.Tensor.add", 100, Ref(1), 1), 7)
+    world.bob.send_tensor(torch.zeros(5), 100, published=True)
+    row._settle()
+    assert isinstance(row.failure, IdNotUniqueError) and row.failure.syft_step == 7
+    assert world.worker.object_store.get(100).shape == (5,)
+
+
+def test_a_call_that_failed_keeps_no_memory(worker_maker):
+    world = World(worker_maker, NodePolicy())
+    world.alice.send_tensor(torch.ones(321, 321), 50)
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(3):
+            assert world.in_a_row([step("torch.matmul", 1, Ref(50), Ref(50))] * 2)[0] == "IdNotUniqueError"
+        alive = [x for x in gc.get_objects() if type(x) is torch.Tensor and x.shape == (321, 321)]
+    finally:
+        gc.enable()
+    assert len(alive) == 1
+
+
+def test_large_results_are_counted_at_once(worker_maker):
+    world = World(worker_maker, NodePolicy(), Quota(None, 2**20))
+    world.alice.send_tensor(torch.ones(256, 1), 50)
+    world.alice.send_tensor(torch.ones(1, 256), 51)
+    row = [step("torch.Tensor.add", 100 + n, Ref(50), Ref(51)) for n in range(6)]  # 256 KiB each
+    name, _, number = world.in_a_row(row)
+    assert (name, number) == ("QuotaExceededError", "3")
 
 
 # --- bytes ------------------------------------------------------------------------------------------------------
@@ -308,6 +384,34 @@ def test_a_thousand_calls_are_few_messages(far, monkeypatch):
     assert 1000 / MOST <= count.messages <= 60
     assert count.rounds == 1
     assert torch.equal(x.get(), torch.full((10,), 1000.0))
+
+
+def test_one_call_counts_as_one_message(far):
+    x = torch.zeros(2).send(far)
+    y = x + 1
+    with sy.count_messages() as none:
+        pass
+    with sy.count_messages() as one:
+        y = y + 1
+    assert (none.messages, one.messages) == (0, 1)
+    assert torch.equal(y.get(), torch.tensor([2.0, 2.0]))
+
+
+def test_who_calls_does_not_wait_for_a_node_that_is_slow(hook, server):
+    worker = WebsocketClientWorker(hook, "localhost", server.port, id="ws-steps")  # with nothing between that reads
+    x = torch.zeros(2).send(worker)
+    worker.synchronize()
+    server.pause()
+    try:
+        large = torch.randn(10 << 20).send(worker)  # more than the line holds
+        for _ in range(4 * MOST):
+            x = x + 1
+        assert stream_of(worker)._connection._waiting > 0  # still on its way: nobody reads it
+    finally:
+        server.go_on()
+    assert torch.equal(x.get(), torch.full((2,), 4.0 * MOST)) and large.shape == (10 << 20,)
+    worker.close()
+    hook.local_worker._known_workers.pop("ws-steps", None)
 
 
 def test_what_was_gathered_goes_by_itself(far):
@@ -420,10 +524,16 @@ def test_threads_of_one_client(far):
             wrong.append(number)
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)  # threads meet in the middle of everything
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    far.synchronize()
     assert not wrong
 
 

@@ -133,7 +133,9 @@ class Conversation:
                 stream.pass_on()
 
     def check_stay(self) -> None:
-        """See now and then whether the client's token is still good; raises AuthenticationError if not."""
+        """See whether the session lasts, and now and then whether the token is still good: else AuthenticationError."""
+        if self.is_over:
+            raise AuthenticationError("The session has ended.")
         now = time.monotonic()
         if now - self._checked_at > _CHECK:
             self.check()

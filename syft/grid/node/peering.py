@@ -161,6 +161,12 @@ class SocketPipe:
         """Send bytes."""
         self._sock.sendall(data)
 
+    def has_room(self) -> bool:
+        """Say whether some bytes can be sent now without waiting."""
+        poll = select.poll()
+        poll.register(self._sock, select.POLLOUT)
+        return bool(poll.poll(0))
+
     def finish(self) -> None:
         """Say that nothing follows."""
         self.close()

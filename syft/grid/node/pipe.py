@@ -128,6 +128,10 @@ class ServerPipe:
         if begins and not self._tell(self._start_sending):
             raise ConnectionError("the server ends")
 
+    def has_room(self) -> bool:
+        """Say whether some bytes can be sent now without waiting."""
+        return self._leaving_size <= _AHEAD
+
     def finish(self) -> None:
         """Say that nothing follows."""
         self.close()
