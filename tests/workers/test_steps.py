@@ -290,9 +290,13 @@ def test_large_results_are_counted_at_once(worker_maker):
     world = World(worker_maker, NodePolicy(), Quota(None, 2**20))
     world.alice.send_tensor(torch.ones(256, 1), 50)
     world.alice.send_tensor(torch.ones(1, 256), 51)
-    row = [step("torch.Tensor.add", 100 + n, Ref(50), Ref(51)) for n in range(6)]  # 256 KiB each
-    name, _, number = world.in_a_row(row)
-    assert (name, number) == ("QuotaExceededError", "3")
+    row = Row(world.worker, world.alice.session)
+    before = world.keeper.ledger.usage("alice").bytes
+    for number in range(1, 4):
+        assert row._run(step("torch.Tensor.add", 100 + number, Ref(50), Ref(51)), number)
+        assert world.keeper.ledger.usage("alice").bytes >= before + number * 2**18
+    found = world.in_a_row([step("torch.Tensor.add", 200 + n, Ref(50), Ref(51)) for n in range(6)])
+    assert (found[0], found[2]) == ("QuotaExceededError", "0")
 
 
 # --- bytes ------------------------------------------------------------------------------------------------------
