@@ -8,6 +8,7 @@ from syft.serde import deserialize, serialize
 from syft.workers.frames import ANSWER, HELLO, REQUEST, WELCOME
 from syft.workers.pipes import HEADER, PipeConnection
 from syft.workers.websocket_pipe import WebsocketPipe, Where
+from syft.workers.websocket_stream import VERSION
 from syft.workers.wire import write_request
 
 
@@ -17,7 +18,7 @@ class Visitor:
     def __init__(self, url, token=None, context=None, session=("", b"")):
         self.pipe = WebsocketPipe(Where(url, token, context).at("/stream"), 60)
         self.connection = PipeConnection(self.pipe, 1 << 30)
-        self.connection.write(HELLO, 0, serialize((1, *session)))
+        self.connection.write(HELLO, 0, serialize((VERSION, *session)))
         frame = self.connection.read()
         if frame is None or frame[0] != WELCOME:
             raise ConnectionError("not welcome")
