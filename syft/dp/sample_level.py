@@ -13,6 +13,9 @@ from syft.exceptions import FederatedError, TrainingError
 from syft.workers.sample_privacy import SampleSettings
 from syft.workers.train_config import MAX_COUNT, TrainConfig
 
+# Different events in what a client says that it has spent.
+_MOST_EVENTS = 1000
+
 
 @dataclasses.dataclass(frozen=True)
 class SamplePrivacy(SampleSettings):
@@ -90,7 +93,23 @@ class SamplePrivacy(SampleSettings):
             result: its answer.
         """
         event, steps = _event_of(client, result)
-        self._by_client.setdefault(client, Accountant()).compose(event, steps)
+        said = _spent_of(client, result["privacy"].get("spent"))
+        self._note(client, self._by_client.get(client, Accountant()).after(event, steps), said)
+
+    def add_all(self, client: str, spent: Any) -> None:
+        """Take note of all that a client has spent in the run, as it says; None if that is nothing.
+
+        Args:
+            client: its name.
+            spent: the accountant of the client, as a dict.
+        """
+        if spent is not None:
+            self._note(client, self._by_client.get(client, Accountant()), _spent_of(client, spent))
+
+    def _note(self, client: str, counted: Accountant, said: Accountant) -> None:
+        """Keep the larger one: the client may know of rounds that it was not heard of, and forget when it restarts."""
+        is_more = said != counted and said.epsilon(self.delta) > counted.epsilon(self.delta)
+        self._by_client[client] = said if is_more else counted
 
     @property
     def epsilon(self) -> float:
@@ -116,7 +135,7 @@ class SamplePrivacy(SampleSettings):
 def _event_of(client: str, result: Any) -> tuple[PoissonSampled, int]:
     """Return what a client says that it has spent, which may be anything."""
     spent = result.get("privacy") if isinstance(result, dict) else None
-    if type(spent) is dict and spent.keys() == {"noise_multiplier", "rate", "steps"}:
+    if type(spent) is dict and spent.keys() == {"noise_multiplier", "rate", "steps", "spent"}:
         noise, rate, steps = spent["noise_multiplier"], spent["rate"], spent["steps"]
         numbers = type(noise) is float and type(rate) is float and type(steps) is int
         if numbers and 0 < noise < math.inf and 0 < rate <= 1 and 1 <= steps <= MAX_COUNT:
@@ -125,3 +144,13 @@ def _event_of(client: str, result: Any) -> tuple[PoissonSampled, int]:
             except (ValueError, TrainingError):
                 pass
     raise FederatedError(f"Client {client!r} did not say what its private training has spent.")
+
+
+def _spent_of(client: str, spent: Any) -> Accountant:
+    """Return all that a client says that it has spent, which may be anything."""
+    try:
+        if type(spent) is dict and len(spent["events"]) <= _MOST_EVENTS:
+            return Accountant.from_dict(spent)
+    except (KeyError, TypeError, ValueError):
+        pass
+    raise FederatedError(f"Client {client!r} did not say what it has spent in this run.")

@@ -10,12 +10,27 @@ import torch
 
 from syft.exceptions import FederatedError
 from syft.federated.strategies.strategy import Answer, Round, Strategy, Total
+from syft.federated.traffic import Traffic
 
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 class Aggregation(Protocol):
-    """Collects the answers of the rounds of one run."""
+    """Collects the answers of the rounds of one run.
+
+    Attributes:
+        least: how many clients a round has at least.
+        metrics: what clients told together in the last round, by name, if they do not tell it one by one.
+        left_out: who dropped out before it was asked to train, and why.
+        refused: whose answers were not counted at the end of the last round, and why.
+        traffic: what calls of its own carry.
+    """
+
+    least: int
+    metrics: dict[str, Any]
+    left_out: dict[str, str]
+    refused: dict[str, str]
+    traffic: Traffic
 
     def begin(self, round: Round, clients: Mapping[str, Any], strategy: Strategy) -> dict[str, dict[str, Any]]:
         """Begin a round: return the terms to add for each client that takes part, by its name.
@@ -38,15 +53,25 @@ class Aggregation(Protocol):
         """Take note that a client will not answer in this round any more."""
         ...
 
-    def finish(self) -> Total:
-        """End the round with those who answered, and return what they gave together."""
+    def finish(self, least: int = 1) -> Total:
+        """End the round with those who answered, and return what they gave together.
+
+        Args:
+            least: how many have to count; with fewer nothing is revealed, and FederatedError raised.
+        """
         ...
 
 
 class PlainAggregation:
     """The server sees each answer. For a linear strategy it keeps only their sum."""
 
+    least = 1
+
     def __init__(self) -> None:
+        self.metrics: dict[str, Any] = {}
+        self.left_out: dict[str, str] = {}
+        self.refused: dict[str, str] = {}
+        self.traffic = Traffic()
         self._strategy: Strategy
         self._round: Round
         self._forget()
@@ -99,7 +124,7 @@ class PlainAggregation:
         self._weight += weight
         self._count += 1
 
-    def finish(self) -> Total:
+    def finish(self, least: int = 1) -> Total:
         """Return what the clients gave together."""
         if not self._strategy.is_linear:
             place = {name: number for number, name in enumerate(self._order)}

@@ -63,7 +63,7 @@ class WorkerClient:
         # A pointer keeps what it points at.
         self._pointers = None if isinstance(data, str) else data
         self._data = (data,) if isinstance(data, str) else tuple(pointer.id_at_location for pointer in data)
-        self.is_here = type(worker) is VirtualWorker
+        self.is_here = type(worker) is VirtualWorker and not worker.is_threaded
 
     def call(self, run: str, name: str, payload: dict[str, Any], timeout: float | None = None) -> dict[str, Any]:
         """Ask something of the worker: one message out and one back."""

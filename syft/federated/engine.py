@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import dataclasses
 import hashlib
 import logging
-import math
 import os
 import random
 import time
@@ -18,16 +16,18 @@ import torch
 
 from syft.exceptions import FederatedError, SyftError
 from syft.federated.aggregation import Aggregation
+from syft.federated.answers import Answers
 from syft.federated.checkpoint import Checkpoint
 from syft.federated.crew import Crew, Job
 from syft.federated.history import History, RoundRecord
 from syft.federated.model import SharedModel
 from syft.federated.progress import RunProgress
 from syft.federated.settings import Settings
+from syft.federated.spending import Spending
 from syft.federated.strategies.strategy import Round, Strategy, Total
+from syft.federated.traffic import Traffic
 
 LOGGER = logging.getLogger(__name__)
-MAX_SAMPLES = 2**53
 
 
 class Member:
@@ -68,6 +68,7 @@ class Engine:
         local_privacy: what each client does so that its answers are so for each of its samples; None: nothing.
         evaluate: a function of the model, or a data set that is here, asked after each round.
         checkpoint: where the run is kept; None: nowhere.
+        is_secure: whether the aggregation hides the answers; a run that began so does not go on otherwise.
     """
 
     def __init__(
@@ -82,13 +83,18 @@ class Engine:
         local_privacy: Any = None,
         evaluate: Any = None,
         checkpoint: Checkpoint | None = None,
+        is_secure: bool = False,
     ) -> None:
         # Copies: what is given may be in use in another run, and each counts by itself.
         strategy, privacy, local_privacy = (copy.copy(part) for part in (strategy, privacy, local_privacy))
         self.model, self.clients, self.strategy, self.settings = model, clients, strategy, settings
-        self.privacy, self.local_privacy, self.checkpoint = privacy, local_privacy, checkpoint
+        self.privacy, self.spending, self.checkpoint = privacy, Spending(local_privacy), checkpoint
         self.crew, self._evaluate = crew, evaluate
-        self.history = History()
+        self.history, self._traffic = History(), Traffic()
+        # The numbers of those who were drawn in secret for a round. They stay so until it counts: with another draw for
+        # each attempt, who answers would take part more often than is accounted for.
+        self._drawn: tuple[int, list[int]] | None = None
+        self._was_quiet = False
         self.ending: str | None = None
         self.run = os.urandom(16).hex()
         # Of a run that nobody wants to repeat, the seed is as good as the run's id.
@@ -101,8 +107,14 @@ class Engine:
             privacy.begin(len(clients), settings.rounds, settings.count(len(clients)) / len(clients))
         if local_privacy is not None:
             local_privacy.begin()
+        self._is_secure = is_secure
         self._resume()
         self.aggregation: Aggregation = aggregation(self.run)
+        if privacy is not None and privacy.expected < self.aggregation.least > 1:
+            raise FederatedError(
+                f"A round has {privacy.expected:g} clients on average, drawn by chance, and secure aggregation needs "
+                f"{self.aggregation.least}. Take a larger clients_per_round, or rate of UserPrivacy."
+            )
 
     # --- the loop ---------------------------------------------------------------------------------------------
 
@@ -113,8 +125,9 @@ class Engine:
                 self.ending = None if self.privacy is None else self.privacy.ending()
                 if self.ending is not None:
                     LOGGER.warning("The run ends after round %d: %s", self.done, self.ending)
-                    return
+                    break
                 bar.show(self._complete_round(self.done + 1))
+            self.spending.settle(self.clients, self.run, self.crew)
 
     def _complete_round(self, number: int) -> RoundRecord:
         """Do a round, however often it takes; a round that fails changes nothing."""
@@ -123,23 +136,43 @@ class Engine:
                 return self._round(number, attempt)
             except _TooFew as error:
                 LOGGER.warning("Round %d failed, attempt %d: %s", number, attempt, error)
-                if self.local_privacy is not None:
+                if self.spending.privacy is not None:
                     self._save()  # what clients have spent is spent
                 if attempt == self.settings.attempts:
+                    if self._counts_as_noise(error):
+                        return self._round(number, attempt, error.answers)
                     kept = "" if self.checkpoint is None else f" Run again to go on after round {self.done}."
                     times = "" if attempt == 1 else f" {attempt} times"
                     raise FederatedError(f"Round {number} failed{times}. {error}{kept}") from None
         raise AssertionError("unreachable")
 
-    def _round(self, number: int, attempt: int) -> RoundRecord:
+    def _counts_as_noise(self, error: _TooFew) -> bool:
+        """Say whether a round counts although the clients that were drawn are lost: it then consists of noise.
+
+        Chance has drawn them, so the round is theirs. But two such rounds in a row, or one with all clients, mean that
+        something else is wrong.
+        """
+        lost = error.answers
+        if self.privacy is None or lost is None or lost.asked == len(self.clients) or self._was_quiet:
+            return False
+        LOGGER.warning("Nobody who was drawn could be counted, so the round consists of noise.")
+        return True
+
+    def _round(self, number: int, attempt: int, lost: Answers | None = None) -> RoundRecord:
+        """Do a round; with `lost`, the answers of its last attempt, one that consists of noise."""
         began = time.monotonic()
         round = Round(number, len(self.clients), self.model.layout)
-        members = self._choose(number, attempt)
-        answers = _Answers(members)
-        total = self._collect(round, members, answers)
+        if lost is None:
+            self._traffic.begin()
+            members = self._choose(number, attempt)
+            answers = Answers(members)
+            total = self._collect(round, attempt, members, answers)
+        else:
+            answers, total = lost, self._released(None)
+            answers.refuse(dict.fromkeys(list(answers.counted), "too few others answered"))
         self._apply(total, round)
         self.strategy.counted(answers.counted, round)
-        self.done = number
+        self.done, self._drawn, self._was_quiet = number, None, lost is not None
         record = self._record(number, answers, time.monotonic() - began)
         self.history.append(record)
         self._save()
@@ -160,7 +193,7 @@ class Engine:
             self.strategy.load_state(before)
             raise _TooFew(str(error)) from None
 
-    def _collect(self, round: Round, members: dict[str, Any], answers: _Answers) -> Total:
+    def _collect(self, round: Round, attempt: int, members: dict[str, Any], answers: Answers) -> Total:
         """Ask the clients, and return what they gave together."""
         if not members and self.privacy is not None:
             return self._released(None)
@@ -169,41 +202,48 @@ class Engine:
         try:
             added = self.aggregation.begin(round, {n: Member(c, self.run) for n, c in members.items()}, self.strategy)
         except FederatedError as error:
-            raise _TooFew(str(error)) from None
-        answers.leave_out(members, added, getattr(self.aggregation, "left_out", {}))
-        self._ask(round, {name: members[name] for name in added}, added, answers)
+            answers.leave_out(members, (), self.aggregation.left_out)
+            raise _TooFew(str(error), answers) from None
+        answers.leave_out(members, added, self.aggregation.left_out)
+        self._ask(round, attempt, {name: members[name] for name in added}, added, answers)
         if len(answers.counted) < self.settings.min_clients:
             raise _TooFew(
                 f"{len(answers.counted)} of {len(members)} clients answered, and at least {self.settings.min_clients} "
-                f"must. {answers.first_reason()}"
-            )
+                f"must. {answers.first_reason()}", answers,
+            )  # fmt: skip
         try:
-            total = self.aggregation.finish()
+            total = self.aggregation.finish(self.settings.min_clients)
         except FederatedError as error:
-            raise _TooFew(str(error)) from None
-        for name, why in getattr(self.aggregation, "refused", {}).items():  # found out at the end
-            answers.counted.remove(name)
-            answers.failed[name] = why
-        if len(answers.counted) < self.settings.min_clients:
-            raise _TooFew(f"{len(answers.counted)} clients count. {answers.first_reason()}")
+            raise _TooFew(str(error), answers) from None
+        answers.refuse(self.aggregation.refused)
         return total if self.privacy is None else self._released(total)
 
     def _released(self, total: Total | None) -> Total:
         found: Total = self.privacy.release(total, self.model.layout.size)
         return found
 
-    def _ask(self, round: Round, members: dict[str, Any], added: dict[str, dict[str, Any]], answers: _Answers) -> None:
+    def _ask(
+        self,
+        round: Round,
+        attempt: int,
+        members: dict[str, Any],
+        added: dict[str, dict[str, Any]],
+        answers: Answers,
+    ) -> None:
         """Ask the clients to train, and take their answers; whoever lost what it should know is asked once more."""
         waiting = list(members)
+        self.spending.ask(members)
+        if self.privacy is not None or self.spending.privacy is not None:
+            self._save()  # who was drawn and asked, should this be the end
         end = None if self.settings.round_timeout is None else time.monotonic() + self.settings.round_timeout
         for is_last in (False, True):
-            jobs = [self._job(round, members[name], added[name]) for name in waiting]
+            jobs = [self._job(round, attempt, members[name], added[name]) for name in waiting]
             if end is not None:  # if time is short, it is not always so for the same clients
                 random.Random(f"{self.seed}:{round.number}:order").shuffle(jobs)  # noqa: S311  (hides nothing)
             again: list[str] = []
             pending = set(waiting)
             left = None if end is None else max(0.0, end - time.monotonic())
-            for name, outcome in self.crew.run(jobs, left):
+            for name, outcome in self._traffic.follow(jobs, self.crew.run(jobs, left)):
                 pending.discard(name)
                 if isinstance(outcome, Exception) and not is_last and self.strategy.failed(name, outcome, round):
                     again.append(name)
@@ -215,39 +255,38 @@ class Engine:
             if not waiting:
                 return
 
-    def _job(self, round: Round, client: Any, added: dict[str, Any]) -> Job:
+    def _job(self, round: Round, attempt: int, client: Any, added: dict[str, Any]) -> Job:
         terms = {**self.strategy.terms(round, client.name), **added}
         if self.privacy is not None:
             terms.update(self.privacy.terms())
-        if self.local_privacy is not None:
-            terms.update(self.local_privacy.terms(self.settings.rounds))
+        if self.spending.privacy is not None:
+            terms.update(self.spending.privacy.terms(self.settings.rounds))
         payload = {
             "plan": self.model.plan,
             "loss": self.model.loss,
             "round": round.number,
-            "seed": _number(self.seed, round.number, client.name),
+            # Another one for each attempt: the sums of two of them, of other clients, must not have updates in common.
+            "seed": _number(self.seed, round.number, attempt, client.name),
             "terms": terms,
             **self.settings.payload(),
         }
         return Job(client, self.run, "train", payload)
 
-    def _take(self, name: str, outcome: Any, answers: _Answers) -> None:
+    def _take(self, name: str, outcome: Any, answers: Answers) -> None:
         if isinstance(outcome, Exception):
             self._drop(name, f"{type(outcome).__name__}: {outcome}", answers)
             return
         try:
             if self.privacy is not None:
                 outcome = self.privacy.bound(outcome)
-            if self.local_privacy is not None:
-                self.local_privacy.check(name, outcome)
-                self.local_privacy.add(name, {"privacy": outcome.get("privacy")})  # spent, whether it counts or not
+            self.spending.take(name, outcome)
             self.aggregation.add(name, outcome)
             answers.take(name, outcome)
         except Exception as error:  # an answer may be anything
             text = str(error) if isinstance(error, SyftError) else f"{type(error).__name__}: {error}"
             self._drop(name, text, answers)
 
-    def _drop(self, name: str, reason: str, answers: _Answers) -> None:
+    def _drop(self, name: str, reason: str, answers: Answers) -> None:
         self.aggregation.drop(name)
         answers.failed[name] = reason
 
@@ -256,8 +295,11 @@ class Engine:
     def _choose(self, number: int, attempt: int) -> dict[str, Any]:
         """Return the clients of a round by name."""
         count = len(self.clients)
+        numbers: Sequence[int]
         if self.privacy is not None:
-            numbers = self.privacy.choose(count)
+            if self._drawn is None or self._drawn[0] != number:
+                self._drawn = (number, self.privacy.choose(count))
+            numbers = self._drawn[1] if len(self._drawn[1]) >= self.aggregation.least else []
         else:
             wanted = self.settings.count(count)
             chance = random.Random(f"{self.seed}:{number}:{attempt}")  # noqa: S311  (chooses, hides nothing)
@@ -268,25 +310,23 @@ class Engine:
 
     # --- what is kept -----------------------------------------------------------------------------------------
 
-    def _record(self, number: int, answers: _Answers, seconds: float) -> RoundRecord:
-        hidden = getattr(self.aggregation, "metrics", {})
-        layout = self.model.layout
-        size = layout.size * (8 if hidden else layout.dtype.itemsize)
+    def _record(self, number: int, answers: Answers, seconds: float) -> RoundRecord:
+        ours, theirs = self._traffic, self.aggregation.traffic
         return RoundRecord(
             number=number,
-            loss=hidden.get("loss", answers.loss()),
+            loss=self.aggregation.metrics.get("loss", answers.loss()),
             asked=answers.asked,
             answered=len(answers.counted),
             failed=len(answers.failed),
             reasons=list(answers.failed.items()),
-            bytes_out=answers.asked * layout.size * layout.dtype.itemsize,
-            bytes_in=len(answers.counted) * size,
+            bytes_out=ours.out + theirs.out,
+            bytes_in=ours.back + theirs.back,
             seconds=seconds,
             epsilon=self._epsilon(),
         )
 
     def _epsilon(self) -> float | None:
-        spent = [p.epsilon for p in (self.privacy, self.local_privacy) if p is not None]
+        spent = [p.epsilon for p in (self.privacy, self.spending.privacy) if p is not None]
         return max(spent) if spent else None
 
     @property
@@ -297,13 +337,14 @@ class Engine:
     def _identity(self) -> dict[str, Any]:
         """Return what tells this run from another one."""
         plans = (self.model.plan.code + self.model.loss.code).encode()
-        privates = {"privacy": self.privacy, "local_privacy": self.local_privacy}
+        privates = {"privacy": self.privacy, "local_privacy": self.spending.privacy}
         return {
             "strategy": self.strategy.name or type(self.strategy).__name__,
             "settings": self.strategy.settings(),
             "layout": self.model.layout.fingerprint(),
             "model": hashlib.blake2b(plans, digest_size=16).hexdigest(),
             "training": self.settings.payload(),
+            "secure": self._is_secure,
             **{name: None if one is None else one.settings() for name, one in privates.items()},
         }
 
@@ -320,7 +361,8 @@ class Engine:
                 "strategy": self.strategy.state(),
                 "history": self.history.to_dict(),
                 "privacy": None if self.privacy is None else self.privacy.state(),
-                "local_privacy": None if self.local_privacy is None else self.local_privacy.state(),
+                "local_privacy": self.spending.state(),
+                "drawn": self._drawn,
             }
         )
 
@@ -335,59 +377,37 @@ class Engine:
                     f"The checkpoint in {self.checkpoint.folder if self.checkpoint else ''} is of a run with another "
                     f"{name}. Choose another folder, or remove it to begin anew."
                 )
+        if self.settings.seed not in (None, saved["seed"]):
+            raise FederatedError(
+                f"The checkpoint in {self.checkpoint.folder if self.checkpoint else ''} is of a run with another seed. "
+                "Leave out seed to go on with it, or choose another folder."
+            )
         self.run, self.seed, self.done = saved["run"], saved["seed"], saved["round"]
+        self._drawn = None if saved["drawn"] is None else (saved["drawn"][0], list(saved["drawn"][1]))
         self.history = History.from_dict(saved["history"])
         self.model.load(saved["state"])
         self.strategy.load_state(saved["strategy"])
-        for part in ("privacy", "local_privacy"):
-            if saved[part] is not None:
-                getattr(self, part).load_state(saved[part])
+        if saved["privacy"] is not None:
+            self.privacy.load_state(saved["privacy"])
+        self.spending.load_state(saved["local_privacy"])
 
 
 class _TooFew(Exception):
-    """A round that can't count."""
+    """A round that can't count.
+
+    Args:
+        text: why.
+        answers: what became of its clients, if it is that too few of them could be counted.
+    """
+
+    def __init__(self, text: str, answers: Answers | None = None) -> None:
+        super().__init__(text)
+        self.answers = answers
 
 
-class _Answers:
-    """What became of the clients of a round."""
-
-    def __init__(self, members: dict[str, Any]) -> None:
-        self.asked = len(members)
-        self.counted: list[str] = []
-        self.failed: dict[str, str] = {}
-        self._loss = 0.0
-        self._samples = 0
-
-    def leave_out(self, members: dict[str, Any], kept: Any, reasons: dict[str, str]) -> None:
-        """Take note of clients that were lost before they were asked to train."""
-        for name in members:
-            if name not in kept:
-                self.failed[name] = str(reasons.get(name, "it did not take part"))
-
-    def take(self, name: str, result: dict[str, Any]) -> None:
-        """Take note of an answer that counts."""
-        self.counted.append(name)
-        samples, metrics = result.get("samples"), result.get("metrics")
-        loss = metrics.get("loss") if isinstance(metrics, dict) else None
-        if type(loss) is float and math.isfinite(loss) and type(samples) is int and 0 <= samples < MAX_SAMPLES:
-            self._loss += loss * samples
-            self._samples += samples
-
-    def loss(self) -> float | None:
-        """Return the mean loss of those who told it."""
-        return self._loss / self._samples if self._samples else None
-
-    def first_reason(self) -> str:
-        """Return why the first client failed."""
-        with contextlib.suppress(StopIteration):
-            name, reason = next(iter(self.failed.items()))
-            return f"Client {name!r}: {reason[:300]}"
-        return ""
-
-
-def _number(seed: int, round: int, name: str) -> int:
-    """Return a number below 2^63 that belongs to a client in a round."""
-    digest = hashlib.blake2b(f"{seed}:{round}:{name}".encode(), digest_size=8).digest()
+def _number(seed: int, round: int, attempt: int, name: str) -> int:
+    """Return a number below 2^63 that belongs to a client in an attempt at a round."""
+    digest = hashlib.blake2b(f"{seed}:{round}:{attempt}:{name}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 1
 
 

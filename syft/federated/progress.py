@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Any
 
 from syft.federated.history import RoundRecord
+from syft.federated.history_html import size_text
 
 
 class RunProgress:
@@ -42,9 +43,9 @@ class RunProgress:
         figures = {**({} if record.loss is None else {"loss": record.loss}), **record.metrics}
         if record.epsilon is not None:
             figures["epsilon"] = record.epsilon
-        text = "  ".join(f"{name} {value:.4g}" for name, value in figures.items())
-        sent = (record.bytes_out + record.bytes_in) / 1e6
-        bar.update(task, advance=1, figures=f"{text}  {record.answered}/{record.asked} clients  {sent:.1f} MB")
+        text = "  ".join(f"{name} {value:.3g}" for name, value in figures.items())
+        sent = size_text(record.bytes_out + record.bytes_in)
+        bar.update(task, advance=1, figures=f"{text}  {record.answered}/{record.asked} clients  {sent}")
 
 
 def _is_watched() -> bool:
@@ -54,13 +55,16 @@ def _is_watched() -> bool:
 def _make_bar(total: int, done: int) -> Any:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.table import Column
 
+    # Where there is little room, the figures are cut, not how far the run is.
+    rounds = Column(no_wrap=True, min_width=2 * len(str(total)) + 1)
     bar = Progress(
-        TextColumn("round"),
-        MofNCompleteColumn(),
-        BarColumn(bar_width=24),
-        TextColumn("{task.fields[figures]}"),
-        TimeRemainingColumn(),
+        TextColumn("round", table_column=Column(no_wrap=True, min_width=5)),
+        MofNCompleteColumn(table_column=rounds),
+        BarColumn(bar_width=12),
+        TimeRemainingColumn(compact=True),
+        TextColumn("{task.fields[figures]}", table_column=Column(no_wrap=True, overflow="ellipsis")),
         console=Console(stderr=True),
     )
     return bar, bar.add_task("rounds", total=total, completed=done, figures="")

@@ -144,8 +144,9 @@ def run(
     kept = None if checkpoint is None else Checkpoint(checkpoint)
     with contextlib.nullcontext() if kept is None else kept.held():
         engine = Engine(
-            shared, members, chosen, settings, collect, MixedCrew(), privacy, local_privacy, _measured(evaluate), kept
-        )
+            shared, members, chosen, settings, collect, MixedCrew(), privacy, local_privacy, _measured(evaluate), kept,
+            secure is not None,
+        )  # fmt: skip
         engine.go(progress)
     return Result(shared.result(), engine.history, engine.done, engine.epsilon, engine.ending)
 

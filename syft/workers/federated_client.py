@@ -147,8 +147,8 @@ class FederatedCaller:
     async def async_fit(
         self,
         dataset_key: str,
-        device: str = "cpu",
         return_ids: Any = None,
+        device: str = "cpu",
         timeout: float | None = None,
         **kwargs: Any,
     ) -> Any:
@@ -156,8 +156,8 @@ class FederatedCaller:
 
         Args:
             dataset_key: the key of the data set.
-            device: where to compute, there.
             return_ids: kept from earlier releases.
+            device: where to compute, there.
             timeout: how many seconds to wait at most; None for as long as it takes.
             **kwargs: taken and ignored, as in earlier releases.
         """

@@ -54,6 +54,7 @@ CALLS: dict[str, Call] = {}
 # Calls whose module is loaded when one of them is first asked for.
 HOMES: dict[str, str] = {
     "train": "syft.workers.rounds",
+    "spent": "syft.workers.terms.dp_sgd",
     **dict.fromkeys(("secure.keys", "secure.shares", "secure.agree", "secure.unmask"), "syft.workers.secure.calls"),
 }
 

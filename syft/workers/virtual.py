@@ -64,6 +64,11 @@ class VirtualWorker(FederatedCaller, BaseWorker, FederatedClient):
         # Bytes never leave the process, so a script module in them is the user's own.
         self.trusts_script_modules = True
 
+    @property
+    def is_threaded(self) -> bool:
+        """Whether it has a thread of its own for what a client asks."""
+        return self._stream_type is ThreadStream
+
     def open_stream(self, client: Any) -> Any:
         """Open a stream from a client of this process."""
         stream = self._stream_type(client, self)

@@ -12,6 +12,8 @@ from dp_accounting.rdp import RdpAccountant
 from torch import nn
 
 import syft as sy
+from syft.dp.accounting import Accountant
+from syft.dp.events import GaussianNoise, PoissonSampled
 from syft.dp.noise import granularity
 from syft.dp.per_sample import PerSample, clipped
 from syft.dp.private_training import PrivateTraining, rounded_down, schedule
@@ -500,7 +502,9 @@ def test_an_answer_tells_no_loss_and_no_exact_size(make_worker):
     answer = ask(alice, x, y, "train")
     assert answer.keys() == {"update", "samples", "steps", "privacy"}
     assert answer["samples"] == 32 and answer["steps"] == 4
+    spent = answer["privacy"].pop("spent")
     assert answer["privacy"] == {"noise_multiplier": 1.0, "rate": 0.25, "steps": 4}
+    assert Accountant.from_dict(spent) == Accountant().compose(PoissonSampled(0.25, GaussianNoise(1.0)), 4)
 
 
 def ask(worker, x, y, call, **changed):

@@ -385,7 +385,7 @@ def test_async_fit_runs_at_the_same_time(make_worker, kind):
         sent.send(worker)
 
     async def rounds():
-        return await asyncio.gather(*(worker.async_fit("xor", return_ids=[0]) for worker in several))
+        return await asyncio.gather(*(worker.async_fit("xor", [0]) for worker in several))
 
     losses = asyncio.run(rounds())
     assert len(losses) == 3 and all(torch.equal(loss, losses[0]) for loss in losses)

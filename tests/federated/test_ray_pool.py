@@ -74,6 +74,18 @@ def wait_for(condition, limit=60.0):
 # --- the same as in this process ----------------------------------------------------------------------------------
 
 
+def test_thousands_of_clients_few_of_which_are_asked(cluster):
+    torch.manual_seed(5)
+    data = torch.randn(4000, 6)
+    targets = (data @ torch.randn(6, 3)).argmax(1)
+    options = {"clients_per_round": 50, "rounds": 3, "batch_size": 2}
+    with sy.federated.Simulation((data, targets), 2000, backend="ray", actors=2) as many:
+        found = trained(many, **options)
+    expected = trained(sy.federated.Simulation((data, targets), 2000), **options)
+    assert [record.answered for record in found.history] == [50, 50, 50]
+    assert all(map(torch.equal, states(found), states(expected)))
+
+
 @pytest.mark.parametrize("strategy", ["fedavg", "fedmedian", "scaffold"])
 def test_results_are_those_of_this_process(clients, strategy, monkeypatch):
     if strategy == "fedmedian":  # as if the model were large

@@ -493,7 +493,7 @@ def test_evaluation_by_a_function_and_by_a_data_set(capfd):
     expected = (found.model(data).argmax(1) == targets).double().mean()
     assert accuracy[-1] == pytest.approx(float(expected)) and accuracy[-1] > 0.8
     shown = capfd.readouterr()
-    assert "8/8" in shown.err and "accuracy" in shown.err and "MB" in shown.err and not shown.out
+    assert "8/8" in shown.err and "accuracy" in shown.err and "kB" in shown.err and not shown.out
 
     def measure(model):
         assert not model.training

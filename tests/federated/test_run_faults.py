@@ -205,7 +205,7 @@ def one_round(model, clients, number):
     settings = Settings(3, optimizer_args={"lr": 0.2}, batch_size=2, shuffle=False).payload()
     total, weight = 0, 0
     for client in clients:
-        seed = _number(3, number, client.name)
+        seed = _number(3, number, 1, client.name)
         task = {"plan": shared.plan, "loss": shared.loss, "round": number, "seed": seed, **settings}
         answer = client.call("by hand", "train", task)
         total, weight = total + answer["update"].double() * answer["samples"], weight + answer["samples"]

@@ -20,6 +20,10 @@ torch.manual_seed({number})
 data = torch.randn(300, 3)
 node.worker.add_dataset(TensorDataset(data, (data.sum(1) > 0).long()), "points")
 node.worker.policy.budget.set(node.worker, "dataset:points", 30.0, 1e-5)
+shared = [data.clone().tag("#samples"), (data.sum(1) > 0).long().tag("#targets")]
+node.worker.load_data(shared)
+for tensor in shared:
+    node.worker.policy.share(node.worker, tensor.id, ["alice"])
 """
 EXAMPLE = (torch.zeros(2, 3), torch.zeros(2, dtype=torch.long))
 PRIVACY = {"noise_multiplier": 0.8, "max_grad_norm": 1.0, "delta": 1e-5}
@@ -53,6 +57,22 @@ def test_private_updates_of_nodes_within_their_budgets(workers):
     assert [record.answered for record in found.history] == [3, 3, 3]
     assert found.history.metric("accuracy")[-1] > 0.75 and 0 < found.epsilon < 30
     assert workers[0].budget.entries()[0]["user"] == "alice"
+
+
+def test_what_owners_share_trains_the_same_model_as_here(workers):
+    pairs = [(worker.search("#samples")[0], worker.search("#targets")[0]) for worker in workers]
+    here = []
+    for number in range(3):
+        torch.manual_seed(number)
+        data = torch.randn(300, 3)
+        here.append((data, (data.sum(1) > 0).long()))
+    options = {"shuffle": False, "dataset": None, "seed": 1}  # the order would depend on the names
+    for secure in (None, sy.federated.SecureAggregation()):
+        found, expected = (train(clients, secure=secure, **options) for clients in (pairs, here))
+        assert [record.answered for record in found.history] == [3, 3, 3]
+        for mine, theirs in zip(found.model.parameters(), expected.model.parameters(), strict=True):
+            torch.testing.assert_close(mine, theirs, atol=1e-6, rtol=0)
+        assert found.history.losses == pytest.approx(expected.history.losses, abs=1e-6)
 
 
 def test_plain_updates_stay(workers):

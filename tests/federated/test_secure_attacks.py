@@ -13,7 +13,8 @@ from syft.exceptions import TrainingError
 from syft.workers.policy import ALLOW_ALL
 from syft.workers.secure import sealing
 from syft.workers.secure.guard import Identity, require_secure
-from syft.workers.secure.member import self_mask, survivors_text
+from syft.workers.secure.member import add_pair_mask, self_mask, survivors_text
+from syft.workers.secure.packing import Packing
 from syft.workers.secure.roster import Roster
 from syft.workers.secure.shamir import Joiner
 from syft.workers.station import CALLS, Call, Station
@@ -353,6 +354,61 @@ def test_known_clients_take_part(owned):
     assert {len(entry) for entry in owned.entries} == {160}
 
 
+def with_threshold(known, threshold, **insisted):
+    """A round of as many clients as are known, whose server asks for a threshold."""
+    server = Server(len(known), threshold)
+    for station, identity in zip(server.stations, known, strict=True):
+        station.worker = Keeper(ALLOW_ALL)
+        require_secure(station.worker, 3, identity, [one.public for one in known], **insisted)
+    return server.keys()
+
+
+def unmask_the_first(server):
+    """Tell two stories of who answered, with the help of the last client, who is known and works for the server."""
+    answers = [server.ask_train(place) for place in range(5)]
+    roster = Roster(RUN, ROUND, server.threshold, server.entries)
+    helper = server.stations[4].memory["secure"]
+
+    def told(places, story):
+        vows = {place: server.ask_agree(place, story) for place in places}
+        shares = {}
+        for place in places:
+            for_it = [vows[other][place] if other in vows and other != place else b"" for other in range(5)]
+            for_it[4] = sealing.vow(helper["roots"][place], roster.digest, 4, place, survivors_text(story))
+            shares[place] = server.ask_unmask(place, for_it)[0]
+        return shares
+
+    seeds, keys = told((0, 1), [0, 1, 2, 3, 4]), told((2, 3), [2, 3, 4])
+    seed = Joiner([1, 2, 5]).join([*seeds.values(), helper["of_seeds"][0]])
+    key = Joiner([3, 4, 5]).join([*keys.values(), helper["of_keys"][0]])
+    found = answers[0]["update"] - self_mask(roster, 0, seed, len(answers[0]["update"]))
+    masks = torch.zeros_like(found)
+    for other in (1, 2, 3, 4):
+        add_pair_mask(masks, roster, sealing.Secret(key), 0, other, answers[0]["context"])
+    return found - masks
+
+
+def test_two_stories_and_a_traitor(known):
+    """A bare majority does not hold against one of five who works for the server; more than two thirds do."""
+    server = with_threshold(known, 3, min_threshold=0.5).shares()
+    own = server.world.packed(0, Packing(5, 6, [], True, 1024.0, 2**20))
+    assert torch.equal(unmask_the_first(server), own)  # so it is not what owners get unless they say so
+    server = with_threshold(known, 3)
+    with pytest.raises(TrainingError, match="wants 4 of 5 clients to be needed.*threshold is 3"):
+        server.ask_shares(0)
+    server.is_over(0)
+
+
+@pytest.mark.parametrize("count", [3, 5, 6, 7, 9, 12])
+def test_more_than_two_thirds_are_needed_by_default(count):
+    known = [Identity(bytes([number + 1]) * 32) for number in range(count)]
+    least = 2 * count // 3 + 1
+    with_threshold(known, least).ask_shares(0)
+    with pytest.raises(TrainingError, match=f"wants {least} of {count}"):
+        with_threshold(known, least - 1).ask_shares(0)
+    with_threshold(known, count // 2 + 1, min_threshold=0.5).ask_shares(0)
+
+
 def test_made_up_clients_are_refused(owned, known):
     stranger, keys = Identity(), sealing.public_of(bytes(31) + b"1") + sealing.public_of(bytes(31) + b"2")
     for forged in (
@@ -408,7 +464,8 @@ def test_what_an_owner_says_is_checked(bob, known):
     mine, others = known[0], [one.public for one in known]
     for arguments in (
         {"min_clients": 2}, {"min_clients": "5"}, {"identity": b"x" * 32}, {"known": [b"short"]},
-        {"known": others}, {"known": others[1:], "identity": mine},
+        {"known": others}, {"known": others[1:], "identity": mine}, {"min_threshold": 0.4}, {"min_threshold": 1.0},
+        {"min_threshold": "all"},
     ):  # fmt: skip
         with pytest.raises(TrainingError):
             sy.federated.require_secure(bob, **arguments)

@@ -7,6 +7,7 @@ from typing import Any
 
 from syft.exceptions import SyftError
 from syft.federated.crew import MixedCrew
+from syft.federated.traffic import Traffic
 
 # How much of a client's reason is kept.
 _SHOWN = 300
@@ -18,12 +19,14 @@ class Panel:
     Args:
         clients: the clients by name, in their order; each has `job(call, payload)`.
         timeout: how many seconds a step may take, if clients are elsewhere.
+        traffic: counts what the steps carry.
     """
 
-    def __init__(self, clients: Mapping[str, Any], timeout: float) -> None:
+    def __init__(self, clients: Mapping[str, Any], timeout: float, traffic: Traffic) -> None:
         self.clients = clients
         self.left_out: dict[str, str] = {}
         self._timeout = timeout
+        self._traffic = traffic
         self._crew = MixedCrew()
 
     def ask(self, call: str, payloads: Mapping[str, dict[str, Any]], check: Callable[[Any], Any]) -> dict[str, Any]:
@@ -38,7 +41,7 @@ class Panel:
         # Clients of this process are asked one after the other: there is nobody to wait for.
         timeout = None if all(job.client.is_here for job in jobs) else self._timeout
         found = {}
-        for name, outcome in self._crew.run(jobs, timeout):
+        for name, outcome in self._traffic.follow(jobs, self._crew.run(jobs, timeout)):
             try:
                 if isinstance(outcome, Exception):
                     raise outcome

@@ -13,6 +13,7 @@ from syft.federated.secure.asking import Panel
 from syft.federated.secure.settings import SecureAggregation
 from syft.federated.secure.unmasking import Unmasking
 from syft.federated.strategies.strategy import Round, Strategy, Total
+from syft.federated.traffic import Traffic
 from syft.workers.secure.member import SEALED_BYTES, VOW_BYTES
 from syft.workers.secure.packing import Packing
 from syft.workers.secure.roster import ENTRY_BYTES, MOST, SIGNED_BYTES, Roster, by_place
@@ -41,15 +42,19 @@ class SecureCollector:
         run: the id of the run.
 
     Attributes:
+        least: how many clients a round has at least.
         metrics: what clients told together in the last round: "loss" and "samples".
+        traffic: what the short steps of the round carry.
         refused: whose answers of the last round were not counted at its end, as they were asked for something else than
             most, and why.
     """
 
     def __init__(self, settings: SecureAggregation, run: str) -> None:
         self.settings, self.run = settings, run
+        self.least = settings.min_clients
         self.metrics: dict[str, Any] = {}
-        self._panel = Panel({}, settings.timeout)
+        self.traffic = Traffic()
+        self._panel = Panel({}, settings.timeout, self.traffic)
         self._round: Round
         self._strategy: Strategy
         self._roster: Roster
@@ -82,7 +87,8 @@ class SecureCollector:
                 "to each other one. Choose fewer with clients_per_round."
             )
         self._round, self._strategy = round, strategy
-        self._panel, self.metrics = Panel(clients, self.settings.timeout), {}
+        self.traffic.begin()
+        self._panel, self.metrics = Panel(clients, self.settings.timeout, self.traffic), {}
         self._heaps, self._answered, self.refused, self._is_open = {}, [], {}, False
         self._meet(clients)
         sealed = self._exchange()
@@ -179,13 +185,17 @@ class SecureCollector:
 
     # --- the end of a round ---------------------------------------------------------------------------------------
 
-    def finish(self) -> Total:
+    def finish(self, least: int = 1) -> Total:
         """Unmask the sum of those who answered, and were asked the same as most."""
         if not self._is_open:
             raise FederatedError("No round is under way.")
         self._is_open = False
         context, total = self._largest()
         self._require(len(self._answered), "gave a masked answer")
+        if len(self._answered) < least:  # before it is unmasked: sums that are thrown away tell something too
+            raise FederatedError(
+                f"{len(self._answered)} clients can be counted, and at least {least} must.{self._panel.reasons()}"
+            )
         survivors = sorted(self._places[name] for name in self._answered)
         shares = self._gather(survivors)
         Unmasking(self._roster, sorted(self._commitments), survivors, self._commitments, shares).take_off(

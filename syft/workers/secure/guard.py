@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from cryptography.exceptions import InvalidSignature
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from syft.workers.station import Station
 
 IDENTITY_BYTES = 32
+# Of the clients of a round. Half of them must never be enough, or the server could ask each half for another secret.
+HALF, TWO_THIRDS = 0.5, 2 / 3
 _PLACE = "_secure_guard"
 
 
@@ -65,19 +68,27 @@ class Guard:
         min_clients: how many clients a round lists at least.
         identity: what the client signs its keys with; None: it does not.
         known: the public identities of those it takes part with; nobody else may be listed. Empty: anybody.
+        min_threshold: more than this share of the clients has to be needed to unmask their sum.
     """
 
     required: bool = False
     min_clients: int = LEAST
     identity: Identity | None = None
     known: frozenset[bytes] = frozenset()
+    min_threshold: float = HALF
 
     def check(self, roster: Roster, run: str, round: int) -> None:
-        """Raise if a round lists too few clients, or one that is not known."""
+        """Raise if a round lists too few clients, needs too few of them, or lists one that is not known."""
         if len(roster) < self.min_clients:
             raise TrainingError(
                 f"The owner of this client wants {self.min_clients} clients in a round of secure aggregation, and "
                 f"{len(roster)} are listed."
+            )
+        least = int(Fraction(self.min_threshold).limit_denominator(MOST) * len(roster)) + 1
+        if roster.threshold < least:
+            raise TrainingError(
+                f"The owner of this client wants {least} of {len(roster)} clients to be needed to unmask their sum, "
+                f"and the threshold is {roster.threshold}."
             )
         if not self.known:
             return
@@ -96,7 +107,11 @@ NO_GUARD = Guard()
 
 
 def require_secure(
-    worker: Any, min_clients: int = LEAST, identity: Identity | None = None, known: Iterable[bytes] = ()
+    worker: Any,
+    min_clients: int = LEAST,
+    identity: Identity | None = None,
+    known: Iterable[bytes] = (),
+    min_threshold: float = TWO_THIRDS,
 ) -> None:
     """Let a worker take part in federated runs only with secure aggregation. Its owner calls this, where it runs.
 
@@ -107,6 +122,9 @@ def require_secure(
         min_clients: how many clients a round has to list at least.
         identity: what the worker signs its keys with.
         known: the public identities of all whom it may be listed with, its own among them; anybody if there are none.
+        min_threshold: more than this share of the clients of a round has to be needed to unmask their sum; at least a
+            half. With n clients of which c work together with the server, more than (n + c) / 2 keep it from unmasking
+            one of the others: two thirds hold against any third.
 
     Example:
         >>> import syft as sy, torch
@@ -123,7 +141,9 @@ def require_secure(
         raise TrainingError(f"A known identity is the `public` of one: {IDENTITY_BYTES} bytes.")
     if listed and (identity is None or identity.public not in listed):
         raise TrainingError("Who only takes part with known identities has one itself, and is known by it.")
-    worker.__dict__[_PLACE] = Guard(True, min_clients, identity, listed)
+    if type(min_threshold) not in (int, float) or not HALF <= min_threshold < 1:
+        raise TrainingError("min_threshold is a share of the clients of a round, from 0.5 to below 1.")
+    worker.__dict__[_PLACE] = Guard(True, min_clients, identity, listed, float(min_threshold))
 
 
 def guard_of(station: Station) -> Guard:

@@ -9,7 +9,7 @@ from syft.workers.policy import charge, check_release
 from syft.workers.private import prepare
 from syft.workers.rounds import TERMS, Term, Work, term
 from syft.workers.sample_privacy import settings_from
-from syft.workers.station import Station
+from syft.workers.station import Station, answers
 from syft.workers.train_config import MAX_COUNT
 
 _MEMORY = "dp_sgd"
@@ -55,8 +55,14 @@ class DPSGD(Term):
 
         training.run(work.optimizer, station.watch(), before_step)
         work.samples, work.steps = training.schedule.size, training.schedule.steps
-        work.answer["privacy"] = training.report
+        work.answer["privacy"] = {**training.report, "spent": station.memory[_MEMORY]}
         return True
+
+
+@answers("spent", derives=False)
+def spent(station: Station, payload: dict[str, Any]) -> dict[str, Any]:
+    """Say what this client has spent in the run so far; nothing of it depends on what its samples are."""
+    return {"spent": station.memory.get(_MEMORY)}
 
 
 def _pay(station: Station, event: dict[str, Any]) -> None:
