@@ -18,13 +18,22 @@ from syft.hook.syft_tensor import SyftTensor
 
 Guard = Callable[[tuple[Any, ...], dict[str, Any]], None]
 GUARDS: dict[str, Guard] = {}
+# Those of them that look at values: where these may not leave, nobody may be told of what such a guard says.
+BY_VALUES: set[str] = set()
 _LINKED = (torch.Tensor, AbstractTensor)
 
 
-def guard_call(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Check a call, if it needs it, on the plain tensors below its links; a remote tensor is checked where it is."""
+def guard_call(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], by_values: bool | None = None) -> None:
+    """Check a call, if it needs it, on the plain tensors below its links; a remote tensor is checked where it is.
+
+    Args:
+        name: the wire name of the call.
+        args: its arguments.
+        kwargs: its keyword arguments.
+        by_values: True for a guard that looks at values only, False for one that does not, None for any.
+    """
     guard = GUARDS.get(name)
-    if guard is None:
+    if guard is None or (by_values is not None and by_values is not (name in BY_VALUES)):
         return
     if any(isinstance(leaf, SyftTensor | AbstractTensor) for leaf in iter_tensors((args, kwargs))):
         args, kwargs = map_tensors(_bottom, (args, kwargs))
@@ -39,12 +48,18 @@ def _bottom(leaf: Any) -> Any:
     return leaf
 
 
-def guards(*names: str) -> Callable[[Guard], Guard]:
-    """Register a check for some calls."""
+def guards(*names: str, by_values: bool = False) -> Callable[[Guard], Guard]:
+    """Register a check for some calls.
+
+    Args:
+        *names: the calls.
+        by_values: whether it looks at the values of tensors.
+    """
 
     def register(guard: Guard) -> Guard:
-        for name in names:
-            GUARDS[name] = guard
+        GUARDS.update(dict.fromkeys(names, guard))
+        if by_values:
+            BY_VALUES.update(names)
         return guard
 
     return register
@@ -77,6 +92,11 @@ def _recurrent(name: str) -> Guard:
             raise CommandNotAllowed(name, "the shapes of its weights or states do not fit its input.")
 
     return guard
+
+
+def is_packed(name: str, args: tuple[Any, ...]) -> bool:
+    """Say whether a call is of a recurrent layer on a packed sequence, whose guard looks at the lengths in it."""
+    return name in _GATES and len(args) == 9 and isinstance(args[3], list | tuple)
 
 
 def _padded_batch(x: torch.Tensor, batch_first: bool) -> int | None:
@@ -121,6 +141,7 @@ def only_from_a_tensor(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
 @guards(
     *(f"torch.{name}" for name in ("div", "divide")),
     *(f"torch.Tensor.{name}" for name in ("div", "div_", "divide", "divide_")),
+    by_values=True,
 )
 def no_overflowing_division(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Refuse the one integer quotient that does not exist: the smallest number by -1 ends the process."""
@@ -142,7 +163,7 @@ def _has_smallest(value: Any) -> bool:
     return value.dtype is not torch.bool and _has(value, torch.iinfo(value.dtype).min)
 
 
-@guards("torch.linalg.eigvals", "torch.linalg.eig")
+@guards("torch.linalg.eigvals", "torch.linalg.eig", by_values=True)
 def finite_only(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Refuse infinite and undefined entries: they end the process."""
     for value in (*args, *kwargs.values()):
@@ -150,7 +171,7 @@ def finite_only(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             raise CommandNotAllowed("torch.linalg.eig", "it takes finite entries only.")
 
 
-@guards("torch.binomial")
+@guards("torch.binomial", by_values=True)
 def numbers_only(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Refuse undefined entries: drawing with them never ends."""
     for value in (*args, *kwargs.values()):

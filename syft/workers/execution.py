@@ -14,7 +14,7 @@ from syft.core.tensor import AbstractTensor
 from syft.core.trees import SCALARS, iter_tensors, map_tensors, register_leaf
 from syft.exceptions import CommandNotAllowed, SyftError
 from syft.hook.functions import function_of, register_command
-from syft.hook.guards import GUARDS, guard_call
+from syft.hook.guards import GUARDS, guard_call, is_packed
 from syft.hook.syft_tensor import SyftTensor
 from syft.messaging.changes import trains
 from syft.messaging.message import Operation
@@ -121,17 +121,21 @@ def _execute_guarded(worker: Any, session: Session, operation: Operation) -> Any
     loan = Loan(worker, session, operation)
     if not loan.is_idle:
         args, kwargs = loan.lend(args), loan.lend(kwargs)
-    if operation.cmd_name in GUARDS:
-        guard_call(operation.cmd_name, args, kwargs)
+    if is_packed(operation.cmd_name, args) and not flow.is_open():
+        flow.check_release(operation.cmd_name)
+    guard_call(operation.cmd_name, args, kwargs, by_values=False)
     if worker.object_store.keeper is not None:
         worker.object_store.keeper.expect(session, operation, args, kwargs)
     if not released:
         flow.foresee(args, kwargs)
     flow.before()
     try:
+        guard_call(operation.cmd_name, args, kwargs, by_values=True)  # whether it refuses is due to values
         result = _run(function, args, kwargs, operation.grad_enabled)
     except Exception as error:
         result = _stand_in(flow, error, args, kwargs)
+    else:
+        result = flow.settle(result)
     finally:
         flow.after()
     if worker.object_store.keeper is not None:

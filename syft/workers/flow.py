@@ -14,26 +14,26 @@ import torch
 
 from syft.core.labels import printable
 from syft.core.references import Ref
-from syft.exceptions import SyftError
+from syft.hook.functions import function_of
 from syft.hook.syft_tensor import SyftTensor
 from syft.messaging.changes import alters, changes_nothing, trains
 from syft.messaging.message import Operation
 from syft.messaging.plan.plan import Plan
 from syft.pointers.pointer_plan import COPY_PLAN, PLAN_PARAMETERS, RUN_PLAN
 from syft.workers.changes import changed_refs, memories
-from syft.workers.foresight import Outcome, foresee, form_of_result, stand_in
+from syft.workers.foresight import Outcome, foresee, given_to
+from syft.workers.gradient_calls import Pass
+from syft.workers.losing import give_form, is_as_foreseen, laid_out, stand_in
+from syft.workers.outlines import leaves_of, shape_of_result
 from syft.workers.policy import check_release, may_leave
 from syft.workers.provenance import Failure, Rights, Source, known_rights, ledger_of, rights_of, set_rights, user_of
 
-_BACKWARD = frozenset({"torch.Tensor.backward", "torch.autograd.backward"})
-_GRADIENTS = _BACKWARD | {"torch.autograd.grad"}
+_GRADIENTS = frozenset({"torch.Tensor.backward", "torch.autograd.backward", "torch.autograd.grad"})
+# A call of our own that fails for large values, and what it gives has the same form for all others.
+_ENCODE = "syft.fix_precision"
 # Calls of our own that change nothing, and whose results have a form that no value decides.
-_PLAIN_COMMANDS = frozenset(
-    {"syft.tag", "syft.describe", "syft.fix_precision", "syft.float_precision", COPY_PLAN, PLAN_PARAMETERS}
-)
+_PLAIN_COMMANDS = frozenset({"syft.tag", "syft.describe", _ENCODE, "syft.float_precision", COPY_PLAN, PLAN_PARAMETERS})
 _PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter)
-# Calls that return nothing, or whose result has the form of an argument.
-_TELL_NOTHING = _GRADIENTS
 
 
 class Flow:
@@ -59,7 +59,10 @@ class Flow:
         # Whether all of it is plain tensors, which lead to nobody else.
         self.is_plain = True
         self.changed = () if changes_nothing(operation) else tuple(changed_refs(operation))
+        # What was foreseen of a call whose values may not leave; None: they may, or nothing of it depends on them.
         self.outcome: Outcome | None = None
+        self._pass: Pass | None = None
+        self._tensors: list[torch.Tensor] = []
         self._versions: list[tuple[Any, Any, int]] = []
 
     # --- what comes in ----------------------------------------------------------------------------------------
@@ -104,32 +107,77 @@ class Flow:
     def foresee(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Refuse a call whose result has a form that would tell values, unless these may be released."""
         name = self.operation.cmd_name
-        if name in _TELL_NOTHING or name in _PLAIN_COMMANDS or name.endswith(".__set__") or self.is_open():
+        if self._trains():  # autograd may have kept what was written to since
+            self.sources |= ledger_of(self.worker).late(self.user)
+        if name in _PLAIN_COMMANDS - {_ENCODE} or name.endswith(".__set__") or self.is_open():
+            return
+        if name == _ENCODE:
+            self.outcome = Outcome(True)
+            return
+        if name in _GRADIENTS:
+            self._pass = Pass(name, args, kwargs)
+            self._pass.check()
+            if self._pass.makes_graph:  # which leaves that has is not known before
+                self.check_release(name)
+            self.outcome = Outcome(True)
             return
         found = foresee(name, args, kwargs, self.operation.grad_enabled)
         found.raise_error()
         if found.is_known:
-            self.outcome = found
+            self.outcome, self._tensors = found, given_to(name, args, kwargs)
         else:
             self.check_release(name)
 
+    def settle(self, result: Any) -> Any:
+        """Return the result of a call as it may be looked at: what values decided is refused, or evened out."""
+        if self._pass is not None:
+            return self._pass.evened_out(result)
+        if self.outcome is None or self.outcome.result is None:
+            return result
+        if not is_as_foreseen(self.outcome.result, result, self._tensors):
+            self.check_release(self.operation.cmd_name)
+        return laid_out(self.outcome.result, result)
+
     def check_form(self, result: Any) -> None:
         """Refuse a result of another form than was foreseen: values decided it."""
-        if self.outcome is not None and form_of_result(result) != self.outcome.form:
+        known = self.outcome is not None and self._pass is None and self.operation.cmd_name != _ENCODE
+        if known and shape_of_result(result) != self.outcome.form:  # type: ignore[union-attr]
+            self.check_release(self.operation.cmd_name)
+
+    def check_look(self) -> None:
+        """Refuse to tell how tensors lie in memory, or what graphs they have, unless their values may leave."""
+        if not self.is_open():
             self.check_release(self.operation.cmd_name)
 
     def fail(self, error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Return what stands in for the result of a call that failed, if that may not be told; else raise.
 
-        That it failed although the shapes fit is due to values. The result, and what the call may have changed, then
+        That it failed although the forms fit is due to values. The result, and what the call may have changed, then
         derives from a failure: who may have it is told instead of getting it.
         """
-        if self.outcome is None or isinstance(error, SyftError):
+        if self.outcome is None:
             raise error
+        found = None
+        if self.operation.cmd_name == _ENCODE:  # it fails for zeros too, unless values are the reason
+            found = function_of(_ENCODE)(torch.zeros_like(args[0]), *args[1:], **kwargs)
         text = bounded_text(f"{self.operation.cmd_name}: {type(error).__name__}: {error}")
         self.sources |= {Failure(text)}
         spread(self.worker, self.user, self._changed(), self.sources)
-        return stand_in(self.outcome.result, [*args, *kwargs.values()])
+        self._spread_to_leaves()
+        if self._pass is not None:
+            return self._pass.lose(self._retained())
+        for place, form in self.outcome.changed:
+            give_form(self._tensors[place], form, self._tensors)
+        return found if found is not None else stand_in(self.outcome.result, self._tensors)
+
+    def _retained(self) -> list[torch.Tensor]:
+        """Return the results that keep their gradients."""
+        held = self.worker.object_store.outlines().values()
+        return [
+            obj
+            for obj in held
+            if isinstance(obj, torch.Tensor) and not isinstance(obj, SyftTensor) and obj.retains_grad
+        ]
 
     def rights(self, obj: Any) -> Rights:
         """Return the rights of a result; a result that is held already keeps what it had."""
@@ -142,11 +190,16 @@ class Flow:
 
     def before(self) -> None:
         """Note the sources of what the call is about to change, as far as its name and arguments tell."""
-        name = self.operation.cmd_name
-        if name in _GRADIENTS or (name == RUN_PLAN and self._plan_trains()):
-            self.sources |= ledger_of(self.worker).late(self.user)
-            spread_memory(self.worker, self.user, set().union(*self._memories_of_leaves()), self.sources)
+        self._spread_to_leaves()
         spread(self.worker, self.user, self._changed(), self.sources)
+
+    def _trains(self) -> bool:
+        name = self.operation.cmd_name
+        return name in _GRADIENTS or (name == RUN_PLAN and self._plan_trains())
+
+    def _spread_to_leaves(self) -> None:
+        if self._trains():
+            spread_memory(self.worker, self.user, set().union(*self._memories_of_leaves()), self.sources)
 
     def after(self) -> None:
         """Note the sources of what the call has changed without its name saying so."""
@@ -184,34 +237,13 @@ class Flow:
         for leaf in leaves_of(tensors):
             yield memories(leaf)
         # A result that keeps its gradient is not found by walking back.
-        for obj in self.worker.object_store.outlines().values():
-            if isinstance(obj, torch.Tensor) and not isinstance(obj, SyftTensor) and obj.retains_grad:
-                yield memories(obj)
+        for obj in self._retained():
+            yield memories(obj)
 
 
 def bounded_text(text: str) -> str:
     """Return a text that can be kept and shown."""
     return printable(text[:1000].encode("utf-8", "replace").decode("utf-8"))
-
-
-def leaves_of(tensors: Iterable[torch.Tensor]) -> Iterator[torch.Tensor]:
-    """Yield the leaves that a backward pass from some tensors may give gradients to."""
-    pending: list[Any] = []
-    for tensor in tensors:
-        if tensor.is_leaf:
-            yield tensor
-        else:
-            pending.append(tensor.grad_fn)
-    seen = set(pending)
-    while pending:
-        node = pending.pop()
-        leaf = getattr(node, "variable", None)
-        if isinstance(leaf, torch.Tensor):
-            yield leaf
-        for following, _ in node.next_functions:
-            if following is not None and following not in seen:
-                seen.add(following)
-                pending.append(following)
 
 
 def spread(worker: Any, user: object, objects: Iterable[Any], sources: frozenset[Source]) -> None:

@@ -21,18 +21,26 @@ from syft.workers.flow import Flow
 from syft.workers.session import Session
 from syft.workers.values import copy_value
 
-# Answers that are about a tensor's form, not its values; they leave without asking the policy.
+# Answers that are about a tensor's sizes and dtype, not its values; they leave without asking the policy. So does
+# whether it is a leaf, which optimizers ask.
 FORM = frozenset(
     f"torch.Tensor.{name}"
     for name in (
-        "is_leaf.__get__ retains_grad.__get__ output_nr.__get__ _version.__get__ stride is_contiguous storage_offset "
-        "is_conj is_neg dim size numel nelement element_size is_floating_point is_complex is_signed __len__ "
-        "ndimension is_same_size is_set_to can_cast is_inference dim_order"
+        "is_leaf.__get__ dim size numel nelement element_size is_floating_point is_complex is_signed __len__ "
+        "ndimension is_same_size can_cast"
     ).split()
 ) | frozenset(
-    f"torch.{name}"
-    for name in "is_same_size is_conj is_neg result_type can_cast is_signed is_floating_point is_complex numel".split()
+    f"torch.{name}" for name in "is_same_size result_type can_cast is_signed is_floating_point is_complex numel".split()
 )
+# Answers about how a tensor came about and lies in memory. These do not tell values either, but who looks hard enough
+# at what derives from some could tell something: they leave without asking where the values themselves may.
+LOOK = frozenset(
+    f"torch.Tensor.{name}"
+    for name in (
+        "retains_grad.__get__ output_nr.__get__ _version.__get__ stride is_contiguous storage_offset "
+        "is_conj is_neg is_set_to is_inference dim_order"
+    ).split()
+) | {"torch.is_conj", "torch.is_neg"}
 _FORM_TYPES = (torch.Size, torch.dtype, torch.device, torch.layout, torch.memory_format)
 
 
@@ -99,6 +107,10 @@ class Registrar:
         if isinstance(result, AbstractObject):
             self._keep(result)
             return ObjectMeta(kind_of(result))
+        if self.operation.cmd_name in LOOK:
+            if self.flow is not None:
+                self.flow.check_look()
+            return result
         if isinstance(result, _FORM_TYPES) or self.operation.cmd_name in FORM:
             return result
         if type(result) is dict:

@@ -17,7 +17,8 @@ from syft.messaging.plan.optimizers import KINDS
 from syft.messaging.plan.plan import Plan
 from syft.pointers.object_wrapper import ObjectWrapper
 from syft.pointers.pointer_plan import RUN_PLAN
-from syft.workers.foresight import Form, foresee
+from syft.workers.foresight import foresee
+from syft.workers.outlines import Form
 from syft.workers.train_config import TrainConfig
 
 Pair = tuple[Any, Any]

@@ -10,7 +10,8 @@ import torch
 
 from syft.messaging.message import Operation
 from syft.pointers.pointer_plan import RUN_PLAN
-from syft.workers.foresight import Form, foresee
+from syft.workers.foresight import foresee
+from syft.workers.outlines import Form
 
 _WIDEST = 16
 _METHODS = ("torch.", "torch.Tensor.", "torch.nn.functional.")

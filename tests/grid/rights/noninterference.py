@@ -21,6 +21,14 @@ PRIVATE = (
 )
 
 
+# What can be asked about a tensor beside its values, sizes and dtype.
+LOOKS = [
+    lambda link: link.is_leaf, lambda link: link.stride(), lambda link: link.is_contiguous(),
+    lambda link: link.storage_offset(), lambda link: link._version, lambda link: link.retains_grad,
+    lambda link: link.output_nr, lambda link: link.is_conj(), lambda link: link.is_neg(), lambda link: link.dim_order(),
+]  # fmt: skip
+
+
 class World:
     """A node with private data, a user's tensors and plans, and a list of all that left.
 
@@ -70,6 +78,9 @@ class World:
             self.note(lambda pointer=pointer: pointer.grad.copy().get())
             self.note(lambda pointer=pointer: pointer.data.copy().get())
             self.note(lambda pointer=pointer: pointer.tolist())
+            for look in LOOKS:
+                self.note(lambda pointer=pointer, look=look: look(pointer.child))
+            self.note(lambda pointer=pointer: pointer.contiguous() is pointer)
         for plan in self.plans:
             self.note(lambda plan=plan: [t.detach() for t in plan.copy().get().state.tensors()])
 

@@ -69,6 +69,38 @@ WAYS = {
         lambda: w.own[1].index_add_(0, w.vector.abs().long(), w.own[1].copy())
     ),
     "whether a plan fails": lambda w: _failing_plan(w),
+    "how a result lies in memory": lambda w: w.add(lambda: torch.linalg.cholesky(torch.diag(w.vector + 1))),
+    "whether something is contiguous": lambda w: _same_when_contiguous(w),
+    "whether a result has a graph": lambda w: w.add(lambda: w.own[3].index_select(0, w.vector.abs().long())),
+    "whether a gradient comes": lambda w: w.note(
+        lambda: w.own[3].index_select(0, w.vector.abs().long()).sum().backward()
+    ),
+    "whether a gradient comes, further back": lambda w: w.note(
+        lambda: (w.own[3] * 2).index_select(0, w.vector.abs().long()).exp().sum().backward()
+    ),
+    "whether a write connects": lambda w: _connecting_write(w),
+    "whether a write to what has a graph connects": lambda w: _connecting_write(w, begun=True),
+    "whether a plan gives gradients": lambda w: _training_plan(w),
+    "whether a plan turns what it gets": lambda w: _turning_plan(w),
+    "whether a plan gives back what it got": lambda w: _turning_plan(w, back=True),
+    "a guard of divisions": lambda w: w.add(
+        lambda: torch.div(_smallest(w), (w.vector[1] > 1).long() * -4 + 3, rounding_mode="trunc")
+    ),
+    "a guard of eigenvalues": lambda w: w.add(lambda: torch.linalg.eigvals(torch.diag((w.vector + 1).log()))),
+    "a guard of draws": lambda w: w.add(lambda: torch.binomial((w.vector + 1).log() * 0 + 1, w.vector * 0 + 0.5)),
+    "a guard in a plan": lambda w: _guarded_plan(w),
+    "whether numbers fit": lambda w: w.note(lambda: ((w.vector[1] > 1).float() * 1e30).fix_precision()),
+    "whether a backward pass fails": lambda w: _failing_backward(w),
+    "whether a backward pass by a list fails": lambda w: _failing_backward(w, by_list=True),
+    "whether autograd.grad fails": lambda w: _failing_grad(w),
+    "whether a kept gradient comes": lambda w: _failing_backward(w, keep=True),
+    "how a gradient lies in memory": lambda w: w.add(
+        lambda: torch.autograd.grad((w.own[2] * w.matrix).sum(), w.own[2])[0].contiguous()
+    ),
+    "what was written to before a backward pass": lambda w: _written_before_backward(w),
+    "a graph of a gradient": lambda w: w.add(
+        lambda: torch.autograd.grad((w.own[2] * w.matrix).sum(), w.own[2], create_graph=True)
+    ),
     "a move": lambda w: w.note(lambda: (w.matrix + 0).move(sy.local_worker)),
     "labels": lambda w: (w.note(lambda: w.node.search(str(w.matrix.id))), w.own[0].copy_(w.matrix).tag("#mine")),
     "published": lambda w: (w.own[0].copy_(w.matrix).tag("#mine"), w.add(lambda: w.node.search("#mine"))),
@@ -115,6 +147,89 @@ def _failing_plan(w):
     w.add(lambda: pick.send(w.node)(w.own[1], w.vector))
 
 
+def _same_when_contiguous(w):
+    lower = torch.linalg.cholesky(torch.diag(w.vector + 1))
+    w.note(lambda: lower.contiguous() is lower)
+    w.add(lambda: lower.view(-1))
+
+
+def _connecting_write(w, begun=False):
+    target = w.own[3] * 1 if begun else w.own[1].copy()
+    index = w.vector.abs().long()
+    w.pool.append(target)
+    w.note(lambda: target.index_add_(0, index, w.own[2][0]).requires_grad)
+    w.note(lambda: target.sum().backward())
+
+
+def _training_plan(w):
+    @sy.func2plan(args_shape=[(3,), (3,)])
+    def train(x, y):
+        (x.requires_grad_() * 2).index_select(0, y.abs().long()).sum().backward()
+        return x
+
+    given = torch.ones(3).send(w.node)
+    w.pool.append(given)
+    w.note(lambda: train.send(w.node)(given, w.vector))
+
+
+def _turning_plan(w, back=False):
+    @sy.func2plan(args_shape=[(2, 3), (3,)])
+    def turn(x, y):
+        picked = x[0].index_select(0, y.abs().long())
+        x.t_()
+        return x if back else picked + 1
+
+    given = torch.ones(2, 3).send(w.node)
+    w.pool.append(given)
+    w.note(lambda: turn.send(w.node)(given, w.vector))
+    w.note(lambda: tuple(given.child.size()))
+
+
+def _smallest(w):
+    return torch.full((3,), torch.iinfo(torch.int64).min).send(w.node)
+
+
+def _guarded_plan(w):
+    @sy.func2plan(args_shape=[(3,)])
+    def roots(x):
+        return torch.linalg.eigvals(torch.diag((x + 1).log()))
+
+    w.add(lambda: roots.send(w.node)(w.vector))
+
+
+def _singular(w):
+    """Vectors whose gradient can't be told for one of the worlds: it depends on a phase that nobody knows."""
+    start = torch.eye(3, dtype=torch.complex128) + 0.5j * torch.arange(9.0, dtype=torch.float64).view(3, 3)
+    matrix = start.requires_grad_().send(w.node)
+    w.pool.append(matrix)
+    vectors, _, _ = torch.linalg.svd(matrix)
+    return matrix, (vectors.imag * (w.vector > 1).double()).sum()
+
+
+def _failing_backward(w, by_list=False, keep=False):
+    matrix, loss = _singular(w)
+    if keep:
+        loss = loss * 1
+        loss.retain_grad()
+        w.pool.append(loss)
+    w.note(lambda: torch.autograd.backward([loss]) if by_list else loss.backward())
+    w.note(lambda: matrix.grad)
+
+
+def _failing_grad(w):
+    matrix, loss = _singular(w)
+    w.add(lambda: torch.autograd.grad(loss, (matrix, w.own[2]), allow_unused=True))
+    w.note(lambda: torch.autograd.grad(loss, w.own[2]))
+
+
+def _written_before_backward(w):
+    """Autograd refuses what was written to since; whether that has happened depends on values."""
+    kept = torch.ones(3).send(w.node)
+    loss = (w.own[3] * kept).sum()
+    w.note(lambda: kept.index_fill_(0, w.vector.abs().long(), 3.0))
+    w.note(lambda: loss.backward())
+
+
 @pytest.mark.parametrize("way", list(WAYS))
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_private_values_do_not_get_out(hook, way):
@@ -156,6 +271,8 @@ BINARY = {
     "set": lambda x, y: x.__setitem__(0, y), "data": lambda x, y: setattr(x, "data", y), "into data": lambda x, y: x.data.copy_(y),
     "grad": lambda x, y: setattr(x, "grad", y), "out": lambda x, y: torch.neg(y, out=x), "equal": torch.equal,
     "pull": lambda x, y: torch.autograd.grad((x * y).sum(), x, allow_unused=True), "push": lambda x, y: (x * y).backward(y),
+    "pick": lambda x, y: x.index_select(0, y.reshape(-1).abs().long()), "roots": lambda x, y: torch.linalg.cholesky(x @ y),
+    "pile": lambda x, y: x.index_add_(0, y[:1].reshape(-1)[:1].abs().long(), x[:1] * 2),
     "gather": lambda x, y: x[y.long() % x.shape[0]], "take": lambda x, y: torch.take(x, y.long()),
 }  # fmt: skip
 RUNS = {"mix": 0, "write": 1, "train": 2, "remember": 3}
