@@ -11,7 +11,7 @@ import numpy as np
 
 from syft.dp import renyi
 from syft.dp.events import Approximate, Event, GaussianNoise, NonPrivate, PoissonSampled, Pure, checked, event_from_dict
-from syft.exceptions import DependencyError
+from syft.dp.opacus_parts import opacus
 
 __all__ = ["Accountant", "noise_for"]
 
@@ -183,11 +183,7 @@ def _by_renyi(accountant: Accountant, delta: float) -> float:
 
 
 def _by_loss_distribution(accountant: Accountant, delta: float) -> float:
-    try:
-        from opacus.accountants import PRVAccountant
-    except ImportError:
-        raise DependencyError("opacus", "resyft[dp]") from None
-    books = PRVAccountant()
+    books = opacus("opacus.accountants").PRVAccountant()
     for event, count in accountant.events:
         rate, inner = (event.rate, event.event) if isinstance(event, PoissonSampled) else (1.0, event)
         if not isinstance(inner, GaussianNoise):

@@ -6,15 +6,18 @@ generator, always: what they hide is not hidden from who can guess a seed.
 
 from __future__ import annotations
 
-import importlib
 import warnings
 from typing import Any
 
+import torch
 from torch import nn
+from torch.utils.data import DataLoader
 
 from syft.dp.accounting import Accountant, noise_for
 from syft.dp.events import GaussianNoise, NonPrivate, PoissonSampled
-from syft.exceptions import DependencyError, TrainingError
+from syft.dp.norms import mixing_norms, without_batch_norm
+from syft.dp.opacus_parts import opacus
+from syft.exceptions import TrainingError
 
 _KINDS = ("prv", "rdp")
 _MODES = ("hooks", "functorch", "ew", "ghost")
@@ -25,6 +28,11 @@ _FIXED: dict[str, tuple[Any, str]] = {
     "noise_generator": (None, "Noise comes from the cryptographic generator: one of torch can be repeated."),
 }
 _DELTA = 1e-5
+_MIXES = "batch norm ({}) makes of a sample something that depends on the others of its batch"
+_ELSEWHERE = (
+    " Data that is at workers is trained on with differential privacy where it is: sy.federated.run(..., "
+    "local_privacy=sy.dp.SamplePrivacy(...)), or sy.TrainConfig(..., privacy=sy.dp.SamplePrivacy(...)) for one worker."
+)
 _EXPECTED = "Full backward hook is firing when gradients are computed with respect to module outputs"
 
 
@@ -58,7 +66,7 @@ class PrivacyEngine:
                 f"An accountant is 'prv' or 'rdp', not {accountant!r:.20}: others give an estimate, not a bound."
             )
         self._kind = accountant
-        self._engine = _parts().SecretEngine(accountant)
+        self._engine = opacus("syft.dp.secret_opacus").SecretEngine(accountant)
         self._delta = _DELTA
         self._told = (0, 0.0)  # the last answer of get_epsilon, and after how many steps
 
@@ -87,6 +95,7 @@ class PrivacyEngine:
                 criterion is returned too, before the data loader, and takes the place of the loss.
             **options: `batch_first`, `loss_reduction`, `criterion`, `wrap_model`, as in Opacus.
         """
+        _check_local(module, data_loader)
         _check_options(clipping, grad_sample_mode, options)
         self.validate(module)
         noise = _number("noise_multiplier", noise_multiplier, 0.0)
@@ -125,6 +134,7 @@ class PrivacyEngine:
             )
         if type(epochs) is not int or epochs < 1:
             raise TrainingError(f"epochs is a whole number of at least 1, not {epochs!r:.20}.")
+        _check_local(options.get("module"), data_loader)
         if not len(data_loader):
             raise TrainingError("The data loader has no batches, so there is nothing to train on.")
         try:
@@ -192,12 +202,16 @@ class PrivacyEngine:
             module: the module.
             strict: whether to raise; the reasons are returned otherwise.
         """
-        validators = _opacus("opacus.validators")
-        errors: list[Exception] = list(validators.ModuleValidator.validate(module, strict=False))
+        validators = opacus("opacus.validators")
+        norms = mixing_norms(module)
+        errors: list[Exception] = [TrainingError(_MIXES.format(name or "the module itself")) for name in norms]
+        # What Opacus says of batch norm is not said twice; it does not see those without parameters.
+        others = validators.ModuleValidator.validate(module, strict=False)
+        errors += [error for error in others if not norms or "BatchNorm" not in str(error)]
         if strict and errors:
             reasons = "; ".join(str(error) for error in errors[:5])
             raise TrainingError(
-                f"This module can't be trained with differential privacy: {reasons}. "
+                f"This module can't be trained with differential privacy: {reasons.rstrip('.')}. "
                 "sy.dp.PrivacyEngine.fix(module) gives one that can, where it knows how."
             )
         return errors
@@ -209,8 +223,15 @@ class PrivacyEngine:
 
     @classmethod
     def fix(cls, module: nn.Module) -> nn.Module:
-        """Return a copy of a module in which layers that mix samples are replaced: batch norm by group norm."""
-        fixed: nn.Module = _opacus("opacus.validators").ModuleValidator.fix(module)
+        """Return a copy of a module in which layers that mix samples are replaced: batch norm by group norm.
+
+        A group has several channels, so that it is still a norm where there is one value for each of them. A batch norm
+        of one or two features has no such place, and is an error.
+
+        Args:
+            module: the module, which stays as it is.
+        """
+        fixed: nn.Module = opacus("opacus.validators").ModuleValidator.fix(without_batch_norm(module))
         cls.validate(fixed)
         return fixed
 
@@ -246,21 +267,25 @@ def _check_options(clipping: str, mode: str, options: dict[str, Any]) -> None:
         raise TrainingError(f"grad_sample_mode is one of {', '.join(_MODES)}, not {mode!r:.30}.")
 
 
+def _check_local(module: Any, data_loader: Any) -> None:
+    """Refuse what is elsewhere, and say how that is trained."""
+    if not isinstance(module, nn.Module) or isinstance(module, torch.jit.ScriptModule):
+        raise TrainingError(f"make_private takes a module of torch, not a {type(module).__name__}.{_ELSEWHERE}")
+    tensors = [*module.parameters(), *module.buffers()]
+    wrapped = next((tensor.child for tensor in tensors if getattr(tensor, "child", None) is not None), None)
+    if wrapped is not None:
+        raise TrainingError(
+            f"The parameters of this module are not here: it holds a {type(wrapped).__name__}. PrivacyEngine trains a "
+            f"module of this process; get it back with model.get() first.{_ELSEWHERE}"
+        )
+    if not isinstance(data_loader, DataLoader):
+        raise TrainingError(
+            f"make_private takes a torch.utils.data.DataLoader of data in this process, not a "
+            f"{type(data_loader).__name__}.{_ELSEWHERE}"
+        )
+
+
 def _number(name: str, value: Any, least: float) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= 1e6:
         raise TrainingError(f"{name} is a number from {least:g} to 1e6, not {value!r:.30}.")
     return float(value)
-
-
-def _opacus(name: str) -> Any:
-    """Return a module of Opacus, or say how to get it."""
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        if (error.name or "").partition(".")[0] != "opacus":
-            raise
-        raise DependencyError("opacus", "resyft[dp]") from None
-
-
-def _parts() -> Any:
-    return _opacus("syft.dp.secret_opacus")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import subprocess
 import sys
 
 import pytest
@@ -191,6 +193,113 @@ def test_layers_that_mix_samples_are_refused_and_replaced():
     fixed = sy.dp.PrivacyEngine.fix(model)
     assert isinstance(fixed[1], nn.GroupNorm) and isinstance(model[1], nn.BatchNorm2d)
     assert sy.dp.PrivacyEngine.validate(fixed) == []
+
+
+def test_batch_norm_without_parameters_mixes_samples_too():
+    model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8, affine=False), nn.Linear(8, 2))
+    with pytest.raises(TrainingError, match=r"batch norm \(1\)"):
+        sy.dp.PrivacyEngine.validate(model)
+    assert sy.dp.PrivacyEngine.is_compatible(sy.dp.PrivacyEngine.fix(model))
+    model[1].eval()  # with the statistics that it has, it is a layer like others
+    assert sy.dp.PrivacyEngine.is_compatible(model)
+
+
+NORMS = {  # batch norm, what a sample is like, and the groups that take its place
+    "few features": (nn.BatchNorm1d(8), (8,), 1),
+    "features": (nn.BatchNorm1d(64), (64,), 8),
+    "a prime number": (nn.BatchNorm1d(13), (13,), 1),
+    "three features": (nn.BatchNorm1d(3), (3,), 1),
+    "channels": (nn.BatchNorm2d(16), (16, 1, 1), 4),
+    "many channels": (nn.BatchNorm2d(512), (512, 2, 2), 32),
+    "one channel": (nn.BatchNorm2d(1), (1, 5, 5), 1),
+    "volumes": (nn.BatchNorm3d(8), (8, 1, 1, 1), 2),
+}
+
+
+@pytest.mark.parametrize("name", NORMS)
+def test_what_takes_the_place_of_batch_norm_is_not_constant(name):
+    norm, shape, groups = NORMS[name]
+    fixed = sy.dp.PrivacyEngine.fix(norm)
+    assert isinstance(fixed, nn.GroupNorm) and fixed.num_groups == groups
+    samples = torch.rand(5, *shape, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    output = fixed(samples)
+    assert output.std(0).max() > 0.1
+    weights = torch.rand(output.shape, generator=torch.Generator().manual_seed(1))
+    (output * weights).sum().backward()
+    assert samples.grad.abs().amax() > 1e-2
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_batch_norm_of_hardly_any_features_has_no_replacement(count):
+    with pytest.raises(TrainingError, match=f"at 'body.1' has {count} features"):
+        sy.dp.PrivacyEngine.fix(nn.ModuleDict({"body": nn.Sequential(nn.Linear(4, count), nn.BatchNorm1d(count))}))
+
+
+def test_a_batch_norm_in_two_places_is_one_group_norm_and_keeps_what_it_learned():
+    norm = nn.BatchNorm1d(8)
+    nn.init.constant_(norm.weight, 3.0)
+    norm.bias.requires_grad_(False)
+    fixed = sy.dp.PrivacyEngine.fix(nn.Sequential(nn.Linear(8, 8), norm, nn.Linear(8, 8), norm))
+    assert fixed[1] is fixed[3] and bool((fixed[1].weight == 3).all())
+    assert fixed[1].weight.requires_grad and not fixed[1].bias.requires_grad
+
+
+def test_digits_are_learned_by_a_model_that_was_fixed():
+    from sklearn.datasets import load_digits
+
+    found = load_digits()
+    x, y = torch.tensor(found.data / 16, dtype=torch.float32), torch.tensor(found.target)
+    torch.manual_seed(0)
+    model = sy.dp.PrivacyEngine.fix(nn.Sequential(nn.Linear(64, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Linear(32, 10)))
+
+    def accuracy(model):
+        return float((model(x[1500:]).argmax(1) == y[1500:]).float().mean())
+
+    trained = copy.deepcopy(model)
+    engine = sy.dp.PrivacyEngine(accountant="rdp")
+    loader = DataLoader(TensorDataset(x[:1500], y[:1500]), batch_size=100)
+    optimizer = torch.optim.SGD(trained.parameters(), lr=0.5)
+    made = engine.make_private(
+        module=trained, optimizer=optimizer, data_loader=loader, noise_multiplier=0.8, max_grad_norm=1.0
+    )
+    given = {"model": model, "loss_fn": nn.functional.cross_entropy, "optimizer_args": {"lr": 0.5}, "seed": 1}
+    with keyed():  # the same noise each time
+        for _ in range(6):
+            train(engine, *made)
+        assert accuracy(trained) > 0.75
+        few, many = (sy.federated.Simulation((x[:1500], y[:1500]), count) for count in (4, 50))
+        sample = sy.dp.SamplePrivacy(noise_multiplier=0.8, max_grad_norm=1.0, delta=1e-4)
+        assert accuracy(sy.federated.run("fedavg", few, 5, local_privacy=sample, **given).model) > 0.65
+        user = sy.dp.UserPrivacy(noise_multiplier=0.1, clip=1.0, delta=1e-2)
+        result = sy.federated.run("fedavg", many, 12, privacy=user, batch_size=8, epochs=2, **given)
+        assert accuracy(result.model) > 0.65
+
+
+def test_what_is_elsewhere_is_refused_with_what_to_use_instead(make_worker):
+    bob = make_worker("bob")
+    x, y = torch.rand(20, 4), torch.arange(20) % 2
+    far = sy.FederatedDataLoader(sy.BaseDataset(x, y).federate((bob,)), batch_size=4)
+    near = DataLoader(TensorDataset(x, y), batch_size=4)
+    refused = {
+        "DataLoader of data in this process": (nn.Linear(4, 2), far),
+        "PointerTensor": (nn.Linear(4, 2).send(bob), near),
+        "not a Plan": (sy.Plan(forward_func=nn.Linear(4, 2)), near),
+    }
+    for text, (module, loader) in refused.items():
+        given = {"module": module, "optimizer": None, "data_loader": loader, "max_grad_norm": 1.0}
+        engine = sy.dp.PrivacyEngine(accountant="rdp")
+        with pytest.raises(TrainingError, match=f"{text}.*local_privacy=sy.dp.SamplePrivacy.*TrainConfig"):
+            engine.make_private(noise_multiplier=1.0, **given)
+        with pytest.raises(TrainingError, match=text):
+            engine.make_private_with_epsilon(target_epsilon=1.0, target_delta=1e-3, epochs=1, **given)
+
+
+def test_opacus_does_not_set_up_the_log_of_the_process():
+    code = (
+        "import logging, syft as sy; sy.dp.PrivacyEngine(); sy.dp.Accountant('prv').epsilon(1e-5); "
+        "assert not logging.getLogger().handlers"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 
 def test_a_gradient_that_is_not_finite_is_an_error_and_no_step():
