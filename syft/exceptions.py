@@ -27,7 +27,8 @@
     ├── PlanTranslationError                   a plan has no form in what it should be translated to
     ├── DriftError                             an encrypted operation is not what its plaintext is (sy.mpc.validate)
     ├── TrainingError                          a worker can't train: a config, a data set or a part of it does not fit
-    │   └── StateLostError                     a client no longer has what it kept from an earlier round
+    │   ├── StateLostError                     a client no longer has what it kept from an earlier round
+    │   └── ClientBusyError                    a client is still at work on an earlier call of a federated run
     ├── FederatedError                         a federated run can't go on: too few clients, or not the run it was
     ├── PrivacyError                           a question about private data can't be answered as asked
     ├── AuthenticationError                    a token, a ticket or a password is not accepted
@@ -311,8 +312,18 @@ class StateLostError(TrainingError):
     """A client no longer has what it kept from an earlier round of a federated run; it was restarted, perhaps."""
 
 
+class ClientBusyError(TrainingError):
+    """A client is still at work on an earlier call of the same federated run; it takes another one later."""
+
+
 class FederatedError(SyftError):
-    """A federated run can't go on: too few clients answered, or a checkpoint is of another run."""
+    """A federated run can't go on: too few clients answered, or a checkpoint is of another run.
+
+    Attributes:
+        result: the `Result` of the rounds that are complete, if a run failed after it began; None otherwise.
+    """
+
+    result: Any = None
 
 
 class PrivacyError(SyftError, ValueError):

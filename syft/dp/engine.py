@@ -271,8 +271,8 @@ def _check_local(module: Any, data_loader: Any) -> None:
     """Refuse what is elsewhere, and say how that is trained."""
     if not isinstance(module, nn.Module) or isinstance(module, torch.jit.ScriptModule):
         raise TrainingError(f"make_private takes a module of torch, not a {type(module).__name__}.{_ELSEWHERE}")
-    tensors = [*module.parameters(), *module.buffers()]
-    wrapped = next((tensor.child for tensor in tensors if getattr(tensor, "child", None) is not None), None)
+    inside = (getattr(tensor, "child", None) for tensor in (*module.parameters(), *module.buffers()))
+    wrapped = next((child for child in inside if child is not None), None)
     if wrapped is not None:
         raise TrainingError(
             f"The parameters of this module are not here: it holds a {type(wrapped).__name__}. PrivacyEngine trains a "

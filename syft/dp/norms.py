@@ -41,11 +41,8 @@ def mixing_norms(module: nn.Module) -> list[str]:
     Args:
         module: the module.
     """
-    return [
-        name
-        for name, part in module.named_modules()
-        if isinstance(part, _BatchNorm) and (part.training or part.running_mean is None)
-    ]
+    found = [(name, part) for name, part in module.named_modules() if isinstance(part, _BatchNorm)]
+    return [name for name, part in found if part.training or not part.track_running_stats]
 
 
 def _group_norm(path: str, norm: _BatchNorm) -> nn.GroupNorm:

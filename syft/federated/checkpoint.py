@@ -9,12 +9,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from syft.exceptions import FederatedError, SerdeError
 from syft.serde import deserialize, serialize
 
 FILE, LOCK = "checkpoint.syft", "lock"
 FORMAT = 1
 _DIGEST = 32
+# What tells a run from another one -> what users call it, where that is another word.
+_CALLED = {"layout": "model", "settings": "setting of its strategy", "secure": "secure setting"}
 
 
 class Checkpoint:
@@ -73,6 +77,33 @@ class Checkpoint:
                 os.fsync(folder)
             finally:
                 os.close(folder)
+
+
+def check_same(folder: object, mine: dict[str, Any], theirs: dict[str, Any]) -> None:
+    """Raise if a checkpoint is of another run.
+
+    Args:
+        folder: where it is.
+        mine: what tells a run from another one, by name.
+        theirs: that of the run in the checkpoint.
+    """
+    for name, value in mine.items():
+        if _plain(theirs.get(name)) != _plain(value):
+            raise FederatedError(
+                f"The checkpoint in {folder} is of a run with another {_CALLED.get(name, name)}. "
+                "Choose another folder, or remove it to begin anew."
+            )
+
+
+def _plain(value: Any) -> Any:
+    """Return nested values with lists for tuples, as they come from a file."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, torch.Tensor):
+        return value.tolist()
+    return value
 
 
 def _lock(file: Any, folder: Path) -> None:

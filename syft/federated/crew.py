@@ -33,6 +33,30 @@ class Job(NamedTuple):
             return error
 
 
+class Member:
+    """A client in one run, as aggregations see it.
+
+    Args:
+        client: the client.
+        run: the id of the run.
+    """
+
+    __slots__ = ("_client", "_run", "is_here", "name")
+
+    def __init__(self, client: Any, run: str) -> None:
+        self._client, self._run = client, run
+        self.name, self.is_here = client.name, client.is_here
+
+    def call(self, name: str, payload: dict[str, Any], timeout: float | None = None) -> dict[str, Any]:
+        """Ask something of the client."""
+        found: dict[str, Any] = self._client.call(self._run, name, payload, timeout)
+        return found
+
+    def job(self, name: str, payload: dict[str, Any]) -> Job:
+        """Return the same as a job for a crew."""
+        return Job(self._client, self._run, name, payload)
+
+
 Outcome = tuple[str, Any]
 
 

@@ -16,9 +16,9 @@ import torch
 
 from syft.exceptions import FederatedError, SyftError
 from syft.federated.aggregation import Aggregation
-from syft.federated.answers import Answers
-from syft.federated.checkpoint import Checkpoint
-from syft.federated.crew import Crew, Job
+from syft.federated.answers import MAX_REASON, Answers, TooFew, shortened
+from syft.federated.checkpoint import Checkpoint, check_same
+from syft.federated.crew import Crew, Job, Member
 from syft.federated.history import History, RoundRecord
 from syft.federated.model import SharedModel
 from syft.federated.progress import RunProgress
@@ -28,30 +28,6 @@ from syft.federated.strategies.strategy import Round, Strategy, Total
 from syft.federated.traffic import Traffic
 
 LOGGER = logging.getLogger(__name__)
-
-
-class Member:
-    """A client in one run, as aggregations see it.
-
-    Args:
-        client: the client.
-        run: the id of the run.
-    """
-
-    __slots__ = ("_client", "_run", "is_here", "name")
-
-    def __init__(self, client: Any, run: str) -> None:
-        self._client, self._run = client, run
-        self.name, self.is_here = client.name, client.is_here
-
-    def call(self, name: str, payload: dict[str, Any], timeout: float | None = None) -> dict[str, Any]:
-        """Ask something of the client."""
-        found: dict[str, Any] = self._client.call(self._run, name, payload, timeout)
-        return found
-
-    def job(self, name: str, payload: dict[str, Any]) -> Job:
-        """Return the same as a job for a crew."""
-        return Job(self._client, self._run, name, payload)
 
 
 class Engine:
@@ -95,6 +71,8 @@ class Engine:
         # each attempt, who answers would take part more often than is accounted for.
         self._drawn: tuple[int, list[int]] | None = None
         self._was_quiet = False
+        self._is_short = False  # whether clients that were chosen are still at work on something else
+        self._broke: dict[str, str] = {}  # whose privacy budget is spent, in their words
         self.ending: str | None = None
         self.run = os.urandom(16).hex()
         # Of a run that nobody wants to repeat, the seed is as good as the run's id.
@@ -121,42 +99,80 @@ class Engine:
     def go(self, progress: bool | None) -> None:
         """Do the rounds that are left."""
         with RunProgress(self.settings.rounds, self.done, progress) as bar:
-            while self.done < self.settings.rounds:
-                self.ending = None if self.privacy is None else self.privacy.ending()
-                if self.ending is not None:
-                    LOGGER.warning("The run ends after round %d: %s", self.done, self.ending)
-                    break
-                bar.show(self._complete_round(self.done + 1))
+            try:
+                while self.done < self.settings.rounds:
+                    self.ending = None if self.privacy is None else self.privacy.ending()
+                    record = self._complete_round(self.done + 1) if self.ending is None else None
+                    if record is None:
+                        LOGGER.warning("The run ends after round %d: %s", self.done, self.ending)
+                        break
+                    bar.show(record)
+            except FederatedError as error:
+                self.ending = str(error)
+                self.spending.settle(self.clients, self.run, self.crew)
+                raise
             self.spending.settle(self.clients, self.run, self.crew)
 
-    def _complete_round(self, number: int) -> RoundRecord:
-        """Do a round, however often it takes; a round that fails changes nothing."""
-        for attempt in range(1, self.settings.attempts + 1):
+    def _complete_round(self, number: int) -> RoundRecord | None:
+        """Do a round, however often it takes; a round that fails changes nothing. None: `ending` says why."""
+        attempt = 0
+        while True:
+            attempt += 1
             try:
                 return self._round(number, attempt)
-            except _TooFew as error:
-                LOGGER.warning("Round %d failed, attempt %d: %s", number, attempt, error)
+            except TooFew as error:
+                self._note_budgets(error.answers)
                 if self.spending.privacy is not None:
                     self._save()  # what clients have spent is spent
-                if attempt == self.settings.attempts:
-                    if self._counts_as_noise(error):
-                        return self._round(number, attempt, error.answers)
-                    kept = "" if self.checkpoint is None else f" Run again to go on after round {self.done}."
-                    times = "" if attempt == 1 else f" {attempt} times"
-                    raise FederatedError(f"Round {number} failed{times}. {error}{kept}") from None
-        raise AssertionError("unreachable")
+                if attempt < self.settings.attempts and self._may_heal(error):
+                    LOGGER.warning("Round %d failed, attempt %d: %s", number, attempt, error)
+                    continue
+                self.ending = self._out_of_budget()
+                if self.ending is not None:
+                    return None
+                if self._counts_as_noise(error):
+                    LOGGER.warning(
+                        "Nobody who was drawn counts, so the round consists of noise: round %d, %s", number, error
+                    )
+                    return self._round(number, attempt, error.answers)
+                times = "" if attempt == 1 else f" {attempt} times"
+                raise FederatedError(f"Round {number} failed{times}. {error}{self._kept()}") from None
 
-    def _counts_as_noise(self, error: _TooFew) -> bool:
+    def _kept(self) -> str:
+        """Return what a user can do with the rounds before one that failed."""
+        result = f" What was trained up to round {self.done} is error.result of this error." if self.done else ""
+        again = "" if self.checkpoint is None else f" Run again to go on after round {self.done}."
+        return result + again
+
+    def _may_heal(self, error: TooFew) -> bool:
+        """Say whether another attempt could do better: if somebody was lost or late, or others are asked then."""
+        answers = error.answers
+        asks_others = self.privacy is None and self.settings.count(len(self.clients)) < len(self.clients)
+        return answers is None or asks_others or self._is_short or bool(answers.lost or self.aggregation.left_out)
+
+    def _out_of_budget(self) -> str | None:
+        """Return why the run ends with the rounds that it has, if so many budgets are spent that no round can count."""
+        left = len(self.clients) - len(self._broke)
+        if not self.done or not self._broke or left >= max(self.settings.min_clients, self.aggregation.least):
+            return None
+        name, why = next(iter(self._broke.items()))
+        others = f" (and {len(self._broke) - 1} more)" if len(self._broke) > 1 else ""
+        return f"the privacy budget is spent at client {name!r}{others}: {shortened(why, MAX_REASON)}"
+
+    def _note_budgets(self, answers: Answers | None) -> None:
+        if answers is not None:
+            for name in answers.counted:
+                self._broke.pop(name, None)
+            self._broke.update(answers.broke)
+
+    def _counts_as_noise(self, error: TooFew) -> bool:
         """Say whether a round counts although the clients that were drawn are lost: it then consists of noise.
 
         Chance has drawn them, so the round is theirs. But two such rounds in a row, or one with all clients, mean that
         something else is wrong.
         """
         lost = error.answers
-        if self.privacy is None or lost is None or lost.asked == len(self.clients) or self._was_quiet:
-            return False
-        LOGGER.warning("Nobody who was drawn could be counted, so the round consists of noise.")
-        return True
+        return not (self.privacy is None or lost is None or lost.asked == len(self.clients) or self._was_quiet)
 
     def _round(self, number: int, attempt: int, lost: Answers | None = None) -> RoundRecord:
         """Do a round; with `lost`, the answers of its last attempt, one that consists of noise."""
@@ -172,6 +188,7 @@ class Engine:
             answers.refuse(dict.fromkeys(list(answers.counted), "too few others answered"))
         self._apply(total, round)
         self.strategy.counted(answers.counted, round)
+        self._note_budgets(answers)
         self.done, self._drawn, self._was_quiet = number, None, lost is not None
         record = self._record(number, answers, time.monotonic() - began)
         self.history.append(record)
@@ -185,36 +202,36 @@ class Engine:
     def _apply(self, total: Total, round: Round) -> None:
         """Make the next model; if it is none, nothing has changed."""
         if not bool(torch.isfinite(total.update).all()):
-            raise _TooFew("What the clients gave together is not finite. Try a smaller learning rate.")
+            raise TooFew("What the clients gave together is not finite. Try a smaller learning rate.")
         before = copy.deepcopy(self.strategy.state())
         try:
             self.model.load(self.strategy.apply(self.model.state, total, round))
         except FederatedError as error:
             self.strategy.load_state(before)
-            raise _TooFew(str(error)) from None
+            raise TooFew(str(error)) from None
 
     def _collect(self, round: Round, attempt: int, members: dict[str, Any], answers: Answers) -> Total:
         """Ask the clients, and return what they gave together."""
         if not members and self.privacy is not None:
             return self._released(None)
         if not members:
-            raise _TooFew("All clients are still at work on an earlier round.")
+            raise TooFew("All clients are still at work on an earlier round.")
         try:
             added = self.aggregation.begin(round, {n: Member(c, self.run) for n, c in members.items()}, self.strategy)
         except FederatedError as error:
             answers.leave_out(members, (), self.aggregation.left_out)
-            raise _TooFew(str(error), answers) from None
+            raise TooFew(str(error), answers) from None
         answers.leave_out(members, added, self.aggregation.left_out)
         self._ask(round, attempt, {name: members[name] for name in added}, added, answers)
         if len(answers.counted) < self.settings.min_clients:
-            raise _TooFew(
+            raise TooFew(
                 f"{len(answers.counted)} of {len(members)} clients answered, and at least {self.settings.min_clients} "
                 f"must. {answers.first_reason()}", answers,
             )  # fmt: skip
         try:
             total = self.aggregation.finish(self.settings.min_clients)
         except FederatedError as error:
-            raise _TooFew(str(error), answers) from None
+            raise TooFew(str(error), answers) from None
         answers.refuse(self.aggregation.refused)
         return total if self.privacy is None else self._released(total)
 
@@ -274,7 +291,7 @@ class Engine:
 
     def _take(self, name: str, outcome: Any, answers: Answers) -> None:
         if isinstance(outcome, Exception):
-            self._drop(name, f"{type(outcome).__name__}: {outcome}", answers)
+            self._drop(name, f"{type(outcome).__name__}: {outcome}", answers, outcome)
             return
         try:
             if self.privacy is not None:
@@ -286,9 +303,9 @@ class Engine:
             text = str(error) if isinstance(error, SyftError) else f"{type(error).__name__}: {error}"
             self._drop(name, text, answers)
 
-    def _drop(self, name: str, reason: str, answers: Answers) -> None:
+    def _drop(self, name: str, reason: str, answers: Answers, error: Exception | None = None) -> None:
         self.aggregation.drop(name)
-        answers.failed[name] = reason
+        answers.fail(name, reason, error)
 
     # --- who is asked -----------------------------------------------------------------------------------------
 
@@ -306,7 +323,9 @@ class Engine:
             numbers = range(count) if wanted == count else sorted(chance.sample(range(count), wanted))
         chosen = [self.clients[number] for number in numbers]
         # Who is not done with an earlier round is not asked for another one.
-        return {client.name: client for client in chosen if not self.crew.is_busy(client.name)}
+        free = {client.name: client for client in chosen if not self.crew.is_busy(client.name)}
+        self._is_short = len(free) < len(chosen)
+        return free
 
     # --- what is kept -----------------------------------------------------------------------------------------
 
@@ -370,16 +389,11 @@ class Engine:
         saved = None if self.checkpoint is None else self.checkpoint.load()
         if saved is None:
             return
-        mine, theirs = self._identity(), saved["identity"]
-        for name, value in mine.items():
-            if _plain(theirs.get(name)) != _plain(value):
-                raise FederatedError(
-                    f"The checkpoint in {self.checkpoint.folder if self.checkpoint else ''} is of a run with another "
-                    f"{name}. Choose another folder, or remove it to begin anew."
-                )
+        folder = self.checkpoint.folder if self.checkpoint else ""
+        check_same(folder, self._identity(), saved["identity"])
         if self.settings.seed not in (None, saved["seed"]):
             raise FederatedError(
-                f"The checkpoint in {self.checkpoint.folder if self.checkpoint else ''} is of a run with another seed. "
+                f"The checkpoint in {folder} is of a run with another seed. "
                 "Leave out seed to go on with it, or choose another folder."
             )
         self.run, self.seed, self.done = saved["run"], saved["seed"], saved["round"]
@@ -392,31 +406,7 @@ class Engine:
         self.spending.load_state(saved["local_privacy"])
 
 
-class _TooFew(Exception):
-    """A round that can't count.
-
-    Args:
-        text: why.
-        answers: what became of its clients, if it is that too few of them could be counted.
-    """
-
-    def __init__(self, text: str, answers: Answers | None = None) -> None:
-        super().__init__(text)
-        self.answers = answers
-
-
 def _number(seed: int, round: int, attempt: int, name: str) -> int:
     """Return a number below 2^63 that belongs to a client in an attempt at a round."""
     digest = hashlib.blake2b(f"{seed}:{round}:{attempt}:{name}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 1
-
-
-def _plain(value: Any) -> Any:
-    """Return nested values with lists for tuples, as they come from a file."""
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, torch.Tensor):
-        return value.tolist()
-    return value

@@ -11,11 +11,12 @@ from typing import Any, overload
 import torch
 
 from syft.exceptions import FederatedError, TrainingError
+from syft.federated.answers import shortened
 from syft.federated.chart import Chart, draw
 
 # How many reasons of failures a record keeps, and how much of each: a run of many clients stays small.
 MAX_REASONS = 5
-MAX_REASON = 200
+MAX_REASON = 600
 # How many rounds the table of a notebook shows, and how many charts.
 _SHOWN_ROUNDS = 20
 _SHOWN_CHARTS = 6
@@ -258,4 +259,4 @@ def _short(reasons: Any) -> tuple[str, ...]:
         found.setdefault(text, f"{client}: {text}" if client else text)
         if len(found) == MAX_REASONS:
             break
-    return tuple(line if len(line) <= MAX_REASON else f"{line[: MAX_REASON - 1]}…" for line in found.values())
+    return tuple(shortened(line, MAX_REASON) for line in found.values())

@@ -10,8 +10,9 @@ from typing import Any
 
 import torch
 
-from syft.exceptions import TrainingError
+from syft.exceptions import FederatedError, TrainingError
 from syft.federated.aggregation import PlainAggregation
+from syft.federated.answers import shortened
 from syft.federated.checkpoint import Checkpoint
 from syft.federated.clients import LocalClient, WorkerClient, as_clients
 from syft.federated.crew import MixedCrew
@@ -24,6 +25,9 @@ from syft.federated.strategies import strategy_of
 from syft.federated.strategies.strategy import Strategy
 from syft.messaging.plan.plan import Plan
 from syft.workers.chance import undisturbed
+
+# How much of why a run ended early a repr shows.
+_SHOWN = 160
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -46,8 +50,8 @@ class Result:
 
     def __repr__(self) -> str:
         spent = "" if self.epsilon is None else f", epsilon {self.epsilon:.3g}"
-        early = "" if self.ending is None else f" ({self.ending})"
-        return f"<Result of {self.rounds} rounds{early}{spent}: {self.history!r}>"
+        early = "" if self.ending is None else f" ({shortened(self.ending, _SHOWN)})"
+        return f"<Result of {self.rounds} round{'s'[: self.rounds != 1]}{early}{spent}: {self.history!r}>"
 
 
 def run(
@@ -109,7 +113,11 @@ def run(
         progress: whether to show a bar; None: if somebody looks.
 
     Returns:
-        The trained model and the history of the run.
+        The trained model and the history of the run. If the privacy budgets of clients are spent before its last round,
+        these are of the rounds that are complete, and `ending` says so.
+
+    Raises:
+        FederatedError: a round can't count; `error.result` is what the rounds before it gave.
 
     Example:
         >>> import torch, syft as sy
@@ -147,8 +155,16 @@ def run(
             shared, members, chosen, settings, collect, MixedCrew(), privacy, local_privacy, _measured(evaluate), kept,
             secure is not None,
         )  # fmt: skip
-        engine.go(progress)
-    return Result(shared.result(), engine.history, engine.done, engine.epsilon, engine.ending)
+        try:
+            engine.go(progress)
+        except FederatedError as error:
+            error.result = _result(engine)
+            raise
+    return _result(engine)
+
+
+def _result(engine: Engine) -> Result:
+    return Result(engine.model.result(), engine.history, engine.done, engine.epsilon, engine.ending)
 
 
 def _secure(secure: Any, strategy: Strategy) -> Any:

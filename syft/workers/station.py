@@ -17,7 +17,7 @@ import torch
 from torch.utils.data import TensorDataset
 
 from syft.core.id_provider import is_id
-from syft.exceptions import SyftError, TrainingError
+from syft.exceptions import ClientBusyError, SyftError, TrainingError
 from syft.workers.execution import DEPUTIES
 from syft.workers.parcel import Parcel
 from syft.workers.policy import ALLOW_ALL, check_release, may_leave
@@ -154,7 +154,7 @@ class Station:
         if derives:
             check_hidden(self, name, payload.get("terms"))
         if not self._turn.acquire(timeout=BUSY_SECONDS):
-            raise TrainingError(f"Client {self.name!r} is still busy with an earlier call of this run.")
+            raise ClientBusyError(f"Client {self.name!r} is still busy with an earlier call of this run.")
         try:
             self.paid = frozenset()
             answer = function(self, payload)

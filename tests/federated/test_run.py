@@ -347,7 +347,7 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path):
         train(parts(), rounds=2, strategy="fedavgm", checkpoint=tmp_path)
     with pytest.raises(FederatedError, match="another training"):
         train(parts(), rounds=2, batch_size=9, checkpoint=tmp_path)
-    with pytest.raises(FederatedError, match="another layout"):
+    with pytest.raises(FederatedError, match="another model"):
         train(parts(), rounds=2, model=nn.Linear(2, 3), checkpoint=tmp_path)
     path = tmp_path / "checkpoint.syft"
     content = bytearray(path.read_bytes())

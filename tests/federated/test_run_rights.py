@@ -85,6 +85,11 @@ def test_private_updates_are_paid_from_the_budget_of_each_owner(hospitals):
     assert found.history[0].answered == 2 and 0 < found.epsilon < 20
     (entry,) = hospitals[0].policy.budget.entries()
     assert (entry["user"], entry["what"]) == ("me", "federated train")
-    with pytest.raises(FederatedError, match="would pass the privacy budget"):
-        train(hospitals, rounds=200, dataset="points", local_privacy=privacy)
-    assert len(hospitals[0].policy.budget.entries()) > 1, "rounds that were within the limit"
+    ended = train(hospitals, rounds=200, dataset="points", local_privacy=privacy)
+    assert 0 < ended.rounds < 200 and ended.rounds == len(ended.history) and found.epsilon < ended.epsilon < 20
+    assert ended.ending.startswith(f"the privacy budget is spent at client {hospitals[0].id!r} (and 1 more)")
+    assert ended.ending.endswith("python -m syft node budget set --help")
+    assert len(hospitals[0].policy.budget.entries()) == 1 + ended.rounds, "rounds that were within the limit"
+    # A run that never had a round that was paid for has no result to end with.
+    with pytest.raises(FederatedError, match="Round 1 failed. .*would pass the privacy budget"):
+        train(hospitals, rounds=2, dataset="points", local_privacy=privacy)
