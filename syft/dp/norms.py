@@ -11,7 +11,7 @@ from syft.exceptions import TrainingError
 
 # How many channels a group has at least. A group of one value is normalised to 0 and one of two values to their order,
 # so a model of them can't learn. Pictures have many values for each channel, rows of features have one.
-_LEAST = {nn.BatchNorm1d: 8, nn.BatchNorm2d: 4, nn.BatchNorm3d: 4}
+_LEAST: dict[type[nn.Module], int] = {nn.BatchNorm1d: 8, nn.BatchNorm2d: 4, nn.BatchNorm3d: 4}
 _MOST_GROUPS = 32
 # The fewest features that a row can be normalised over by itself.
 _FEWEST = 3
@@ -41,8 +41,11 @@ def mixing_norms(module: nn.Module) -> list[str]:
     Args:
         module: the module.
     """
-    found = [(name, part) for name, part in module.named_modules() if isinstance(part, _BatchNorm)]
-    return [name for name, part in found if part.training or not part.track_running_stats]
+    return [
+        name
+        for name, part in module.named_modules()
+        if isinstance(part, _BatchNorm) and (part.training or part.running_mean is None)
+    ]
 
 
 def _group_norm(path: str, norm: _BatchNorm) -> nn.GroupNorm:

@@ -21,6 +21,7 @@ from syft.pointers.pointer_tensor import PointerTensor
 from syft.workers.budget import BudgetClient
 
 Numbers = float | Sequence[float]
+_PARTS = ("data", "targets")
 
 
 class DatasetPart(NamedTuple):
@@ -45,6 +46,11 @@ def dataset(worker: Any, key: str, part: str = "data") -> DatasetPart:
         key: the key of the data set there (`worker.add_dataset(dataset, key)`).
         part: "data" for the samples, or "targets".
     """
+    if part not in _PARTS:
+        raise PrivacyError(
+            f"A data set has the parts 'data' (its samples) and 'targets', and not {part!r:.40}: "
+            f"sy.dp.dataset(worker, {key!r:.60}, 'targets')."
+        )
     return DatasetPart(worker, key, part)
 
 
@@ -212,7 +218,11 @@ def _ask(kind: str, data: Any, **settings: Any) -> Any:
             raise PrivacyError("Questions are about data as it was published, not about an attribute of it.")
         return _shown(pointer.lease.stream.run(QUERY, (kind, ("object", pointer.ref().id)), settings, None))
     if link is not None or not isinstance(data, torch.Tensor):
-        raise PrivacyError("Questions are about a pointer to published data, or sy.dp.dataset(worker, key).")
+        given = "something that is encoded or shared" if link is not None else f"a {type(data).__name__}"
+        raise PrivacyError(
+            f"Questions are about a pointer to published data, sy.dp.dataset(worker, key), or a tensor of this "
+            f"process, and not {given}. Numbers that are here become a tensor with torch.as_tensor(numbers)."
+        )
     from syft.dp.answering import compute
     from syft.dp.statistics import QUESTIONS
     from syft.dp.tables import Form

@@ -67,6 +67,23 @@ def same_size(owner: str, vector: torch.Tensor | None, size: int) -> torch.Tenso
     return vector
 
 
+def check_state(owner: str, given: Any, state: torch.Tensor) -> None:
+    """Raise if what should be the next state of a model is none: a mistake in the code of a strategy.
+
+    Args:
+        owner: what gave it, for the error.
+        given: what it gave.
+        state: the state of the model so far.
+    """
+    is_vector = isinstance(given, torch.Tensor) and given.dtype.is_floating_point
+    if not is_vector or given.shape != state.shape:
+        shown = f"one of shape {tuple(given.shape)}" if is_vector else f"a {type(given).__name__}"
+        raise TrainingError(
+            f"{owner} returns the next state of the model: a vector of {len(state)} numbers, such as state + "
+            f"total.update, and not {shown}."
+        )
+
+
 # No number of an update or of what a strategy remembers is larger, unless something went wrong.
 LARGEST = 1e30
 

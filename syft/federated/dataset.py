@@ -10,7 +10,7 @@ from typing import Any, Self
 import torch
 from torch.utils.data import default_collate
 
-from syft.exceptions import SyftError
+from syft.exceptions import SyftError, TrainingError
 from syft.hook import base
 from syft.hook.syft_tensor import SyftTensor
 from syft.workers.training import AS_TENSORS
@@ -38,6 +38,7 @@ class BaseDataset:
     def __init__(
         self, data: Any, targets: Any, transform: Callable[[Any], Any] | None = None, owner: Any = None, **kwargs: Any
     ) -> None:
+        _check_lengths(data, targets)
         self.data = data
         self.targets = targets
         self.transform_ = transform
@@ -248,3 +249,15 @@ class DatasetMethods:
 
 
 base.dataset_methods[:] = [DatasetMethods]
+
+
+def _check_lengths(data: Any, targets: Any) -> None:
+    """Raise if there are not as many targets as samples, where both are plain tensors here."""
+    if any(
+        not isinstance(part, torch.Tensor) or isinstance(part, SyftTensor) or not part.dim() for part in (data, targets)
+    ):
+        return
+    if len(data) != len(targets):
+        raise TrainingError(
+            f"A data set has a target for each sample, and here are {len(data)} samples and {len(targets)} targets."
+        )

@@ -18,6 +18,7 @@ from syft.exceptions import FederatedError, SyftError
 from syft.federated.aggregation import Aggregation
 from syft.federated.answers import MAX_REASON, Answers, TooFew, shortened
 from syft.federated.checkpoint import Checkpoint, check_same
+from syft.federated.checks import check_state
 from syft.federated.crew import Crew, Job, Member
 from syft.federated.history import History, RoundRecord
 from syft.federated.model import SharedModel
@@ -205,7 +206,9 @@ class Engine:
             raise TooFew("What the clients gave together is not finite. Try a smaller learning rate.")
         before = copy.deepcopy(self.strategy.state())
         try:
-            self.model.load(self.strategy.apply(self.model.state, total, round))
+            found: Any = self.strategy.apply(self.model.state, total, round)
+            check_state(f"{self.strategy.name or type(self.strategy).__name__}.apply", found, self.model.state)
+            self.model.load(found)
         except FederatedError as error:
             self.strategy.load_state(before)
             raise TooFew(str(error)) from None

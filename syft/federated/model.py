@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from syft.exceptions import FederatedError, TrainingError
+from syft.federated.fitting import explained
 from syft.messaging.plan.plan import Plan
 from syft.workers.evaluation import Evaluation, evaluate
 from syft.workers.layout import Layout
@@ -45,8 +46,9 @@ class SharedModel:
             # A copy: the model that was given stays as it is.
             self._module = copy.deepcopy(model)
             self._modes = {name: part.training for name, part in self._module.named_modules()}
-            data = _example(example)[0]
-            self.plan = _recorded_model(self._module.train(), data)
+            data, target = _example(example)
+            with explained(self._module, data, target, "model"):
+                self.plan = _recorded_model(self._module.train(), data)
         else:
             raise TrainingError(
                 f"A {type(model).__name__} is not a model that can be recorded: give a module or a plan."
@@ -73,9 +75,10 @@ class SharedModel:
         data, target = _example(example)
         # Threads share torch's generator, so it is touched only if there is need.
         kept = torch.random.fork_rng(devices=[]) if draws(self.plan) else contextlib.nullcontext()
-        with torch.no_grad(), kept:
+        with torch.no_grad(), kept, explained(self._module, data, target, "model"):
             output = self.plan.copy()(data)  # a copy: norms count what they see
-        return Plan(name="loss", forward_func=_in_order(loss_fn)).build(output, target)
+        with explained(self._module, data, target, "loss", output):
+            return Plan(name="loss", forward_func=_in_order(loss_fn)).build(output, target)
 
     def load(self, state: torch.Tensor) -> None:
         """Take over a state."""

@@ -63,7 +63,7 @@ def run(
     loss_fn: Any,
     example: tuple[torch.Tensor, torch.Tensor] | None = None,
     dataset: str | None = None,
-    optimizer: str = "SGD",
+    optimizer: str | type[torch.optim.Optimizer] = "SGD",
     optimizer_args: dict[str, Any] | None = None,
     batch_size: int = 32,
     epochs: int = 1,
@@ -94,7 +94,7 @@ def run(
         loss_fn: a function of output and target, a module, or a built plan.
         example: some samples and their targets, to record the model with; found by itself where data is at hand.
         dataset: the key of the data set at each worker, if clients are workers.
-        optimizer: the optimizer at the clients, by its name in torch.optim.
+        optimizer: the optimizer at the clients, by its name in torch.optim ("Adam"), or its class there.
         optimizer_args: its settings, {"lr": 0.1} by default.
         batch_size: how many samples are in a batch.
         epochs: how often a client goes through its data in a round.
@@ -148,11 +148,12 @@ def run(
         example = _found_example(members)
     with undisturbed():
         shared = SharedModel(model, loss_fn, example)
+    measured = _measured(evaluate)
     collect = (lambda run: PlainAggregation()) if secure is None else _secure(secure, chosen)
     kept = None if checkpoint is None else Checkpoint(checkpoint)
     with contextlib.nullcontext() if kept is None else kept.held():
         engine = Engine(
-            shared, members, chosen, settings, collect, MixedCrew(), privacy, local_privacy, _measured(evaluate), kept,
+            shared, members, chosen, settings, collect, MixedCrew(), privacy, local_privacy, measured, kept,
             secure is not None,
         )  # fmt: skip
         try:
@@ -182,6 +183,12 @@ def _measured(evaluate: Any) -> Any:
     """Return what a model is measured with: a function, or a data set of two tensors."""
     if evaluate is None or callable(evaluate):
         return evaluate
+    if not (hasattr(evaluate, "__len__") and hasattr(evaluate, "__getitem__")) or isinstance(evaluate, str | dict):
+        raise TrainingError(
+            "evaluate is a function of the model that returns figures by name, such as "
+            "evaluate=lambda model: {'accuracy': 0.9}, or a data set, such as evaluate=(samples, targets), and not "
+            f"a {type(evaluate).__name__}."
+        )
     return torch.utils.data.TensorDataset(*two_tensors(evaluate))
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import torch
+
 from syft.exceptions import TrainingError
 from syft.workers.train_config import TrainConfig
 
@@ -15,7 +17,7 @@ class Settings:
 
     Attributes:
         rounds: how many rounds there are in all.
-        optimizer: the optimizer at the clients, by its name in torch.optim.
+        optimizer: the optimizer at the clients, by its name in torch.optim, or its class there.
         optimizer_args: its settings.
         batch_size: how many samples are in a batch.
         epochs: how often a client goes through its data in a round.
@@ -29,7 +31,7 @@ class Settings:
     """
 
     rounds: int
-    optimizer: str = "SGD"
+    optimizer: str | type[torch.optim.Optimizer] = "SGD"
     optimizer_args: dict[str, Any] | None = None
     batch_size: int = 32
     epochs: int = 1

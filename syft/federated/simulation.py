@@ -10,7 +10,7 @@ from torch.utils.data import TensorDataset
 
 from syft.exceptions import TrainingError
 from syft.federated.clients import LocalClient, Memories
-from syft.federated.partition import IID
+from syft.federated.partition import partition_of
 from syft.workers.training import AS_TENSORS, batches
 
 
@@ -22,7 +22,8 @@ class Simulation(Sequence[Any]):
     Args:
         dataset: the data set: pairs of samples and targets, or two tensors of them.
         count: how many clients there are.
-        partition: who gets which samples; evenly at random by default.
+        partition: who gets which samples: `sy.federated.Dirichlet(alpha=0.5)`, or its name, such as "dirichlet";
+            "iid", evenly at random, by default.
         seed: decides the parts.
         backend: None to compute in this process, "ray" for a pool of processes on a Ray cluster.
         **options: how the backend is set up; see `syft.federated.ray_pool.RayPool`.
@@ -45,7 +46,7 @@ class Simulation(Sequence[Any]):
         **options: Any,
     ) -> None:
         self.data, self.targets = two_tensors(dataset)
-        self.partition = IID() if partition is None else partition
+        self.partition = partition_of(partition)
         self._rows = self.partition.split(self.targets, count, seed)
         self._memories = Memories()
         self.pool: Any = _pool(backend, self, options)

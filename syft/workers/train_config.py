@@ -32,6 +32,12 @@ MAX_COUNT = 2**31 - 1
 MAX_SETTINGS = 32
 
 
+def _named(optimizer: Any) -> Any:
+    """Return the name of an optimizer that is given as a class of torch.optim itself; anything else as it is."""
+    is_of_torch = isinstance(optimizer, type) and getattr(torch.optim, optimizer.__name__, None) is optimizer
+    return optimizer.__name__ if is_of_torch else optimizer
+
+
 class Sent(NamedTuple):
     """Pointers to what a config is made of at one worker; None for what was there before."""
 
@@ -53,7 +59,7 @@ class TrainConfig(AbstractObject):
         owner: the worker it belongs to.
         batch_size: how many samples are in a batch.
         epochs: how often the whole data set is gone through.
-        optimizer: the name of an optimizer of `torch.optim`.
+        optimizer: the name of an optimizer of `torch.optim`, or its class.
         optimizer_args: its settings: plain numbers by name.
         id: its id.
         max_nr_batches: after how many batches training ends, however many epochs are left; -1 for no limit.
@@ -88,7 +94,7 @@ class TrainConfig(AbstractObject):
         owner: Any = None,
         batch_size: int = 32,
         epochs: int = 1,
-        optimizer: str = "SGD",
+        optimizer: str | type[torch.optim.Optimizer] = "SGD",
         optimizer_args: dict[str, Any] | None = None,
         id: ObjectId | None = None,
         max_nr_batches: int = -1,
@@ -102,7 +108,8 @@ class TrainConfig(AbstractObject):
         self.loss_fn = loss_fn
         self.batch_size = batch_size
         self.epochs = epochs
-        self.optimizer = optimizer
+        # Its name travels: a class would be code.
+        self.optimizer = _named(optimizer)
         self.optimizer_args = {"lr": 0.1} if optimizer_args is None else dict(optimizer_args)
         self.max_nr_batches = max_nr_batches
         self.shuffle = shuffle

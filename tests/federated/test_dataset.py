@@ -101,7 +101,7 @@ def test_parts_that_do_not_fit(bob):
     with pytest.raises(ValueError, match=f"Two parts are at '{bob.id}'"):
         sy.FederatedDataset([base().send(bob), base().send(bob)])
     with pytest.raises(ValueError, match="has 5 samples and 4 targets"):
-        sy.FederatedDataset([sy.BaseDataset(DATA, TARGETS[:4]).send(bob)])
+        sy.FederatedDataset([sy.BaseDataset(DATA.send(bob), TARGETS[:4].send(bob))])
 
 
 class Own(Dataset):

@@ -1,7 +1,39 @@
 """Partitions: how a data set is shared out over simulated clients."""
 
-from syft.federated.partition.by_label import ByLabel as ByLabel
-from syft.federated.partition.dirichlet import Dirichlet as Dirichlet
-from syft.federated.partition.iid import IID as IID
-from syft.federated.partition.partition import Partition as Partition
-from syft.federated.partition.shards import Shards as Shards
+from typing import Any
+
+from syft.exceptions import TrainingError
+from syft.federated.partition.by_label import ByLabel
+from syft.federated.partition.dirichlet import Dirichlet
+from syft.federated.partition.iid import IID
+from syft.federated.partition.partition import Partition
+from syft.federated.partition.shards import Shards
+
+__all__ = ["IID", "PARTITIONS", "ByLabel", "Dirichlet", "Partition", "Shards", "partition_of"]
+
+# What a simulation can be asked for by name.
+PARTITIONS: dict[str, type[Partition]] = {
+    "iid": IID,
+    "dirichlet": Dirichlet,
+    "by_label": ByLabel,
+    "shards": Shards,
+}
+
+
+def partition_of(value: Any) -> Any:
+    """Return a partition: the one given, or a new one of a class or of a name.
+
+    Args:
+        value: something with `split`, its class, or its name such as "iid"; None for IID.
+    """
+    if value is None:
+        return IID()
+    kind = PARTITIONS.get(value.lower()) if isinstance(value, str) else value
+    if isinstance(kind, type) and issubclass(kind, Partition):
+        return kind()
+    if isinstance(kind, type) or not hasattr(kind, "split"):
+        raise TrainingError(
+            f"There is no partition {value!r:.50}; choose one of {', '.join(PARTITIONS)}, or give one with its "
+            "settings: partition=sy.federated.Dirichlet(alpha=0.5)."
+        )
+    return kind
