@@ -43,10 +43,67 @@ def fresh_names(hook):
     ],
 )
 def test_blocks_of_a_page_run(page, fresh_names, capsys):
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
-    assert blocks
-    # Compiled as one file with the page's name, so that errors name its lines.
-    exec(compile("\n".join(blocks), page, "exec"), {"__name__": "page"})
+    lines = (ROOT / page).read_text().split("\n")
+    code, inside = [], False
+    for line in lines:  # everything else becomes empty lines, so that errors name those of the page
+        inside = inside and line != "```"
+        code.append(line if inside else "")
+        inside = inside or line == "```python"
+    assert any(code)
+    differ = []
+
+    def shown(*values, **options):
+        """Print, and compare with the comment behind the call, if it is a value and not a word on it."""
+        number = sys._getframe(1).f_lineno
+        _, found, comment = lines[number - 1].partition("  # ")
+        text = " ".join(str(value) for value in values)
+        if found and lines[number - 1].lstrip().startswith("print(") and not agrees(text, comment):
+            differ.append(f"{page}:{number} prints {text}, and says {comment}")
+        print(*values, **options)
+
+    exec(compile("\n".join(code), page, "exec"), {"__name__": "page", "print": shown})
+    assert not differ, "\n".join(differ)
+
+
+NUMBER = re.compile(r"-?\d+\.?\d*(?:e[+-]?\d+)?")
+
+
+def agrees(text, comment):
+    """Whether a printed text is as a comment says: `...` is any text, and numbers may be a little beside."""
+    text, comment = " ".join(text.split()), comment.partition(", or ")[0]
+    if "..." in comment:
+        parts = [re.escape(part.strip()) for part in comment.split("...")]
+        return re.search(".*".join(parts), text) is not None
+    if re.match(r"(?!tensor)[a-z]", comment):
+        return True  # not a value: words
+    said, told = ([float(number) for number in NUMBER.findall(each)] for each in (comment, text))
+    same_words = comment[0].isdigit() or NUMBER.sub("", comment) == NUMBER.sub("", text)
+    return same_words and said == pytest.approx(told, abs=2e-3, rel=1e-3)
+
+
+def test_a_comment_is_compared_with_what_is_printed():
+    assert agrees("tensor([[-13.0001, -19.]])", "tensor([[-13., -19.]]), or a unit beside it")
+    assert not agrees("tensor([[-13., -19.]])", "tensor([[-10., -15.]]), or a unit beside it")
+    assert agrees("<3 messages, 1 rounds, 99 bytes>", "<3 messages, 1 rounds, ... bytes>")
+    assert not agrees("<4 messages, 1 rounds, 99 bytes>", "<3 messages, 1 rounds, ... bytes>")
+    assert agrees("anything", "what was spent") and not agrees("True", "False") and not agrees("3", "2")
+
+
+def test_the_table_of_costs_in_the_guide_is_what_is_printed(hook, fresh_names):
+    page = (ROOT / "docs/guide.md").read_text()
+    block, table = re.search(
+        r"```python\n([^`]*sy\.mpc\.profile\(\) as p[^`]*)```\s*```\n(.*?)```", page, re.DOTALL
+    ).groups()
+    names = {name: sy.VirtualWorker(hook, id=f"profiled-{name}") for name in ("bob", "alice", "james")}
+    found = names | {"torch": torch, "sy": sy}
+    exec(block, found)
+
+    def costs(text):
+        """All but the times, and the order, which is by time."""
+        rows = [re.split(r"  +", line.strip()) for line in text.splitlines() if re.match(r"(linear|relu|all)\b", line)]
+        return sorted((row[0], row[1], *row[4:]) for row in rows)
+
+    assert len(costs(table)) == 3 and costs(table) == costs(str(found["p"]))
 
 
 def test_readme_names_what_exists():
