@@ -18,7 +18,7 @@ from syft.workers.evaluation import Evaluation, evaluate
 from syft.workers.layout import Layout
 from syft.workers.rounds import draws, split_state
 from syft.workers.train_config import TrainConfig
-from syft.workers.training import _argument_names
+from syft.workers.training import _argument_names, loss_caller, output_of
 
 _EXAMPLE = (
     "The model is recorded as a plan, which takes an example of samples and their targets: "
@@ -117,6 +117,17 @@ class SharedModel:
                 found = {"score": found}
             return {str(name): _figure(value) for name, value in dict(found).items()}
         return self._measured(wanted)
+
+    def check_evaluation(self, dataset: torch.utils.data.TensorDataset) -> None:
+        """Raise if the model or its loss does not take the samples or the targets of a data set; two are tried."""
+        data, target = (tensor[:2] for tensor in dataset.tensors)
+        model: Any = self.plan.copy() if self._module is None else copy.deepcopy(self._module).eval()
+        kept = torch.random.fork_rng(devices=[]) if draws(self.plan) else contextlib.nullcontext()
+        with torch.no_grad(), kept:
+            with explained(self._module, data, target, "model"):
+                output = output_of(model(data))
+            with explained(self._module, data, target, "loss", output):
+                loss_caller(self.loss.copy())(output, target)
 
     def _measured(self, dataset: Any) -> dict[str, float]:
         model: Any = self.plan if self._module is None else _Wrapped(copy.deepcopy(self._module).eval())

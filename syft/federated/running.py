@@ -149,6 +149,8 @@ def run(
     with undisturbed():
         shared = SharedModel(model, loss_fn, example)
     measured = _measured(evaluate)
+    if isinstance(measured, torch.utils.data.TensorDataset):  # before the first round, not after it
+        shared.check_evaluation(measured)
     collect = (lambda run: PlainAggregation()) if secure is None else _secure(secure, chosen)
     kept = None if checkpoint is None else Checkpoint(checkpoint)
     with contextlib.nullcontext() if kept is None else kept.held():

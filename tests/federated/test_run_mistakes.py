@@ -85,6 +85,22 @@ def test_data_that_does_not_fit_is_named(name):
         train(**given)
 
 
+def test_a_data_set_to_evaluate_with_fits_before_the_first_round():
+    for data, text in ((torch.randn(9, 5), r"\(2, 5\) of float32"), (DATA.double(), r"data.to\(torch.float32\)")):
+        with pytest.raises(TrainingError, match=f"does not take samples like .*{text}"):
+            train(evaluate=(data, LABELS[: len(data)]), strategy=Untouched())
+    with pytest.raises(TrainingError, match="up to the number of outputs, 3"):
+        train(evaluate=(DATA, LABELS + 3), strategy=Untouched())
+    assert 0 <= train(evaluate=(DATA, LABELS)).history.metric("accuracy")[0] <= 1
+
+
+class Untouched(sy.federated.FedAvg):
+    """A strategy that must not be asked."""
+
+    def apply(self, state, total, round):
+        raise AssertionError("no round should have been done")
+
+
 def test_labels_that_no_client_can_have_are_the_reason_of_one_error():
     targets = LABELS.clone()
     targets[2:] = 7  # those that the model is recorded with are fine

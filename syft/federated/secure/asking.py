@@ -6,11 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from syft.exceptions import SyftError
+from syft.federated.answers import MAX_REASON, shortened
 from syft.federated.crew import MixedCrew
 from syft.federated.traffic import Traffic
-
-# How much of a client's reason is kept.
-_SHOWN = 300
 
 
 class Panel:
@@ -48,7 +46,7 @@ class Panel:
                 found[name] = check(outcome)
             except Exception as error:  # whatever it is, the others go on
                 kind = "" if isinstance(error, SyftError) else f"{type(error).__name__}: "
-                self.left_out[name] = f"{call}: {kind}{error}"[:_SHOWN]
+                self.left_out[name] = shortened(f"{call}: {kind}{error}", MAX_REASON)
         for name in payloads:
             if name not in found:
                 self.left_out.setdefault(name, f"{call}: it was too late")
