@@ -26,7 +26,18 @@ from syft.workers.gradient_calls import Pass
 from syft.workers.losing import give_form, is_as_foreseen, laid_out, stand_in
 from syft.workers.outlines import leaves_of, shape_of_result
 from syft.workers.policy import check_release, may_leave
-from syft.workers.provenance import Failure, Rights, Source, known_rights, ledger_of, rights_of, set_rights, user_of
+from syft.workers.provenance import (
+    Failure,
+    Rights,
+    Source,
+    known_rights,
+    ledger_of,
+    rights_of,
+    set_rights,
+    touch_rights,
+    unmark,
+    user_of,
+)
 
 _GRADIENTS = frozenset({"torch.Tensor.backward", "torch.autograd.backward", "torch.autograd.grad"})
 # A call of our own that fails for large values, and what it gives has the same form for all others.
@@ -248,6 +259,9 @@ def bounded_text(text: str) -> str:
 
 def spread(worker: Any, user: object, objects: Iterable[Any], sources: frozenset[Source]) -> None:
     """Note that objects derive from these sources too, and so does all that shares memory with them."""
+    objects = list(objects)
+    if ledger_of(worker).marked:
+        unmark_written(worker, set().union(*map(memories, objects)), objects)
     grown = [obj for obj in objects if not _grow(worker, obj, sources)]
     if grown:
         ledger_of(worker).note_late(user, sources)
@@ -258,9 +272,27 @@ def spread_memory(worker: Any, user: object, changed: set[int], sources: frozens
     """Note that all objects whose values are at these places derive from these sources too."""
     if not changed:
         return
+    if ledger_of(worker).marked:
+        unmark_written(worker, changed)
     for obj_id, obj in worker.object_store.outlines().items():
         if changed & memories(obj) and not _grow(worker, obj, sources, obj_id):
             ledger_of(worker).note_late(user, sources)
+
+
+def unmark_written(worker: Any, changed: set[int], objects: Iterable[Any] = ()) -> None:
+    """Take the marks away from what was written to, or may have been: what is granted is what was asked for.
+
+    Args:
+        worker: the worker.
+        changed: where values were written to.
+        objects: what was written to, wherever its values are.
+    """
+    written = [id(obj) for obj in objects]
+    outlines = worker.object_store.outlines()
+    for obj_id in list(ledger_of(worker).marked):
+        held = outlines.get(obj_id)
+        if held is None or id(held) in written or changed & memories(held):
+            unmark(worker, obj_id, held)
 
 
 def _grow(worker: Any, obj: Any, sources: frozenset[Source], obj_id: Any = None) -> bool:
@@ -269,7 +301,6 @@ def _grow(worker: Any, obj: Any, sources: frozenset[Source], obj_id: Any = None)
     if sources <= rights.sources:
         return True
     set_rights(obj, Rights(rights.owner, rights.sources | sources))
-    keeper = getattr(worker.object_store, "keeper", None)
-    if keeper is not None and obj_id is not None:
-        keeper.touch(obj_id)
+    if obj_id is not None:
+        touch_rights(worker, obj_id)
     return False

@@ -26,7 +26,7 @@ from syft.pointers.object_wrapper import ObjectWrapper
 from syft.pointers.remote_call import pointer_kinds
 from syft.serde import register
 from syft.workers.policy import ALLOW_ALL
-from syft.workers.provenance import known_rights, set_rights
+from syft.workers.provenance import Rights, known_rights, set_rights
 from syft.workers.router import Copy, handles
 from syft.workers.session import Session
 from syft.workers.values import is_plain
@@ -220,7 +220,9 @@ def shelve(worker: Any, session: Session, hosted: Hosted) -> None:
         else:
             rights = known_rights(store.objects[obj_id])
             if rights is not None:
-                set_rights(hosted, rights)
+                set_rights(hosted, Rights(rights.owner, rights.sources))
+            if store.keeper is not None:
+                store.keeper.exchange(obj_id, hosted)
             store.objects[obj_id] = hosted
     note(worker, session, "host model", hosted.name)
 

@@ -79,10 +79,13 @@ class Rights:
     Attributes:
         owner: the user; None: the owner of the worker.
         sources: the restricted data sets it derives from.
+        mark: a word that stands for this very object as it is: made when somebody asks to have it (`mark_of`), and gone
+            as soon as anything is written to it, whatever the values were and are. "" for none.
     """
 
     owner: object
     sources: frozenset[Source]
+    mark: str = dataclasses.field(default="", compare=False)
 
 
 NO_SOURCES: frozenset[Source] = frozenset()
@@ -113,6 +116,8 @@ class Ledger:
         self._turns: weakref.WeakValueDictionary[object, Turn] = weakref.WeakValueDictionary()
         # By user: sources of what was written into existing tensors. Autograd may have kept those for a backward pass.
         self._late: dict[object, frozenset[Source]] = {}
+        # The ids of objects that have a mark.
+        self.marked: set[ObjectId] = set()
         self._lock = threading.Lock()
 
     def of_user(self, user: object) -> Source:
@@ -219,6 +224,39 @@ def rights_of(worker: Any, obj_id: ObjectId | None, obj: Any) -> Rights:
     return found
 
 
+def mark_of(worker: Any, obj_id: ObjectId, obj: Any) -> str:
+    """Return the mark of an object, which gets one if it has none.
+
+    Args:
+        worker: the worker that holds it.
+        obj_id: its id there.
+        obj: the object.
+    """
+    rights = rights_of(worker, obj_id, obj)
+    if not rights.mark:
+        rights = dataclasses.replace(rights, mark=secrets.token_hex(8))
+        set_rights(obj, rights)
+        touch_rights(worker, obj_id)
+    ledger_of(worker).marked.add(obj_id)
+    return rights.mark
+
+
+def unmark(worker: Any, obj_id: ObjectId, obj: Any) -> None:
+    """Take the mark of an object away: something may have been written to it."""
+    rights = known_rights(obj)
+    ledger_of(worker).marked.discard(obj_id)
+    if rights is not None and rights.mark:
+        set_rights(obj, dataclasses.replace(rights, mark=""))
+        touch_rights(worker, obj_id)
+
+
+def touch_rights(worker: Any, obj_id: ObjectId) -> None:
+    """Have rights that changed written down with their object, if it is one that is."""
+    keeper = getattr(worker.object_store, "keeper", None)
+    if keeper is not None:
+        keeper.touch(obj_id)
+
+
 def source_of(worker: Any, obj_id: ObjectId | None, obj: Any) -> Source | None:
     """Return the data set that an object is: as it was published, its rows are its people. None for what derives.
 
@@ -266,7 +304,7 @@ def row_of(rights: Rights) -> dict[str, Any]:
         }
         for source in sorted(rights.sources, key=lambda source: (str(source.id), str(source.owner)))
     ]
-    return {"owner": _named(rights.owner), "sources": sources}
+    return {"owner": _named(rights.owner), "sources": sources, "mark": rights.mark}
 
 
 def _named(owner: object) -> object:
@@ -277,4 +315,5 @@ def _named(owner: object) -> object:
 def rights_from_row(worker: Any, row: dict[str, Any]) -> Rights:
     """Return the rights that a row tells of."""
     ledger = ledger_of(worker)
-    return Rights(row["owner"], frozenset(ledger.restore(source) for source in row["sources"]))
+    sources = frozenset(ledger.restore(source) for source in row["sources"])
+    return Rights(row["owner"], sources, str(row.get("mark", "")))

@@ -284,7 +284,8 @@ def fetch_there(worker: Any, session: Session, message: m.FetchThereMessage) -> 
 def _replace(worker: Any, obj_id: ObjectId, before: Any, after: Any) -> None:
     """Put another object in the place of one: it derives from what that derived from."""
     if worker.policy is not ALLOW_ALL:
-        set_rights(after, rights_of(worker, obj_id, before))
+        rights = rights_of(worker, obj_id, before)
+        set_rights(after, Rights(rights.owner, rights.sources))
     worker.object_store.objects[obj_id] = after
 
 

@@ -187,7 +187,8 @@ class Trainer:
         else:
             parts = self._parts_of(session, training.config)
             sources = self._sources_of(key, *parts)
-            check_release(self.worker, session, parts[0], "evaluate", obj_id=training.config._model_id, sources=sources)
+            # Of the data, not of the model: whoever may have the model may not have what it tells of the data.
+            check_release(self.worker, session, None, "evaluate", sources=sources)
             parts = (_twin(parts[0]), _twin(parts[1]))
         return evaluate(training.config, *parts, dataset, device, wanted)
 

@@ -11,6 +11,7 @@ import threading
 import argon2
 import pytest
 import torch
+from fastapi import Request
 
 import syft as sy
 from syft.grid.node.api import ROUTERS
@@ -180,13 +181,19 @@ def test_many_logins_at_once_keep_nobody_waiting(api):
 def test_few_wait_for_their_password_to_be_compared():
     async def crowd():
         desk, done = PasswordDesk(), threading.Event()
-        waiting = [asyncio.ensure_future(desk.run(done.wait, 60)) for _ in range(16)]
+        home, away = (Request({"type": "http", "client": (address, 1)}) for address in ("127.0.0.1", "127.0.0.2"))
+        waiting = [asyncio.ensure_future(desk.run(home, "eve", done.wait, 60)) for _ in range(2)]
+        await asyncio.sleep(0)
+        with pytest.raises(sy.exceptions.TooManyAttemptsError):  # nobody takes all places
+            await desk.run(home, "eve", done.wait, 60)
+        others = [*((home, f"user-{n}") for n in range(13)), (away, "eve")]
+        waiting += [asyncio.ensure_future(desk.run(*who, done.wait, 60)) for who in others]
         await asyncio.sleep(0)
         with pytest.raises(sy.exceptions.TooManyAttemptsError):
-            await desk.run(done.wait, 60)
+            await desk.run(home, "bob", done.wait, 60)
         done.set()
         assert all(await asyncio.gather(*waiting))
-        assert await desk.run(str, 1) == "1"
+        assert await desk.run(home, "eve", str, 1) == "1"
 
     asyncio.run(crowd())
 

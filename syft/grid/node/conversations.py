@@ -240,7 +240,8 @@ class Conversations:
             found = self._open.get(session_id)
             if found is not None and not found.is_over and hmac.compare_digest(found.secret, secret):
                 is_theirs = guest.user is None or found.session.client_id == guest.user
-                if is_theirs and found.session.via == getattr(guest, "via", None):
+                # Who comes back with another role has other rights: that is another session.
+                if is_theirs and found.session.role == guest.role and found.session.via == getattr(guest, "via", None):
                     found.check = self._check_of(guest)
                     return found
             name = guest.user if guest.user is not None else f"anonymous-{secrets.token_hex(8)}"

@@ -6,7 +6,7 @@ import hashlib
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -62,9 +62,10 @@ class Grants:
         """Return all grants, those that are over too."""
         return self._records.list()
 
-    def add_result(self, user: object, obj_id: object, values: str, request: Row, expires: float | None) -> Row:
-        """Let a user have an object, with the values it had when it was asked for."""
-        return self._add(RESULT, user, obj_id, request, expires, fingerprint=values)
+    def add_result(self, user: object, obj_id: object, request: Row, expires: float | None) -> Row:
+        """Let a user have an object, as it was when it was asked for."""
+        more = {name: request[name] for name in ("fingerprint", "mark")}
+        return self._add(RESULT, user, obj_id, request, expires, **more)
 
     def add_source(self, user: object, source: Row, request: Row, expires: float | None) -> Row:
         """Let a user have everything that derives from a data set."""
@@ -88,20 +89,28 @@ class Grants:
             raise SyftError(f"There is no grant {str(grant_id)[:40]!r}; see which there are with grants.list().")
         return row
 
+    def are_left(self, grant_ids: Sequence[str]) -> bool:
+        """Say whether some of these grants are not taken back."""
+        return any(row["id"] in grant_ids and row["revoked_at"] is None for row in self._records.list())
+
     def covers_source(self, user: object, source: Source) -> Row | None:
         """Return the grant by which a user may have what derives from a data set."""
         if source.id is None:
             return None
         return self._running((SOURCES, user, source.id, source.key))
 
-    def covers_result(self, user: object, obj_id: object, values: Callable[[], str]) -> Row | None:
-        """Return the grant by which a user may have an object; what changed since then is another one."""
-        row = self._running((RESULT, user, obj_id, None))
-        if row is None:
-            return None
-        now = values()
-        found = [row for row in self._all_running((RESULT, user, obj_id, None)) if row["fingerprint"] == now]
-        return found[0] if found else None
+    def covers_result(self, user: object, obj_id: object, mark: str, values: Callable[[], str]) -> Row | None:
+        """Return the grant by which a user may have an object; what was written to since then is another one.
+
+        Args:
+            user: the user.
+            obj_id: the id of the object.
+            mark: its mark. It does not depend on values: or who writes something else to it could tell from the answer
+                whether it is the same.
+            values: returns the fingerprint of its values, which is the same as long as the mark is.
+        """
+        found = [row for row in self._all_running((RESULT, user, obj_id, None)) if mark and row.get("mark") == mark]
+        return found[0] if found and found[0]["fingerprint"] == values() else None
 
     def is_running(self, row: Row) -> bool:
         """Say whether a grant holds now."""

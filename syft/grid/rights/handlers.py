@@ -7,7 +7,7 @@ from typing import Any
 from syft.exceptions import NotPermittedError, SyftError
 from syft.grid.rights.policy import OWNER, NodePolicy
 from syft.messaging import message as m
-from syft.workers.provenance import rights_of, user_of
+from syft.workers.provenance import source_of, user_of
 from syft.workers.router import handles
 from syft.workers.session import Session
 from syft.workers.visibility import find, turn_of
@@ -82,6 +82,7 @@ def share_source(worker: Any, session: Session, message: m.ShareSourceMessage) -
     """Say who may have a data set: for owners of the node, and for whoever owns the data."""
     policy = policy_of(worker)
     obj = find(worker, session, message.contents)
-    if rights_of(worker, message.contents, obj).owner != user_of(session):
+    source = source_of(worker, message.contents, obj)
+    if source is None or source.owner != user_of(session):
         owners_policy(worker, session)
     policy.share(worker, message.contents, message.allowed_users, message.public, by=session.client_id)

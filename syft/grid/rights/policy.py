@@ -18,7 +18,7 @@ from syft.grid.rights.records import MemoryRecords, Records
 from syft.grid.rights.requests import Requests
 from syft.tensors.private import users_of
 from syft.workers.policy import Release
-from syft.workers.provenance import Failure, Source, rights_of, user_of
+from syft.workers.provenance import Failure, Source, rights_of, source_of, user_of
 
 OWNER = "owner"
 
@@ -97,10 +97,13 @@ class NodePolicy:
     def _is_granted(self, release: Release) -> tuple[bool, str]:
         """Say whether the very object was granted, with the values that it has now."""
         held = None if release.worker is None else release.worker.object_store.objects.get(release.obj_id)
-        if release.obj_id is None or held is None or release.probe:
+        if release.obj_id is None or held is None or held is not release.obj or release.probe:
+            return False, ""
+        rights = rights_of(release.worker, release.obj_id, held)
+        if release.sources is None or not release.sources <= rights.sources:  # more than the object goes into it
             return False, ""
         values = functools.partial(fingerprint, release.worker, held)
-        grant = self.grants.covers_result(release.user, release.obj_id, values)
+        grant = self.grants.covers_result(release.user, release.obj_id, rights.mark, values)
         return grant is not None, "" if grant is None else str(grant["request"])
 
     def _is_own(self, release: Release) -> bool:
@@ -140,10 +143,9 @@ class NodePolicy:
             by: who decides.
         """
         obj = worker.object_store.get(obj_id)
-        found = [source for source in rights_of(worker, obj_id, obj).sources if source.id == obj_id]
-        if len(found) != 1:
+        source = source_of(worker, obj_id, obj)
+        if source is None or rights_of(worker, obj_id, obj).owner != source.owner:
             raise NotPermittedError("It derives from other data; who may have it is said of that, or granted.")
-        source = found[0]
         source.allowed_users, source.public = frozenset(map(canonical, users_of(allowed_users))), bool(public)
         keeper = worker.object_store.keeper
         if keeper is not None:

@@ -15,10 +15,10 @@ from syft.exceptions import NotPermittedError, ObjectNotFoundError, SyftError
 from syft.grid.rights.grants import RESULT, SOURCES, Grants, fingerprint
 from syft.grid.rights.records import Records, Row
 from syft.grid.rights.texts import bounded
-from syft.workers.provenance import rights_of, row_of, user_of
+from syft.workers.provenance import mark_of, rights_of, row_of, user_of
 from syft.workers.registrar import kind_of
 
-PENDING, APPROVED, DENIED, EXPIRED = "pending", "approved", "denied", "expired"
+PENDING, APPROVED, DENIED, EXPIRED, REVOKED = "pending", "approved", "denied", "expired", "revoked"
 # How many requests one user may have open at a time.
 MAX_PENDING = 32
 # What a user is told of a request.
@@ -45,7 +45,10 @@ class Requests:
     # --- users ------------------------------------------------------------------------------------------------
 
     def ask(self, worker: Any, session: Any, obj_id: Any, obj: Any, reason: str) -> Row:
-        """Keep the question of a user; a second one about the same values is the first one.
+        """Keep the question of a user; a second one, before anything is written to the object, is the first one.
+
+        Nothing that is told depends on values: else a user who writes private values into an object of its own could
+        tell from the answer which they are.
 
         Args:
             worker: the worker that holds the object.
@@ -60,11 +63,11 @@ class Requests:
         if not text:
             raise SyftError('A request needs a reason, for its owner to decide by: ptr.request(reason="...").')
         rights = rights_of(worker, obj_id, obj)
-        values = fingerprint(worker, obj)
+        mark, values = mark_of(worker, obj_id, obj), fingerprint(worker, obj)
         with self._lock:
             mine = [row for row in self._records.list() if row["user"] == user and row["status"] == PENDING]
             for row in mine:
-                if row["object"] == obj_id and row["fingerprint"] == values:
+                if row["object"] == obj_id and row.get("mark") == mark:
                     return self._told(row)
             if len(mine) >= MAX_PENDING:
                 raise NotPermittedError(f"{MAX_PENDING} of your requests wait for an answer; wait for some of them.")
@@ -78,8 +81,8 @@ class Requests:
                     for source in row_of(rights)["sources"]
                     if "failed" not in source and source["owner"] != user_of(session)
                 ],
-                "fingerprint": values, "status": PENDING, "decided_at": None, "decided_by": None, "answer": "",
-                "scope": None, "expires_at": None, "grants": [],
+                "fingerprint": values, "mark": mark, "status": PENDING, "decided_at": None, "decided_by": None,
+                "answer": "", "scope": None, "expires_at": None, "grants": [],
             }  # fmt: skip
             row["id"] = self._records.append(row)
         self._audit.write(user, "request", obj_id, "request", None, text, row["id"])
@@ -129,7 +132,7 @@ class Requests:
         with self._lock:
             row = self._undecided(request_id)
             if scope == RESULT:
-                made = [self._grants.add_result(row["user"], row["object"], row["fingerprint"], row, expires)]
+                made = [self._grants.add_result(row["user"], row["object"], row, expires)]
             else:
                 if any(source["id"] is None for source in row["sources"]):
                     raise SyftError('It derives from what another user sent, too; grant this result: scope="result".')
@@ -143,12 +146,12 @@ class Requests:
             return self._decide(self._undecided(request_id), DENIED, by, reason)
 
     def revoke(self, grant_id: str, by: object = "owner") -> Row:
-        """Take a grant back; the request it came from is denied from now on."""
+        """Take a grant back; the request it came from is revoked when it has no other one left."""
         with self._lock:
             grant = self._grants.revoke(grant_id)
             row = self._find(grant["request"])
-            if row is not None:
-                self._records.update(row["id"], status=DENIED, answer="It was taken back.")
+            if row is not None and not self._grants.are_left(row["grants"]):
+                self._records.update(row["id"], status=REVOKED, answer="")
         self._audit.write(by, "revoke", grant["object"], grant["scope"], None, f"of {grant['user']}", grant["request"])
         return grant
 

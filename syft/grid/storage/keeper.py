@@ -194,6 +194,15 @@ class Keeper(Archive):
                 self.ledger.release(obj_id)
                 raise
 
+    def exchange(self, obj_id: ObjectId, obj: Any) -> None:
+        """Count another object in the place of one that a client holds; raises, and all is as it was.
+
+        Raises:
+            QuotaExceededError: the client holds too much then, or all do.
+        """
+        if obj_id in self.ledger.entries:
+            self.ledger.exchange(obj_id, memory_of(obj))
+
     def make_durable(self, session: Any, obj_id: ObjectId) -> None:
         """Write an object that is about to be published."""
         if obj_id not in self._items:

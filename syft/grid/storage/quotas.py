@@ -245,6 +245,21 @@ class Ledger:
         if obj_id in self.entries and self.entries[obj_id][1] != memory:
             self.charge(obj_id, self.release(obj_id), memory, checked=False)
 
+    def exchange(self, obj_id: ObjectId, memory: Mapping[int, int]) -> None:
+        """Note that an object takes the place of one that is held.
+
+        Raises:
+            QuotaExceededError: that would be too much; nothing is noted.
+        """
+        with self._lock:
+            before = self.entries[obj_id][1]
+        user = self.release(obj_id)
+        try:
+            self.charge(obj_id, user, memory)
+        except QuotaExceededError:
+            self.charge(obj_id, user, before, checked=False)
+            raise
+
     def is_over(self, obj_id: ObjectId) -> bool:
         """Say whether the holder of an object has more than is allowed, or all have."""
         with self._lock:

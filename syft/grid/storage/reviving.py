@@ -12,7 +12,7 @@ from syft.core.labels import DESCRIPTION, TAGS, set_id
 from syft.core.object_storage import Outline
 from syft.grid.storage.interface import Facts, Item
 from syft.serde import deserialize
-from syft.workers.provenance import known_rights, rights_from_row, row_of, set_rights
+from syft.workers.provenance import known_rights, ledger_of, rights_from_row, row_of, set_rights
 
 _RIGHTS = "rights"
 _NOBODY = ("a client without a name",)
@@ -22,7 +22,10 @@ _NO_LIMIT = 1 << 62  # what is on our own disk, with the right checksum, was let
 def restore_rights(worker: Any, item: Item, obj: Any) -> None:
     """Give an object, or its outline, the rights that were stored with it."""
     if _RIGHTS in item.facts.notes:
-        set_rights(obj, rights_from_row(worker, item.facts.notes[_RIGHTS]))
+        rights = rights_from_row(worker, item.facts.notes[_RIGHTS])
+        set_rights(obj, rights)
+        if rights.mark:
+            ledger_of(worker).marked.add(item.id)
 
 
 def revive(worker: Any, item: Item, value: memoryview) -> Any:

@@ -101,6 +101,8 @@ WAYS = {
     "a graph of a gradient": lambda w: w.add(
         lambda: torch.autograd.grad((w.own[2] * w.matrix).sum(), w.own[2], create_graph=True)
     ),
+    "which request a request is": lambda w: _requests(w),
+    "whether what was granted is the same": lambda w: _granted(w),
     "a move": lambda w: w.note(lambda: (w.matrix + 0).move(sy.local_worker)),
     "labels": lambda w: (w.note(lambda: w.node.search(str(w.matrix.id))), w.own[0].copy_(w.matrix).tag("#mine")),
     "published": lambda w: (w.own[0].copy_(w.matrix).tag("#mine"), w.add(lambda: w.node.search("#mine"))),
@@ -145,6 +147,24 @@ def _failing_plan(w):
         return x.index_select(0, y.abs().long()) + 1
 
     w.add(lambda: pick.send(w.node)(w.own[1], w.vector))
+
+
+def _requests(w):
+    """Two requests about a number of one's own, and a third when it is made of something private."""
+    cell = torch.zeros(1).send(w.node)
+    ids = [cell.request(reason="nothing").id]
+    cell.fill_(1.0)
+    ids.append(cell.request(reason="one").id)
+    cell.copy_(w.vector[1:2] > 1)
+    ids.append(cell.request(reason="which?").id)
+    w.note(lambda: [ids.index(one) for one in ids])
+
+
+def _granted(w):
+    cell = torch.zeros(1).send(w.node)
+    w.node.policy.requests.approve(cell.request(reason="nothing").id)
+    cell.copy_(w.vector[1:2] > 1)
+    w.note(lambda: cell.get())
 
 
 def _same_when_contiguous(w):

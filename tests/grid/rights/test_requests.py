@@ -133,7 +133,7 @@ def test_grants_are_taken_back(node, alice, owner):
     assert alice.get(1).tolist() == [1, 2, 4]
     (grant,) = owner.ask(m.ListRightsMessage("grants"))
     owner.ask(m.RevokeGrantMessage(grant["id"]))
-    assert denied(alice.get(1)) and alice.status(request) == "denied"
+    assert denied(alice.get(1)) and alice.status(request) == "revoked"
     with pytest.raises(SyftError, match="no grant"):
         node.policy.requests.revoke("nonsense")
 

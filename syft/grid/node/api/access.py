@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -17,9 +18,11 @@ from syft.grid.node.doors import Guest
 from syft.workers.session import Session
 
 T = TypeVar("T")
-# Passwords are compared in threads of their own, so that who guesses keeps nobody else waiting.
+# Passwords are compared in threads of their own, so that who guesses keeps nobody else waiting; nor does who logs in
+# again and again.
 _THREADS = 4
 _WAITING = 16
+_WAITING_EACH = 2
 _MEANINGS = {
     400: "What was given is no good; the text says what.",
     401: "There is no token, or it is not good.",
@@ -93,18 +96,27 @@ class PasswordDesk:
 
     def __init__(self) -> None:
         self._pool = concurrent.futures.ThreadPoolExecutor(_THREADS, thread_name_prefix="syft login")
-        self._inside = 0
+        self._inside: Counter[tuple[str, str]] = Counter()
 
-    async def run(self, function: Callable[..., T], *args: Any) -> T:
+    async def run(self, request: Request, user: str, function: Callable[..., T], *args: Any) -> T:
         """Call a function in a thread.
 
+        Args:
+            request: who asks.
+            user: whose password it is about.
+            function: the function.
+            *args: its arguments.
+
         Raises:
-            TooManyAttemptsError: too many wait already.
+            TooManyAttemptsError: too many wait already, or too many for the same user at the same place.
         """
-        if self._inside >= _WAITING:
+        place = (user, address_of(request))
+        if self._inside.total() >= _WAITING or self._inside[place] >= _WAITING_EACH:
             raise TooManyAttemptsError(1.0)
-        self._inside += 1
+        self._inside[place] += 1
         try:
             return await asyncio.get_running_loop().run_in_executor(self._pool, function, *args)
         finally:
-            self._inside -= 1
+            self._inside[place] -= 1
+            if not self._inside[place]:
+                del self._inside[place]

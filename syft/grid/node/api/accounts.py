@@ -55,7 +55,7 @@ def _add_login(router: APIRouter, node: Any, desk: PasswordDesk) -> None:
         """Exchange user and password for a token."""
         if not node.desk.door.tokens:
             raise NotPermittedError("This node asks for no tokens: connect without one.")
-        return await desk.run(_log_in, node, given, address_of(request))
+        return await desk.run(request, _name(given.user), _log_in, node, given, address_of(request))
 
     @router.get("/whoami", responses=refusals())
     def whoami(guest: Guest = anybody) -> Myself:
@@ -134,11 +134,11 @@ def _add_users(router: APIRouter, node: Any, desk: PasswordDesk) -> None:
         return [AccountRow(user=each.user, role=each.role, added=each.added) for each in users.list()]
 
     @router.post("/users", status_code=201, responses=refusals(400, 409, 429))
-    async def add_user(given: NewUser, guest: Guest = owner) -> AccountRow:
+    async def add_user(given: NewUser, request: Request, guest: Guest = owner) -> AccountRow:
         """Add a user."""
         if given.user in users:
             raise HTTPException(409, f"There is a user {user_name(given.user)!r} already. Choose another name.")
-        name = await desk.run(users.add, given.user, given.password, given.role)
+        name = await desk.run(request, _name(given.user), users.add, given.user, given.password, given.role)
         node.audit.write(guest.user, "add user", allowed=True, reason=f"{name}, role {given.role}")
         return next(AccountRow(user=x.user, role=x.role, added=x.added) for x in users.list() if x.user == name)
 
@@ -176,6 +176,6 @@ def _add_passwords(router: APIRouter, node: Any, desk: PasswordDesk) -> None:
                 raise NotPermittedError("Only the owner of the node changes the password of somebody else.")
             if given.current is None:
                 raise HTTPException(400, "Give the password that you have as well, as current.")
-            await desk.run(users.verify, name, given.current, address_of(request))
-        await desk.run(users.change, name, given.password)
+            await desk.run(request, name, users.verify, name, given.current, address_of(request))
+        await desk.run(request, name, users.change, name, given.password)
         node.audit.write(guest.user, "change password", allowed=True, reason=name)
