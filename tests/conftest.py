@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import itertools
+import os
+import tempfile
 from pathlib import Path
 
 import hypothesis
@@ -26,6 +28,9 @@ settle()
 torch.set_num_threads(1)
 # Workers in processes of their own start from a warm process; tests of how they start do so `with warm.cold()`.
 process._spawn = warm.spawn
+# Nodes that are not told where to keep what they keep do so here, also in other processes; never in the user's home.
+_home = tempfile.TemporaryDirectory(prefix="resyft-tests-")
+os.environ["RESYFT_HOME"] = _home.name
 _number = itertools.count()
 # The same examples in every run, unless it is a deep one; and how fast they are drawn says something of the machine only.
 hypothesis.settings.register_profile(

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from syft.cli.options import Ca, Home, Json, Store, TokenFile, Url
+from syft.cli.options import Ca, Home, Json, NodeId, Store, TokenFile, Url
 from syft.cli.reach import Target, reach
 from syft.cli.show import give, moment, rows, say
 
@@ -34,6 +34,7 @@ def set_limit(
     data: Data = None,
     user: User = None,
     each_user: Each = False,
+    node: NodeId = None,
     store: Store = None,
     home: Home = None,
     url: Url = None,
@@ -42,7 +43,7 @@ def set_limit(
 ) -> None:
     """Set a limit. Data that no limit names is closed: nothing leaves it, with noise or without."""
     body = {"data": data, "user": _user(user, each_user), "epsilon": epsilon, "delta": delta}
-    with reach(Target(store, home, url, token_file, ca)) as talk:
+    with reach(Target(store, home, url, token_file, ca, node)) as talk:
         found = talk.ask("PUT", "budget", body)
     for row in found:
         say(f"Set: {_about(row)} may spend epsilon {epsilon:g} (delta {delta:g}); {_number(row['spent'])} is spent.")
@@ -53,6 +54,7 @@ def remove_limit(
     data: Data = None,
     user: User = None,
     each_user: Each = False,
+    node: NodeId = None,
     store: Store = None,
     home: Home = None,
     url: Url = None,
@@ -60,7 +62,7 @@ def remove_limit(
     ca: Ca = None,
 ) -> None:
     """Take a limit away. Data that no limit names is closed; what was spent stays spent."""
-    with reach(Target(store, home, url, token_file, ca)) as talk:
+    with reach(Target(store, home, url, token_file, ca, node)) as talk:
         talk.ask("DELETE", "budget", data=data, user=_user(user, each_user))
     say("Removed. What was spent stays spent.")
 
@@ -68,6 +70,7 @@ def remove_limit(
 @app.command("show")
 def show(
     user: Annotated[str | None, typer.Option(help="Only what bounds this user.")] = None,
+    node: NodeId = None,
     store: Store = None,
     home: Home = None,
     url: Url = None,
@@ -76,7 +79,7 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Show the limits, and what is spent and left of each. With a user's own token: what is left to that user."""
-    with reach(Target(store, home, url, token_file, ca)) as talk:
+    with reach(Target(store, home, url, token_file, ca, node)) as talk:
         found = talk.ask("GET", "budget", user=user)
     if as_json:
         give(found)
@@ -97,6 +100,7 @@ def entries(
     user: Annotated[str | None, typer.Option(help="Only what this user was charged.")] = None,
     after: Annotated[int, typer.Option(min=0, help="Leave out the entries up to this number.")] = 0,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="At most so many.")] = 100,
+    node: NodeId = None,
     store: Store = None,
     home: Home = None,
     url: Url = None,
@@ -105,7 +109,7 @@ def entries(
     as_json: Json = False,
 ) -> None:
     """Show what was charged to whom, the oldest entry first."""
-    with reach(Target(store, home, url, token_file, ca)) as talk:
+    with reach(Target(store, home, url, token_file, ca, node)) as talk:
         found = talk.ask("GET", "budget/entries", user=user, after=after, limit=limit)
     if as_json:
         give(found)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from syft.cli.options import Ca, Home, Json, Store, TokenFile, Url
+from syft.cli.options import Ca, Home, Json, NodeId, Store, TokenFile, Url
 from syft.cli.people import quoted
 from syft.cli.reach import Talk, Target, reach
 from syft.cli.show import give, rows, say, shape_of
@@ -21,6 +21,7 @@ def list_data(
     tag: Annotated[str | None, typer.Option(help="Only what has this tag.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="At most so many.")] = 100,
     skip: Annotated[int, typer.Option(min=0, help="Leave out the first so many.")] = 0,
+    node: NodeId = None,
     store: Store = None,
     home: Home = None,
     url: Url = None,
@@ -29,7 +30,7 @@ def list_data(
     as_json: Json = False,
 ) -> None:
     """List published objects: shapes and tags, never values."""
-    with reach(Target(store, home, url, token_file, ca)) as talk:
+    with reach(Target(store, home, url, token_file, ca, node)) as talk:
         found = talk.ask("GET", "objects", tag=tag, limit=limit, skip=skip)
     if as_json:
         give(found)
@@ -46,6 +47,7 @@ def publish(
     file: Annotated[Path, typer.Argument(help="csv, npy, npz, pt or safetensors; or resyft, as export wrote it.")],
     tag: Annotated[list[str] | None, typer.Option(help="A word to find it by; may be given several times.")] = None,
     description: Annotated[str | None, typer.Option(help="What it is.")] = None,
+    node: NodeId = None,
     store: Store = None,
     home: Home = None,
     url: Url = None,
@@ -53,7 +55,7 @@ def publish(
     ca: Ca = None,
 ) -> None:
     """Publish the tensors of a file. They are private: users compute on them, and ask for results."""
-    with reach(Target(store, home, url, token_file, ca)) as talk:
+    with reach(Target(store, home, url, token_file, ca, node)) as talk:
         ids = _import(talk, file) if file.suffix == ".resyft" else _publish(talk, file, tag or [], description)
     for obj_id in ids:
         say(f"Published: {obj_id}")
@@ -110,6 +112,7 @@ def share(
     object_id: Annotated[str, typer.Argument(metavar="ID")],
     user: Annotated[list[str] | None, typer.Option(help="Who may have it; may be given several times.")] = None,
     public: Annotated[bool, typer.Option("--public", help="Everybody may have it.")] = False,
+    node: NodeId = None,
     store: Store = None,
     home: Home = None,
     url: Url = None,
@@ -117,7 +120,7 @@ def share(
     ca: Ca = None,
 ) -> None:
     """Say who may have a data set, and all that derives from it; nobody, if no user is named."""
-    with reach(Target(store, home, url, token_file, ca)) as talk:
+    with reach(Target(store, home, url, token_file, ca, node)) as talk:
         talk.ask("PUT", f"objects/{quoted(object_id)}/users", {"users": user or [], "public": public})
     say(f"From now on {'everybody' if public else ' '.join(user or []) or 'nobody'} may have it.")
 
@@ -125,6 +128,7 @@ def share(
 @app.command("delete")
 def delete(
     object_id: Annotated[str, typer.Argument(metavar="ID")],
+    node: NodeId = None,
     store: Store = None,
     home: Home = None,
     url: Url = None,
@@ -132,7 +136,7 @@ def delete(
     ca: Ca = None,
 ) -> None:
     """Delete an object, from disk too."""
-    with reach(Target(store, home, url, token_file, ca)) as talk:
+    with reach(Target(store, home, url, token_file, ca, node)) as talk:
         talk.ask("DELETE", f"objects/{quoted(object_id)}")
     say(f"Deleted: {object_id}")
 
@@ -141,6 +145,7 @@ def delete(
 def export(
     object_id: Annotated[str, typer.Argument(metavar="ID")],
     file: Annotated[Path, typer.Argument(help="A new file: .npy or .csv, or .resyft for all that belongs to it.")],
+    node: NodeId = None,
     store: Store = None,
     home: Home = None,
     url: Url = None,
@@ -153,7 +158,7 @@ def export(
         raise SyftError(f"{file.name} is of no kind that is written here: {', '.join(sorted(_WRITERS))}.")
     if file.exists():
         raise SyftError(f"{file} is there already. Give another name, or remove it first.")
-    with reach(Target(store, home, url, token_file, ca)) as talk:
+    with reach(Target(store, home, url, token_file, ca, node)) as talk:
         write(talk, object_id, file)
     say(f"Written: {file}")
 

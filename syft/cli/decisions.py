@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from syft.cli.options import Ca, Home, Json, Store, TokenFile, Url, duration
+from syft.cli.options import Ca, Home, Json, NodeId, Store, TokenFile, Url, duration
 from syft.cli.people import quoted
 from syft.cli.reach import Target, reach
 from syft.cli.show import give, moment, rows, say, shape_of
@@ -24,6 +24,7 @@ _SCOPES = ("result", "sources")
 def list_requests(
     status: Annotated[str | None, typer.Option(help="Only pending, approved, denied or expired ones.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="The newest so many.")] = 100,
+    node: NodeId = None,
     store: Store = None,
     home: Home = None,
     url: Url = None,
@@ -32,7 +33,7 @@ def list_requests(
     as_json: Json = False,
 ) -> None:
     """List requests: who wants what, and why."""
-    with reach(Target(store, home, url, token_file, ca)) as talk:
+    with reach(Target(store, home, url, token_file, ca, node)) as talk:
         found = talk.ask("GET", "requests", status=status, limit=limit)
     if as_json:
         give(found)
@@ -52,6 +53,7 @@ def approve(
         str, typer.Option(help="result: only this result; sources: everything derived from the same data.")
     ] = "result",
     answer: Annotated[str, typer.Option(help="A word to the user.")] = "",
+    node: NodeId = None,
     store: Store = None,
     home: Home = None,
     url: Url = None,
@@ -64,7 +66,7 @@ def approve(
     body: dict[str, Any] = {"scope": scope, "answer": answer}
     if expires is not None:
         body["seconds"] = duration(expires)
-    with reach(Target(store, home, url, token_file, ca)) as talk:
+    with reach(Target(store, home, url, token_file, ca, node)) as talk:
         row = talk.ask("POST", f"requests/{quoted(request_id)}/approve", body)
     until = "until it is revoked" if row["expires"] is None else f"until {moment(row['expires'])}"
     say(f"Approved: {row['user']} may fetch the {row['kind']} ({shape_of(row['shape'])}), {until}.")
@@ -74,6 +76,7 @@ def approve(
 def deny(
     request_id: Annotated[str, typer.Argument(metavar="ID")],
     reason: Annotated[str, typer.Option(help="Why; the user reads it.")] = "",
+    node: NodeId = None,
     store: Store = None,
     home: Home = None,
     url: Url = None,
@@ -81,7 +84,7 @@ def deny(
     ca: Ca = None,
 ) -> None:
     """Deny a request."""
-    with reach(Target(store, home, url, token_file, ca)) as talk:
+    with reach(Target(store, home, url, token_file, ca, node)) as talk:
         row = talk.ask("POST", f"requests/{quoted(request_id)}/deny", {"reason": reason})
     say(f"Denied: {row['user']} does not get it, and can read why.")
 
@@ -89,6 +92,7 @@ def deny(
 @grants.command("list")
 def list_grants(
     limit: Annotated[int, typer.Option(min=1, max=1000, help="The newest so many.")] = 100,
+    node: NodeId = None,
     store: Store = None,
     home: Home = None,
     url: Url = None,
@@ -97,7 +101,7 @@ def list_grants(
     as_json: Json = False,
 ) -> None:
     """List what was granted, and until when."""
-    with reach(Target(store, home, url, token_file, ca)) as talk:
+    with reach(Target(store, home, url, token_file, ca, node)) as talk:
         found = talk.ask("GET", "grants", limit=limit)
     if as_json:
         give(found)
@@ -112,6 +116,7 @@ def list_grants(
 @grants.command("revoke")
 def revoke_grant(
     grant_id: Annotated[str, typer.Argument(metavar="ID")],
+    node: NodeId = None,
     store: Store = None,
     home: Home = None,
     url: Url = None,
@@ -119,7 +124,7 @@ def revoke_grant(
     ca: Ca = None,
 ) -> None:
     """Revoke a grant; what has left can't be called back."""
-    with reach(Target(store, home, url, token_file, ca)) as talk:
+    with reach(Target(store, home, url, token_file, ca, node)) as talk:
         talk.ask("DELETE", f"grants/{quoted(grant_id)}")
     say("Revoked: from now on it is not released any more.")
 
@@ -128,6 +133,7 @@ def revoke_grant(
 def show_audit(
     after: Annotated[int, typer.Option(min=0, help="Leave out the rows up to this number.")] = 0,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="At most so many rows.")] = 100,
+    node: NodeId = None,
     store: Store = None,
     home: Home = None,
     url: Url = None,
@@ -136,7 +142,7 @@ def show_audit(
     as_json: Json = False,
 ) -> None:
     """Show the log, the oldest row first."""
-    with reach(Target(store, home, url, token_file, ca)) as talk:
+    with reach(Target(store, home, url, token_file, ca, node)) as talk:
         found = talk.ask("GET", "audit", after=after, limit=limit)
     if as_json:
         give(found)
@@ -150,6 +156,7 @@ def show_audit(
 
 @audit.command("verify")
 def verify_audit(
+    node: NodeId = None,
     store: Store = None,
     home: Home = None,
     url: Url = None,
@@ -157,6 +164,6 @@ def verify_audit(
     ca: Ca = None,
 ) -> None:
     """Check that no row of the log was changed, removed or added by somebody else."""
-    with reach(Target(store, home, url, token_file, ca)) as talk:
+    with reach(Target(store, home, url, token_file, ca, node)) as talk:
         found = talk.ask("GET", "audit/verify")
     say(f"The log is whole: {found['rows']} rows.")

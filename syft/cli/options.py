@@ -38,6 +38,10 @@ def size(text: str) -> int:
     return int(found[1]) * _BYTES[found[2].upper()]
 
 
+NodeId = Annotated[
+    str | None,
+    typer.Option("--node", help="The id of a node of this account, which was started without --store."),
+]
 Store = Annotated[
     str | None,
     typer.Option(

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from syft.cli.options import Ca, Home, Json, Store, TokenFile, Url, duration
+from syft.cli.options import Ca, Home, Json, NodeId, Store, TokenFile, Url, duration
 from syft.cli.reach import Target, reach
 from syft.cli.show import give, moment, note, rows, say
 from syft.exceptions import AccountError
@@ -34,6 +34,7 @@ def _password(prompt: str) -> str:
 def add_user(
     user: str,
     role: Role = "user",
+    node: NodeId = None,
     store: Store = None,
     home: Home = None,
     url: Url = None,
@@ -42,13 +43,14 @@ def add_user(
 ) -> None:
     """Add a user; the password is asked for, or read from standard input."""
     body = {"user": user, "password": _password(f"Password of {user}"), "role": role}
-    with reach(Target(store, home, url, token_file, ca)) as talk:
+    with reach(Target(store, home, url, token_file, ca, node)) as talk:
         row = talk.ask("POST", "users", body)
     say(f"{row['user']} was added, with the role {row['role']}.")
 
 
 @users.command("list")
 def list_users(
+    node: NodeId = None,
     store: Store = None,
     home: Home = None,
     url: Url = None,
@@ -57,7 +59,7 @@ def list_users(
     as_json: Json = False,
 ) -> None:
     """List the users that have a password."""
-    with reach(Target(store, home, url, token_file, ca)) as talk:
+    with reach(Target(store, home, url, token_file, ca, node)) as talk:
         found = talk.ask("GET", "users")
     if as_json:
         give(found)
@@ -69,6 +71,7 @@ def list_users(
 @users.command("remove")
 def remove_user(
     user: str,
+    node: NodeId = None,
     store: Store = None,
     home: Home = None,
     url: Url = None,
@@ -76,7 +79,7 @@ def remove_user(
     ca: Ca = None,
 ) -> None:
     """Remove a user; its tokens end, its objects stay."""
-    with reach(Target(store, home, url, token_file, ca)) as talk:
+    with reach(Target(store, home, url, token_file, ca, node)) as talk:
         talk.ask("DELETE", f"users/{quoted(user)}")
     say(f"{user} was removed; all of its tokens are revoked.")
 
@@ -84,6 +87,7 @@ def remove_user(
 @users.command("passwd")
 def change_password(
     user: str,
+    node: NodeId = None,
     store: Store = None,
     home: Home = None,
     url: Url = None,
@@ -92,7 +96,7 @@ def change_password(
 ) -> None:
     """Change a password; the new one is asked for, or read from standard input."""
     body = {"password": _password(f"New password of {user}")}
-    with reach(Target(store, home, url, token_file, ca)) as talk:
+    with reach(Target(store, home, url, token_file, ca, node)) as talk:
         talk.ask("PUT", f"users/{quoted(user)}/password", body)
     say(f"The password of {user} was changed; all of its tokens are revoked.")
 
@@ -103,6 +107,7 @@ def issue_token(
     role: Role = "user",
     expires: Annotated[str, typer.Option(help="How long it is good: 12h, 30d ...")] = "30d",
     output: Annotated[Path | None, typer.Option(help="Write it to a new file that only you may read.")] = None,
+    node: NodeId = None,
     store: Store = None,
     home: Home = None,
     url: Url = None,
@@ -116,7 +121,7 @@ def issue_token(
     seconds = duration(expires)
     if output is not None and output.exists():
         raise AccountError(f"{output} is there already. Name a new file; no token was made.")
-    with reach(Target(store, home, url, token_file, ca)) as talk:
+    with reach(Target(store, home, url, token_file, ca, node)) as talk:
         row = talk.ask("POST", "tokens", {"user": user, "role": role, "seconds": seconds})
     if output is not None and not new_file(output, f"{row['token']}\n".encode()):
         raise AccountError(f"{output} is there already. Name a new file, and revoke the token {row['token_id']}.")
@@ -134,6 +139,7 @@ def revoke_token(
     token_id: Annotated[str | None, typer.Option("--id", help="The id of the token, as it was shown.")] = None,
     user: Annotated[str | None, typer.Option(help="Revoke all that this user has.")] = None,
     file: Annotated[Path | None, typer.Option(help="A file with the token.")] = None,
+    node: NodeId = None,
     store: Store = None,
     home: Home = None,
     url: Url = None,
@@ -145,7 +151,7 @@ def revoke_token(
     body = {name: value for name, value in given.items() if value is not None}
     if len(body) != 1:
         raise typer.BadParameter("say what to revoke: one of --id, --user and --file")
-    with reach(Target(store, home, url, token_file, ca)) as talk:
+    with reach(Target(store, home, url, token_file, ca, node)) as talk:
         talk.ask("POST", "tokens/revoke", body)
     say("Revoked: the node refuses it from now on.")
 

@@ -18,6 +18,7 @@ from urllib.parse import quote, urlsplit
 
 import typer
 
+from syft.cli.places import default_store, only_store
 from syft.cli.record import NodeRecord, is_running, pinned_context
 from syft.cli.show import note
 from syft.exceptions import AuthenticationError, SyftError
@@ -37,6 +38,19 @@ class Target:
     url: str | None = None
     token_file: Path | None = None
     ca: Path | None = None
+    node: str | None = None
+
+    def located(self) -> Target:
+        """Return it with its store: where nothing was said, the place of the node with that id, or of the only one."""
+        if self.store is not None:
+            return self
+        store = only_store() if self.node is None else default_store(self.node)
+        if store is None:
+            raise typer.BadParameter(
+                "say which node: --node ID or --store FOLDER on its own machine, or --url wss://HOST:PORT with "
+                "--token-file FILE"
+            )
+        return dataclasses.replace(self, store=str(store))
 
 
 class Talk:
@@ -88,10 +102,7 @@ def reach(target: Target) -> Iterator[Talk]:
     if target.url is not None:
         yield Talk(_over_network(target))
         return
-    if target.store is None:
-        raise typer.BadParameter(
-            "say which node: --store FOLDER on its own machine, or --url wss://HOST:PORT with --token-file FILE"
-        )
+    target = target.located()
     folder, record = find(target)
     if record.url is not None and is_running(folder):
         note(f"The node {record.id} runs: asking it at {record.url}.")
@@ -99,7 +110,7 @@ def reach(target: Target) -> Iterator[Talk]:
         yield Talk(_local(record, token))
         return
     with _started(target, record) as talk:
-        note(f"The node {record.id} does not run: working on its store {_shown(target.store)}.")
+        note(f"The node {record.id} does not run: working on its store {_shown(str(target.store))}.")
         yield talk
 
 
@@ -121,8 +132,10 @@ def find(target: Target) -> tuple[Path, NodeRecord]:
     if folder is None or record is None:
         raise SyftError(
             f"No node was ever started on the store {_shown(str(target.store))}. Start it first: "
-            f"python -m syft node start --id NAME --store {_shown(str(target.store))}"
+            f"python -m syft node start --id {target.node or 'NAME'} --store {_shown(str(target.store))}"
         )
+    if target.node not in (None, record.id):
+        raise SyftError(f"The store {_shown(str(target.store))} is that of the node {record.id}, not of {target.node}.")
     return folder, record
 
 

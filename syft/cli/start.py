@@ -13,8 +13,11 @@ from typing import Annotated, Any
 import typer
 
 from syft.cli.options import size
+from syft.cli.places import default_store
+from syft.cli.record import NodeRecord, running
 from syft.cli.serving import announced, check_level, owner_token, start_log, told_to_stop, wait_for
 from syft.cli.show import note
+from syft.exceptions import SyftError
 
 
 def start(
@@ -27,9 +30,11 @@ def start(
         typer.Option(
             envvar="SYFT_STORE",
             show_envvar=False,
-            help="Where what is published is kept: a folder, or postgresql://... (or SYFT_STORE).",
+            help="Where what is published is kept: a folder, or postgresql://... (or SYFT_STORE). By default a folder "
+            "for each id in RESYFT_HOME, or ~/.local/share/resyft.",
         ),
     ] = None,
+    no_store: Annotated[bool, typer.Option("--no-store", help="Keep nothing when the node stops.")] = False,
     home: Annotated[Path | None, typer.Option(help="The folder of key and users, if not in that of the store.")] = None,
     host: Annotated[
         str, typer.Option(help="The address to listen on; others than this machine need TLS.")
@@ -64,6 +69,7 @@ def start(
     """Run a node until Ctrl-C, and print what it serves, to whom, and how to connect."""
     check_level(log_level)
     with contextlib.ExitStack() as closing:
+        store = _where(id, store, no_store)
         if store is None and home is None:
             home = Path(closing.enter_context(tempfile.TemporaryDirectory(prefix="syft-node-")))
         from syft.grid.node.settings import Settings
@@ -96,8 +102,22 @@ def start(
         _serve(settings, show_token, ready_file, as_json, membership)
 
 
+def _where(id: str, store: str | None, no_store: bool) -> str | None:
+    """Return where a node keeps what it keeps; None: nowhere, as was said so."""
+    if no_store and store is not None:
+        raise typer.BadParameter("give --store (or SYFT_STORE), or --no-store; not both")
+    if no_store or store is not None:
+        return store
+    found = default_store(id)
+    record = NodeRecord.read(found / "identity")
+    if record is not None and record.id != id:  # a file system for which Node and node are one name
+        raise SyftError(
+            f"The folder {found} is that of the node {record.id}. Say where this one is kept: --store FOLDER"
+        )
+    return str(found)
+
+
 def _serve(settings: Any, show_token: bool, ready_file: Path | None, as_json: bool, membership: Any) -> None:
-    from syft.cli.record import NodeRecord, running
     from syft.cli.welcome import facts_of, welcome
     from syft.grid.node.api import ROUTERS
     from syft.grid.node.node import Node

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from syft.cli.places import default_store
 from syft.cli.reach import _shown, read_token
 from syft.cli.show import rows, say, shape_of
 from syft.core.labels import description_of, tags_of
@@ -102,7 +104,7 @@ def _to_whom(node: Any) -> str:
 
 
 def _where(facts: dict[str, Any]) -> str:
-    return facts["store"] or "none: nothing is kept when it stops"
+    return facts["store"] or "none (--no-store): nothing is kept when it stops"
 
 
 def _place(node: Any, facts: dict[str, Any]) -> str:
@@ -112,6 +114,8 @@ def _place(node: Any, facts: dict[str, Any]) -> str:
         trusted = " --ca authority.pem" if settings.tls else ""
         return f"--url {public_url(node)} --token-file {facts['owner_token_file']}{trusted}"
     home = f" --home {settings.home}" if settings.home is not None else ""
+    if str(settings.store) == str(default_store(settings.id)):
+        return f"--node {shlex.quote(settings.id)}{home}"
     return f"--store {_shown(str(settings.store))}{home}"
 
 

@@ -17,9 +17,10 @@ def is_open(status: os.stat_result) -> bool:
 
 
 def private_folder(folder: str | os.PathLike[str]) -> Path:
-    """Return a folder; if it is not there it is made, and then only this user may look into it."""
+    """Return a folder; what is not there of its path is made, and then only this user may look into it."""
     path = Path(folder)
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for part in (*reversed(path.parents), path):  # the mode of `mkdir(parents=True)` is that of the last one only
+        part.mkdir(mode=0o700, exist_ok=True)
     return path
 
 
