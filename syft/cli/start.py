@@ -61,6 +61,10 @@ def start(
     max_message_bytes: Annotated[str, typer.Option(help="The largest message that is read.")] = "1G",
     grace: Annotated[float, typer.Option(min=0, help="Seconds that a lost session is kept.")] = 60.0,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads that torch uses.")] = None,
+    trust_script_modules: Annotated[
+        bool,
+        typer.Option("--trust-script-modules", help="Run TorchScript of users, who can then read all that is held."),
+    ] = False,
     show_token: Annotated[bool, typer.Option(help="Print the owner's token, not only where it is.")] = False,
     ready_file: Annotated[Path | None, typer.Option(help="Write address and port there when clients can come.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print address and port as one line of JSON.")] = False,
@@ -96,6 +100,7 @@ def start(
             max_message_bytes=size(max_message_bytes),
             grace=grace,
             threads=threads,
+            trust_script_modules=trust_script_modules,
         )
         start_log(log_level)
         membership = _membership(gateway, gateway_token_file, gateway_ca or ca, address)

@@ -57,6 +57,12 @@ def welcome(node: Any, facts: dict[str, Any], show_token: bool, beside: bool) ->
         say(f"  {name:<14} {text}", error=beside)
     if show_token and facts["owner_token_file"] is not None:
         say(f"  {'':<14} {read_token(Path(facts['owner_token_file']))}", error=beside)
+    if settings.trust_script_modules:
+        say(
+            f"  {'scripts':<14} are run: whoever can connect can read all that is held here",
+            style="yellow",
+            error=beside,
+        )
     warning = None if settings.certificate is None else expiry_warning(settings.certificate)
     if warning is not None:
         say(f"  {warning}", style="yellow", error=beside)

@@ -63,6 +63,7 @@ class Node:
         self.policy = NodePolicy(settings.owner, requests, grants, self._audit(), books)
         self.audit = self.policy.audit
         self.worker = NodeWorker(settings.id, self.policy)
+        self.worker.trusts_script_modules = settings.trust_script_modules
         self.keeper = Keeper(
             self.worker,
             storage=self.storage,

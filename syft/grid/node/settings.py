@@ -41,6 +41,8 @@ class Settings:
         max_message_bytes: the largest message that is read.
         peers: the only other nodes that this one connects to, as "host:port"; empty: all that its authority signed.
         threads: how many threads torch uses; None: as many as it likes.
+        trust_script_modules: load script modules that users send, which are programs: whoever may connect can then read
+            all that the node holds.
     """
 
     id: str = "node"
@@ -66,6 +68,7 @@ class Settings:
     max_message_bytes: int = 1024 * MiB
     peers: tuple[str, ...] = ()
     threads: int | None = None
+    trust_script_modules: bool = False
 
     def __post_init__(self) -> None:
         if not is_id(self.id) or not self.id.strip():

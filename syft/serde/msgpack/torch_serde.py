@@ -269,8 +269,9 @@ def _detail_script_module(worker: Any, parts: Parts) -> Any:
     if getattr(worker, "trusts_script_modules", False) is not True:
         raise SerdeError(
             "A script module is code of its sender and this worker does not accept any; "
-            "send a plan instead, which every worker takes: sy.Plan(forward_func=module).build(example). Or set "
-            "worker.trusts_script_modules = True there, if you trust everyone who can reach it."
+            "send a plan instead, which every worker takes: sy.Plan(forward_func=module).build(example). If its owner "
+            "trusts everyone who can reach it: python -m syft node start --trust-script-modules at a node, "
+            "worker.trusts_script_modules = True at another worker."
         )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
