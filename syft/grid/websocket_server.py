@@ -47,9 +47,11 @@ class WebsocketServerWorker(VirtualWorker):
     # Workers of this process compute with it as with any other one; others over the network.
     is_in_this_process = True
 
-    def __new__(cls, hook: Any = None, *args: Any, id: ObjectId = 0, **kwargs: Any) -> WebsocketServerWorker:
+    def __new__(
+        cls, hook: Any = None, host: str = "localhost", port: int = 0, id: ObjectId = 0, *args: Any, **kwargs: Any
+    ) -> WebsocketServerWorker:
         """Return the known worker of this id, if there is one of this class."""
-        known: WebsocketServerWorker | None = cls._known(hook, id, kwargs.get("auto_add", True))
+        known: WebsocketServerWorker | None = cls._known(hook, id, True)
         return object.__new__(cls) if known is None else known
 
     def __init__(

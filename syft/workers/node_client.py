@@ -26,7 +26,7 @@ class NodeClient(WebsocketClientWorker, HostingClient):
         hook: the TorchHook.
         address: wss://host:port, or ws://localhost:port for a node of this machine.
         credential: user and password, for which the node gives a token (`AccountCredential`).
-        id: the name of the node; by default the node is asked for it.
+        id: the name of the node; with 0 the node is asked for it.
         is_client_worker: taken as documented.
         log_msgs: taken as documented.
         verbose: log what happens to the connection.
@@ -49,7 +49,7 @@ class NodeClient(WebsocketClientWorker, HostingClient):
         hook: Any,
         address: str,
         credential: Any = None,
-        id: ObjectId | None = None,
+        id: ObjectId | None = 0,
         is_client_worker: bool = False,
         log_msgs: bool = False,
         verbose: bool = False,

@@ -17,6 +17,8 @@ from syft.workers.tls import client_context, explain, is_loopback
 from syft.workers.websocket_pipe import Where
 from syft.workers.websocket_stream import WebsocketStream
 
+_AUTO_ADD = 6  # where `auto_add` is among the arguments after `id`
+
 
 class WebsocketClientWorker(ElsewhereWorker):
     """A worker that a server serves: a WebsocketServerWorker, or a node.
@@ -49,8 +51,18 @@ class WebsocketClientWorker(ElsewhereWorker):
     # The address by which other nodes reach it, where that is another one than from here.
     peer_url: str | None = None
 
-    def __new__(cls, hook: Any = None, *args: Any, id: ObjectId = 0, auto_add: bool = True, **kwargs: Any) -> Any:
+    def __new__(
+        cls,
+        hook: Any = None,
+        host: str = "localhost",
+        port: int = 0,
+        secure: bool = False,
+        id: ObjectId = 0,
+        *args: Any,
+        **kwargs: Any,
+    ) -> Any:
         """Return the known worker of this id, if there is one."""
+        auto_add = args[_AUTO_ADD] if len(args) > _AUTO_ADD else kwargs.get("auto_add", True)
         known = cls._known(hook, id, auto_add)
         return super().__new__(cls) if known is None else known
 

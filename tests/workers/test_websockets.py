@@ -10,6 +10,7 @@ from torch import nn
 import syft as sy
 from syft import config
 from syft.exceptions import NodeLostError, SyftError, WorkerLostError
+from syft.grid import certificates
 from syft.workers import pipes
 from syft.workers.websocket_client import WebsocketClientWorker
 from tests.nodes import Line, websocket_server
@@ -140,6 +141,57 @@ def test_what_is_published_stays_when_the_client_goes(hook, server):
 def test_names_must_be_the_servers_own(hook, server):
     with pytest.raises(SyftError, match="is called 'ws-alice', not 'somebody'"):
         WebsocketClientWorker(hook, "localhost", server.port, id="somebody")
+
+
+def test_an_id_that_is_known_gives_that_worker_back_however_it_is_written(hook, server, alice):
+    assert WebsocketClientWorker(hook, "localhost", server.port, False, "ws-alice") is alice
+    assert WebsocketClientWorker(hook, "localhost", server.port, id="ws-alice") is alice
+    apart = WebsocketClientWorker(
+        hook, "localhost", server.port, False, "ws-alice", False, False, False, None, None, None, False
+    )
+    assert apart is not alice and hook.local_worker.get_worker("ws-alice") is alice
+    apart.close()
+
+
+def test_a_server_of_an_id_that_is_known_is_that_server(hook):
+    first = sy.WebsocketServerWorker(hook, "localhost", 0, "ws-twice")
+    try:
+        assert sy.WebsocketServerWorker(hook, "localhost", 0, "ws-twice") is first
+        assert sy.WebsocketServerWorker(hook, "localhost", 0, id="ws-twice") is first
+    finally:
+        first.stop()
+        hook.local_worker._known_workers.pop("ws-twice", None)
+
+
+def test_a_server_says_what_it_holds_and_no_values(hook):
+    held = sy.WebsocketServerWorker(hook, id="ws-holding", data=[torch.full((2, 3), 41.5).tag("#rows", "#a")])
+    try:
+        (obj_id,) = held._objects
+        assert held.list_objects() == f"{obj_id}: (2, 3) #a #rows"
+        assert held.objects_count() == 1
+        more = torch.tensor([43.5]).send(held)
+        assert held.objects_count() == 2 and "43.5" not in held.list_objects() and "41.5" not in held.list_objects()
+        del more
+    finally:
+        held.stop()
+        hook.local_worker._known_workers.pop("ws-holding", None)
+
+
+@pytest.mark.timeout(120)
+def test_a_server_with_a_certificate_is_spoken_to_over_verified_tls_only(hook, tmp_path):
+    ours = certificates.make_authority(tmp_path / "a", "ours").certificate
+    pair = certificates.issue(tmp_path / "a", ["localhost"], tmp_path / "n")
+    strangers = certificates.make_authority(tmp_path / "b", "strangers").certificate
+    settings = {"cert_path": str(pair.certificate), "key_path": str(pair.key)}
+    with websocket_server("ws-tls", **settings) as process:
+        told = {"hook": hook, "host": "localhost", "port": process.port, "id": "ws-tls"}
+        for wrong in ({"ca": strangers, "secure": True}, {"secure": True}, {"secure": False}):
+            with pytest.raises(NodeLostError):
+                WebsocketClientWorker(**told, **wrong)
+        worker = WebsocketClientWorker(**told, secure=True, ca=ours)
+        assert worker.url.startswith("wss://") and torch.ones(2).send(worker).get().tolist() == [1.0, 1.0]
+        worker.close()
+        hook.local_worker._known_workers.pop("ws-tls", None)
 
 
 def test_nobody_there(hook):
