@@ -200,8 +200,10 @@ class Conversations:
         self.limit = limit
         self.door = door
         self.grace = grace
-        self.requests = 0
-        self.received = 0
+        # What those did and sent that have ended; others are asked themselves.
+        self._ended_requests = 0
+        self._ended_bytes = 0
+        self._connections: set[PipeConnection] = set()
         self._open: dict[str, Conversation] = {}
         self._lock = threading.Lock()
 
@@ -213,6 +215,8 @@ class Conversations:
             guest: who it is.
         """
         conversation: Conversation | None = None
+        with self._lock:
+            self._connections.add(connection)
         try:
             frame = connection.read()
             if frame is None or frame[0] != HELLO:
@@ -220,16 +224,16 @@ class Conversations:
             _, seen, contents = frame
             conversation = self._find(guest, *_read_hello(contents))
             connection.limit = self.limit
-            begun = conversation.done
             conversation.take(connection, seen)
-            self.requests += conversation.done - begun
         except (OSError, SerdeError, AuthenticationError) as error:
             logger.info("The connection of %r ended: %s", guest.user, error)
         except Exception:
             logger.exception("The connection of %r ended", guest.user)
         finally:
             connection.close()
-            self.received += connection.read_bytes
+            with self._lock:
+                self._connections.discard(connection)
+                self._ended_bytes += connection.read_bytes
             if conversation is not None and conversation.is_over:
                 self.end(conversation)
 
@@ -270,7 +274,8 @@ class Conversations:
     def end(self, conversation: Conversation) -> None:
         """End a conversation for good."""
         with self._lock:
-            self._open.pop(conversation.id, None)
+            if self._open.pop(conversation.id, None) is not None:
+                self._ended_requests += conversation.done
         conversation.end()
 
     def end_all(self, user: Any = None) -> None:
@@ -279,6 +284,18 @@ class Conversations:
             chosen = [c for c in self._open.values() if user is None or c.session.client_id == user]
         for conversation in chosen:
             self.end(conversation)
+
+    @property
+    def requests(self) -> int:
+        """How many requests were answered so far, those of clients that are here included."""
+        with self._lock:
+            return self._ended_requests + sum(conversation.done for conversation in self._open.values())
+
+    @property
+    def received(self) -> int:
+        """How many bytes came so far, also of a request that is not whole or not answered yet."""
+        with self._lock:
+            return self._ended_bytes + sum(connection.read_bytes for connection in self._connections)
 
     def __len__(self) -> int:
         return len(self._open)
