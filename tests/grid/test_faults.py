@@ -164,22 +164,32 @@ def test_a_line_cut_in_the_middle_of_100_mb(alice, line):
     assert line.cuts == 2
 
 
-def test_a_line_cut_while_a_plan_runs_runs_it_once(alice, line):
-    @sy.func2plan(args_shape=[(1,)], state=(torch.zeros(1),))
+@pytest.mark.timeout(120)
+def test_a_line_cut_while_a_plan_runs_runs_it_once(plain, alice, line):
+    @sy.func2plan(args_shape=[(1,)], state=(torch.zeros(1), torch.full((700, 700), 1e-3)))
     def count(x, state):
-        (total,) = state.read()
+        total, factor = state.read()
         total.add_(x)
-        for _ in range(200):
-            x = torch.sin(x) + 1
-        return total + 0 * x.sum()
+        product = factor
+        for _ in range(45):
+            product = torch.tanh(product @ factor)
+        return total + 0 * product.sum()
 
     plan = count.send(alice)
     one = torch.ones(1).send(alice)
     alice.synchronize()
-    for number in range(1, 7):
-        result = plan(one)
+    for number in range(1, deep(3, 7)):
+        before, results = figures(plain), []
+        waiting = threading.Thread(target=lambda found=results: found.append(plan(one).get().item()))
+        waiting.start()
+        soon(lambda before=before: figures(plain)["syft_received_bytes_total"] > before["syft_received_bytes_total"])
+        time.sleep(0.1)  # what is on its way has come by now, and the plan runs
         line.cut()
-        assert result.get().item() == number
+        running = figures(plain)
+        waiting.join(60)
+        assert running["syft_requests_total"] == before["syft_requests_total"], "the line was cut after the plan"
+        assert results == [number] and line.cuts == number
+        assert figures(plain)["syft_requests_total"] > before["syft_requests_total"]
 
 
 def test_a_pulled_cable_is_noticed_at_both_ends(hook, hasty):
@@ -361,7 +371,7 @@ url, token, first, count, seconds = sys.argv[1], sys.argv[2], int(sys.argv[3]), 
 hook = sy.TorchHook(torch)
 from syft.workers.node_client import NodeClient
 from syft.workers.virtual import VirtualWorker
-mixed, lost, done = [], [], []
+mixed, lost, done = [], [], {first + i: 0 for i in range(count)}
 ready = threading.Barrier(count, timeout=200)
 
 def work(number):
@@ -381,7 +391,9 @@ def work(number):
                 running.add_(value.send(there))
                 total = total + value
                 answer = (value.send(there) * 2).get()
-                (mixed.append(number) if not torch.equal(answer, value * 2) else done.append(1))
+                if not torch.equal(answer, value * 2):
+                    mixed.append(number)
+                done[number] += 1
                 time.sleep(0.01)
             if not torch.allclose(running.get(), total, rtol=1e-4):
                 lost.append(number)
@@ -392,7 +404,7 @@ def work(number):
 threads = [threading.Thread(target=work, args=(first + i,)) for i in range(count)]
 [thread.start() for thread in threads]
 [thread.join() for thread in threads]
-print(len(mixed), len(lost), len(done), lost[:3], flush=True)
+print(len(mixed), len(lost), min(done.values()), lost[:3], flush=True)
 """
 
 
@@ -415,7 +427,7 @@ def test_fifty_clients_get_exactly_their_own_answers(plain):
     ]
     said = [child.communicate(timeout=SOAK_SECONDS + 250)[0].split(maxsplit=3) for child in children]
     assert [(row[0], row[1]) for row in said] == [("0", "0")] * 5, said
-    assert sum(int(row[2]) for row in said) >= 50
+    assert min(int(row[2]) for row in said) >= 2, said  # by the client that got the fewest
 
 
 def test_a_second_listener_on_the_port_is_refused_with_one_line():
