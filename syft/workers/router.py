@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,7 @@ from syft.exceptions import (
     IdNotUniqueError,
     InvalidTensorForRemoteGet,
     NotPermittedError,
+    QuotaExceededError,
     SerdeError,
     WorkerNotFoundException,
 )
@@ -29,6 +31,8 @@ from syft.workers.provenance import Rights, first_rights, ledger_of, note_publis
 from syft.workers.session import Session
 from syft.workers.values import complete_transfer, copy_for, copy_of_held, end_claims, settle_pointers
 from syft.workers.visibility import Departure, find, sees, turn_of
+
+logger = logging.getLogger("syft.workers")
 
 Handler = Callable[[Any, Session, Any], Any]
 ROUTES: dict[type, Handler] = {m.Operation: execute}
@@ -318,7 +322,10 @@ def run_batch(worker: Any, session: Session, message: m.BatchMessage) -> tuple[A
 def put_back(response: Any) -> None:
     """Keep the objects of an answer that does not go out."""
     if isinstance(response, Leaving):
-        response.stay()
+        try:
+            response.stay()
+        except (IdNotUniqueError, QuotaExceededError) as error:  # its id or its room was taken meanwhile
+            logger.warning("An object that did not arrive could not be put back: %s", error)
     elif type(response) is tuple:
         for part in response:
             put_back(part)

@@ -7,6 +7,7 @@ from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.exceptions import InvalidState
 
 # Seconds until the head of a request must be there, and then until its body must be.
 HEAD_SECONDS = 10.0
@@ -89,6 +90,13 @@ class PatientWebsocket(WebSocketsSansIOProtocol):
         scope: Any = getattr(self, "scope", None)  # a handshake that was refused has none
         if scope is not None:
             scope["extensions"][ABORT] = self.transport.abort
+
+    def shutdown(self) -> None:
+        """End the connection; if its client is about to end it, uvicorn can't say so to it, and need not."""
+        try:
+            super().shutdown()
+        except InvalidState:
+            self.transport.close()
 
     def keepalive_timeout(self) -> None:
         """Break the connection of a client off that did not answer: it would not hear a farewell either."""
