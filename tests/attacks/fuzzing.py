@@ -15,15 +15,19 @@ from typing import Any
 import torch
 
 import syft as sy
-from syft.core.references import ObjectMeta, Ref, SameAs, TensorMeta
+from syft.core.references import Ref
 from syft.exceptions import SyftError
 from syft.messaging import message as m
+from syft.messaging import steps
+from syft.messaging.hosting import DeleteModelMessage
 from syft.pointers import ObjectWrapper
 from syft.serde import compression, deserialize, serialize, table
 from syft.serde.msgpack import frames
 from syft.serde.msgpack.frames import Buffer
+from syft.workers.hosted import HostedModel, id_of_model
 from syft.workers.policy import ALLOW_ALL, DenyAll
 from syft.workers.wire import answer
+from tests.attacks.samples import linear, samples
 
 SECRET = (41.4375, -7341.625, 0.0078125)
 # Tensors are little-endian on the wire, numbers of msgpack big-endian.
@@ -33,6 +37,8 @@ NEEDLES = (
     b"7341.6",
     b"7.3416e",
 )
+# The parts of a message that say which objects it is about.
+NAMING = ("contents", "obj_id", "new_id", "return_id")
 SLOWEST = 60.0  # it ends; how fast is for the benchmarks
 MAX_GROWTH = 250 * 2**20
 ROOM = 3 * 2**30
@@ -76,6 +82,8 @@ class Target:
                 6: torch.ones(3, dtype=torch.float64),
                 "name": torch.tensor([True, False]),
                 7: pointer,
+                10: linear(),
+                id_of_model("model"): HostedModel("model", linear(), True, True, ((1, 3),)),
             }
         )
         self.before = self.state()
@@ -96,67 +104,10 @@ def _describe(obj: Any) -> Any:
     return obj.dtype, tuple(obj.shape), obj.requires_grad, grad, labels, obj.detach().numpy().tobytes()
 
 
-def messages(target: Target) -> list[Any]:
-    """At least one message of every type."""
-    ref = Ref(2)
-    x = torch.arange(12.0).view(3, 4)
-    x.grad = torch.ones(3, 4)
-    x.tag("#sent")
-    far = target.bob.object_store.objects[7]
-    meta = TensorMeta(torch.Size([2, 3]), torch.float32)
-    operations = [
-        m.Operation("torch.Tensor.add", None, (ref, ref), {"alpha": 2}, (100,)),
-        m.Operation("torch.nn.functional.linear", None, (ref, Ref(2, "data")), {}, (101,), False),
-        m.Operation("torch.cat", None, ([ref, ref], 0), {}, (102,)),
-        m.Operation("torch.Tensor.sort", None, (Ref(6),), {"dim": 0}, ("result",)),
-        m.Operation("torch.Tensor.__getitem__", None, (ref, (slice(0, 1, None), ...)), {}, (103,)),
-        m.Operation("torch.Tensor.add_", None, (Ref(6), 1.5), {}, (104,)),
-        m.Operation("torch.zeros", None, (2, 3), {"dtype": torch.float64}, (105,)),
-        m.Operation("torch.tensor", None, ([1.0, 2.0, range(3)],), {}, (106,)),
-        m.Operation("str.replace", None, (Ref(4), "t", "T"), {}, (107,)),
-        m.Operation("str.__mod__", None, ("%5s %d", ("a", 3)), {}, (108,)),
-        m.Operation("syft.tag", None, (Ref(3), "#three"), {}, ()),
-        m.Operation("syft.describe", None, (Ref(3), "three"), {}, ()),
-        m.Operation("syft.call", None, (Ref(5), ref), {}, (109,)),
-        m.Operation("torch.Tensor.item", None, (Ref(6),), {}, (110,)),
-        m.Operation("torch.Tensor.tolist", None, (Ref(1),), {}, (111,)),
-    ]
-    return [
-        *operations,
-        m.Message("anything"),
-        m.ObjectMessage(x, 200, False),
-        m.ObjectMessage(torch.nn.Parameter(torch.ones(5)), 201, True),
-        m.ObjectMessage(sy.String("text", tags={"#t"}, description="d"), 202, False),
-        m.ObjectMessage(far, 203, False),
-        m.ObjectMessage(sy.LoggingTensor().on(torch.ones(3)), 204, False),
-        m.ObjectMessage(ObjectWrapper([1, {"a": {2, 3}}, (1j, b"bytes", bytearray(b"x"))], id=9), 205, False),
-        m.ObjectRequestMessage((1, "bob", "please")),
-        m.ObjectRequestMessage((3, None, "")),
-        m.IsNoneMessage(Ref(2, "grad")),
-        m.GetShapeMessage(Ref(2, "data.T")),
-        m.ForceObjectDeleteMessage(3),
-        m.RetainMessage("name"),
-        m.ReleaseMessage((3, 4, "name")),
-        m.HandOverMessage(3, "alice", 300, False),
-        m.HandOverMessage(4, "alice", 301, True),
-        m.FetchThereMessage(7),
-        m.SearchMessage(["#secret"]),
-        m.SearchMessage([]),
-        m.BatchMessage(
-            (operations[0], m.IsNoneMessage(ref), m.BatchMessage(()), m.ObjectRequestMessage((6, None, "")))
-        ),
-        m.PlanCommandMessage((1, True), "fetch_plan"),
-        m.ErrorMessage(("KeyError", "text", "where")),
-        m.BatchMessage(
-            (m.SearchMessage([1, "two"]), m.ObjectMessage([meta, ObjectMeta("string"), SameAs(0, meta)], 1))
-        ),
-    ]
-
-
 def corpus(target: Target) -> list[bytes]:
     """Every message, in every tensor format, compressed in every way."""
     found = []
-    for message in messages(target):
+    for message in samples(target.bob.object_store.objects[7]):
         for waits, released in ((True, ()), (False, (3, "name"))):
             for serializer in ("raw", "torch", "numpy", "all"):
                 target.alice.serializer = serializer
@@ -328,8 +279,16 @@ def _named(value: Any, found: set[Any]) -> None:
                 found.update(range(base, base + 50))
             else:
                 found.update(f"{base}+{n}" for n in range(50))
+    elif type(value) is steps.StepsMessage:
+        found.update(steps.read_id(part) for step in value.contents for part in step if type(part) is bytes and part)
     elif isinstance(value, m.Message):
-        _named(tuple(getattr(value, name, None) for name in ("contents", "obj_id", "new_id")), found)
+        _named(tuple(getattr(value, name, None) for name in NAMING), found)
+        first = getattr(value, "return_id", None)
+        found.update(range(first, first + 50) if isinstance(first, int) else ())
+        if type(getattr(value, "name", None)) is str:
+            found.add(id_of_model(value.name))
+        if type(value) is DeleteModelMessage:
+            found.add(id_of_model(value.contents))
         if type(value) is m.ObjectMessage and value.obj_id is None and hasattr(value.contents, "id"):
             found.add(value.contents.id)
     elif isinstance(value, torch.Tensor) and "_syft_id" in value.__dict__:

@@ -25,7 +25,7 @@ class Visitor:
         self.done = frame[1]
         self.session_id, self.secret, self.node_id = deserialize(frame[2])
         self.number = self.answered = self.done
-        self.seen = []
+        self.seen, self.answers = [], {}
 
     def send(self, request):
         """Send bytes as a request, and return the answer's bytes; None if the node hung up."""
@@ -62,6 +62,7 @@ class Visitor:
         def read():
             while (frame := self.connection.read()) is not None:
                 self.answered = frame[1]
+                self.answers[frame[1]] = bytes(frame[2])
                 self.seen.append(bytes(frame[2]))
 
         thread = threading.Thread(target=read, daemon=True)

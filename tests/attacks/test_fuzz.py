@@ -6,13 +6,23 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 
+from syft.serde import deserialize, serialize
 from tests import warm
+from tests.attacks.samples import message_types, samples
 from tests.depth import deep
 
 ROOT = Path(__file__).parent.parent.parent
 SHARDS = 2
 MESSAGES = deep(6_000, 10_000)
+
+
+def test_there_is_a_sample_of_every_type_of_message(alice, bob):
+    made = samples(torch.ones(2).send(alice))
+    assert message_types() - {type(sample) for sample in made} == set()
+    for sample in made:  # and what is mutated is one that would be taken
+        assert type(deserialize(serialize(((), sample, True, 0), alice), bob)[1]) is type(sample)
 
 
 @pytest.mark.timeout(300)

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import random
+import secrets
 import socket
 import ssl
 import struct
@@ -26,15 +27,17 @@ from syft.exceptions import (
 )
 from syft.grid.certificates import issue, make_authority
 from syft.messaging import message as m
+from syft.messaging.hosting import HostModelMessage
 from syft.messaging.message import ErrorMessage
 from syft.serde import compression, deserialize, serialize
 from syft.serde.msgpack.serde import _simplify
-from syft.workers.frames import HELLO, REQUEST
+from syft.workers.frames import HELLO, REQUEST, SEEN
 from syft.workers.tls import client_context
 from syft.workers.wire import write_request
 from tests.attacks import forged, fuzzing
 from tests.attacks.hostile import request as hand_made
 from tests.attacks.live import Visitor
+from tests.attacks.samples import linear
 from tests.attacks.test_code_execution import _payloads
 from tests.depth import deep
 from tests.nodes import forget, node
@@ -460,43 +463,79 @@ def test_a_million_tiny_objects(hook, target, alice):
     still_there(hook, target)
 
 
-FUZZED = int(os.environ.get("RESYFT_FUZZED_FRAMES", deep(15_000, 50_000)))
+FUZZED = int(os.environ.get("RESYFT_FUZZED_FRAMES", deep(8_000, 50_000)))
+
+
+MUTATIONS = (
+    fuzzing.flip, fuzzing.overwrite, fuzzing.truncate, fuzzing.cut_out, fuzzing.insert, fuzzing.splice,
+    fuzzing.edit_lengths, fuzzing.edit_tree,
+)  # fmt: skip
+# Frames over one connection; after those a frame whose head is broken, which ends it. One in ten is a request that must
+# be answered right, another one a frame that came before or that says something about answers.
+STINT = 50
+
+
+def furnished(visitor, pool):
+    """Give the node the objects that the messages are about, and return ids with shapes that no message can name."""
+    for obj_id in (2, 3, 6, "name"):
+        visitor.ask(m.ObjectMessage(torch.arange(6.0).view(2, 3), obj_id, True))
+    visitor.ask(m.ObjectMessage(sy.String("some text"), 4, True))
+    visitor.ask(m.ObjectMessage(linear(), 10, True))
+    visitor.ask(HostModelMessage(linear(), "model", True, True, ((1, 3),)))
+    own = {rng_id: torch.zeros(count, 3) for count, rng_id in enumerate((secrets.randbits(127) for _ in range(5)), 1)}
+    for obj_id, value in own.items():
+        assert not isinstance(visitor.ask(m.ObjectMessage(value, obj_id, True)), m.ErrorMessage)
+    return {obj_id: value.shape for obj_id, value in own.items()}
+
+
+def stint(visitor, rng, pool, own):
+    """Send frames, and return what must come back: number -> shape."""
+    expected, number = {}, visitor.done
+    for place in range(STINT):
+        data = rng.choice(MUTATIONS)(rng, rng.choice(pool), pool) or b"\0"
+        if place % 10 == 4 and number:  # again, or about answers that there were or will be
+            kind, which = rng.choice(((REQUEST, rng.randint(0, number)), (SEEN, rng.randrange(2**64))))
+            visitor.connection.write_soon(kind, which, data)
+            continue
+        number += 1
+        if place % 10 == 9:
+            obj_id = rng.choice(list(own))
+            expected[number] = own[obj_id]
+            data = write_request(None, (), m.GetShapeMessage(Ref(obj_id)), True)
+        visitor.connection.write_soon(REQUEST, number, data)
+    visitor.connection.flush_quietly()
+    return expected, number
 
 
 @pytest.mark.timeout(400)
 def test_fuzzed_frames(hook, target):
     """Mutated messages and frames against a live node: 50,000 with RESYFT_DEEP=1."""
-    rng = random.Random(6)
+    rng, context = random.Random(6), client_context(target.ca)
     pool = fuzzing.corpus(fuzzing.Target())
-    context = client_context(target.ca)
-    mutations = (
-        fuzzing.flip, fuzzing.overwrite, fuzzing.truncate, fuzzing.cut_out, fuzzing.insert, fuzzing.splice,
-        fuzzing.edit_lengths, fuzzing.edit_tree,
-    )  # fmt: skip
-    valid = write_request(None, (), m.SearchMessage(["#secret"]), True)
-    sent = done = heard = 0
-    while sent < FUZZED:
+    keeper = Visitor(target.url, target.tokens["bob"], context)
+    own = furnished(keeper, pool)
+    hidden = Visitor(target.url, target.tokens["alice"], context)
+    hidden.ask(m.ObjectMessage(torch.tensor(SECRET, dtype=torch.float64), 1, True))
+    heard = 0
+    for _ in range(FUZZED // STINT):
         visitor = Visitor(target.url, target.tokens["bob"], context)
         reading = visitor.collect()
-        for number in range(1, 501):
-            data = rng.choice(mutations)(rng, rng.choice(pool), pool) or b"\0"
-            visitor.connection.write_soon(REQUEST, number, data)
-        visitor.connection.write_soon(REQUEST, 501, valid)
-        visitor.connection.flush_quietly()
+        expected, last = stint(visitor, rng, pool, own)
         end = time.monotonic() + 60
-        while visitor.answered < 501 and reading.is_alive() and time.monotonic() < end:
-            time.sleep(0.005)
-        sent, done, heard = sent + 500, done + min(visitor.answered, 500), heard + len(visitor.seen)
-        # At last a frame whose head is broken, which ends the connection.
-        head = bytearray(struct.pack("<BQQ", rng.randrange(8), 502, len(data)))
+        while visitor.answered < last and reading.is_alive() and time.monotonic() < end:
+            time.sleep(0.002)
+        assert visitor.answered == last, "the node hung up"  # the last one is answered, so all before it were done
+        head = bytearray(struct.pack("<BQQ", REQUEST, last + 1, STINT))
         head[rng.randrange(17)] ^= 1 << rng.randrange(8)
-        visitor.raw(bytes(head) + data[: 1 << 20])
+        visitor.raw(bytes(head) + rng.randbytes(STINT))
         visitor.pipe.finish()
         reading.join(60)
+        assert {number: deserialize(visitor.answers[number]).shape for number in expected} == expected
         assert not any(needle in written for written in visitor.seen for needle in NEEDLES)
+        heard += len(visitor.seen)
         visitor.close()
-    assert done == sent  # the node did not hang up on any of them
     assert heard > FUZZED // 2
+    keeper.close(), hidden.close()
     still_there(hook, target)
 
 
