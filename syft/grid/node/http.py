@@ -14,6 +14,9 @@ HEAD_SECONDS = 10.0
 BODY_SECONDS = 60.0
 
 
+_BAD_REQUEST = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+
+
 class PatientProtocol(H11Protocol):
     """HTTP/1.1, for clients that may be slow but not for ever.
 
@@ -81,8 +84,16 @@ class PatientProtocol(H11Protocol):
 class PatientWebsocket(WebSocketsSansIOProtocol):
     """Websockets, for clients that may stop reading.
 
-    uvicorn closes a connection after what was written to it; a client that does not read would keep it for ever.
+    uvicorn closes a connection after what was written to it; a client that does not read would keep it for ever. So
+    would one whose handshake can't be read, as with a header that is too long: uvicorn does not answer it at all.
     """
+
+    def data_received(self, data: bytes) -> None:
+        """Take what came; a handshake that can't be read is answered, and the connection ends."""
+        super().data_received(data)
+        if self.conn.handshake_exc is not None and not self.transport.is_closing():
+            self.transport.write(_BAD_REQUEST)
+            self.transport.close()
 
     def handle_connect(self, event: Any) -> None:
         """Let the application break the connection off."""
