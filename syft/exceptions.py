@@ -31,7 +31,7 @@
     │   └── ClientBusyError                    a client is still at work on an earlier call of a federated run
     ├── FederatedError                         a federated run can't go on: too few clients, or not the run it was
     ├── PrivacyError                           a question about private data can't be answered as asked
-    ├── AuthenticationError                    a token, a ticket or a password is not accepted
+    ├── AuthenticationError                    a token or a password is not accepted
     │   └── TooManyAttemptsError               too many failed logins; wait
     ├── AccountError                           a user can't be added, changed or named like this
     ├── ExposureError                          a node would be open to others without TLS and tokens
@@ -331,7 +331,7 @@ class PrivacyError(SyftError, ValueError):
 
 
 class AuthenticationError(SyftError):
-    """A token, a ticket or a password is not accepted. Its text never holds one."""
+    """A token or a password is not accepted. Its text never holds one."""
 
 
 class InvalidUserError(AuthenticationError, RuntimeError):

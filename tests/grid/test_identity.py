@@ -134,7 +134,7 @@ def test_the_longest_names_fit(key, clock):
     name = "𐍈" * 64
     assert tokens.read(tokens.issue(name, "user", 60)).user == name
     with pytest.raises(AccountError, match="too long"):
-        tokens.issue_ticket(name, "user", 60, "x" * 4096)
+        tokens._sign("x" * 4096, name, "user", 60, None)
 
 
 def test_a_token_of_another_node_or_key_is_refused(tokens, key, clock):
@@ -280,7 +280,7 @@ def signed(tokens, key, **changes):
             for aud in (["hospital-a"], ["hospital-b", "hospital-a"], "hospital-b", "", None, {"hospital-a": 1})
         ),
         *({"iss": iss} for iss in (["hospital-a"], "hospital-b", None, "")),
-        *({"use": use} for use in (None, ["session"], "ticket:", 1)),
+        *({"use": use} for use in (None, ["session"], "peer", 1)),
         *({name: ...} for name in ("sub", "role", "aud", "iss", "exp", "iat", "nbf", "jti", "use", "gen")),
     ],
     ids=str,

@@ -168,13 +168,11 @@ def test_there_are_no_other_roles(users):
     ids=["remove", "change", "change_role"],
 )
 def test_changes_revoke_the_tokens(node, users, opened, change):
-    token, ticket = users.login("bob", "battery staple"), node.tokens.issue_ticket("bob", "user", 60)
+    token = users.login("bob", "battery staple")
     alice = users.login("alice", PASSWORD)
     change(users)
     for tokens in (node.tokens, opened().tokens):  # also after a restart
         refused(tokens, token, "All tokens of this user were revoked")
-        with pytest.raises(AuthenticationError, match="All tokens"):
-            tokens.read_ticket(ticket)
         assert tokens.read(alice).user == "alice"
 
 

@@ -1,4 +1,4 @@
-"""Tokens that are not good any more before they expire: revoked ones, spent tickets, all of a user."""
+"""Tokens that are not good any more before they expire: revoked ones, all of a user."""
 
 from __future__ import annotations
 
@@ -25,10 +25,6 @@ class Revocations(Protocol):
         """Say whether a token was added."""
         ...
 
-    def count(self, user: str) -> int:
-        """Return how many tokens of a user are remembered."""
-        ...
-
     def prune(self, before: float) -> int:
         """Forget tokens that expired before a time, and return how many."""
         ...
@@ -47,8 +43,7 @@ class MemoryRevocations:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._tokens: dict[str, tuple[float, str]] = {}
-        self._counts: dict[str, int] = {}
+        self._tokens: dict[str, float] = {}
         self._generations: dict[str, int] = {}
 
     def add(self, token_id: str, expires: float, user: str = "") -> bool:
@@ -56,27 +51,19 @@ class MemoryRevocations:
         with self._lock:
             if token_id in self._tokens:
                 return False
-            self._tokens[token_id] = (expires, user)
-            self._counts[user] = self._counts.get(user, 0) + 1
+            self._tokens[token_id] = expires
             return True
 
     def has(self, token_id: str) -> bool:
         """Say whether a token was added."""
         return token_id in self._tokens
 
-    def count(self, user: str) -> int:
-        """Return how many tokens of a user are remembered."""
-        return self._counts.get(user, 0)
-
     def prune(self, before: float) -> int:
         """Forget tokens that expired before a time."""
         with self._lock:
-            gone = [(token_id, user) for token_id, (expires, user) in self._tokens.items() if expires < before]
-            for token_id, user in gone:
+            gone = [token_id for token_id, expires in self._tokens.items() if expires < before]
+            for token_id in gone:
                 del self._tokens[token_id]
-                self._counts[user] -= 1
-                if not self._counts[user]:
-                    del self._counts[user]
             return len(gone)
 
     def generation(self, user: str) -> int:
@@ -107,11 +94,6 @@ class StoredRevocations:
     def has(self, token_id: str) -> bool:
         """Say whether a token was added."""
         return bool(self._database.rows("SELECT 1 FROM revoked WHERE token_id = ?", token_id))
-
-    def count(self, user: str) -> int:
-        """Return how many tokens of a user are remembered."""
-        found: int = self._database.rows("SELECT count(*) FROM revoked WHERE user = ?", user)[0][0]
-        return found
 
     def prune(self, before: float) -> int:
         """Forget tokens that expired before a time."""

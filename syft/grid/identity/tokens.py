@@ -1,7 +1,7 @@
 """Tokens: who somebody is at a node, signed by the node's own key.
 
-A token is a JWT signed with Ed25519. It names user, role, node and expiry. A ticket is a token that is good once, for
-one purpose. Only the node that made a token reads it: there is no second key, and no second algorithm.
+A token is a JWT signed with Ed25519. It names user, role, node and expiry. Only the node that made a token reads it:
+there is no second key, and no second algorithm.
 """
 
 from __future__ import annotations
@@ -37,12 +37,11 @@ MAX_TOKEN = 4096
 MAX_NODE_ID = 640
 # The longest life of a token, and how long a revocation is remembered if nobody says when its token expires.
 MAX_SECONDS = 366 * 86400.0
-# Spent tickets of one user that are remembered at a time. One more is refused, rather than an old one forgotten.
-MAX_TICKETS = 20_000
 # Seconds for which revocations outlive their tokens: the leeway may be changed, and a clock be set back.
 _MARGIN = 3600.0
 _PRUNING = 60.0
-_SESSION, _TICKET = "session", "ticket:"
+# What tokens are for, which each of them says; there is no other purpose yet.
+_SESSION = "session"
 _FORM = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
 _TOKEN_ID = re.compile(r"[0-9a-f]{32}")
 _CLAIMS = ["sub", "role", "aud", "iss", "exp", "iat", "nbf", "jti", "use", "gen"]
@@ -121,10 +120,6 @@ class Tokens:
         """
         return self._sign(_SESSION, user, role, seconds, generation)
 
-    def issue_ticket(self, user: str, role: str, seconds: float, purpose: str = "") -> str:
-        """Return a token that is good once, and for one purpose only."""
-        return self._sign(_TICKET + purpose, user, role, seconds, None)
-
     def read(self, token: str) -> Identity:
         """Return whose token this is.
 
@@ -133,21 +128,6 @@ class Tokens:
         """
         identity = self._read(token, _SESSION)
         self.check(identity)
-        return identity
-
-    def read_ticket(self, ticket: str, purpose: str = "") -> Identity:
-        """Return whose ticket this is; from now on it is spent.
-
-        Raises:
-            AuthenticationError: it is not good, was used before, or is for another purpose.
-        """
-        identity = self._read(ticket, _TICKET + purpose)
-        self._check_generation(identity)
-        self._prune()
-        if self.revocations.count(identity.user) >= MAX_TICKETS:
-            raise AuthenticationError("This user has used too many tickets in a short time. Wait some minutes.")
-        if not self.revocations.add(identity.token_id, identity.expires, identity.user):
-            raise AuthenticationError("This ticket was used before, or it was revoked. Ask for a new one.")
         return identity
 
     def check(self, identity: Identity) -> None:
@@ -175,7 +155,7 @@ class Tokens:
         self.revocations.add(token_id, until)
 
     def revoke_user(self, user: str) -> None:
-        """Refuse all tokens and tickets that a user has so far."""
+        """Refuse all tokens that a user has so far."""
         self.revocations.advance(user_name(user))
 
     def _sign(self, use: str, user: str, role: str, seconds: float, generation: int | None) -> str:
@@ -196,7 +176,7 @@ class Tokens:
         }
         token = jwt.encode(claims, self._key, algorithm=ALGORITHM)
         if len(token) > MAX_TOKEN:
-            raise AccountError("This token would be too long. Use a shorter purpose.")
+            raise AccountError("This token would be too long. Use a shorter name.")
         return token
 
     def _read(self, token: str, use: str) -> Identity:
