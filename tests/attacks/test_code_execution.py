@@ -264,7 +264,10 @@ def test_commands_on_objects_of_the_wrong_type(bob):
         for obj_id in store.copy():
             for arg in (Ref(2), Ref(3), [Ref(4)], {"a": Ref(1)}, None):
                 response = mallory.call(name, Ref(obj_id), arg)
-                assert response is None or isinstance(response, m.ErrorMessage | object)
+                if name == "str.join" and obj_id == 2 and (arg == Ref(2) or type(arg) is dict):
+                    assert response.kind == "string"  # a text joins the letters of a text, and the keys of a dict
+                else:
+                    assert error_name(response) in ("TypeError", "CommandNotAllowed"), (name, obj_id, arg)
     for obj_id in (1, 2):
         assert error_name(mallory.call("syft.call", Ref(obj_id))) == "CommandNotAllowed"
     assert error_name(mallory.call("syft.call", Ref(3))) == "TypeError"

@@ -27,8 +27,9 @@ from syft.exceptions import (
 )
 from syft.grid.certificates import issue, make_authority
 from syft.messaging import message as m
-from syft.messaging.hosting import HostModelMessage
+from syft.messaging.hosting import HostModelMessage, InferenceMessage
 from syft.messaging.message import ErrorMessage
+from syft.pointers.pointer_plan import RUN_PLAN
 from syft.serde import compression, deserialize, serialize
 from syft.serde.msgpack.serde import _simplify
 from syft.workers.frames import HELLO, REQUEST, SEEN
@@ -66,7 +67,7 @@ extra["expired"] = own.issue("alice", "user", 60)
 own._clock = real
 extra["revoked"] = own.issue("eve", "user", 3600)
 own.revoke_user("eve")
-extra["ticket"] = own.issue_ticket("alice", "user", 3600)
+extra["other purpose"] = own._sign("peer", "alice", "user", 3600, None)
 other = NodeIdentity.open(settings["store"] + "-other", "another-node")
 extra["other node"] = other.tokens.issue("owner", "owner", 3600)
 other.close()
@@ -253,6 +254,15 @@ def test_names_in_messages_count_for_nothing(hook, target, mallory):
     still_there(hook, target)
 
 
+# What a token that is not good is refused with, if not as one that the node did not make.
+WHY = {
+    "none": "asks for a token",
+    "expired": "expired",
+    "revoked": "revoked",
+    "other purpose": "another purpose",
+}
+
+
 def test_tokens_that_are_not_good(hook, target):
     good = target.tokens["alice"]
     head, body, signature = good.split(".")
@@ -263,19 +273,23 @@ def test_tokens_that_are_not_good(hook, target):
         "another signature": f"{head}.{body}.{signature[:-6]}AAAAAA",
         "another body": f"{head}.{target.tokens['owner'].split('.')[1]}.{signature}",
         "alg none": f"eyJhbGciOiJub25lIn0.{body}.",
-        "huge": good + "A" * 100_000,
     }
-    for token in forged.values():
-        with pytest.raises((AuthenticationError, NodeLostError, SyftError, ValueError)):
+    for name, token in forged.items():
+        with pytest.raises(AuthenticationError, match=WHY.get(name, "not a token of this node")):
             sy.connect(target.url, token=token, ca=target.ca, hook=hook)
-    with pytest.raises(AuthenticationError):
+    with pytest.raises(AuthenticationError, match=WHY["none"]):
         sy.connect(target.url, token=None, ca=target.ca, hook=hook)
+    for size in (10_000, 100_000):  # more than a line of a handshake, and than a head, may have
+        started = time.monotonic()
+        with pytest.raises(SyftError, match="HTTP status 400"):
+            sy.connect(target.url, token=good + "A" * size, ca=target.ca, hook=hook)
+        assert time.monotonic() - started < 30, "nobody answered"
     still_there(hook, target)
 
 
-@pytest.mark.parametrize("name", ["expired", "revoked", "ticket", "other node"])
+@pytest.mark.parametrize("name", ["expired", "revoked", "other purpose", "other node"])
 def test_tokens_that_were_good_once_or_elsewhere(hook, target, name):
-    with pytest.raises(AuthenticationError) as caught:
+    with pytest.raises(AuthenticationError, match=WHY.get(name, "not a token of this node")) as caught:
         sy.connect(target.url, token=target.tokens[name], ca=target.ca, hook=hook)
     assert target.tokens[name] not in str(caught.value)
     still_there(hook, target)
@@ -463,7 +477,7 @@ def test_a_million_tiny_objects(hook, target, alice):
     still_there(hook, target)
 
 
-FUZZED = int(os.environ.get("RESYFT_FUZZED_FRAMES", deep(8_000, 50_000)))
+FUZZED = int(os.environ.get("RESYFT_FUZZED_FRAMES", deep(15_000, 50_000)))
 
 
 MUTATIONS = (
@@ -529,11 +543,12 @@ def test_fuzzed_frames(hook, target):
         head[rng.randrange(17)] ^= 1 << rng.randrange(8)
         visitor.raw(bytes(head) + rng.randbytes(STINT))
         visitor.pipe.finish()
+        reading.join(0.2)  # some heads promise what never comes, and a node waits some seconds for a farewell
+        visitor.close()
         reading.join(60)
         assert {number: deserialize(visitor.answers[number]).shape for number in expected} == expected
         assert not any(needle in written for written in visitor.seen for needle in NEEDLES)
         heard += len(visitor.seen)
-        visitor.close()
     assert heard > FUZZED // 2
     keeper.close(), hidden.close()
     still_there(hook, target)
@@ -548,3 +563,35 @@ def test_unknown_ids_say_the_same_as_hidden_ones(hook, target, alice, mallory):
     assert hidden.contents[1].replace(str(x.id_at_location), "") == absent.contents[1].replace(
         str(x.id_at_location + 1), ""
     )
+
+
+def test_a_plan_of_mallory_gets_nothing_of_alice(hook, target, alice, mallory):
+    """Her id as an argument, in a plan or a call, names nothing that mallory could compute with or look at."""
+    hers = torch.tensor(SECRET, dtype=torch.float64).send(alice)
+    alice.synchronize()
+    theirs = Ref(hers.id_at_location)
+    plan = sy.Plan(name="twice", forward_func=lambda x: x * 2, id="mallorys-plan").build(torch.zeros(3))
+    assert not is_error(mallory.ask(m.ObjectMessage(plan, "mallorys-plan", False)))
+    assert not is_error(mallory.ask(HostModelMessage(plan, "mallorys-model", True, True, ((3,),))))
+    mallory.ask(m.ObjectMessage(torch.arange(3.0), "mallorys-own", False))
+    run = m.Operation(RUN_PLAN, None, (Ref("mallorys-plan"), Ref("mallorys-own")), {}, ("fine",))
+    assert not is_error(mallory.ask(run))
+    assert mallory.ask(m.ObjectRequestMessage(("fine", None, ""))).tolist() == [0.0, 2.0, 4.0]
+    attempts = [
+        m.Operation(RUN_PLAN, None, (Ref("mallorys-plan"), theirs), {}, ("stolen",)),
+        m.Operation(RUN_PLAN, None, (Ref("mallorys-plan"),), {"x": theirs}, ("stolen",)),
+        m.Operation(RUN_PLAN, None, (theirs, Ref("mallorys-own")), {}, ("stolen",)),
+        m.Operation("torch.Tensor.add", None, (Ref("mallorys-own"), theirs), {}, ("stolen",)),
+        m.Operation("torch.stack", None, ([Ref("mallorys-own"), theirs],), {}, ("stolen",)),
+        InferenceMessage((theirs,), "mallorys-model"),
+    ]
+    for name in ("__repr__", "__str__", "__format__", "tolist", "item", "sum", "data.__get__"):
+        attempts.append(m.Operation(f"torch.Tensor.{name}", None, (theirs,), {}, ("stolen",)))
+    for attempt in attempts:
+        answer = mallory.ask(attempt)
+        assert is_error(answer, "ObjectNotFoundError", "CommandNotAllowed", "SerdeError", "ModelError"), (
+            attempt,
+            answer,
+        )
+        assert is_error(mallory.ask(m.ObjectRequestMessage(("stolen", None, ""))), "ObjectNotFoundError")
+    assert hers.get().tolist() == list(SECRET)
