@@ -9,9 +9,11 @@ import pytest
 import schemathesis
 from schemathesis import checks
 
-from tests.cli.running import Served, told
+from tests.cli.running import Served, run, told
+from tests.depth import deep
 
-EXAMPLES = 12
+EXAMPLES = deep(12, 60)
+FEW = deep(3, 20)
 CHECKS = [
     checks.not_a_server_error,
     checks.status_code_conformance,
@@ -26,22 +28,11 @@ MODES = list(schemathesis.GenerationMode)
 class Place:
     """A node that holds a value that must not show, and tokens for it."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, kind="node", more=("--threads", 1)):
         (folder / "data").mkdir()
         (folder / "data" / "rows.csv").write_text("424242.5,424242.25\n")
-        self.node = Served(
-            folder,
-            "node",
-            "start",
-            "--id",
-            "target",
-            "--store",
-            folder / "store",
-            "--data",
-            folder / "data",
-            "--threads",
-            1,
-        )
+        data = ("--data", folder / "data") if kind == "node" else ()
+        self.node = Served(folder, kind, "start", "--id", "target", "--store", folder / "store", *data, *more)
         self.url = self.node.told["url"].replace("ws", "http", 1)
         with open(self.node.told["owner_token_file"]) as file:
             self.owner = file.read().strip()
@@ -68,6 +59,14 @@ def place(tmp_path_factory):
     assert made.node.end() == 0
     log = made.node.log.read_text()
     assert "Traceback" not in log and "424242" not in told(log)
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory):
+    made = Place(tmp_path_factory.mktemp("openapi-gateway"), "gateway", ())
+    yield made
+    assert made.node.end() == 0
+    assert "Traceback" not in made.node.log.read_text()
 
 
 def attack(place, token, examples):
@@ -115,9 +114,59 @@ def test_as_the_owner(place):
 
 def test_as_nobody(place):
     before = place.ask("GET", "/v1/users", place.owner)[1]
-    seen = attack(place, None, 3)
+    seen = attack(place, None, FEW)
     open_to_all = {"GET /health", "GET /version", "POST /v1/login"}
     for label, statuses in seen.items():
         if label not in open_to_all:
             assert statuses <= {400, 401, 403, 422}, label
     assert place.ask("GET", "/v1/users", place.owner)[1] == before
+
+
+# What a user may do; everything else is the owner's.
+FOR_USERS = {
+    "GET /health", "GET /version", "GET /metrics", "GET /v1/objects", "GET /v1/objects/{object_id}", "GET /v1/requests",
+    "GET /v1/budget", "GET /v1/budget/entries",
+}  # fmt: skip
+
+
+def test_as_a_user(place):
+    status, made = place.ask("POST", "/v1/tokens", place.owner, {"user": "alice", "seconds": 600})
+    assert status < 300
+    before = [
+        place.ask("GET", path, place.owner)[1] for path in ("/v1/objects", "/v1/users", "/v1/grants", "/v1/budget")
+    ]
+    seen = attack(place, made["token"], FEW)
+    done = {label for label, statuses in seen.items() if min(statuses) < 400}
+    assert "GET /v1/objects" in done and done <= FOR_USERS
+    after = [
+        place.ask("GET", path, place.owner)[1] for path in ("/v1/objects", "/v1/users", "/v1/grants", "/v1/budget")
+    ]
+    assert after == before
+
+
+@pytest.mark.parametrize("whose", ["owner", "user", "nobody"])
+def test_of_a_gateway(gateway, whose):
+    token = {"owner": lambda: gateway.owner, "user": lambda: users_token(gateway), "nobody": lambda: None}[whose]()
+    before = gateway.ask("GET", "/v1/nodes", gateway.owner)
+    seen = attack(gateway, token, FEW)
+    changes = {label: statuses for label, statuses in seen.items() if label.split()[0] in ("PUT", "DELETE")}
+    assert changes and all(min(statuses) >= 400 for statuses in changes.values())
+    if whose == "nobody":
+        for label, statuses in seen.items():
+            assert statuses <= {400, 401, 403, 422} or label in ("GET /health", "GET /version"), label
+    assert gateway.ask("GET", "/v1/nodes", gateway.owner) == before and before[0] == 200
+
+
+def users_token(gateway):
+    found = run(
+        "gateway",
+        "token",
+        "--user",
+        "alice",
+        "--store",
+        gateway.node.told["owner_token_file"].split("/identity/")[0],
+        "--id",
+        "target",
+    )
+    assert found.code == 0, found.err
+    return found.out.strip()
