@@ -125,7 +125,7 @@ def test_as_nobody(place):
 # What a user may do; everything else is the owner's.
 FOR_USERS = {
     "GET /health", "GET /version", "GET /metrics", "GET /v1/objects", "GET /v1/objects/{object_id}", "GET /v1/requests",
-    "GET /v1/budget", "GET /v1/budget/entries",
+    "GET /v1/budget", "GET /v1/budget/entries", "GET /v1/whoami",
 }  # fmt: skip
 
 
