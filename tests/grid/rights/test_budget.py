@@ -191,7 +191,7 @@ def test_a_request_that_is_sent_again_is_charged_once(place, people, hook):
 def test_the_log_tells_of_charges_and_refusals(place, people):
     alice, owner = people["alice"], people["owner"]
     pointer = ages_at(alice)
-    owner.budget.set(pointer, 1e4, delta=1e-6, user="alice")
+    owner.budget.set(pointer, 9e3, delta=1e-6, user="alice")
     sy.dp.count(pointer, epsilon=0.02)
     with pytest.raises(BudgetExceededError):
         sy.dp.count(pointer, epsilon=9999.0)
