@@ -118,10 +118,12 @@ class LinePipe:
         line: the connection.
     """
 
+    patience: float | None = None  # the system finds out whether the other machine is there
+
     def __init__(self, line: Line) -> None:
         self._line = line
 
-    def recv(self, begun: bool = False) -> bytes:
+    def recv(self, within: float | None = None) -> bytes:
         """Return bytes that arrived; nothing at the end, however it came."""
         while True:
             try:

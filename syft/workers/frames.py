@@ -14,6 +14,7 @@ import os
 import socket
 import struct
 import threading
+import time
 from typing import Any
 
 from syft.exceptions import SerdeError
@@ -21,8 +22,6 @@ from syft.exceptions import SerdeError
 LOOPBACK = "127.0.0.1"
 TOKEN_BYTES = 32
 HANDSHAKE_SECONDS = 10.0
-# Memory that is taken for the contents of a frame before they are there.
-_AT_ONCE = 1 << 25
 MAX_PURPOSE = 200
 # AFTER: what follows needs the orders up to a number, which come to a process by another connection.
 # HELLO and WELCOME: of what session the connection is; SEEN: answers up to a number arrived; BYE: the session ends.
@@ -32,6 +31,8 @@ _HELLO = struct.Struct(f"<4s{TOKEN_BYTES}sB")
 _MAGIC = b"syf1"
 # Below this a frame is put together before it is sent: one copy is cheaper than another system call.
 _SMALL = 1 << 16
+# Bytes of a large frame that are received at once.
+_PIECE = 1 << 18
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -90,12 +91,12 @@ def hello(token: bytes, purpose: str) -> bytes:
 
 
 def receive_hello(sock: socket.socket) -> tuple[bytes, str]:
-    """Read the token and the purpose of whoever connected."""
-    sock.settimeout(HANDSHAKE_SECONDS)
-    magic, token, size = _HELLO.unpack(receive_exactly(sock, _HELLO.size))
+    """Read the token and the purpose of whoever connected, within HANDSHAKE_SECONDS altogether."""
+    deadline = time.monotonic() + HANDSHAKE_SECONDS
+    magic, token, size = _HELLO.unpack(receive_exactly(sock, _HELLO.size, deadline))
     if magic != _MAGIC or size > MAX_PURPOSE:
         raise ConnectionError("not one of us")
-    return token, receive_exactly(sock, size).decode("utf-8", "replace")
+    return token, receive_exactly(sock, size, deadline).decode("utf-8", "replace")
 
 
 def ready(sock: socket.socket) -> socket.socket:
@@ -106,10 +107,21 @@ def ready(sock: socket.socket) -> socket.socket:
     return sock
 
 
-def receive_exactly(sock: socket.socket, size: int) -> bytes:
-    """Receive a small number of bytes, all of them."""
+def receive_exactly(sock: socket.socket, size: int, deadline: float | None = None) -> bytes:
+    """Receive a small number of bytes, all of them.
+
+    Args:
+        sock: the socket.
+        size: how many.
+        deadline: when all must be there, by the monotonic clock; None: each may take as long as the socket lets it.
+    """
     received = b""
     while len(received) < size:
+        if deadline is not None:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError("it did not say in time who it is")
+            sock.settimeout(left)
         piece = sock.recv(size - len(received))
         if not piece:
             raise ConnectionError("the connection was closed")
@@ -152,12 +164,15 @@ class Connection:
 
     def _contents(self, length: int) -> bytearray | None:
         """Read the contents of a frame; memory for a large one is taken as they arrive, not because of a header."""
-        contents = self._fill(bytearray(min(length, _AT_ONCE)))
-        while contents is not None and len(contents) < length:
-            piece = self._fill(bytearray(min(length - len(contents), _AT_ONCE)))
-            if piece is None:
-                return None
-            contents += piece
+        if length <= _SMALL:
+            return self._fill(bytearray(length))
+        contents = bytearray()
+        with memoryview(bytearray(_PIECE)) as piece:
+            while len(contents) < length:
+                count = self._reader.readinto(piece[: length - len(contents)])
+                if not count:
+                    return None
+                contents += piece[:count]
         return contents
 
     def _fill(self, buffer: bytearray) -> bytearray | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 import struct
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -19,8 +20,8 @@ HEADER = struct.Struct("<BQQ")
 PIECE = 1 << 20
 # Bytes that may wait to be written before who writes has to wait.
 _WAITING = 64 << 20
-# Memory that is taken for a frame before its bytes are there.
-_AT_ONCE = 1 << 25
+# Bytes a second, on the whole, at which a frame that was begun must go on.
+LEAST_RATE = 1 << 12
 # Seconds that small frames wait for others to go with, and calls that were gathered: they go when they are many.
 _GATHER, _GATHER_CALLS = 0.001, 0.005
 # Below this a frame is put together with its neighbours.
@@ -28,10 +29,17 @@ _SMALL = 1 << 16
 
 
 class Pipe(Protocol):
-    """What carries bytes."""
+    """What carries bytes.
 
-    def recv(self, begun: bool = False) -> bytes:
-        """Return bytes that arrived, waiting for them; nothing at the end, or if what was begun does not go on."""
+    Attributes:
+        patience: seconds that the other end may pause in the middle of a frame; None: it finds out by itself whether
+            the other end is there, and waits as long as that is so.
+    """
+
+    patience: float | None
+
+    def recv(self, within: float | None = None) -> bytes:
+        """Return bytes that arrived, waiting for them; nothing at the end, or if none come within so many seconds."""
         ...
 
     def send(self, data: Any) -> None:
@@ -49,6 +57,29 @@ class Pipe(Protocol):
     def close(self) -> None:
         """Close, whoever reads or writes meanwhile."""
         ...
+
+
+class _Pace:
+    """How long the next bytes of a frame may take: who began it may pause, but neither for long nor all the time."""
+
+    __slots__ = ("_began", "_end", "_patience", "is_begun")
+
+    def __init__(self, patience: float | None, within: float | None) -> None:
+        self._patience = patience
+        self._end = None if within is None else time.monotonic() + within
+        self._began: float | None = None
+        self.is_begun = False
+
+    def left(self, arrived: int) -> float | None:
+        """Return how many seconds are left for the next bytes, after so many; None: as many as it takes."""
+        if self._end is not None:
+            return max(0.0, self._end - time.monotonic())
+        if self._patience is None or not self.is_begun:
+            return None
+        now = time.monotonic()
+        if self._began is None:
+            self._began = now
+        return max(0.0, min(self._patience, self._began + self._patience + arrived / LEAST_RATE - now))
 
 
 class PipeConnection:
@@ -79,35 +110,44 @@ class PipeConnection:
 
     # --- reading ----------------------------------------------------------------------------------------------
 
-    def read(self) -> tuple[int, int, Any] | None:
-        """Read a frame: kind, number, contents. None at the end, however it came."""
-        header = self._fill(bytearray(HEADER.size), False)
+    def read(self, within: float | None = None) -> tuple[int, int, Any] | None:
+        """Read a frame: kind, number, contents. None at the end, however it came, and if the frame takes too long.
+
+        Args:
+            within: seconds until all of it must be there. Without, it may begin at any time, and then must go on: no
+                pause is longer than the pipe's patience, and altogether it is no slower than LEAST_RATE.
+        """
+        pace = _Pace(self.patience, within)
+        header = self._take(HEADER.size, pace)
         if header is None:
             return None
         kind, number, length = HEADER.unpack(header)
         if length > self.limit:
             raise SerdeError(f"A frame has {length} bytes and the limit (max_message_bytes) is {self.limit}.")
-        contents = self._fill(bytearray(min(length, _AT_ONCE)))
-        while contents is not None and len(contents) < length:
-            piece = self._fill(bytearray(min(length - len(contents), _AT_ONCE)))
-            if piece is None:
-                return None
-            contents += piece
+        pace.is_begun = True
+        contents = self._take(length, pace)
         return None if contents is None else (kind, number, contents)
 
-    def _fill(self, buffer: bytearray, begun: bool = True) -> bytearray | None:
-        view = memoryview(buffer)
-        while len(view):
-            if not len(self._rest):
-                arrived = self._pipe.recv(begun)
-                if not arrived:
-                    return None
-                self._rest = memoryview(arrived)
-                self.read_bytes += len(arrived)
-            count = min(len(view), len(self._rest))
-            view[:count] = self._rest[:count]
-            view, self._rest, begun = view[count:], self._rest[count:], True
-        return buffer
+    @property
+    def patience(self) -> float | None:
+        """Seconds that the other end may pause in the middle of a frame."""
+        return self._pipe.patience
+
+    def _take(self, size: int, pace: _Pace) -> bytearray | None:
+        """Take so many bytes; memory is taken for what has arrived, not for what a header promises."""
+        taken = bytearray(self._rest[:size])
+        self._rest = self._rest[size:]
+        while (missing := size - len(taken)) > 0:
+            pace.is_begun = pace.is_begun or bool(taken)
+            arrived: Any = self._pipe.recv(pace.left(len(taken)))
+            if not arrived:
+                return None
+            self.read_bytes += len(arrived)
+            if len(arrived) > missing:
+                self._rest = memoryview(arrived)[missing:]
+                arrived = memoryview(arrived)[:missing]
+            taken += arrived
+        return taken
 
     # --- writing ----------------------------------------------------------------------------------------------
 

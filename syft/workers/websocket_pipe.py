@@ -160,6 +160,8 @@ class WebsocketPipe:
         SyftError: what answers there is not a node.
     """
 
+    patience: float | None = None  # heartbeats tell whether the server is there
+
     def __init__(self, where: Where, timeout: float, headers: dict[str, str] | None = None) -> None:
         uri = parse_uri(where.url)
         if uri.secure and where.context is None:
@@ -206,7 +208,7 @@ class WebsocketPipe:
                 if isinstance(event, Frame) and event.opcode in (Opcode.BINARY, Opcode.CONT) and event.data:
                     self._arrived.append(bytes(event.data))
 
-    def recv(self, begun: bool = False) -> bytes:
+    def recv(self, within: float | None = None) -> bytes:
         """Return bytes that arrived, waiting for them; nothing at the end, however it came."""
         silent = False
         while not self._arrived:

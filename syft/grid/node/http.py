@@ -9,12 +9,23 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.exceptions import InvalidState
 
-# Seconds until the head of a request must be there, and then until its body must be.
+# Seconds until TLS must be agreed on, until the head of a request must be there, and then until its body must be.
+TLS_SECONDS = 10.0
 HEAD_SECONDS = 10.0
 BODY_SECONDS = 60.0
 
 
 _BAD_REQUEST = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+
+
+class PatientLoop(asyncio.SelectorEventLoop):
+    """An event loop whose servers wait for a handshake of TLS no longer than for a request."""
+
+    async def create_server(self, *args: Any, **settings: Any) -> Any:
+        """Make a server; uvicorn does not say how long a handshake may take, and asyncio waits for a minute."""
+        if settings.get("ssl") is not None:
+            settings.setdefault("ssl_handshake_timeout", TLS_SECONDS)
+        return await super().create_server(*args, **settings)
 
 
 class PatientProtocol(H11Protocol):

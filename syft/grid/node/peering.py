@@ -143,15 +143,15 @@ class SocketPipe:
         sock: the socket; who began a frame has a minute to go on with it.
     """
 
-    patience = 60.0
+    patience: float | None = 60.0
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
 
-    def recv(self, begun: bool = False) -> bytes:
-        """Return bytes that arrived; nothing at the end, or if what was begun does not go on."""
+    def recv(self, within: float | None = None) -> bytes:
+        """Return bytes that arrived; nothing at the end, or if none come within so many seconds."""
         try:
-            if begun and not _readable(self._sock, self.patience):
+            if within is not None and not _readable(self._sock, within):
                 return b""
             return self._sock.recv(_READ)
         except (OSError, ValueError):

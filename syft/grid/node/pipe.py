@@ -29,7 +29,7 @@ class ServerPipe:
 
     def __init__(self, websocket: WebSocket, patience: float) -> None:
         self._websocket = websocket
-        self._patience = patience
+        self.patience: float | None = patience
         self._loop = asyncio.get_running_loop()
         self._abort: Any = websocket.scope.get("extensions", {}).get(ABORT)
         self._arrived: collections.deque[bytes] = collections.deque()
@@ -87,7 +87,7 @@ class ServerPipe:
         try:
             while self._leaving:
                 message = {"type": "websocket.send", "bytes": self._leaving[0]}
-                await asyncio.wait_for(self._websocket.send(message), self._patience)
+                await asyncio.wait_for(self._websocket.send(message), self.patience)
                 with self._taken:
                     self._leaving_size -= len(self._leaving.popleft())
                     self._taken.notify_all()
@@ -102,11 +102,10 @@ class ServerPipe:
 
     # --- in the thread ----------------------------------------------------------------------------------------
 
-    def recv(self, begun: bool = False) -> bytes:
-        """Return bytes that arrived; nothing at the end, or if what was begun does not go on."""
+    def recv(self, within: float | None = None) -> bytes:
+        """Return bytes that arrived; nothing at the end, or if none come within so many seconds."""
         with self._news:
-            patience = self._patience if begun else None
-            if not self._news.wait_for(lambda: self._arrived or self._ended, patience) or not self._arrived:
+            if not self._news.wait_for(lambda: self._arrived or self._ended, within) or not self._arrived:
                 return b""
             data = self._arrived.popleft()
             crowded = self._size > _LOW
@@ -118,7 +117,7 @@ class ServerPipe:
     def send(self, data: Any) -> None:
         """Send bytes after those before them, waiting where the client does not take them."""
         with self._taken:
-            if not self._taken.wait_for(lambda: self._leaving_size <= _AHEAD or self._ended, self._patience):
+            if not self._taken.wait_for(lambda: self._leaving_size <= _AHEAD or self._ended, self.patience):
                 raise ConnectionError("the client does not read")
             if self._ended:
                 raise ConnectionError("the client is gone")

@@ -13,7 +13,7 @@ import uvicorn
 
 from syft.config import current
 from syft.exceptions import SyftError
-from syft.grid.node.http import PatientProtocol, PatientWebsocket
+from syft.grid.node.http import PatientLoop, PatientProtocol, PatientWebsocket
 from syft.workers.websocket_pipe import CHUNK
 
 # Threads that answer share the interpreter with the one that moves bytes, which must not wait long for its turn.
@@ -70,7 +70,7 @@ class PortServer:
             limit_concurrency=1024,
             h11_max_incomplete_event_size=1 << 14,
             proxy_headers=False,
-            loop="asyncio",
+            loop=f"{PatientLoop.__module__}:{PatientLoop.__qualname__}",
             ssl_context_factory=None if context is None else lambda config, default: context,
         )
 
