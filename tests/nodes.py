@@ -238,3 +238,17 @@ class Line:
         self._closed = True
         self._hang_up(self._listener)
         self.cut()
+
+
+def resident(pid="self"):
+    """The bytes of memory that a process has."""
+    with open(f"/proc/{pid}/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def soon(condition, seconds=60.0):
+    """Wait until something holds, and say whether it does."""
+    end = time.monotonic() + seconds
+    while not (holds := condition()) and time.monotonic() < end:
+        time.sleep(0.02)
+    return holds

@@ -14,13 +14,15 @@ from syft.core import metrics
 from syft.core.callsite import describe_line, user_line
 from syft.core.id_provider import ObjectId
 from syft.core.references import Ref, TensorMeta
-from syft.exceptions import SyftError
+from syft.exceptions import SerdeError, SyftError
 from syft.messaging.message import Message
 from syft.workers.gradients import Gradients
 from syft.workers.inference import infer
 from syft.workers.stream import Fate, Stream
 from syft.workers.wire import read_answer, write_request
 
+# Ids that ride along with one message; the others ride with the next.
+_MOST_RELEASED = 1 << 16
 # Who issued a call: the file, the line, and whom it fails together with.
 Line = tuple[str, int, Fate | None]
 
@@ -40,7 +42,7 @@ class WritingStream(Stream):
     def _take_released(self) -> tuple[ObjectId, ...]:
         taken: list[ObjectId] = []
         try:
-            while self._released:
+            while self._released and len(taken) < _MOST_RELEASED:
                 taken.append(self._released.popleft())
         except IndexError:  # another thread took the last one
             pass
@@ -48,7 +50,13 @@ class WritingStream(Stream):
 
 
 class PipelinedStream(WritingStream):
-    """A stream that does not wait for what needs no answer."""
+    """A stream that does not wait for what needs no answer.
+
+    Attributes:
+        largest: bytes of the largest request that the worker reads; None: it reads any.
+    """
+
+    largest: int | None = None
 
     def __init__(self, client: Any, location: Any) -> None:
         super().__init__(client, location)
@@ -88,19 +96,13 @@ class PipelinedStream(WritingStream):
     def post(self, message: Message, fate: Fate | None = None) -> None:
         """Write a message and go on; an error of an earlier one surfaces here."""
         self.raise_failure()
-        request = write_request(self.client, self._take_released(), message, False)
-        self._check_open()
-        metrics.record(self.client.id, self.location.id, len(request), False)
-        self._put(request, (*user_line(), fate), None)
-        self._gradients.note(message)
+        size = self._send(message, fate, None)
+        metrics.record(self.client.id, self.location.id, size, False)
 
     def ask(self, message: Message) -> Any:
         """Write a message and wait for its answer, after everything written before it."""
-        request = write_request(self.client, self._take_released(), message, True)
-        self._check_open()
         future: Future[Any] = Future()
-        self._put(request, (*user_line(), None), future)
-        self._gradients.note(message)
+        size = self._send(message, None, future)
         try:
             written = future.result(timeout=current().stream_timeout)
         except TimeoutError:
@@ -109,8 +111,31 @@ class PipelinedStream(WritingStream):
                 "It may be busy; wait longer with syft.config.override(stream_timeout=...)."
             ) from None
         self.raise_failure()
-        metrics.record(self.client.id, self.location.id, len(request) + len(written), True)
+        metrics.record(self.client.id, self.location.id, size + len(written), True)
         return read_answer(self.client, self.location, written)
+
+    def _send(self, message: Message, fate: Fate | None, future: Future[Any] | None) -> int:
+        """Have a message delivered, and return its size; what was released stays noted if that can't be."""
+        released = self._take_released()
+        try:
+            request = write_request(self.client, released, message, future is not None)
+            self._check_open()
+            self._check_size(len(request))
+            self._put(request, (*user_line(), fate), future)
+        except Exception:
+            self._released.extend(released)
+            raise
+        self._gradients.note(message)
+        return len(request)
+
+    def _check_size(self, size: int) -> None:
+        """Refuse what the worker would not read: it would hang up in the middle of it."""
+        if self.largest is not None and size > self.largest:
+            raise SerdeError(
+                f"This takes a message of {size} bytes, and worker {self.location.id!r} reads none of more than "
+                f"{self.largest} (max_message_bytes). Nothing was sent: send it in parts, or have the worker started "
+                "with a larger max_message_bytes."
+            )
 
     def settle(self) -> None:
         """Wait until everything sent so far is done."""

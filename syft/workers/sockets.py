@@ -65,7 +65,8 @@ class SocketStream(NumberedStream):
 
     def __init__(self, client: Any, location: Any, sock: socket.socket) -> None:
         super().__init__(client, location)
-        self._connection = Connection(sock, current().max_message_bytes)
+        self.largest = current().max_message_bytes
+        self._connection = Connection(sock, self.largest)
         # Orders of the worker's maker that what was written so far comes after.
         self._orders = 0
         name = f"syft {client.id} to {location.id}"

@@ -17,6 +17,7 @@ from typing import Any
 
 from syft.config import current
 from syft.core.id_provider import ObjectId, is_id
+from syft.core.labels import printable
 from syft.exceptions import AuthenticationError, NodeLostError, SerdeError, SyftError
 from syft.serde import deserialize, serialize
 from syft.workers.frames import BYE, HELLO, REQUEST, SEEN, WELCOME
@@ -26,13 +27,18 @@ from syft.workers.pipes import Pipe, PipeConnection
 from syft.workers.values import is_plain, pointers_in
 from syft.workers.websocket_pipe import WebsocketPipe, Where
 
-VERSION = 2
+# The version of what is said over a stream: both ends must speak the same.
+VERSION = 3
 STREAM = "/stream"
 # Bytes that were sent and not confirmed before who sends has to wait.
 MAX_UNCONFIRMED = 256 << 20
+# Characters of a refusal that are shown.
+MAX_REFUSAL = 1000
 # Answers from this size on are said to have been seen at once; others with the next request.
 _LARGE = 1 << 16
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
+# How often a request is sent again: one whose every connection breaks is what breaks them.
+MOST_RESENDS = 3
 
 
 class WebsocketStream(GatheringStream):
@@ -53,6 +59,8 @@ class WebsocketStream(GatheringStream):
         self._unconfirmed_bytes = 0
         self._room = threading.Condition(self._order)
         self._seen = self._seen_told = 0
+        # The first request that was not done, and how often it was sent again.
+        self._resent: tuple[int, int] = (0, 0)
         self._ended = threading.Event()
         self.reconnects = 0
         self.node_id: Any = None
@@ -77,16 +85,14 @@ class WebsocketStream(GatheringStream):
             if frame is None:
                 raise ConnectionError("it closed the connection")
             kind, done, contents = frame
-            if kind != WELCOME:
-                raise SerdeError("It did not say of what session this is.")
-            session_id, secret, node_id = _read_welcome(contents)
+            session_id, secret, node_id, largest = _read_welcome(kind, contents)
         except Exception:
             connection.close()
             raise
         if self._session[0] and session_id != self._session[0]:
             connection.close()
             raise SyftError("it was restarted, or this session was away for too long")
-        self._session, self.node_id = (session_id, secret), node_id
+        self._session, self.node_id, self.largest = (session_id, secret), node_id, largest
         connection.before_flush = self.hand_over_gathered
         return connection, done
 
@@ -125,7 +131,9 @@ class WebsocketStream(GatheringStream):
             self._connection.close()  # type: ignore[union-attr]
             self._connection = None
         end = time.monotonic() + current().reconnect_timeout
-        pause = _FIRST_PAUSE
+        pause = _FIRST_PAUSE * 2 ** self._resent[1]
+        if self._resent[1]:  # it was lost again before anything was done
+            self._ended.wait(pause)
         why = "its connection was lost."
         while not self._closed and (left := end - time.monotonic()) > 0:
             try:
@@ -145,12 +153,25 @@ class WebsocketStream(GatheringStream):
     def _resume(self, connection: PipeConnection, done: int) -> None:
         with self._order:
             self._drop_confirmed(done)
+            self._count_resends(connection)
             self._enqueue_gathered()  # after what was there before, and nowhere else: there is no connection
             for number, request in self._unconfirmed:
                 connection.write_soon(REQUEST, number, request)
             self._connection = connection
             self._seen_told = self._seen
             self.reconnects += 1
+
+    def _count_resends(self, connection: PipeConnection) -> None:
+        """Give up if the first request that was not done was sent often enough; the caller holds the lock."""
+        first = self._unconfirmed[0][0] if self._unconfirmed else 0
+        count = self._resent[1] + 1 if first and first == self._resent[0] else int(bool(first))
+        self._resent = (first, count)
+        if count > MOST_RESENDS:
+            connection.close()
+            raise SyftError(
+                f"a request of {len(self._unconfirmed[0][1])} bytes was sent to it over {count} connections, and each "
+                "was lost before it was done. The line may be too bad for so much at once: send less in one message"
+            )
 
     # --- where others take part -------------------------------------------------------------------------------
 
@@ -210,8 +231,13 @@ class WebsocketStream(GatheringStream):
             connection.flush_at_once()
 
     def _await_room(self) -> None:
-        if self._unconfirmed_bytes > MAX_UNCONFIRMED:
-            self._room.wait_for(self._has_room, current().stream_timeout)
+        if self._unconfirmed_bytes <= MAX_UNCONFIRMED:
+            return
+        if not self._room.wait_for(self._has_room, current().stream_timeout):
+            raise TimeoutError(
+                f"Worker {self.location.id!r} did not take what was sent within {current().stream_timeout} s; this was "
+                "not sent. It may be busy; wait longer with syft.config.override(stream_timeout=...)."
+            )
 
     def _has_room(self) -> bool:
         return self._unconfirmed_bytes <= MAX_UNCONFIRMED or self._lost is not None
@@ -257,11 +283,30 @@ class WebsocketStream(GatheringStream):
             connection.close()
 
 
-def _read_welcome(contents: bytearray) -> tuple[str, bytes, Any]:
-    parts = deserialize(contents)
-    if type(parts) is not tuple or len(parts) != 3:
+def _read_welcome(kind: int, contents: bytearray) -> tuple[str, bytes, Any, int]:
+    """Read what a worker says first: of what session this is, its own name, and the largest message that it reads."""
+    if kind == BYE and contents:
+        raise SyftError(printable(bytes(contents[:MAX_REFUSAL]).decode("utf-8", "replace")))
+    parts = deserialize(contents) if kind == WELCOME else None
+    if type(parts) is tuple and parts and type(parts[0]) is int and parts[0] != VERSION:
+        raise SyftError(versions_differ(VERSION, parts[0]))
+    if type(parts) is not tuple or list(map(type, parts[:3])) != [int, str, bytes] or len(parts) != 5:
         raise SerdeError("It did not say of what session this is.")
-    session_id, secret, node_id = parts
-    if type(session_id) is not str or type(secret) is not bytes or not is_id(node_id):
+    _, session_id, secret, node_id, largest = parts
+    if not is_id(node_id) or type(largest) is not int or largest < 0:
         raise SerdeError("It did not say of what session this is.")
-    return session_id, secret, node_id
+    return session_id, secret, node_id, largest
+
+
+def versions_differ(ours: object, theirs: object) -> str:
+    """Say that a client and a worker do not speak the same version of the stream, and who is to change that.
+
+    Args:
+        ours: what the client speaks.
+        theirs: what the worker speaks.
+    """
+    older = "here" if type(ours) is int and type(theirs) is int and ours < theirs else "at the worker"
+    return (
+        f"This client speaks version {ours!r} of the stream and the worker version {theirs!r}; "
+        f"upgrade resyft {older} (pip install --upgrade resyft)."
+    )

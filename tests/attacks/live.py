@@ -23,7 +23,7 @@ class Visitor:
         if frame is None or frame[0] != WELCOME:
             raise ConnectionError("not welcome")
         self.done = frame[1]
-        self.session_id, self.secret, self.node_id = deserialize(frame[2])
+        _, self.session_id, self.secret, self.node_id, self.largest = deserialize(frame[2])
         self.number = self.answered = self.done
         self.seen, self.answers = [], {}
 

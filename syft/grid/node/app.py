@@ -34,6 +34,7 @@ from syft.workers.circles import Acquaintances
 from syft.workers.dialing import PATH, PROTOCOL
 from syft.workers.peers import Rules
 from syft.workers.pipes import PipeConnection
+from syft.workers.websocket_stream import VERSION
 
 logger = logging.getLogger("syft.node")
 # How often it is looked which clients did not come back, in seconds.
@@ -86,7 +87,7 @@ class Desk:
 
     def version(self) -> dict[str, str]:
         """Say what runs here."""
-        return {"resyft": importlib.metadata.version("resyft"), "torch": torch.__version__, "stream": "1"}
+        return {"resyft": importlib.metadata.version("resyft"), "torch": torch.__version__, "stream": str(VERSION)}
 
     def figures(self) -> dict[str, float]:
         """Return what is counted here, by name."""

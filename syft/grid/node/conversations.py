@@ -26,7 +26,7 @@ from syft.workers.numbered import NumberedStream
 from syft.workers.pipes import PipeConnection
 from syft.workers.router import put_back
 from syft.workers.session import Session
-from syft.workers.websocket_stream import VERSION
+from syft.workers.websocket_stream import MAX_REFUSAL, VERSION, versions_differ
 from syft.workers.wire import let_go, respond
 
 logger = logging.getLogger("syft.node")
@@ -95,7 +95,7 @@ class Conversation:
             self.left_at = None
             try:
                 self._see(seen)
-                connection.write(WELCOME, self.done, serialize((self.id, self.secret, self.worker.id)))
+                connection.write(WELCOME, self.done, serialize(self._welcome(connection.limit)))
                 for number, unseen in list(self._unseen.items()):
                     connection.write(ANSWER, number, unseen.written)
                 while (frame := connection.read()) is not None and not self.is_over:
@@ -103,6 +103,9 @@ class Conversation:
             finally:
                 connection.close()
                 self.left_at = time.monotonic()
+
+    def _welcome(self, limit: int) -> tuple[int, str, bytes, Any, int]:
+        return VERSION, self.id, self.secret, self.worker.id, limit
 
     def _take_frame(self, connection: PipeConnection, kind: int, number: int, contents: bytearray) -> None:
         if kind == REQUEST:
@@ -218,11 +221,11 @@ class Conversations:
         with self._lock:
             self._connections.add(connection)
         try:
-            frame = connection.read()
+            frame = connection.read(within=connection.patience)
             if frame is None or frame[0] != HELLO:
                 return
             _, seen, contents = frame
-            conversation = self._find(guest, *_read_hello(contents))
+            conversation = self._find(guest, *_read_hello(connection, contents))
             connection.limit = self.limit
             conversation.take(connection, seen)
         except (OSError, SerdeError, AuthenticationError) as error:
@@ -301,12 +304,23 @@ class Conversations:
         return len(self._open)
 
 
-def _read_hello(contents: bytearray) -> tuple[str, bytes]:
+def _read_hello(connection: PipeConnection, contents: bytearray) -> tuple[str, bytes]:
+    """Read how a client begins: the session it comes back to, and its secret; else it is told what is wrong."""
+    try:
+        return _parse_hello(contents)
+    except SerdeError as error:
+        connection.write(BYE, 0, str(error)[:MAX_REFUSAL].encode())  # a plain text, which every version can read
+        raise
+
+
+def _parse_hello(contents: bytearray) -> tuple[str, bytes]:
     if len(contents) > MAX_HELLO:
         raise SerdeError("This is not how a client begins.")
     parts = deserialize(contents)
+    if type(parts) is tuple and parts and type(parts[0]) is int and parts[0] != VERSION:
+        raise SerdeError(versions_differ(parts[0], VERSION))  # what follows may be of another kind there
     if type(parts) is not tuple or len(parts) != 3 or type(parts[1]) is not str or type(parts[2]) is not bytes:
         raise SerdeError("This is not how a client begins.")
-    if parts[0] != VERSION:
-        raise SerdeError(f"The client speaks version {parts[0]!r} of the stream, this node version {VERSION}.")
+    if parts[0] != VERSION or type(parts[0]) is not int:
+        raise SerdeError("This is not how a client begins.")
     return parts[1], parts[2]
