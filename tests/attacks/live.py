@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
+import json
 import threading
+import time
+from pathlib import Path
 
 from syft.serde import deserialize, serialize
 from syft.workers.frames import ANSWER, HELLO, REQUEST, WELCOME
 from syft.workers.pipes import HEADER, PipeConnection
+from syft.workers.tls import client_context
 from syft.workers.websocket_pipe import WebsocketPipe, Where
 from syft.workers.websocket_stream import VERSION
 from syft.workers.wire import write_request
@@ -71,3 +77,64 @@ class Visitor:
 
     def close(self):
         self.connection.close()
+
+
+def ask_api(target, user, what):
+    """Ask the node over HTTP, as a user."""
+    context = client_context(target.ca)
+    with contextlib.closing(http.client.HTTPSConnection("127.0.0.1", target.port, timeout=60, context=context)) as line:
+        line.request("GET", f"/v1/{what}", headers={"Authorization": f"Bearer {target.tokens[user]}"})
+        answer = line.getresponse()
+        assert answer.status == 200
+        return json.load(answer)
+
+
+def objects_of(target, user):
+    """All that a user may see."""
+    return ask_api(target, user, "objects?published=false&limit=1000")
+
+
+def state_of(target):
+    """What the node has that is nothing of bob's, in whose name all attacks are: as its owner sees it, and its files."""
+
+    def ask(what):
+        return ask_api(target, "owner", what)
+
+    store = Path(target.settings["store"])
+    files = {str(path.relative_to(store)) for path in store.rglob("*") if not path.name.endswith(("-wal", "-shm"))}
+    return {
+        "objects": [row for row in ask("objects?limit=1000") if row["owner"] != "bob"],
+        "requests": [row for row in ask("requests?limit=1000") if row["user"] != "bob" or row["status"] != "pending"],
+        "users": ask("users"),
+        "grants": ask("grants?limit=1000"),
+        "files": files,
+    }
+
+
+@contextlib.contextmanager
+def trickle(senders):
+    """Send a byte with each of these now and then, until the end."""
+    over = threading.Event()
+
+    def run():
+        while not over.wait(0.3):
+            for send in senders:
+                with contextlib.suppress(OSError):
+                    send(b"x")
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join(60)
+
+
+def is_ended(sock, end):
+    """Say whether the other end hangs up before some time."""
+    sock.settimeout(max(0.1, end - time.monotonic()))
+    try:
+        return sock.recv(100) == b""
+    except OSError as error:
+        return not isinstance(error, TimeoutError)

@@ -33,11 +33,13 @@ from syft.pointers.pointer_plan import RUN_PLAN
 from syft.serde import compression, deserialize, serialize
 from syft.serde.msgpack.serde import _simplify
 from syft.workers.frames import HELLO, REQUEST, SEEN
+from syft.workers.pipes import HEADER
 from syft.workers.tls import client_context
+from syft.workers.websocket_pipe import WebsocketPipe, Where
 from syft.workers.wire import write_request
 from tests.attacks import forged, fuzzing
 from tests.attacks.hostile import request as hand_made
-from tests.attacks.live import Visitor
+from tests.attacks.live import Visitor, is_ended, objects_of, state_of, trickle
 from tests.attacks.samples import linear
 from tests.attacks.test_code_execution import _payloads
 from tests.depth import deep
@@ -100,6 +102,7 @@ def attacked(folder, authority, **settings):
         **settings,
     ) as process:
         process.ca = authority.certificate
+        process.state = state_of(process)
         yield process
 
 
@@ -134,7 +137,8 @@ def mallory(target):
 
 
 def still_there(hook, target):
-    """The node serves, and the owner's data is what it was."""
+    """The node serves, and has what it had: objects with their tags, users, grants, requests, files, and values."""
+    assert state_of(target) == target.state
     owner = target.connect(hook, "owner", ca=target.ca)
     try:
         (found,) = owner.search("#secret")
@@ -246,8 +250,19 @@ def test_names_in_messages_count_for_nothing(hook, target, mallory):
     obj_id = secret_id(mallory)
     for user in ("owner", "alice", "attacked", None):
         assert is_error(mallory.ask(m.ObjectRequestMessage((obj_id, user, "I am the owner"))), "GetNotPermittedError")
-    mallory.ask(m.ObjectMessage(torch.ones(1), "given", False, "owner"))
-    mallory.ask(m.ObjectMessage(torch.ones(1), "given-too", True, "alice"))
+    for number, user in enumerate(("owner", "alice", "attacked")):
+        for published in (False, True):
+            given = m.ObjectMessage(torch.ones(1).tag("#given"), f"given {number}", published, user)
+            assert is_error(mallory.ask(given), "NotPermittedError")
+    assert mallory.ask(m.ObjectMessage(torch.ones(1).tag("#given"), "kept", True, "bob")) is None
+    for user in ("owner", "alice", "bob"):
+        rows = [row for row in objects_of(target, user) if row["id"] == "kept" or row["id"].startswith("given")]
+        assert [(row["id"], row["owner"]) for row in rows] == [("kept", "bob")]
+    with contextlib.closing(Visitor(target.url, target.tokens["alice"], client_context(target.ca))) as alice:
+        alice.ask(m.ForceObjectDeleteMessage("kept"))
+        alice.ask(m.ReleaseMessage(("kept",) * 3))
+    assert mallory.ask(m.GetShapeMessage(Ref("kept"))).shape == (1,)
+    assert mallory.ask(m.ForceObjectDeleteMessage("kept")) is None
     assert is_error(mallory.ask(m.ForceObjectDeleteMessage(obj_id)))
     assert is_error(mallory.ask(m.PublishMessage(obj_id)))
     assert is_error(mallory.ask(m.Operation("torch.Tensor.zero_", None, (Ref(obj_id),), {}, ("z",))))
@@ -424,33 +439,32 @@ def test_frames_that_are_too_large(hook, target):
 
 
 def test_slow_lorises(hook, hasty):
-    """Connections that send a byte now and then are ended, and nobody else waits for them."""
+    """Connections that send a byte now and then are ended by the node, whatever they began; nobody waits for them."""
     target, context = hasty, client_context(hasty.ca)
-    slow = []
-    for _ in range(30):
-        sock = context.wrap_socket(
-            socket.create_connection(("127.0.0.1", target.port), timeout=60), server_hostname="localhost"
-        )
+
+    def knock():
+        return socket.create_connection(("127.0.0.1", target.port), timeout=60)
+
+    heads = [context.wrap_socket(knock(), server_hostname="localhost") for _ in range(30)]
+    for sock in heads:
         sock.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
-        slow.append(sock)
-    bare = [socket.create_connection(("127.0.0.1", target.port), timeout=60) for _ in range(30)]
+    silent, handshakes = [knock() for _ in range(15)], [knock() for _ in range(15)]
+    for sock in handshakes:
+        sock.sendall(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")  # how TLS begins
+    where = Where(target.url, target.tokens["bob"], context).at("/stream")
+    speechless, stammering = WebsocketPipe(where, 60), WebsocketPipe(where, 60)
+    stammering.send(HEADER.pack(HELLO, 0, 2000))
     begun = Visitor(target.url, target.tokens["bob"], context)
     begun.frame(REQUEST, 1, 1 << 20, b"only the beginning")
-    still_there(hook, target)
-    end = time.monotonic() + 80
-    ended = 0
-    for sock in slow:
-        sock.settimeout(max(0.1, end - time.monotonic()))
-        try:
-            ended += sock.recv(100) == b""
-        except OSError as error:
-            ended += not isinstance(error, TimeoutError)
-        sock.close()
-    assert ended == len(slow)
-    assert begun.hears() is None  # what was begun must go on
-    begun.close()
-    for sock in bare:
-        sock.close()
+    trickling = [*(sock.sendall for sock in (*heads, *handshakes)), stammering.send, begun.raw]
+    with trickle(trickling):
+        still_there(hook, target)
+        end = time.monotonic() + 80
+        assert all(is_ended(sock, end) for sock in (*heads, *silent, *handshakes))
+        assert begun.hears() is None  # what was begun must go on, and not for ever
+        assert stammering.recv() == speechless.recv() == b""
+    for each in (*heads, *silent, *handshakes, speechless, stammering, begun):
+        each.close()
     still_there(hook, target)
 
 
