@@ -131,6 +131,18 @@ def trickle(senders):
         thread.join(60)
 
 
+def listen(pipe):
+    """Read from a pipe in a thread, until the node hangs up."""
+
+    def read():
+        while pipe.recv():
+            pass
+
+    thread = threading.Thread(target=read, daemon=True)
+    thread.start()
+    return thread
+
+
 def is_ended(sock, end):
     """Say whether the other end hangs up before some time."""
     sock.settimeout(max(0.1, end - time.monotonic()))
