@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from typing import Any
 
 import torch
+from torch import get_default_dtype
 
 from syft.core import metrics
 from syft.core.callsite import user_line
@@ -19,7 +20,7 @@ from syft.messaging.message import BatchMessage
 from syft.messaging.steps import ID_BYTES, MOST, MOST_ARGUMENTS, Step, StepsMessage, write_ids
 from syft.pointers.pointer_tensor import PointerTensor
 from syft.workers.gradients import leaves_gradients
-from syft.workers.inference import infer
+from syft.workers.inference import WORKERS_DEFAULT, infer
 from syft.workers.numbered import NumberedStream
 from syft.workers.pipelined import Line
 from syft.workers.wire import is_passing_on, read_answer, write_request
@@ -61,6 +62,8 @@ class GatheringStream(NumberedStream):
             args: its arguments: pointers and numbers.
             base: the id of its result.
         """
+        if get_default_dtype() is not WORKERS_DEFAULT:
+            return NotImplemented
         grad_enabled = torch.is_grad_enabled()
         key: list[Any] = [name, grad_enabled]
         metas: list[TensorMeta] = []

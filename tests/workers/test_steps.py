@@ -490,6 +490,19 @@ def test_ids_that_users_choose(far):
     assert far._objects == {}
 
 
+def test_nothing_is_gathered_under_another_default_dtype(far):
+    x = torch.tensor([1, 2]).send(far)
+    stream = x.child.lease.stream
+    assert stream.gather("torch.Tensor.div", (x.child, 2), next(_ids)).dtype == torch.float32
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert stream.gather("torch.Tensor.div", (x.child, 2), next(_ids)) is NotImplemented
+        half = x / 2
+        assert half.dtype == half.get().dtype
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
 def test_operands_of_every_kind(far):
     x = torch.tensor([1.0, -2.0, 3.0])
     p = x.send(far)
@@ -501,7 +514,7 @@ def test_operands_of_every_kind(far):
     big = 2**70
     with pytest.raises(OverflowError):
         p.long() + big
-    with pytest.raises(RuntimeError, match="broadcast"):
+    with pytest.raises(RuntimeError, match="must match the size"):
         p + torch.ones(2).send(far)
     with torch.no_grad():
         assert not (p.detach().requires_grad_() * 2).requires_grad
