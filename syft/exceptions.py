@@ -210,6 +210,13 @@ class NodeLostError(WorkerLostError):
         self.worker_id = worker_id
 
 
+class NotDoneError(SyftError):
+    """A worker has not done what it was asked: calls before that failed, and the asker has not heard of it yet.
+
+    Streams ask again, or raise the error of the call that failed, so nobody else sees this one.
+    """
+
+
 class ClientLostError(WorkerLostError):
     """The process that answered for a simulated client of a federated run ended."""
 

@@ -18,6 +18,7 @@ from syft.grid.model_grid import ModelGrid, shorten
 from syft.grid.parallel import ask_all
 from syft.workers.http import ask
 from syft.workers.node_client import NodeClient, parse_address
+from syft.workers.stream import close_all
 from syft.workers.websocket_client import where_of
 from syft.workers.websocket_pipe import Where
 
@@ -129,8 +130,7 @@ class PublicGridNetwork(ModelGrid):
         """Close the connections to all nodes."""
         with self._connecting:
             clients, self._clients = list(self._clients.values()), {}
-        for client in clients:
-            client.close()
+        close_all(clients)
 
     # --- documented -----------------------------------------------------------------------------------------
 

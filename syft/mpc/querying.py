@@ -23,6 +23,7 @@ from syft.mpc.sharing import generate_shares
 from syft.workers import frames
 from syft.workers.base import BaseWorker
 from syft.workers.sockets import SocketStream
+from syft.workers.stream import close_all
 from syft.workers.virtual import VirtualWorker
 
 # How long a server may take until it lets a client in, in seconds.
@@ -161,10 +162,8 @@ class ModelClient:
 
     def close(self) -> None:
         """Leave; the invitation stays good for the requests that are left."""
-        for stream in self._streams:
-            stream.close()
-        self._streams.clear()
-        self._invitation = None
+        streams, self._streams, self._invitation = self._streams, [], None
+        close_all(streams)
 
     def __enter__(self) -> ModelClient:
         return self

@@ -116,12 +116,16 @@ class ApartWorker(ElsewhereWorker):
         return True
 
     def stop(self) -> None:
-        """End the worker's process, after what was sent to it is done."""
-        self._close_incoming()
-        while self._announced:
-            hub().dismiss(self._announced.pop())
-        self.close()
-        self._end()
+        """End the worker's process, after what was sent to it is done; then raise what went wrong meanwhile."""
+        try:
+            self._close_incoming()
+        finally:
+            while self._announced:
+                hub().dismiss(self._announced.pop())
+            try:
+                self.close()
+            finally:
+                self._end()
 
     def __repr__(self) -> str:
         state = f"pid:{self.pid}" if self.is_alive() else "(its process ended)"

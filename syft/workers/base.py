@@ -31,6 +31,7 @@ from syft.workers.execution import kind_of, resolve
 from syft.workers.policy import ALLOW_ALL, ReleasePolicy
 from syft.workers.router import route
 from syft.workers.session import Session, serving
+from syft.workers.stream import close_all
 from syft.workers.values import prepare_transfer, warn_if_graph
 from syft.workers.wire import answer
 
@@ -137,10 +138,10 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
         return self
 
     def close(self) -> None:
-        """Close the streams of this worker."""
-        for stream in list(self._streams.values()):
-            stream.close()
+        """Close the streams of this worker; then raise the error of a call over them that nobody has heard of yet."""
+        streams = list(self._streams.values())
         self._streams.clear()
+        close_all(streams)
 
     # --- objects --------------------------------------------------------------------------------------------
 

@@ -147,6 +147,10 @@ class LinePipe:
     def finish(self) -> None:
         """Do nothing: the stream has said that nothing follows."""
 
+    def abandon(self) -> None:
+        """Close it in this process only: the one from which it was forked goes on with it."""
+        self._line.abandon()
+
     def close(self) -> None:
         """Close, whoever reads or writes meanwhile."""
         self._line.close()

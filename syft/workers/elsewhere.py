@@ -12,6 +12,7 @@ from syft.messaging import message as m
 from syft.workers.base import BaseWorker
 from syft.workers.federated_client import RemoteFederatedClient
 from syft.workers.policy import ALLOW_ALL
+from syft.workers.stream import close_all
 
 
 class ElsewhereWorker(BaseWorker, RemoteFederatedClient):
@@ -82,8 +83,8 @@ class ElsewhereWorker(BaseWorker, RemoteFederatedClient):
         return self if return_self else None
 
     def _close_incoming(self) -> None:
-        """Close the streams to this worker, after what was sent over them is done."""
-        for stream in self._incoming:
-            stream.close()
+        """Close the streams to this worker, after what was sent over them is done; then raise what went wrong."""
+        streams, self._incoming = self._incoming, []
+        for stream in streams:
             stream.client._streams.pop(self.id, None)
-        self._incoming.clear()
+        close_all(streams)

@@ -18,6 +18,7 @@ import time
 from typing import Any
 
 from syft.exceptions import SerdeError
+from syft.workers.lifetimes import drop
 
 LOOPBACK = "127.0.0.1"
 TOKEN_BYTES = 32
@@ -266,6 +267,14 @@ class Connection:
                 self._sock.shutdown(socket.SHUT_WR)
             except OSError:  # it is gone already
                 pass
+
+    def abandon(self) -> None:
+        """Leave it to the process from which this one was forked: close the handle here, and say nothing."""
+        self._closed = True
+        self._writing = threading.Condition()
+        self._backlog = collections.deque()
+        self._reader.detach()  # who reads holds its lock, so closing it would wait for ever
+        drop(self._sock)
 
     def close(self) -> None:
         """Close, whoever reads or writes meanwhile."""

@@ -48,6 +48,11 @@ class GatheringStream(NumberedStream):
         self._lines: list[Line] = []
         metrics.gathering.add(self)
 
+    def abandon(self) -> None:
+        """Leave the stream to the process from which this one was forked; what it has gathered, that one sends."""
+        super().abandon()
+        self._steps, self._lines = [], []
+
     def release(self, obj_id: ObjectId) -> None:
         """Note an id; it rides along with the next message, if there can be one."""
         if self._lost is None and not self._closed:

@@ -32,6 +32,12 @@ class NumberedStream(PipelinedStream):
         """Whether nothing can be sent any more."""
         return self._closed or self._lost is not None
 
+    def abandon(self) -> None:
+        """Leave the stream to the process from which this one was forked."""
+        super().abandon()
+        self._order = threading.Lock()
+        self._pending = collections.deque()
+
     def release(self, obj_id: ObjectId) -> None:
         """Note an id; it rides along with the next message, if there can be one."""
         if not self.is_over:
@@ -55,7 +61,7 @@ class NumberedStream(PipelinedStream):
             if asked == number and future is not None:
                 future.set_result(written)
             elif asked == number and written:
-                self._note_failure(written, line)
+                self._hear(written, line)
         if kind != ANSWER:
             raise SerdeError("It sent a frame that is not an answer.")
 
@@ -68,7 +74,3 @@ class NumberedStream(PipelinedStream):
                 future.set_exception(self.lost_error(reason))
         self._pending.clear()
         self._released.clear()
-
-    def lost_error(self, reason: str) -> Exception:
-        """Return what those who wait are told."""
-        return WorkerLostError(self.location.id, reason)

@@ -16,7 +16,7 @@ from syft.core.labels import printable
 from syft.exceptions import AuthenticationError, GetNotPermittedError, NodeLostError, SyftError
 from syft.workers import dialing
 from syft.workers.base import BaseWorker
-from syft.workers.pipes import Pipe
+from syft.workers.pipes import ClientPipe
 from syft.workers.session import serving
 from syft.workers.tls import client_context, is_loopback
 from syft.workers.websocket_pipe import Where
@@ -122,7 +122,7 @@ class PeerNode(BaseWorker):
         """How many seconds its answers are waited for."""
         return float(min(current().stream_timeout, self.circle.timeout))
 
-    def dial(self, timeout: float) -> Pipe:
+    def dial(self, timeout: float) -> ClientPipe:
         """Open a connection for a stream."""
         return dialing.open_pipe(self._place(), *self._secrets, min(timeout, self.patience))
 
@@ -161,7 +161,7 @@ class PeerStream(WebsocketStream):
 
     location: PeerNode
 
-    def _dial(self, timeout: float) -> Pipe:
+    def _dial(self, timeout: float) -> ClientPipe:
         return self.location.dial(timeout)
 
     def _check_open(self) -> None:

@@ -14,15 +14,18 @@ from syft.core import metrics
 from syft.core.callsite import describe_line, user_line
 from syft.core.id_provider import ObjectId
 from syft.core.references import Ref, TensorMeta
-from syft.exceptions import SerdeError, SyftError
+from syft.exceptions import NotDoneError, SerdeError, SyftError, WorkerLostError
 from syft.messaging.message import Message
 from syft.workers.gradients import Gradients
 from syft.workers.inference import infer
+from syft.workers.lifetimes import FORKED, ends_here
 from syft.workers.stream import Fate, Stream
 from syft.workers.wire import read_answer, write_request
 
 # Ids that ride along with one message; the others ride with the next.
 _MOST_RELEASED = 1 << 16
+# How often something is asked again because calls before it failed, of which others were told.
+_TRIES = 100
 # Who issued a call: the file, the line, and whom it fails together with.
 Line = tuple[str, int, Fate | None]
 
@@ -61,8 +64,23 @@ class PipelinedStream(WritingStream):
     def __init__(self, client: Any, location: Any) -> None:
         super().__init__(client, location)
         self._failed: Exception | None = None
+        # How many calls failed that nobody waited for, as far as it is known here.
+        self._heard = 0
         self._closed = False
+        self._is_abandoned = False
         self._gradients = Gradients()
+        ends_here(self)
+
+    @property
+    def is_replaced(self) -> bool:  # type: ignore[override]
+        """Whether the next call to the worker opens another stream: this one is another process's."""
+        return self._is_abandoned
+
+    def abandon(self) -> None:
+        """Leave the stream to the process from which this one was forked."""
+        self._closed = self._is_abandoned = True
+        self._failed = None
+        self._released = collections.deque()
 
     def release(self, obj_id: ObjectId) -> None:
         """Note an id; it rides along with the next message."""
@@ -96,13 +114,29 @@ class PipelinedStream(WritingStream):
     def post(self, message: Message, fate: Fate | None = None) -> None:
         """Write a message and go on; an error of an earlier one surfaces here."""
         self.raise_failure()
-        size = self._send(message, fate, None)
+        size = self._send(message, fate, None, False)
         metrics.record(self.client.id, self.location.id, size, False)
 
     def ask(self, message: Message) -> Any:
-        """Write a message and wait for its answer, after everything written before it."""
+        """Write a message and wait for its answer, after everything written before it.
+
+        If a call before it failed, that error is raised here, and what was asked is not done: what it would have
+        fetched or changed is as it was.
+        """
+        for _ in range(_TRIES):
+            # In this order: a failure is noted before it is counted, so one that is counted here is raised here.
+            heard = self._heard
+            self.raise_failure()
+            try:
+                return self._ask(message, heard)
+            except NotDoneError as error:  # what failed is noted by now, or somebody else was told of it
+                self._heard = max(self._heard, _failures_of(error))
+        self.raise_failure()
+        raise SyftError(f"Calls before this one failed at {self.location.id!r}, again and again; it was not done.")
+
+    def _ask(self, message: Message, heard: int) -> Any:
         future: Future[Any] = Future()
-        size = self._send(message, None, future)
+        size = self._send(message, None, future, heard)
         try:
             written = future.result(timeout=current().stream_timeout)
         except TimeoutError:
@@ -110,15 +144,21 @@ class PipelinedStream(WritingStream):
                 f"Worker {self.location.id!r} did not answer within {current().stream_timeout} s. "
                 "It may be busy; wait longer with syft.config.override(stream_timeout=...)."
             ) from None
-        self.raise_failure()
         metrics.record(self.client.id, self.location.id, size + len(written), True)
         return read_answer(self.client, self.location, written)
 
-    def _send(self, message: Message, fate: Fate | None, future: Future[Any] | None) -> int:
-        """Have a message delivered, and return its size; what was released stays noted if that can't be."""
+    def _send(self, message: Message, fate: Fate | None, future: Future[Any] | None, waits: int | bool) -> int:
+        """Have a message delivered, and return its size; what was released stays noted if that can't be.
+
+        Args:
+            message: the message.
+            fate: whom it fails together with.
+            future: takes its answer, if somebody waits for it.
+            waits: how many failures are known here, if somebody waits for an answer; else False.
+        """
         released = self._take_released()
         try:
-            request = write_request(self.client, released, message, future is not None)
+            request = write_request(self.client, released, message, waits)
             self._check_open()
             self._check_size(len(request))
             self._put(request, (*user_line(), fate), future)
@@ -142,17 +182,28 @@ class PipelinedStream(WritingStream):
         self.synchronize()
 
     def _check_open(self) -> None:
+        if self._is_abandoned:
+            raise self.lost_error(FORKED)
         if self._closed:
             raise SyftError(
                 f"The stream from {self.client.id!r} to {self.location.id!r} is closed; "
                 "what was sent there before is gone."
             )
 
+    def lost_error(self, reason: str) -> Exception:
+        """Return what those are told who use a stream that is lost."""
+        return WorkerLostError(self.location.id, reason)
+
     def raise_failure(self) -> None:
         """Raise the error of an earlier call that nobody has heard of yet, if there is one."""
         failed, self._failed = self._failed, None
         if failed is not None:
             raise failed
+
+    def _hear(self, written: Any, line: Any) -> None:
+        """Take note that a call failed that nobody waits for."""
+        self._note_failure(written, line)
+        self._heard += 1
 
     def _note_failure(self, written: Any, line: Line) -> None:
         """Keep the first error of a call that nobody waits for, with the line that issued the call."""
@@ -165,3 +216,9 @@ class PipelinedStream(WritingStream):
             if fate is None or fate.tell():
                 error.add_note(f"The failing call was issued by {describe_line((file, number))}")
                 self._failed = error
+
+
+def _failures_of(error: NotDoneError) -> int:
+    """Return how many calls failed before one that was not done, as the worker says."""
+    said = getattr(error, "syft_step", "")
+    return int(said) if said.isdecimal() and len(said) < 18 else 0

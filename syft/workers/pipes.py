@@ -82,6 +82,14 @@ class _Pace:
         return max(0.0, min(self._patience, self._began + self._patience + arrived / LEAST_RATE - now))
 
 
+class ClientPipe(Pipe, Protocol):
+    """What carries bytes for the side that connects."""
+
+    def abandon(self) -> None:
+        """Close it in this process only: the one from which it was forked goes on with it."""
+        ...
+
+
 class PipeConnection:
     """Frames over a pipe.
 

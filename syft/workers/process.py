@@ -18,6 +18,7 @@ from syft.serde import serialize
 from syft.workers import frames
 from syft.workers.apart import ApartWorker
 from syft.workers.frames import CONTROL, Connection
+from syft.workers.lifetimes import FORKED, belongs_here
 from syft.workers.sockets import SocketStream
 
 MAIN = "syft.workers.process_main"
@@ -94,7 +95,7 @@ class ProcessWorker(ApartWorker):
 
     def is_alive(self) -> bool:
         """Say whether the worker's process is there."""
-        return self._child.process.poll() is None
+        return not self._child.is_abandoned and self._child.process.poll() is None
 
     @property
     def orders_given(self) -> int:
@@ -113,6 +114,8 @@ class ProcessWorker(ApartWorker):
 
     def open_stream(self, client: Any) -> SocketStream:
         """Open a stream from a client of this process."""
+        if self._child.is_abandoned:
+            raise WorkerLostError(self.id, FORKED)
         address = self.admit(client.id)
         try:
             sock = frames.connect(address, timeout=self._child.patience)
@@ -147,9 +150,18 @@ class Child:
             theirs.close()
         self._connection = Connection(ours, limit=0)
         self._number = 0
+        self.is_abandoned = False
         self._order = threading.Lock()
         self.control(("serve", worker_id, threads, verbose))
         self.end = weakref.finalize(self, _end, self.process, self._connection)
+        belongs_here(self)
+
+    def abandon(self) -> None:
+        """Leave the process to the one that made it, from which this one was forked."""
+        self.end.detach()
+        self.is_abandoned = True
+        self._order = threading.Lock()
+        self._connection.abandon()
 
     @property
     def orders(self) -> int:
@@ -160,7 +172,8 @@ class Child:
         """Tell the process something that only its maker may tell it; one that ended hears nothing."""
         with self._order:
             self._number += 1
-            self._connection.write_soon(CONTROL, self._number, serialize(order))
+            if not self.is_abandoned:
+                self._connection.write_soon(CONTROL, self._number, serialize(order))
 
     def why_lost(self) -> str:
         """Say how the process ended, or that it does not answer."""

@@ -117,6 +117,11 @@ class RayStream(NumberedStream):
         except Exception as error:
             raise WorkerLostError(self.location.id, explain(error)) from None
 
+    def abandon(self) -> None:
+        """Leave the stream to the process from which this one was forked."""
+        super().abandon()
+        self._news = threading.Condition(self._order)
+
     # --- requests ---------------------------------------------------------------------------------------------
 
     def _put(self, request: bytes, line: Line, future: Future[Any] | None) -> None:
@@ -214,6 +219,7 @@ class RayStream(NumberedStream):
         if self._connected == connection():
             with contextlib.suppress(Exception):  # then the session is gone with the actor
                 self._ray.get(self._host.close.remote(self._key), timeout=current().stream_timeout)
+        self.raise_failure()
 
     # --- moves ------------------------------------------------------------------------------------------------
 

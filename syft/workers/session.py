@@ -41,6 +41,8 @@ class Session:
     # The largest message that is read, after decompression; None: what the configuration says.
     max_message_bytes: int | None = None
 
+    # How many requests failed that the client did not wait for.
+    failures = 0
     # Whether it has ended: what a call that was under way then makes goes at once.
     is_closed = False
 

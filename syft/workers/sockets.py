@@ -22,6 +22,7 @@ from syft.messaging.message import ErrorMessage
 from syft.serde import serialize
 from syft.workers import frames
 from syft.workers.frames import AFTER, ANSWER, HANDSHAKE_SECONDS, REQUEST, Address, Connection
+from syft.workers.lifetimes import belongs_here, drop
 from syft.workers.numbered import NumberedStream
 from syft.workers.pipelined import Line
 from syft.workers.session import Session
@@ -73,6 +74,11 @@ class SocketStream(NumberedStream):
         self._thread = threading.Thread(target=self._read_all, name=name, daemon=True)
         self._thread.start()
 
+    def abandon(self) -> None:
+        """Leave the stream to the process from which this one was forked."""
+        super().abandon()
+        self._connection.abandon()
+
     def _put(self, request: bytes, line: Line, future: Future[Any] | None) -> None:
         with self._order:
             if self._lost is None:
@@ -103,6 +109,7 @@ class SocketStream(NumberedStream):
             self._connection.finish(current().stream_timeout)
             self._thread.join(timeout=current().stream_timeout)
             self._connection.close()
+            self.raise_failure()
 
 
 def serve(worker: Any, session: Session, connection: Connection) -> None:
@@ -155,7 +162,14 @@ class Listener:
         self._visitors = threading.BoundedSemaphore(MAX_VISITORS)
         self._handshakes: dict[socket.socket, None] = {}
         self._counting = threading.Lock()
+        belongs_here(self)
         threading.Thread(target=self._accept_all, name="syft listener", daemon=True).start()
+
+    def abandon(self) -> None:
+        """Leave it to the process from which this one was forked; a process that was forked has a hub of its own."""
+        drop(self._sock)
+        if self in _hub:
+            _hub.clear()
 
     def announce(self, worker: Any, client_id: ObjectId, address: Address, purpose: str | None = None) -> None:
         """Let a client in from now on, by its token.

@@ -7,6 +7,7 @@ is written here once, in terms of two verbs that each kind of stream supplies: `
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -173,7 +174,19 @@ class Stream:
         """Wait until others can see what was sent so far; needed before a pointer is passed on to somebody else."""
 
     def close(self) -> None:
-        """End the session of the client at the worker."""
+        """End the session of the client at the worker; then raise the error of an earlier call nobody has heard of."""
+
+
+def close_all(streams: Iterable[Any]) -> None:
+    """Close streams, all of them; then raise the first error of a call that nobody has heard of yet."""
+    failed: Exception | None = None
+    for stream in streams:
+        try:
+            stream.close()
+        except Exception as error:
+            failed = failed or error
+    if failed is not None:
+        raise failed
 
 
 class InlineStream(Stream):

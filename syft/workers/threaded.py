@@ -82,7 +82,7 @@ class ThreadStream(PipelinedStream, BytesStream):
             if future is not None:
                 future.set_result(written)
             elif written:
-                self._note_failure(written, line)
+                self._hear(written, line)
 
     def close(self) -> None:
         """Deliver what is left, end the thread and the session."""
@@ -91,3 +91,4 @@ class ThreadStream(PipelinedStream, BytesStream):
             self._queue.put(None)
             self._thread.join(timeout=current().stream_timeout)
             super().close()
+            self.raise_failure()

@@ -9,7 +9,7 @@ from syft.core.id_provider import ObjectId
 from syft.workers import base
 from syft.workers.base import BaseWorker
 from syft.workers.federated_client import FederatedCaller, FederatedClient
-from syft.workers.stream import InlineStream
+from syft.workers.stream import InlineStream, close_all
 from syft.workers.threaded import BytesStream, ThreadStream
 
 
@@ -86,12 +86,14 @@ class VirtualWorker(FederatedCaller, BaseWorker, FederatedClient):
         return self.object_store.objects
 
     def stop(self) -> None:
-        """Close the streams to and from this worker."""
-        for stream in self._incoming:
-            stream.close()
+        """Close the streams to and from this worker; then raise the error of a call nobody has heard of yet."""
+        streams, self._incoming = self._incoming, []
+        for stream in streams:
             stream.client._streams.pop(self.id, None)
-        self._incoming.clear()
-        self.close()
+        try:
+            close_all(streams)
+        finally:
+            self.close()
 
 
 base._virtual[:] = [VirtualWorker]

@@ -98,6 +98,7 @@ class WebsocketClientWorker(ElsewhereWorker):
         if where.url != self._where.url:
             parts = urlsplit(where.url)
             self.host, self.port = parts.hostname or "", parts.port or 0
+            self._where = where
             self._close_incoming()
         self._where = where
 
@@ -144,9 +145,11 @@ class WebsocketClientWorker(ElsewhereWorker):
         return "its connection was lost."
 
     def close(self) -> None:
-        """Close the connection; what was published stays there."""
-        self._close_incoming()
-        super().close()
+        """Close the connection; what was published stays there. Then raise the error of a call nobody has heard of."""
+        try:
+            self._close_incoming()
+        finally:
+            super().close()
 
     stop = close
 

@@ -27,6 +27,7 @@ from websockets.uri import parse_uri
 from syft.config import current
 from syft.core.labels import printable
 from syft.exceptions import AuthenticationError, SyftError
+from syft.workers.lifetimes import drop
 
 # Largest binary message, sent or taken.
 CHUNK = 1 << 20
@@ -138,6 +139,10 @@ class Line:
             return bool(poll.poll(0))
         except (OSError, ValueError):  # it is closed, which sending says too
             return True
+
+    def abandon(self) -> None:
+        """Close the socket in this process only."""
+        drop(self._sock)
 
     def close(self) -> None:
         """Close, whoever reads or writes meanwhile."""
@@ -267,6 +272,10 @@ class WebsocketPipe:
             with self._parsing:
                 self._protocol.send_close(1000)
             self._flush()
+
+    def abandon(self) -> None:
+        """Close it in this process only: the one from which it was forked goes on with it."""
+        self._wire.abandon()
 
     def close(self) -> None:
         """Close, whoever reads or writes meanwhile."""

@@ -8,6 +8,7 @@ Answers stay at the worker until they were seen here.
 from __future__ import annotations
 
 import collections
+import logging
 import secrets
 import ssl
 import threading
@@ -18,15 +19,16 @@ from typing import Any
 from syft.config import current
 from syft.core.id_provider import ObjectId, is_id
 from syft.core.labels import printable
-from syft.exceptions import AuthenticationError, NodeLostError, SerdeError, SyftError
+from syft.exceptions import AuthenticationError, NodeLostError, SerdeError, SyftError, WorkerLostError
 from syft.serde import deserialize, serialize
 from syft.workers.frames import BYE, HELLO, REQUEST, SEEN, WELCOME
 from syft.workers.gathering import GatheringStream
 from syft.workers.pipelined import Line
-from syft.workers.pipes import Pipe, PipeConnection
+from syft.workers.pipes import ClientPipe, PipeConnection
 from syft.workers.values import is_plain, pointers_in
 from syft.workers.websocket_pipe import WebsocketPipe, Where
 
+logger = logging.getLogger("syft.workers")
 # The version of what is said over a stream: both ends must speak the same.
 VERSION = 3
 STREAM = "/stream"
@@ -64,6 +66,7 @@ class WebsocketStream(GatheringStream):
         self._ended = threading.Event()
         self.reconnects = 0
         self.node_id: Any = None
+        self._pipe: ClientPipe | None = None
         self._connection: PipeConnection | None = self._connect(current().stream_timeout)[0]
         name = f"syft {client.id} to {location.id}"
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -78,7 +81,8 @@ class WebsocketStream(GatheringStream):
 
     def _connect(self, timeout: float) -> tuple[PipeConnection, int]:
         """Open a connection of the session; returns it, and the last request that was done."""
-        connection = PipeConnection(self._dial(timeout), current().max_message_bytes)
+        self._pipe = self._dial(timeout)
+        connection = PipeConnection(self._pipe, current().max_message_bytes)
         try:
             connection.write(HELLO, self._seen, serialize((VERSION, *self._session)))
             frame = connection.read()
@@ -96,7 +100,7 @@ class WebsocketStream(GatheringStream):
         connection.before_flush = self.hand_over_gathered
         return connection, done
 
-    def _dial(self, timeout: float) -> Pipe:
+    def _dial(self, timeout: float) -> ClientPipe:
         """Open what carries the bytes."""
         return WebsocketPipe(self._where, timeout)
 
@@ -172,6 +176,15 @@ class WebsocketStream(GatheringStream):
                 f"a request of {len(self._unconfirmed[0][1])} bytes was sent to it over {count} connections, and each "
                 "was lost before it was done. The line may be too bad for so much at once: send less in one message"
             )
+
+    def abandon(self) -> None:
+        """Leave the stream to the process from which this one was forked."""
+        super().abandon()
+        self._room = threading.Condition(self._order)
+        self._unconfirmed = collections.deque()
+        self._connection = None
+        if self._pipe is not None:
+            self._pipe.abandon()
 
     # --- where others take part -------------------------------------------------------------------------------
 
@@ -271,6 +284,7 @@ class WebsocketStream(GatheringStream):
         """Deliver what is left and end the session."""
         if self._closed:
             return
+        failed = self._finish_calls()
         with self._order:
             self._enqueue_gathered()
             self._closed = True
@@ -281,6 +295,23 @@ class WebsocketStream(GatheringStream):
         self._ended.wait(current().stream_timeout)
         if connection is not None:
             connection.close()
+        if failed is not None:
+            raise failed
+        self.raise_failure()
+
+    def _finish_calls(self) -> Exception | None:
+        """Wait until what was sent is done, and return what went wrong: once a session ends, nothing comes back."""
+        if self._lost is not None or not (self._pending or self._steps):
+            return None
+        try:
+            if self._connection is None:
+                raise self.lost_error("its connection was lost.")
+            self.synchronize()
+        except (WorkerLostError, TimeoutError) as error:
+            logger.warning("Calls to %r before the end of the session may not be done: %s", self.location.id, error)
+        except Exception as error:
+            return error
+        return None
 
 
 def _read_welcome(kind: int, contents: bytearray) -> tuple[str, bytes, Any, int]:

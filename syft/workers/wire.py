@@ -1,7 +1,9 @@
 """Bytes in, bytes out: how a worker answers a peer, whatever carries the bytes.
 
-A request is (ids released meanwhile, message, whether an answer is wanted); an answer is a value or an
-ErrorMessage. Nothing here trusts the peer: bytes that are no request give an error and change nothing.
+A request is (ids released meanwhile, message, whether an answer is wanted, how often it was passed on); an answer is a
+value or an ErrorMessage. Who wants an answer may say of how many failures it has heard instead of yes: if there are
+more, the request is not done. So nothing leaves, or changes, for somebody who gets to hear of another error instead.
+Nothing here trusts the peer: bytes that are no request give an error and change nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import torch
 from syft import exceptions
 from syft.core.id_provider import ObjectId, is_id
 from syft.core.references import TensorMeta
-from syft.exceptions import RemoteError, SerdeError, SyftError
+from syft.exceptions import NotDoneError, RemoteError, SerdeError, SyftError
 from syft.messaging.message import ErrorMessage, Message
 from syft.messaging.steps import StepsMessage
 from syft.serde import deserialize, serialize
@@ -64,7 +66,7 @@ def is_passing_on() -> bool:
 
 
 def write_request(
-    client: Any, released: tuple[ObjectId, ...], message: Message, waits: bool, hops: int | None = None
+    client: Any, released: tuple[ObjectId, ...], message: Message, waits: bool | int, hops: int | None = None
 ) -> bytes:
     """Write a request; it says how many workers have passed it on, so that none goes round for ever.
 
@@ -72,7 +74,7 @@ def write_request(
         client: who sends it.
         released: the ids that the sender let go of meanwhile.
         message: the message.
-        waits: whether an answer is wanted.
+        waits: whether an answer is wanted; a number: yes, unless more calls than so many failed before.
         hops: how many have passed it on, if that is not what this thread answers now.
     """
     return serialize((released, message, waits, _hops.get() if hops is None else hops), client)
@@ -94,11 +96,14 @@ def respond(worker: Any, session: Session, request: bytes | bytearray) -> tuple[
         (`router.put_back`), once it is known whether the answer arrived.
     """
     response: Any = None
+    waits: bool | int = False
     served = serving.set(session)
     try:
         released, message, waits, hops = _read_request(session, request)
         for obj_id in released:
             session.release(obj_id)
+        if type(waits) is int and session.failures > waits:
+            raise _not_done(session)
         if worker.log_msgs:
             worker.msg_history.extend(message.operations() if type(message) is StepsMessage else (message,))
         passed_on = _hops.set(hops + 1)
@@ -106,7 +111,7 @@ def respond(worker: Any, session: Session, request: bytes | bytearray) -> tuple[
             response = route(worker, session, message)
         finally:
             _hops.reset(passed_on)
-        if not waits:
+        if waits is False:
             return b"", None
         if worker.object_store.keeper is not None:
             worker.object_store.keeper.flush(session)
@@ -117,9 +122,17 @@ def respond(worker: Any, session: Session, request: bytes | bytearray) -> tuple[
         return written, response
     except Exception as error:
         put_back(response)
+        if waits is False:
+            session.failures += 1
         return serialize(_error_message(worker, session, error), worker), None
     finally:
         serving.reset(served)
+
+
+def _not_done(session: Session) -> NotDoneError:
+    error = NotDoneError("Calls before this one failed, so it was not done.")
+    error.syft_step = session.failures  # type: ignore[attr-defined]
+    return error
 
 
 def _leaves(response: Any) -> bool:
@@ -146,14 +159,16 @@ def let_go(response: Any) -> None:
             let_go(part)
 
 
-def _read_request(session: Session, request: bytes | bytearray) -> tuple[tuple[ObjectId, ...], Message, bool, int]:
+def _read_request(
+    session: Session, request: bytes | bytearray
+) -> tuple[tuple[ObjectId, ...], Message, bool | int, int]:
     # A frame that was read is nobody else's, so a large tensor in it stays where it is.
     owned = type(request) is bytearray
     parts = deserialize(request, session.reader, max_message_bytes=session.max_message_bytes, owns_buffer=owned)
     if type(parts) is not tuple or len(parts) != 4:
         raise SerdeError("These bytes are not a request: it takes released ids, a message and a flag.")
     released, message, waits, hops = parts
-    if not isinstance(message, Message) or type(waits) is not bool or type(released) is not tuple:
+    if not isinstance(message, Message) or type(waits) not in (bool, int) or type(released) is not tuple:
         raise SerdeError("These bytes are not a request: its parts have the wrong types.")
     if not all(map(is_id, released)):
         raise SerdeError("These bytes are not a request: released objects are named by their ids.")
@@ -167,7 +182,7 @@ def _error_message(worker: Any, session: Session, error: Exception) -> ErrorMess
     where = "".join(traceback.format_tb(error.__traceback__)[-6:]) if _tells_errors(worker, session) else ""
     notes = "\n".join(getattr(error, "__notes__", ()))
     text = str(error) + (f"\n{notes}" if notes else "")
-    step = getattr(error, "syft_step", None)  # which of a row of calls it was
+    step = getattr(error, "syft_step", None)  # which of a row of calls it was; of NotDoneError, how many failed
     said = (type(error).__name__, _bounded(text), _bounded(where))
     return ErrorMessage(said if type(step) is not int else (*said, str(step)))
 

@@ -125,5 +125,8 @@ class Node:
 
     def close(self) -> None:
         """Close store and users. Twice does no harm."""
-        self.worker.close()
+        try:
+            self.worker.close()
+        except Exception as error:  # of a call to somebody else; who serves others closes in any case
+            logger.warning("A call of %r to another worker had failed: %s", self.worker.id, error)
         self._closing.close()
