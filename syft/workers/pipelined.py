@@ -15,7 +15,7 @@ from syft.core.callsite import describe_line, user_line
 from syft.core.id_provider import ObjectId
 from syft.core.references import Ref, TensorMeta
 from syft.exceptions import NotDoneError, SerdeError, SyftError, WorkerLostError
-from syft.messaging.message import Message
+from syft.messaging.message import BatchMessage, Message
 from syft.workers.gradients import Gradients
 from syft.workers.inference import infer
 from syft.workers.lifetimes import FORKED, ends_here
@@ -134,7 +134,14 @@ class PipelinedStream(WritingStream):
         self.raise_failure()
         raise SyftError(f"Calls before this one failed at {self.location.id!r}, again and again; it was not done.")
 
-    def _ask(self, message: Message, heard: int) -> Any:
+    def synchronize(self) -> None:
+        """Wait until everything sent so far is done, whatever went wrong with it, and raise what did."""
+        try:
+            self._ask(BatchMessage(()), True)
+        finally:
+            self.raise_failure()  # it came first
+
+    def _ask(self, message: Message, heard: bool | int) -> Any:
         future: Future[Any] = Future()
         size = self._send(message, None, future, heard)
         try:

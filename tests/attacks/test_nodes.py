@@ -488,6 +488,8 @@ def test_a_million_tiny_objects(hook, target, alice):
         for _ in range(100):
             kept += [torch.zeros(0).send(eve) for _ in range(100)]
             eve.synchronize()
+    with contextlib.suppress(QuotaExceededError):  # others of the last hundred, after the first was told
+        eve.synchronize()
     assert len(kept) < 3000
     assert torch.equal((torch.ones(2).send(alice) + 1).get(), torch.full((2,), 2.0))
     del kept

@@ -85,12 +85,30 @@ def test_what_was_asked_for_is_not_done_after_a_failure(far):
     assert w.shape == w.copy().get().shape == (1, 2)
 
 
+def test_synchronizing_waits_for_all_and_tells_one(far):
+    x = torch.tensor([1.0, 2.0]).send(far)
+    index = torch.tensor([5]).send(far)
+    stream = x.child.lease.stream
+    told = 0
+    for _ in range(20):
+        try:
+            x.index_select(0, index)
+        except (IndexError, RuntimeError):
+            told += 1
+    try:
+        stream.synchronize()
+    except (IndexError, RuntimeError):
+        told += 1
+    assert told and stream._failed is None
+    stream.synchronize()
+
+
 def test_a_failure_that_others_were_told_of_keeps_nobody_from_asking(make_worker):
     far = make_worker("far", "thread")
     w = torch.tensor([10.0]).send(far)
     stream = w.child.lease.stream
-    fail(far)
     stream._note_failure = lambda written, line: None  # as of a call that failed at several workers, and was told once
+    fail(far)
     assert torch.equal(w.get(), torch.tensor([10.0]))
 
 
@@ -106,7 +124,7 @@ def test_a_worker_that_never_does_anything_is_not_asked_for_ever(make_worker, mo
 
     monkeypatch.setattr(stream, "_ask", refuse)
     with pytest.raises(SyftError, match="again and again"):
-        stream.synchronize()
+        stream.search([])
 
 
 def test_requests_say_of_how_many_failures_their_sender_has_heard(make_worker):
