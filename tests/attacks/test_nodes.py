@@ -570,6 +570,8 @@ def test_fuzzed_frames(hook, target):
         assert not any(needle in written for written in visitor.seen for needle in NEEDLES)
         heard += len(visitor.seen)
     assert heard > FUZZED // 2
+    assert "1" in [row["id"] for row in objects_of(target, "owner")]  # alice's is still there, until she takes it back
+    assert hidden.ask(m.ForceObjectDeleteMessage(1)) is None
     keeper.close(), hidden.close()
     still_there(hook, target)
 
