@@ -125,5 +125,5 @@ def connect(
     if hook is None:
         hook = getattr(local_worker(), "hook", None)
     if token is None and credential is None:
-        token = os.environ.get("SYFT_TOKEN")
+        token = os.environ.get("SYFT_TOKEN") or None
     return NodeClient(hook, address, credential, token=token, ca=ca)

@@ -51,10 +51,29 @@ class Where:
     token: str | None = dataclasses.field(default=None, repr=False)
     context: ssl.SSLContext | None = dataclasses.field(default=None, repr=False)
 
+    def __post_init__(self) -> None:
+        if self.token is not None:
+            object.__setattr__(self, "token", clean_token(self.token))
+
     def at(self, path: str) -> Where:
         """Return the same server at another path."""
         parts = urlsplit(self.url)
         return dataclasses.replace(self, url=f"{parts.scheme}://{parts.netloc}{path}")
+
+
+def clean_token(token: Any) -> str:
+    """Return a token without the line end of the file that it was read from; whatever is wrong, it is not shown.
+
+    Raises:
+        AuthenticationError: it is not a token: it could not even be sent.
+    """
+    text = token.strip() if isinstance(token, str) else ""
+    if not text or not text.isascii() or not text.isprintable() or " " in text:
+        raise AuthenticationError(
+            "What was given as a token is none: a token is one word of letters, digits, dots and dashes. Pass all that "
+            "is in its file, and nothing else."
+        )
+    return text
 
 
 class Line:

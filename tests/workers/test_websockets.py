@@ -9,10 +9,10 @@ from torch import nn
 
 import syft as sy
 from syft import config
-from syft.exceptions import NodeLostError, SyftError, WorkerLostError
+from syft.exceptions import AuthenticationError, NodeLostError, SyftError, WorkerLostError
 from syft.grid import certificates
 from syft.workers import pipes
-from syft.workers.websocket_client import WebsocketClientWorker
+from syft.workers.websocket_client import WebsocketClientWorker, where_of
 from tests.nodes import Line, websocket_server
 
 
@@ -192,6 +192,17 @@ def test_a_server_with_a_certificate_is_spoken_to_over_verified_tls_only(hook, t
         assert worker.url.startswith("wss://") and torch.ones(2).send(worker).get().tolist() == [1.0, 1.0]
         worker.close()
         hook.local_worker._known_workers.pop("ws-tls", None)
+
+
+def test_a_token_may_have_the_line_end_of_its_file():
+    assert where_of("localhost", 1, False, " abc.def-g_h\r\n", None).token == "abc.def-g_h"
+
+
+@pytest.mark.parametrize("token", ["", " \n", "geheim\nes", "geheim es", "geheim\u20ac", b"geheim", "geheim\x00"])
+def test_what_can_be_no_token_is_refused_and_not_shown(hook, server, token):
+    with pytest.raises(AuthenticationError, match="one word of letters") as refused:
+        WebsocketClientWorker(hook, "localhost", server.port, id="ws-alice", token=token)
+    assert "geheim" not in str(refused.value)
 
 
 def test_nobody_there(hook):
