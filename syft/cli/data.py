@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +12,7 @@ from syft.cli.options import Ca, Home, Json, NodeId, Store, TokenFile, Url
 from syft.cli.people import quoted
 from syft.cli.reach import Talk, Target, reach
 from syft.cli.show import give, rows, say, shape_of
-from syft.exceptions import SyftError
+from syft.exceptions import QuotaExceededError, SyftError
 
 app = typer.Typer(help="What a node serves.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -70,17 +71,16 @@ def _import(talk: Talk, file: Path) -> Any:
 
 
 def _publish(talk: Talk, file: Path, tags: list[str], description: str | None) -> list[Any]:
-    from syft.grid.storage.readers import READERS
+    from syft.grid.storage.readers import READERS, read_file
     from syft.grid.storage.shelf import Shelf
+    from syft.grid.storage.unreadable import Unreadable
 
-    reader = READERS.get(file.suffix.lower())
-    if reader is None:
+    if file.suffix.lower() not in READERS:
         raise SyftError(f"{file.name} is of no kind that is read here: {', '.join(sorted(READERS))}.")
     try:
-        tensors, about = reader(file)
-    except (ValueError, KeyError, TypeError, RuntimeError, EOFError) as error:
-        why = str(error).partition("\n")[0][:300] if type(error) is ValueError else "it can't be read"
-        raise SyftError(f"{file.name} was not published: {why}.") from None
+        tensors, about = read_file(file, math.inf if talk.node is None else Shelf(talk.node.keeper).room())
+    except (Unreadable, QuotaExceededError) as error:
+        raise SyftError(f"{file.name} was not published: {error}.") from None
     ids = []
     client = None if talk.node is not None else talk.client()
     try:
@@ -178,9 +178,11 @@ def _known_id(objects: Any, text: str) -> Any:
     return found[0]
 
 
-def _fetch(talk: Talk, object_id: str) -> Any:
-    """Return a tensor as the owner may have it, over the stream, so that it is in the log."""
+def _fetch(talk: Talk, object_id: str) -> tuple[Any, str | None]:
+    """Return a tensor and its description as the owner may have it, over the stream, so that it is in the log."""
     import torch
+
+    from syft.core.labels import description_of
 
     client = talk.client()
     try:
@@ -188,24 +190,31 @@ def _fetch(talk: Talk, object_id: str) -> Any:
         pointer = objects[_known_id(objects, object_id)]
         if not isinstance(pointer, torch.Tensor):
             raise SyftError(f"{object_id} is no tensor, so it has no rows to write. Use a .resyft file.")
-        return pointer.copy().get()  # type: ignore[attr-defined]
+        return pointer.copy().get(), description_of(pointer)  # type: ignore[attr-defined]
     finally:
         client.close()
 
 
 def _export_numbers(talk: Talk, object_id: str, file: Path) -> None:
+    import csv
     import io
 
     import numpy as np
 
     from syft.grid.private_files import new_file
+    from syft.grid.storage.tables_of_text import names_in
 
-    array = _fetch(talk, object_id).detach().numpy()
+    tensor, about = _fetch(talk, object_id)
+    array = tensor.detach().numpy()
     buffer = io.BytesIO()
     if file.suffix == ".npy":
         np.save(buffer, array, allow_pickle=False)
     elif array.ndim <= 2:
-        np.savetxt(buffer, np.atleast_1d(array), delimiter=",", fmt="%.17g")
+        known = names_in(about, array.shape[1]) if array.ndim == 2 else None
+        if known is not None:
+            csv.writer(text := io.StringIO(), lineterminator="\n").writerow(known)
+            buffer.write(text.getvalue().encode())
+        np.savetxt(buffer, np.atleast_1d(array), delimiter=",", fmt="%d" if array.dtype.kind in "biu" else "%.17g")
     else:
         raise SyftError("A tensor of more than two dimensions has no rows: name a .npy file.")
     new_file(file, buffer.getvalue())

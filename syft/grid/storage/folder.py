@@ -19,14 +19,19 @@ from typing import Any
 import torch
 
 from syft.core.id_provider import ObjectId
+from syft.core.labels import printable
 from syft.exceptions import AccountError, QuotaExceededError, StorageError
 from syft.grid.identity.names import user_name
-from syft.grid.storage.readers import READERS
+from syft.grid.storage.readers import READERS, check_room, read_file
 from syft.grid.storage.shelf import Shelf
+from syft.grid.storage.unreadable import Unreadable
 
 logger = logging.getLogger("syft.grid")
 _SIDECARS = {".json": json.loads, ".toml": tomllib.loads}
 _WORDS = ("tags", "allowed_users")
+_MANY = 20
+# Errors whose texts are of our own.
+_TOLD = (Unreadable, AccountError, QuotaExceededError)
 
 
 @dataclasses.dataclass(slots=True)
@@ -54,23 +59,25 @@ def load_folder(worker: Any, folder: str | Path) -> Loaded:
         folder: the folder.
 
     Raises:
-        StorageError: the folder can't be read, or there is no room to store its files.
+        StorageError: the folder can't be read, or there is no room on disk to store its files.
     """
     root = Path(folder)
     if not root.is_dir():
         raise StorageError(f"The folder of data {root} is not there, or is not a folder.")
     shelf, report = Shelf(worker.object_store.keeper), Loaded()
     known = {item.origin: item.id for item in shelf.list() if item.origin.startswith("file:")}
-    for path in sorted(root.iterdir()):
-        if path.suffix.lower() not in READERS or path.name.startswith(".") or not path.is_file():
+    files = [path for path in sorted(root.iterdir()) if not path.name.startswith(".")]
+    _note_others(files)
+    for path in files:
+        if path.suffix.lower() not in READERS or not path.is_file():
             continue
         try:
             _load_file(shelf, path, known, report)
-        except (StorageError, QuotaExceededError):
+        except StorageError:
             raise
         except Exception as error:  # whatever is in the file, the node starts without it
-            told = type(error) in (ValueError, AccountError)
-            why = str(error).partition("\n")[0][:300] if told else "it can't be read"
+            told = isinstance(error, _TOLD) or type(error) is ValueError
+            why = str(error).partition("\n")[0][:300].rstrip(".") if told else "it can't be read"
             report.skipped[path.name] = why
             logger.warning("The file %s of the data folder is left out: %s.", path.name, why)
     report.missing = list(known.values())
@@ -79,17 +86,30 @@ def load_folder(worker: Any, folder: str | Path) -> Loaded:
     return report
 
 
+def _note_others(files: list[Path]) -> None:
+    """Say in one line which files are no data here, since one of them may have been meant to be."""
+    known = {*READERS, *_SIDECARS}
+    others = [path.name + ("" if path.is_file() else "/") for path in files if path.suffix.lower() not in known]
+    if others:
+        more = f" and {len(others) - _MANY} more" if len(others) > _MANY else ""
+        names = printable(", ".join(others[:_MANY]))
+        kinds = ", ".join(sorted(READERS))
+        logger.info("Not read from the data folder: %s%s. What is read: %s.", names, more, kinds)
+
+
 def _load_file(shelf: Shelf, path: Path, known: dict[str, ObjectId], report: Loaded) -> None:
     sidecar = _sidecar(path)
+    earlier = {origin: obj_id for origin, obj_id in known.items() if origin.startswith(f"file:{path.name}:")}
+    room = shelf.room(earlier.values())
+    check_room(path, room)  # before all of it is looked at, which takes long
     mark = f"{_digest(path)}{'' if sidecar is None else _digest(sidecar)}"
     begin = f"file:{path.name}:"
-    earlier = {origin: obj_id for origin, obj_id in known.items() if origin.startswith(begin)}
     same = [origin for origin in earlier if origin.startswith(f"{begin}{mark}:")]
     if same and len(same) == len(earlier):
         report.kept += [known.pop(origin) for origin in same]
         return
     settings = {} if sidecar is None else _settings(sidecar)
-    tensors, about = READERS[path.suffix.lower()](path)
+    tensors, about = read_file(path, room)
     description = settings.get("description", about)
     names = {origin.split(":", 3)[3]: (origin, obj_id) for origin, obj_id in earlier.items()}
     for name, tensor in tensors.items():

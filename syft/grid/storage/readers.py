@@ -1,16 +1,26 @@
-"""Files of an owner's data, read as tensors: name of the ending -> how it is read. None of them can run code."""
+"""Files of an owner's data, read as tensors: name of the ending -> how it is read. None of them can run code.
+
+Whatever is wrong with a file is said in one line of our own: the texts of torch and numpy advise to switch off what
+keeps files from running code.
+"""
 
 from __future__ import annotations
 
-import csv
 import json
+import math
 import struct
+import warnings
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+
+from syft.exceptions import QuotaExceededError
+from syft.grid.storage.tables_of_text import read_csv
+from syft.grid.storage.unreadable import Unreadable
 
 # What a file holds: tensors by name, "" where there is only one; and what can be said of it.
 Contents = tuple[dict[str, torch.Tensor], str | None]
@@ -26,15 +36,15 @@ def _read_torch(path: Path) -> Contents:
     elif isinstance(found, list | tuple):
         named = {str(number): value for number, value in enumerate(found)}
     else:
-        raise ValueError(f"it holds a {type(found).__name__}, not tensors")
+        raise Unreadable(f"it holds a {type(found).__name__}, not tensors")
     if not named or not all(isinstance(value, torch.Tensor) for value in named.values()):
-        raise ValueError("it holds other things than tensors")
+        raise Unreadable("it holds other things than tensors")
     return named, None
 
 
 def _of_array(array: Any) -> torch.Tensor:
     if array.dtype.kind not in "biufc":
-        raise ValueError(f"it holds values of type {array.dtype}, not numbers")
+        raise Unreadable(f"it holds values of type {array.dtype}, not numbers")
     return torch.from_numpy(np.array(array, dtype=array.dtype.newbyteorder("="), order="C"))
 
 
@@ -42,7 +52,7 @@ def _read_npy(path: Path) -> Contents:
     with path.open("rb") as file:
         found = np.load(file, allow_pickle=False)
         if not isinstance(found, np.ndarray):
-            raise ValueError("it holds several arrays: let its name end in .npz")
+            raise Unreadable("it holds several arrays: let its name end in .npz")
         return {"": _of_array(found)}, None
 
 
@@ -50,37 +60,8 @@ def _read_npz(path: Path) -> Contents:
     with path.open("rb") as file:
         archive = np.load(file, allow_pickle=False)
         if isinstance(archive, np.ndarray) or not archive.files:
-            raise ValueError("it holds no arrays by name")
+            raise Unreadable("it holds no arrays by name")
         return {name: _of_array(archive[name]) for name in archive.files}, None
-
-
-def _read_csv(path: Path) -> Contents:
-    """Read numbers, with the names of the columns in the first line if that is no line of numbers."""
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        first = next(csv.reader(file), [])
-    if not first:
-        raise ValueError("it is empty")
-    named = not all(_is_number(cell) for cell in first)
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            for _ in range(named):
-                next(csv.reader(file))
-            values = np.loadtxt(file, delimiter=",", quotechar='"', comments=None, ndmin=2, dtype=np.float64)
-    except ValueError:
-        raise ValueError("it holds something that is not a number, or lines of different lengths") from None
-    if values.size and values.shape[1] != len(first):
-        raise ValueError(f"its first line has {len(first)} columns, and the others {values.shape[1]}")
-    table = torch.from_numpy(values.reshape(-1, len(first)))
-    description = f"columns: {', '.join(cell.strip() for cell in first)}" if named else None
-    return {"": table.to(torch.get_default_dtype())}, description
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
 
 
 _SAFE_DTYPES = {
@@ -101,19 +82,19 @@ def _read_safetensors(path: Path) -> Contents:
     with path.open("rb") as file:
         (size,) = struct.unpack("<Q", file.read(8))
         if size > _MAX_HEADER:
-            raise ValueError("its header is too large")
+            raise Unreadable("its header is too large")
         header = json.loads(file.read(size))
         data = bytearray(file.read())
     header.pop("__metadata__", None)
     if not header:
-        raise ValueError("it holds no tensors")
+        raise Unreadable("it holds no tensors")
     return {str(name): _safe_tensor(data, row) for name, row in header.items()}, None
 
 
 def _safe_tensor(data: bytearray, row: dict[str, Any]) -> torch.Tensor:
     dtype, shape, (start, end) = _SAFE_DTYPES[row["dtype"]], tuple(map(int, row["shape"])), row["data_offsets"]
     if not 0 <= start <= end <= len(data) or end - start != dtype.itemsize * int(np.prod(shape, dtype=np.int64)):
-        raise ValueError("its parts do not fit together")
+        raise Unreadable("its parts do not fit together")
     if start == end:
         return torch.empty(shape, dtype=dtype)
     return torch.frombuffer(memoryview(data)[start:end], dtype=torch.uint8).clone().view(dtype).reshape(shape)
@@ -124,6 +105,77 @@ READERS: dict[str, Callable[[Path], Contents]] = {
     ".pth": _read_torch,
     ".npy": _read_npy,
     ".npz": _read_npz,
-    ".csv": _read_csv,
+    ".csv": read_csv,
     ".safetensors": _read_safetensors,
 }
+_TENSORS = "a tensor, or a dict, list or tuple of tensors, as torch.save writes them; no module: save its state_dict()"
+_MAY_HOLD = {
+    ".pt": _TENSORS,
+    ".pth": _TENSORS,
+    ".npy": "one array of numbers, as numpy.save writes it; no Python objects",
+    ".npz": "arrays of numbers by name, as numpy.savez writes them; no Python objects",
+    ".csv": "numbers in UTF-8 with commas between them, and names of columns in the first line if it has any",
+    ".safetensors": "tensors by name, as safetensors writes them",
+}
+
+
+def read_file(path: Path, room: float = math.inf) -> Contents:
+    """Read the tensors of a file.
+
+    Args:
+        path: the file; its ending is one of READERS.
+        room: how many bytes there is room for; a file that needs more is not read.
+
+    Raises:
+        Unreadable: it does not hold what it may hold.
+        QuotaExceededError: it is too large.
+        OSError: it can't be opened.
+    """
+    kind = path.suffix.lower()
+    check_room(path, room)
+    try:
+        with warnings.catch_warnings(action="ignore"):  # what matters of them is said by who reads the numbers
+            return READERS[kind](path)
+    except (Unreadable, OSError):
+        raise
+    except Exception:  # the libraries raise whatever comes to them, on files that nobody wrote for them
+        raise Unreadable(f"it can't be read; a file {kind} holds {_MAY_HOLD[kind]}") from None
+
+
+def check_room(path: Path, room: float) -> None:
+    """Refuse a file that needs more than so many bytes, without reading it.
+
+    Raises:
+        QuotaExceededError: it is too large.
+    """
+    size = _least_bytes(path)
+    if size > room:
+        raise QuotaExceededError(
+            f"it takes {_amount(size)}, and the node has room for {_amount(max(room, 0))}: give it more with "
+            "--max-bytes, or delete something"
+        )
+
+
+def _least_bytes(path: Path) -> int:
+    """Return how many bytes the values of a file take at least; a text may take less than it is long."""
+    kind = path.suffix.lower()
+    if kind == ".csv":
+        return 0
+    if kind == ".npz" and zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            return sum(part.file_size for part in archive.infolist())
+    return path.stat().st_size
+
+
+def _amount(size: float) -> str:
+    """Return a number of bytes as people write it.
+
+    Example:
+        >>> _amount(5 * 2**30), _amount(1200)
+        ('5.0G', '1.2K')
+    """
+    for unit in ("", "K", "M"):
+        if size < 1024:
+            return f"{size:.0f}" if not unit else f"{size:.1f}{unit}"
+        size /= 1024
+    return f"{size:.1f}G"

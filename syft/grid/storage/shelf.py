@@ -87,6 +87,11 @@ class Shelf:
         """Return the published objects without their values, the oldest first."""
         return self.keeper.items()
 
+    def room(self, instead: Iterable[ObjectId] = ()) -> float:
+        """Return how many bytes the owner may still publish, if some objects make place for it."""
+        items = [self.keeper.item(obj_id) for obj_id in instead]
+        return self.keeper.ledger.room(None) + sum(item.memory for item in items if item is not None)
+
     def find(self, obj_id: ObjectId) -> Item:
         """Return one published object without its value."""
         item = self.keeper.item(obj_id)

@@ -1,0 +1,98 @@
+"""Files of an owner's data: what is read keeps its numbers, and what is not is refused in one line of our own."""
+
+import logging
+import os
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from syft.exceptions import QuotaExceededError
+from syft.grid.node.worker import NodeWorker
+from syft.grid.rights import AuditLog, MemoryRecords, NodePolicy
+from syft.grid.storage import Keeper, Quota, load_folder
+from syft.grid.storage.readers import read_file
+from syft.grid.storage.unreadable import Unreadable
+
+
+def read_text(folder, text):
+    path = folder / "table.csv"
+    path.write_text(text, encoding="utf-8")
+    with warnings.catch_warnings(action="error"):
+        (table,), about = read_file(path)[0].values(), read_file(path)[1]
+    return table, about
+
+
+@pytest.mark.parametrize(
+    ("text", "dtype", "values"),
+    [
+        ("a,b\n16777217,2\n", torch.int64, [[16777217, 2]]),
+        ("9007199254740993\n", torch.int64, [[9007199254740993]]),
+        ("a\n0.1\n\n16777217\n", torch.float64, [[0.1], [16777217]]),
+        ('"a\nb",c\n1,-2\n', torch.int64, [[1, -2]]),
+        ("a,b\n1,1e3\n", torch.float64, [[1, 1000]]),
+        ("a,b\n", torch.float64, []),
+        ("a,b\n\n\n", torch.float64, []),
+    ],
+)
+def test_numbers_of_a_csv_stay_what_they_are(tmp_path, text, dtype, values):
+    table, about = read_text(tmp_path, text)
+    assert table.dtype is dtype and table.tolist() == values
+    assert (about is None) is text[0].isdigit()
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("a,b\n1,2\n3,geheim\n", "line 3, column 2, there is text"),
+        ("a,b\n1,2\n\n3,\n", "line 4, column 2, there is nothing"),
+        ("a,b\n1,2\n3\n", "line 3 has 1 column, and the first line 2 columns"),
+        ("a,b\n1,2,3\n4,5,6\n", "line 2 has 3 columns"),
+        ("a;b\n1,5;2\n", "separated by semicolons"),
+        ('a,b\n"1,5",2\n', "a number with a comma"),
+        ("a\n99999999999999999999\n", "beyond 64 bits"),
+        ("", "it is empty"),
+    ],
+)
+def test_a_csv_says_where_it_is_wrong_and_never_what_stands_there(tmp_path, text, told):
+    with pytest.raises(Unreadable, match=told) as refused:
+        read_text(tmp_path, text)
+    assert "geheim" not in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_what_is_not_plain_numbers_gets_one_line_without_advice_to_run_it(tmp_path):
+    torch.save(nn.Linear(2, 2), tmp_path / "module.pt")
+    (tmp_path / "rubbish.pt").write_bytes(b"rubbish")
+    np.savez(tmp_path / "objects.npz", a=np.array([{}], dtype=object))
+    np.save(tmp_path / "objects.npy", np.array([{}], dtype=object))
+    (tmp_path / "rubbish.npz").write_bytes(b"rubbish")
+    (tmp_path / "latin.csv").write_bytes(b"\xe9,1\n")
+    for path in tmp_path.iterdir():
+        with pytest.raises(Unreadable, match=f"a file {path.suffix} holds ") as refused:
+            read_file(path)
+        assert not {"weights_only", "allow_pickle"} & set(str(refused.value).replace("=", " ").split())
+
+
+def test_a_file_that_is_too_large_is_not_even_read(tmp_path):
+    np.save(tmp_path / "large.npy", np.zeros(1))
+    os.truncate(tmp_path / "large.npy", 2**42)
+    np.savez_compressed(tmp_path / "packed.npz", a=np.zeros(2**20))
+    for name in ("large.npy", "packed.npz"):
+        with pytest.raises(QuotaExceededError, match="room for 1.0M: .*--max-bytes"):
+            read_file(tmp_path / name, 2**20)
+
+
+def test_a_folder_is_published_without_what_is_too_large_or_of_another_kind(hook, tmp_path, caplog):
+    np.save(tmp_path / "large.npy", np.zeros(1))
+    os.truncate(tmp_path / "large.npy", 2**42)
+    for name in ("patients.xlsx", "good.csv"):
+        (tmp_path / name).write_text("1\n")
+    worker = NodeWorker("folder-node", NodePolicy("owner", MemoryRecords(), MemoryRecords(), AuditLog()))
+    Keeper(worker, node_quota=Quota(10, 2**20))
+    with caplog.at_level(logging.INFO):
+        report = load_folder(worker, tmp_path)
+    assert len(report.new) == 1 and list(report.skipped) == ["large.npy"]
+    assert "large.npy of the data folder is left out: it takes 4096.0G" in caplog.text and "--max-bytes" in caplog.text
+    assert "Not read from the data folder: patients.xlsx." in caplog.text
