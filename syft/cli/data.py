@@ -109,7 +109,7 @@ def _send(client: Any, tensor: Any, tags: set[str], description: str | None) -> 
 
 @app.command("share")
 def share(
-    object_id: Annotated[str, typer.Argument(metavar="ID")],
+    object_id: Annotated[str, typer.Argument(metavar="ID", help="As data list shows it; a data set is dataset:KEY.")],
     user: Annotated[list[str] | None, typer.Option(help="Who may have it; may be given several times.")] = None,
     public: Annotated[bool, typer.Option("--public", help="Everybody may have it.")] = False,
     node: NodeId = None,

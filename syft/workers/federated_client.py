@@ -44,7 +44,7 @@ class FederatedClient(ObjectStorage):
     @property
     def datasets(self) -> dict[str, Any]:
         """The data sets by key."""
-        return trainer_of(self).datasets
+        return trainer_of(self).all()
 
     @property
     def train_config(self) -> TrainConfig | None:
@@ -69,7 +69,7 @@ class FederatedClient(ObjectStorage):
 
     def remove_dataset(self, key: str) -> None:
         """Forget a data set; silent if it is not there."""
-        trainer_of(self).datasets.pop(key, None)
+        trainer_of(self).remove(key)
 
     def set_obj(self, obj: Any) -> None:
         """Keep an object; a TrainConfig becomes the current one instead, with a new optimizer."""

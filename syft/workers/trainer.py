@@ -10,6 +10,7 @@ got hold of before, such as pointers to its parameters, stays as it was.
 from __future__ import annotations
 
 import copy
+import logging
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -25,6 +26,7 @@ from syft.pointers.object_wrapper import ObjectWrapper
 from syft.workers.evaluation import Evaluation, evaluate
 from syft.workers.execution import DEPUTIES, _reaches_others
 from syft.workers.flow import bounded_text
+from syft.workers.kept_dataset import DATASET, keep, kept_at, kept_keys
 from syft.workers.policy import ALLOW_ALL, charge, check_release, may_leave
 from syft.workers.private import pair_of, prepare
 from syft.workers.provenance import Failure, Rights, Source, known_rights, ledger_of, rights_of, set_rights, user_of
@@ -32,11 +34,11 @@ from syft.workers.secure.guard import check_unmasked
 from syft.workers.session import Session
 from syft.workers.train_config import USE_CONFIG, TrainConfig
 from syft.workers.training import AS_TENSORS, Foreseen, Training, foresee_step, unwrapped
+from syft.workers.values import is_plain
 from syft.workers.visibility import find
 
+logger = logging.getLogger("syft.workers")
 FIT, EVALUATE = "syft.fit", "syft.evaluate"
-# What the id of a data set's source begins with; its key follows.
-DATASET = "dataset:"
 ADD_DATASET, REMOVE_DATASET = "syft.add_dataset", "syft.remove_dataset"
 # How many names an error lists.
 _SHOWN = 10
@@ -67,22 +69,50 @@ class Trainer:
     # --- data sets and configs --------------------------------------------------------------------------------
 
     def add(self, dataset: Any, key: str) -> None:
-        """Keep a data set under a key."""
+        """Keep a data set under a key; for good where the worker has a store, if it is made of two tensors."""
         if type(key) is not str or not key:
             raise TrainingError("The key of a data set is a name, such as 'xor'.")
-        if key in self.datasets:
+        if self.has(key):
             raise TrainingError(f"There is a data set {key!r:.50} already; remove_dataset({key!r:.50}) first.")
+        keeper = getattr(self.worker.object_store, "keeper", None)
+        pair = None if keeper is None else _tensors_of(dataset)
+        if pair is not None and all(map(is_plain, pair)):
+            # A source of its own: what was said of an earlier one of this name was not said of this one.
+            fresh = frozenset({ledger_of(self.worker).source(f"{DATASET}{key}", None)})
+            keep(self.worker, key, pair, Rights(None, self._held_sources(pair) or fresh))
+            return
+        if keeper is not None and keeper.storage is not None:
+            logger.warning(
+                "The data set %r is made by Python code, not of two tensors, so the store can't keep it: it is gone when "
+                "the node stops.",
+                key,
+            )
         self.datasets[key] = dataset
 
     def remove(self, key: str) -> None:
-        """Forget a data set; what derives from it stays restricted."""
+        """Forget a data set, on disk too; what derives from it stays restricted."""
         self.datasets.pop(key, None)
+        if type(key) is str and kept_at(self.worker, key) is not None:
+            self.worker.object_store.remove(f"{DATASET}{key}")
+
+    def has(self, key: str) -> bool:
+        """Say whether there is a data set of this name."""
+        return key in self.datasets or kept_at(self.worker, key) is not None
+
+    def all(self) -> dict[str, Any]:
+        """Return the data sets by key."""
+        kept = [] if getattr(self.worker.object_store, "keeper", None) is None else kept_keys(self.worker)
+        return {**{key: self.dataset(key) for key in kept}, **self.datasets} if kept else self.datasets
 
     def dataset(self, key: str) -> Any:
         """Return a data set."""
         found = self.datasets.get(key) if type(key) is str else None
+        if found is None and type(key) is str:
+            kept = kept_at(self.worker, key)
+            found = None if kept is None else kept.dataset
         if found is None:
-            names = ", ".join(map(repr, list(self.datasets)[:_SHOWN])) or "none"
+            keys = [*self.datasets, *kept_keys(self.worker)]
+            names = ", ".join(map(repr, keys[:_SHOWN])) or "none"
             raise TrainingError(
                 f"Worker {self._name()!r} has no data set {key!r:.50}; it has: {names}. "
                 "Its owner adds one with worker.add_dataset(dataset, key)."
@@ -227,12 +257,11 @@ class Trainer:
 
     def _dataset_sources(self, key: str) -> frozenset[Source]:
         """Return the sources of a data set: those of tensors that are held as objects too, or one of its own."""
-        as_tensors = AS_TENSORS.get(type(self.datasets[key]))
-        pair = (None if as_tensors is None else as_tensors(self.datasets[key])) or ()
-        objects = self.worker.object_store.objects
-        held = [t for t in pair if known_rights(t) is not None or objects.get(id_of(t)) is t]
-        if pair and len(held) == len(pair):
-            return frozenset().union(*(rights_of(self.worker, id_of(t), t).sources for t in held))
+        if key not in self.datasets and (kept := kept_at(self.worker, key)) is not None:
+            return rights_of(self.worker, kept.id, kept).sources
+        held = self._held_sources(_tensors_of(self.datasets[key]) or ())
+        if held:
+            return held
         source = self._sources.get(key)
         if source is None:
             ledger, name = ledger_of(self.worker), f"{DATASET}{key}"
@@ -241,6 +270,14 @@ class Trainer:
                 source = ledger.source(name, None)
             self._sources[key] = source
         return frozenset({source})
+
+    def _held_sources(self, pair: tuple[Any, ...]) -> frozenset[Source]:
+        """Return the sources of tensors that are held as objects too; none if one of them is not."""
+        objects = self.worker.object_store.objects
+        held = [t for t in pair if known_rights(t) is not None or objects.get(id_of(t)) is t]
+        if len(held) < len(pair):
+            return frozenset()
+        return frozenset().union(*(rights_of(self.worker, id_of(t), t).sources for t in held))
 
     # --- the worker -------------------------------------------------------------------------------------------
 
@@ -271,6 +308,12 @@ class Trainer:
 
     def _name(self) -> Any:
         return getattr(self.worker, "id", None)
+
+
+def _tensors_of(dataset: Any) -> tuple[Any, Any] | None:
+    """Return the two tensors that a data set is made of; None if it is something else."""
+    as_tensors = AS_TENSORS.get(type(dataset))
+    return None if as_tensors is None else as_tensors(dataset)
 
 
 def trainer_of(worker: Any) -> Trainer:

@@ -24,6 +24,7 @@ from syft.serde import Buffer
 from syft.serde.msgpack.serde import _simplify
 from syft.tensors.placeholder import PlaceHolder
 from syft.workers.hosted import HostedModel
+from syft.workers.kept_dataset import KeptDataset
 from syft.workers.parcel import Parcel
 
 WIDE = 2**127 + 12345
@@ -229,6 +230,7 @@ def chains(me: Any, bob: Any, alice: Any) -> dict[int, list[Any]]:
         161: [bob],
         170: [HostedModel("net", plans()[0], True, False, ((1, 2),))],
         171: [hosted_part()],
+        172: [KeptDataset(torch.ones(2, 3), torch.tensor([0, 1]))],
         163: [
             sy.TrainConfig(id="c", model_id=WIDE, loss_fn_id="l", max_nr_batches=7, optimizer_args={"betas": (0, 1)})
         ],

@@ -17,8 +17,9 @@ from syft.dp.ledger import EACH, Ledger, Row, limit_of
 from syft.exceptions import BudgetExceededError, NotPermittedError, ObjectNotFoundError, SyftError
 from syft.grid.rights.audit import Audit
 from syft.grid.rights.names import canonical
+from syft.workers.kept_dataset import DATASET
 from syft.workers.provenance import Failure, Source, source_of
-from syft.workers.trainer import DATASET, trainer_of
+from syft.workers.trainer import trainer_of
 
 _STRANGER = "Nobody knows who you are here, so there is no privacy budget for you. Log in first."
 
@@ -142,15 +143,16 @@ class Budget:
 
 def sources_at(worker: Any, data: ObjectId) -> list[Source]:
     """Return the data sets that an id stands for: a published object, or what a data set is made of."""
+    key = data.removeprefix(DATASET) if isinstance(data, str) and data.startswith(DATASET) else None
+    trainer = trainer_of(worker)
+    if key is not None and trainer.has(key):
+        return sorted(trainer._dataset_sources(key), key=lambda source: str(source.id))
     held = worker.object_store.outlines().get(data)
     if held is not None:
         source = source_of(worker, data, held)
         if source is None:
             raise NotPermittedError("It derives from other data; a budget is set for that.")
         return [source]
-    trainer = trainer_of(worker)
-    if isinstance(data, str) and data.startswith(DATASET) and data.removeprefix(DATASET) in trainer.datasets:
-        return sorted(trainer._dataset_sources(data.removeprefix(DATASET)), key=lambda source: str(source.id))
     return []
 
 

@@ -21,6 +21,7 @@ from syft.exceptions import IdNotUniqueError, QuotaExceededError
 from syft.hook.syft_tensor import SyftTensor
 from syft.messaging.plan.plan import Plan
 from syft.workers.hosted import Hosted
+from syft.workers.kept_dataset import KeptDataset
 
 # What an object takes beside its values, about: so that many empty ones count too.
 OBJECT_BYTES = 512
@@ -72,7 +73,7 @@ def memory_of(obj: Any) -> dict[int, int]:
         return _joined([state, *map(memory_of, obj.state.tensors())])
     if isinstance(obj, String):
         return {id(obj): sys.getsizeof(obj.child)}
-    if isinstance(obj, Hosted):
+    if isinstance(obj, Hosted | KeptDataset):
         return _joined([memory_of(each) for each in obj.contents()])
     inside = [getattr(obj, name, None) for name in ("child", "_obj")]
     return _joined([memory_of(each) for each in inside if isinstance(each, torch.Tensor)] + _module_memory(inside))

@@ -1,0 +1,117 @@
+"""What an operator meets in the first days: restarts, renewed certificates, data sets, and what errors say."""
+
+import json
+import signal
+
+import pytest
+import torch
+from torch.utils.data import TensorDataset
+
+import syft as sy
+from syft.exceptions import GetNotPermittedError
+from syft.messaging.message import ObjectMessage
+from syft.workers.kept_dataset import KeptDataset
+from tests.cli.running import Served, run
+from tests.federated import samples
+
+
+@pytest.fixture(autouse=True)
+def quiet(monkeypatch):
+    """Leave the logs of this process to pytest."""
+    monkeypatch.setattr("syft.cli.start.start_log", lambda level: None)
+
+
+class Hospital:
+    """A node that is started, killed and started again on one store."""
+
+    def __init__(self, folder):
+        self.folder, self.clients = folder, []
+        self.store = ("--store", folder / "store")
+        self.start()
+
+    def start(self, *words):
+        self.served = Served(self.folder, "node", "start", "--id", "first-days", *self.store, "--threads", 1, *words)
+        self.url = self.served.told["url"]
+
+    def kill(self):
+        self.forget()
+        self.served.end(signal.SIGKILL)
+
+    def connect(self, user, role="user"):
+        self.forget()
+        made = run("node", "tokens", "issue", "--user", user, "--role", role, *self.store)
+        self.clients.append(sy.connect(self.url, token=made.out, hook=sy.TorchHook(torch)))
+        return self.clients[-1]
+
+    def trainer(self, user):
+        """Return a user who has sent a config, and keeps it."""
+        client = self.connect(user)
+        client.sent = samples.config()
+        client.sent.send(client)
+        return client
+
+    def forget(self):
+        for client in self.clients:
+            client.close()
+            sy.local_worker._known_workers.pop("first-days", None)
+        self.clients.clear()
+
+    @property
+    def log(self):
+        return self.served.log.read_text()
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    made = Hospital(tmp_path_factory.mktemp("hospital"))
+    yield made
+    made.kill()
+
+
+@pytest.fixture
+def hospital(served, hook):
+    yield served
+    served.forget()
+
+
+def test_data_sets_are_listed_shared_and_kept(hospital):
+    owner = hospital.connect("olga", "owner")
+    owner.add_dataset(TensorDataset(samples.XOR, samples.XOR_TARGET), "pat")
+    with pytest.raises(ValueError, match="already"):
+        owner.add_dataset(samples.xor(), "pat")
+    hospital.kill()  # what was acknowledged is on disk
+    hospital.start()
+    assert "data set: samples 4x2, targets 4x1" in hospital.log
+    (row,) = json.loads(run("node", "data", "list", *hospital.store, "--json").out)
+    assert (row["id"], row["kind"]) == ("dataset:pat", "dataset")
+    assert run("node", "budget", "set", "--data", "dataset:pat", "--epsilon", "1", *hospital.store).code == 0
+    alina = hospital.trainer("alina")
+    with pytest.raises(GetNotPermittedError):
+        alina.fit("pat").get()
+    assert run("node", "data", "share", "dataset:pat", "--user", "alina", *hospital.store).code == 0
+    assert type(alina.fit("pat")) is torch.Tensor
+    hospital.kill()
+    hospital.start()
+    alina = hospital.trainer("alina")
+    assert type(alina.fit("pat")) is torch.Tensor  # the right to it is kept too
+    assert run("node", "data", "delete", "dataset:pat", *hospital.store).code == 0
+    with pytest.raises(ValueError, match="has no data set 'pat'"):
+        alina.fit("pat")
+    # A new one of the same name is nobody's until that is said.
+    hospital.connect("olga", "owner").add_dataset(samples.xor(), "pat")
+    alina = hospital.trainer("alina")
+    with pytest.raises(GetNotPermittedError):
+        alina.fit("pat").get()
+    hospital.connect("olga", "owner").remove_dataset("pat")
+    assert run("node", "data", "list", *hospital.store, "--json").out == "[]\n"
+
+
+def test_a_user_can_not_pass_something_off_as_a_data_set(hospital):
+    alina = hospital.trainer("alina")
+    stream = sy.local_worker.stream_to(alina)
+    for obj in (KeptDataset(samples.XOR, samples.XOR_TARGET), torch.ones(2)):
+        stream.post(ObjectMessage(obj, "dataset:forged"))
+        stream.synchronize()
+        with pytest.raises(ValueError, match="has no data set"):
+            alina.fit("forged")
+        run("node", "data", "delete", "dataset:forged", *hospital.store)
