@@ -106,8 +106,10 @@ def reach(target: Target) -> Iterator[Talk]:
     folder, record = find(target)
     if record.url is not None and is_running(folder):
         note(f"The node {record.id} runs: asking it at {record.url}.")
+        if record.is_renewed(folder):
+            note(f"The certificate {record.certificate} was renewed: restart the node, so that clients see it.")
         token = _own_token(folder, record)
-        yield Talk(_local(record, token))
+        yield Talk(_local(folder, record, token, target.ca))
         return
     with _started(target, record) as talk:
         note(f"The node {record.id} does not run: working on its store {_shown(str(target.store))}.")
@@ -158,8 +160,12 @@ def read_token(path: Path) -> str:
     return path.read_text(encoding="utf-8").strip()
 
 
-def _local(record: NodeRecord, token: str | None) -> Where:
-    context = None if record.certificate is None else pinned_context(record.certificate)
+def _local(folder: Path, record: NodeRecord, token: str | None, ca: Path | None) -> Where:
+    """Return how the node that runs on this machine is reached: by the certificate that it shows, or by `ca`."""
+    from syft.workers.tls import client_context
+
+    shown = record.shown(folder)
+    context = None if shown is None else pinned_context(shown) if ca is None else client_context(ca)
     parts = urlsplit(str(record.url))
     host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(parts.hostname or "", parts.netloc.rpartition(":")[0])  # noqa: S104
     return Where(f"{parts.scheme}://{host}:{parts.port}", token, context)

@@ -16,7 +16,7 @@ from typing import Any
 from syft.exceptions import CertificateError, SyftError
 from syft.grid.private_files import replace_file
 
-FILE, LOCK = "node.json", "running"
+FILE, LOCK, SHOWN = "node.json", "running", "running.pem"
 # A command that just looks holds the lock for a moment: the node waits so many tenths of a second for it.
 _TRIES = 20
 
@@ -40,8 +40,30 @@ class NodeRecord:
     pid: int | None = None
 
     def write(self, folder: Path) -> None:
-        """Leave it in the folder of the node's key."""
+        """Leave it in the folder of the node's key, with the certificate that clients are shown from now on.
+
+        The file of the certificate may be another one tomorrow, while the node still shows this one.
+        """
+        if self.url is None or self.certificate is None:
+            (folder / SHOWN).unlink(missing_ok=True)
+        else:
+            replace_file(folder / SHOWN, Path(self.certificate).read_bytes())
         replace_file(folder / FILE, json.dumps(dataclasses.asdict(self)).encode())
+
+    def shown(self, folder: Path) -> Path | None:
+        """Return the file of the certificate that a node which runs shows to clients."""
+        if self.certificate is None:
+            return None
+        own = folder / SHOWN
+        return own if own.exists() else Path(self.certificate)
+
+    def is_renewed(self, folder: Path) -> bool:
+        """Say whether there is another certificate now than the one that a node which runs shows."""
+        own = self.shown(folder)
+        try:
+            return own is not None and own.read_bytes() != Path(str(self.certificate)).read_bytes()
+        except OSError:  # it was moved; what counts is what the node shows
+            return False
 
     @classmethod
     def read(cls, folder: Path) -> NodeRecord | None:

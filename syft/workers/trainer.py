@@ -83,8 +83,8 @@ class Trainer:
             return
         if keeper is not None and keeper.storage is not None:
             logger.warning(
-                "The data set %r is made by Python code, not of two tensors, so the store can't keep it: it is gone when "
-                "the node stops.",
+                "The data set %r is Python code, not two tensors, so the store can't keep it: it is gone when the node "
+                "stops.",
                 key,
             )
         self.datasets[key] = dataset

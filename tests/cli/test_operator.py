@@ -115,3 +115,21 @@ def test_a_user_can_not_pass_something_off_as_a_data_set(hospital):
         with pytest.raises(ValueError, match="has no data set"):
             alina.fit("forged")
         run("node", "data", "delete", "dataset:forged", *hospital.store)
+
+
+def test_a_renewed_certificate_keeps_nobody_out(tmp_path):
+    assert run("node", "certs", "authority", tmp_path / "team", "--name", "T").code == 0
+    issue = ("node", "certs", "issue", tmp_path / "certs", "--authority", tmp_path / "team", "--host", "127.0.0.1")
+    assert run(*issue).code == 0
+    files = ("--cert", tmp_path / "certs" / "node.pem", "--key", tmp_path / "certs" / "node.key")
+    node = Served(tmp_path, "node", "start", "--id", "renewing", "--store", tmp_path / "store", *files)
+    listing = ("node", "users", "list", "--store", tmp_path / "store")
+    try:
+        assert "renewed" not in run(*listing).err
+        assert run(*issue).code == 0
+        for words in (listing, (*listing, "--ca", tmp_path / "team" / "authority.pem")):
+            found = run(*words)
+            assert found.code == 0 and "was renewed: restart the node" in found.err, found.err
+    finally:
+        node.end()
+    assert not (tmp_path / "store" / "identity" / "running.pem").exists()
