@@ -115,8 +115,8 @@ def test_a_full_server_is_one_clear_error(server, tmp_path):
 @pytest.mark.parametrize(
     "url, words",
     [
-        ("postgresql://node:hunter2@/none?unix_sock=/nowhere/.s.PGSQL.5432", "can't be used now"),
-        ("postgresql://node:hunter2@127.0.0.1:1/none", "can't be used now"),
+        ("postgresql://node:hunter2@/none?unix_sock=/nowhere/.s.PGSQL.5432", "can't be reached"),
+        ("postgresql://node:hunter2@127.0.0.1:1/none", "127.0.0.1:1/none can't be opened: it can't be reached"),
         ("postgresql://node:hunter2@127.0.0.1:port/none", "looks like postgresql://"),
         ("postgresql://node:hunter2@127.0.0.1/none?sslmode=prefer", "sslmode is verify-full or disable"),
         ("postgres://node:hunter2@/none?service=x", "'service' is not known"),
