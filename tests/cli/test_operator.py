@@ -2,13 +2,14 @@
 
 import json
 import signal
+import time
 
 import pytest
 import torch
 from torch.utils.data import TensorDataset
 
 import syft as sy
-from syft.exceptions import GetNotPermittedError
+from syft.exceptions import AuthenticationError, GetNotPermittedError
 from syft.messaging.message import ObjectMessage
 from syft.workers.kept_dataset import KeptDataset
 from tests.cli.running import Served, run
@@ -40,6 +41,9 @@ class Hospital:
     def connect(self, user, role="user"):
         self.forget()
         made = run("node", "tokens", "issue", "--user", user, "--role", role, *self.store)
+        token = self.folder / f"{user}.token"
+        token.write_text(made.out)
+        token.chmod(0o600)
         self.clients.append(sy.connect(self.url, token=made.out, hook=sy.TorchHook(torch)))
         return self.clients[-1]
 
@@ -59,6 +63,13 @@ class Hospital:
     @property
     def log(self):
         return self.served.log.read_text()
+
+
+def wait_for(condition, seconds=30.0):
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.02)
+    assert condition()
 
 
 @pytest.fixture(scope="module")
@@ -115,6 +126,20 @@ def test_a_user_can_not_pass_something_off_as_a_data_set(hospital):
         with pytest.raises(ValueError, match="has no data set"):
             alina.fit("forged")
         run("node", "data", "delete", "dataset:forged", *hospital.store)
+
+
+def test_the_log_says_who_came_and_who_was_refused_and_why(hospital):
+    alina = hospital.connect("alina")
+    with pytest.raises(AuthenticationError):
+        sy.connect(hospital.url, token="geheim.geheim.geheim", hook=sy.TorchHook(torch))
+    refused = run("node", "users", "list", "--url", hospital.url, "--token-file", hospital.folder / "alina.token")
+    assert refused.code == 1
+    alina.close()
+    wait_for(lambda: "alina (user) left, from 127.0.0.1" in hospital.log)
+    assert "alina (user) came from 127.0.0.1" in hospital.log
+    assert "Somebody from 127.0.0.1 was not let in: This is not a token" in hospital.log
+    assert "was refused GET /v1/users: A token of role 'user' may not" in hospital.log
+    assert "ASGI" not in hospital.log and "geheim" not in hospital.log
 
 
 def test_a_renewed_certificate_keeps_nobody_out(tmp_path):

@@ -17,6 +17,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 
 from syft.config import current
+from syft.core.labels import printable
 from syft.exceptions import (
     AuthenticationError,
     NotPermittedError,
@@ -171,6 +172,10 @@ STATUS: list[tuple[type[Exception], int]] = [
 
 async def _explain(request: Request, error: Exception) -> Response:
     headers = {}
+    if isinstance(error, AuthenticationError | NotPermittedError):
+        address = request.client.host if request.client else ""
+        asked = printable(f"{request.method} {request.url.path}")[:200]
+        logger.info("Somebody from %s was refused %s: %s", address, asked, error)
     if isinstance(error, TooManyAttemptsError):
         headers["Retry-After"] = str(max(1, round(error.retry_after)))
     elif isinstance(error, AuthenticationError):
@@ -219,6 +224,7 @@ async def let_in(desk: Desk, websocket: WebSocket) -> Guest | None:
         await websocket.send_denial_response(PlainTextResponse(str(error), status_of(error)))
         return None
     if not desk.turnstile.enter(guest.user):
+        logger.info("%s from %s was not let in: there are too many connections", guest, address)
         await websocket.send_denial_response(PlainTextResponse("Too many connections; try again later.", 503))
         return None
     try:
@@ -226,6 +232,7 @@ async def let_in(desk: Desk, websocket: WebSocket) -> Guest | None:
     except Exception:
         desk.turnstile.leave(guest.user)
         raise
+    logger.info("%s came from %s", guest, address)
     return guest
 
 
@@ -242,3 +249,4 @@ async def _stream(desk: Desk, websocket: WebSocket) -> None:
         await pipe.pump()
     finally:
         desk.turnstile.leave(guest.user)
+        logger.info("%s left, from %s", guest, websocket.client.host if websocket.client else "")

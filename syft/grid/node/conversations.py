@@ -250,6 +250,7 @@ class Conversations:
                 # Who comes back with another role has other rights: that is another session.
                 if is_theirs and found.session.role == guest.role and found.session.via == getattr(guest, "via", None):
                     found.check = self._check_of(guest)
+                    logger.debug("%s comes back to a session", guest)
                     return found
             name = guest.user if guest.user is not None else f"anonymous-{secrets.token_hex(8)}"
             session = self.worker.open_session(name)
@@ -258,6 +259,7 @@ class Conversations:
             session.max_message_bytes = self.limit
             conversation = Conversation(self.worker, session, self._check_of(guest))
             self._open[conversation.id] = conversation
+        logger.debug("%s has a new session; there are %d", guest, len(self))
         if isinstance(guest, Delegate):
             session.via, session.circle = guest.via, guest.circle
             guest.circle.end_with_me(conversation, self.end)
@@ -279,6 +281,7 @@ class Conversations:
         with self._lock:
             if self._open.pop(conversation.id, None) is not None:
                 self._ended_requests += conversation.done
+        logger.debug("A session of %r ended", conversation.session.client_id)
         conversation.end()
 
     def end_all(self, user: Any = None) -> None:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from syft.core.labels import printable
 from syft.exceptions import AuthenticationError
 from syft.workers.tls import is_loopback
 
@@ -25,6 +26,10 @@ class Guest:
 
     user: str | None
     role: str = "user"
+
+    def __str__(self) -> str:
+        """Who it is, for logs: never a token."""
+        return f"Somebody ({self.role})" if self.user is None else f"{printable(self.user)} ({self.role})"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -82,7 +87,9 @@ def bearer(headers: Mapping[str, str]) -> str:
     kind, _, token = headers.get("authorization", "").partition(" ")
     token = token.strip()
     if kind.lower() != "bearer" or not token or len(token) > MAX_TOKEN:
-        raise AuthenticationError("This node asks for a token: give one with token=..., or --token.")
+        raise AuthenticationError(
+            "This node asks for a token: pass token=... to sy.connect, or --token-file FILE to a command."
+        )
     return token
 
 

@@ -120,6 +120,12 @@ class PatientWebsocket(WebSocketsSansIOProtocol):
         except InvalidState:
             self.transport.close()
 
+    async def send(self, message: Any) -> None:
+        """Send something of the application; a refusal ends the handshake, which uvicorn takes for a mistake."""
+        await super().send(message)
+        if message["type"] == "websocket.http.response.body" and not message.get("more_body", False):
+            self.handshake_complete = True
+
     def keepalive_timeout(self) -> None:
         """Break the connection of a client off that did not answer: it would not hear a farewell either."""
         self.transport.abort()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import logging
 from collections import Counter
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -11,6 +12,7 @@ from typing import Any, TypeVar
 from fastapi import APIRouter, Depends, Request, Security
 from fastapi.security import HTTPBearer
 
+from syft.core.labels import printable
 from syft.exceptions import NotPermittedError, TooManyAttemptsError
 from syft.grid.identity.roles import Capability, may
 from syft.grid.node.api.models import Refusal
@@ -18,6 +20,7 @@ from syft.grid.node.doors import Guest
 from syft.workers.session import Session
 
 T = TypeVar("T")
+logger = logging.getLogger("syft.node")
 # Passwords are compared in threads of their own, so that who guesses keeps nobody else waiting; nor does who logs in
 # again and again.
 _THREADS = 4
@@ -81,6 +84,7 @@ def needs(node: Any, capability: Capability) -> Any:
 
 def _identify(node: Any, request: Request) -> Guest:
     guest: Guest = node.desk.door.identify(request.headers, address_of(request))
+    logger.debug("%s asks for %s %s", guest, request.method, printable(request.url.path)[:200])
     return guest
 
 
