@@ -17,12 +17,17 @@ audit = typer.Typer(
     help="The log of what was asked for, approved and released.", no_args_is_help=True, rich_markup_mode=None
 )
 
+# What a user may fetch from now on, by the scope of what was approved.
+_RELEASED = {
+    "result": "the {kind} ({shape})",
+    "sources": "everything that derives from the data sets of this {kind}, the data sets themselves included",
+}
 _SCOPES = ("result", "sources")
 
 
 @requests.command("list")
 def list_requests(
-    status: Annotated[str | None, typer.Option(help="Only pending, approved, denied or expired ones.")] = None,
+    status: Annotated[str | None, typer.Option(help="Only pending, approved, denied, expired or revoked ones.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="The newest so many.")] = 100,
     node: NodeId = None,
     store: Store = None,
@@ -69,7 +74,8 @@ def approve(
     with reach(Target(store, home, url, token_file, ca, node)) as talk:
         row = talk.ask("POST", f"requests/{quoted(request_id)}/approve", body)
     until = "until it is revoked" if row["expires"] is None else f"until {moment(row['expires'])}"
-    say(f"Approved: {row['user']} may fetch the {row['kind']} ({shape_of(row['shape'])}), {until}.")
+    what = _RELEASED[scope].format(kind=row["kind"], shape=shape_of(row["shape"]))
+    say(f"Approved: {row['user']} may fetch {what}, {until}.")
 
 
 @requests.command("deny")

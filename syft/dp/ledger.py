@@ -195,20 +195,25 @@ class Ledger:
         """Return each limit with what is spent and left of it.
 
         Args:
-            user: only those that bound this user, with what this user spent where it is about each one; None: all. Of
-                limits for each user, the spending of the one who spent most is told then.
+            user: only those that bound this user, with what this user spent itself; None: all. Of limits for each user,
+                the spending of the one who spent most is told then.
         """
         with self._books.together() as page:
             rows = page.list(_LIMITS)
             if user is not None:
                 names = sorted({row["data"] for row in rows.values() if row["data"] is not None})
                 found = [limit for name in (*names, None) for limit in _found(page, name, user)]
-                read = {limit: Account.from_dict(page.get(_ACCOUNTS, limit.account(user))) for limit in found}
-                return [self._stand(limit, account) for limit, account in read.items()]
+                return [self._stand_for(page, limit, user) for limit in found]
             accounts = page.list(_ACCOUNTS)
         limits = sorted((Limit(**row) for row in rows.values()), key=lambda limit: (limit.data or "", limit.user or ""))
         named = {(limit.data, limit.user) for limit in limits}
         return [self._stand(limit, _worst(limit, accounts, named)) for limit in limits]
+
+    def _stand_for(self, page: Page, limit: Limit, user: str) -> Row:
+        """Return a limit as one user is told of it: what others were charged is not their business."""
+        row = self._stand(limit, Account.from_dict(page.get(_ACCOUNTS, limit.account(user))))
+        own = Account.from_dict(page.get(_ACCOUNTS, _key(limit.data, user)))
+        return {**row, "spent": own.epsilon(limit.delta), "releases": own.releases}
 
     def _stand(self, limit: Limit, account: Account) -> Row:
         spent = account.epsilon(limit.delta)

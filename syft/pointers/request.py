@@ -42,7 +42,7 @@ class Request:
         return printable(self._row.get("answer") or "")
 
     def status(self) -> str:
-        """Ask how the request stands: pending, approved, denied or expired."""
+        """Ask how the request stands: pending, approved, denied, expired or revoked."""
         self._row = dict(self._stream.request_status(self.id))
         return str(self._row["status"])
 

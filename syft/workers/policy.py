@@ -70,6 +70,7 @@ class DenyAll:
 
 
 ALLOW_ALL = AllowAll()
+_ASK = 'Ask its owner with ptr.request(reason="..."), or compute something that may be released.'
 
 
 def check_release(
@@ -96,9 +97,10 @@ def check_release(
     if worker.policy is not ALLOW_ALL and not may_leave(
         worker, session, obj, how, reason, obj_id=obj_id, sources=sources
     ):
+        explain = getattr(worker.policy, "explain", None)
+        why = (explain(session, obj_id) if explain is not None else "") or _ASK
         raise GetNotPermittedError(
-            f"Worker {worker.id!r} does not release this value to {session.client_id!r} ({how}). "
-            'Ask its owner with ptr.request(reason="..."), or compute something that may be released.'
+            f"Worker {worker.id!r} does not release this value to {session.client_id!r} ({how}). {why}"
         )
     if worker.policy is not ALLOW_ALL:
         refuse_failed(worker, sources if sources is not None or obj is None else rights_of(worker, obj_id, obj).sources)

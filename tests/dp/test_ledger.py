@@ -152,6 +152,14 @@ def test_a_limit_of_a_user_stands_in_place_of_the_one_for_each(ledger):
     assert left(ledger, user=EACH) == pytest.approx(0.25), "who has a limit of its own does not count among each"
 
 
+def test_a_user_is_not_told_what_others_were_charged(ledger):
+    ledger.set_limit(1.0, 0.0, data="people")
+    ledger.charge("alice", ["people"], LAPLACE, "count")
+    (bob,), (alice,) = ledger.standing("bob"), ledger.standing("alice")
+    assert (bob["spent"], bob["releases"], bob["left"]) == (0.0, 0, pytest.approx(0.75))
+    assert (alice["spent"], alice["releases"]) == (pytest.approx(0.25), 1)
+
+
 def test_what_was_spent_before_a_limit_was_set_counts(ledger):
     ledger.set_limit(1.0, data="others")
     ledger.charge("alice", ["people", "others"], LAPLACE)

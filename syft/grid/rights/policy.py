@@ -67,6 +67,10 @@ class NodePolicy:
             )  # fmt: skip
         return allowed
 
+    def explain(self, session: Any, obj_id: Any) -> str:
+        """Say why somebody does not get an object, as far as requests tell; nothing depends on its values."""
+        return self.requests.explain(session.client_id, obj_id)
+
     def _decide(self, release: Release) -> tuple[bool, str]:
         """Return whether a value may leave, and the request that this is due to."""
         if release.role == OWNER:

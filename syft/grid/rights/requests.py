@@ -19,6 +19,18 @@ from syft.workers.provenance import mark_of, rights_of, row_of, user_of
 from syft.workers.registrar import kind_of
 
 PENDING, APPROVED, DENIED, EXPIRED, REVOKED = "pending", "approved", "denied", "expired", "revoked"
+# What a user is told who fetches what is not released, by how the request for it stands.
+_EXPLAINED = {
+    PENDING: "Your request for it waits for its owner",
+    APPROVED: "It has changed since your request was approved: ask again, with ptr.request(reason=...)",
+    DENIED: "Your request for it was denied",
+    EXPIRED: "What was approved has expired: ask again, with ptr.request(reason=...)",
+    REVOKED: "What was approved was revoked",
+}
+_COPY = (
+    "Your request was approved for the very object that you asked for: fetch that one, with ptr.get(). A copy of it, or "
+    "what is computed from it, needs a request of its own."
+)
 # How many requests one user may have open at a time.
 MAX_PENDING = 32
 # What a user is told of a request.
@@ -104,6 +116,16 @@ class Requests:
         if row["status"] == APPROVED and row["expires_at"] is not None and self._clock() >= row["expires_at"]:
             return EXPIRED
         return str(row["status"])
+
+    def explain(self, user: object, obj_id: object) -> str:
+        """Say why a user does not get an object, as far as requests for it tell; "" if there is none."""
+        mine = [row for row in self._records.list() if row["user"] == user is not None]
+        about = [row for row in mine if row["object"] == obj_id is not None]
+        if about:
+            status, answer = self.status_of(about[-1]), about[-1]["answer"]
+            return f"{_EXPLAINED[status]}: {answer}." if answer and status == DENIED else f"{_EXPLAINED[status]}."
+        granted = any(self.status_of(row) == APPROVED and row["scope"] == RESULT for row in mine)
+        return _COPY if granted else ""
 
     # --- the owner --------------------------------------------------------------------------------------------
 

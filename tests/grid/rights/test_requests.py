@@ -203,3 +203,30 @@ def test_requests_and_grants_are_plain_rows(bob, clock):
     bob.policy = NodePolicy(requests=requests, grants=grants, clock=clock)
     assert alice.get(alice.keep("torch.Tensor.sum", Ref("data")).id).item() == 2
     bob.policy = sy.workers.policy.ALLOW_ALL
+
+
+def test_who_does_not_get_it_is_told_why(node, owner, clock, hook):
+    total = node.search("#1")[0].sum()
+    policy = node.policy.requests
+
+    def refused():
+        with pytest.raises(GetNotPermittedError) as told:
+            total.get()
+        return str(told.value)
+
+    request = total.request(reason="why")
+    assert "waits for its owner" in refused()
+    policy.deny(request.id, "too few")
+    assert "was denied: too few." in refused()
+    policy.approve(total.request(reason="why").id, expires=10)
+    copy = total.clone()
+    with pytest.raises(GetNotPermittedError, match="the very object that you asked for"):
+        copy.get()  # equal values must not open anything: whether they are equal is a secret too
+    clock.now += 11
+    assert "has expired: ask again" in refused()
+    grant = policy.approve(total.request(reason="why").id)["grants"][0]
+    policy.revoke(grant)
+    assert "was revoked." in refused()
+    policy.approve(total.request(reason="why").id)
+    total.add_(1)
+    assert "changed since" in refused()

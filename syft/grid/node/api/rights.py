@@ -30,7 +30,7 @@ def _add_requests(router: APIRouter, node: Any) -> None:
 
     @router.get("/requests", responses=refusals())
     def list_requests(
-        status: Literal["pending", "approved", "denied", "expired"] | None = None,
+        status: Literal["pending", "approved", "denied", "expired", "revoked"] | None = None,
         limit: int = Query(default=100, ge=1, le=1000, description="the newest so many"),
         guest: Guest = anybody,
     ) -> list[RequestRow]:
