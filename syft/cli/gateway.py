@@ -82,7 +82,19 @@ def _serve(settings: Any, ready_file: Path | None, as_json: bool) -> None:
             f"  to             {'those with a token' if settings.tokens else 'programs of this machine'}", error=as_json
         )
         say(f"  store          {settings.store or 'none: nothing is kept when it stops'}", error=as_json)
-        say(f"A node joins with: python -m syft node start --gateway {gateway.url} ...", error=as_json)
+        if token_file is not None:
+            say(f"  owner's token  {token_file}", error=as_json)
+        joining = f"python -m syft node start --gateway {gateway.url}"
+        if settings.tokens and settings.store is None:
+            say("It has no store, so nobody can be given a token: start it with --store FOLDER.", error=as_json)
+        elif settings.tokens:
+            say("A node's operator, or a client, gets a token with:", error=as_json)
+            say(
+                f"    python -m syft gateway token --store {settings.store} --id {settings.id} --user NAME",
+                error=as_json,
+            )
+            joining += " --gateway-token-file FILE"
+        say(f"A node joins with: {joining} ...", error=as_json)
         say("Stop it with Ctrl-C.\n", error=as_json)
         closing.enter_context(announced(facts, ready_file, as_json))
         wait_for(stopping, gateway.server)

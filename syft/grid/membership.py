@@ -18,7 +18,7 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel
 
 from syft.core.labels import tags_of
-from syft.exceptions import SyftError
+from syft.exceptions import AuthenticationError, SyftError
 from syft.grid.gateway.models import MAX_MODELS, MAX_SETS, MAX_TAG, MAX_TAGS
 from syft.grid.gateway.proof import PATH, answer
 from syft.workers.hosted import PREFIX, is_shared, names_at, outline_of
@@ -148,7 +148,13 @@ class Membership:
         self._told, self._renewed_at, self._lease = index, time.monotonic(), lease
 
     def _tell(self, method: str, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        found = ask(self._where, method, path, body, timeout=15.0)
+        try:
+            found = ask(self._where, method, path, body, timeout=15.0)
+        except AuthenticationError as error:
+            raise AuthenticationError(
+                f"it does not accept the token of this node; its owner makes one with python -m syft gateway token, for "
+                f"--gateway-token-file ({error})"
+            ) from None
         return found if isinstance(found, dict) else {}
 
     def _name(self) -> str:

@@ -65,4 +65,4 @@ class PrivateGridNetwork(ModelGrid):
         raise ModelError(f"Worker {worker_id!r} is needed for this model and is not one of this grid.")
 
     def __repr__(self) -> str:
-        return f"<PrivateGridNetwork of {', '.join(str(worker.id) for worker in self.workers)}>"
+        return f"<PrivateGridNetwork of {', '.join(str(worker.id) for worker in self.workers) or 'no workers'}>"

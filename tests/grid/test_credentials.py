@@ -78,3 +78,9 @@ def test_a_file_that_is_not_there(tmp_path):
         AccountCredential.parse(str(tmp_path), "none.json")
     with pytest.raises(TypeError):
         AbstractCredential()
+
+
+def test_it_is_imported_from_where_the_pages_say():
+    from syft.grid import AccountCredential as documented
+
+    assert documented is AccountCredential
