@@ -13,6 +13,8 @@
     │   └── SpentPointerError                  the pointer's object was already fetched or moved
     ├── WorkerNotFoundException                unknown worker id
     ├── WorkerLostError                        the process of a worker ended
+    │   ├── NodeLostError                      a session at a node is over
+    │   │   └── NodeUnreachableError           a node could not be connected to
     │   └── ClientLostError                    the process that answered for a simulated client ended
     ├── NotPermittedError
     │   ├── GetNotPermittedError               the holder does not release this value
@@ -215,6 +217,14 @@ class NotDoneError(SyftError):
 
     Streams ask again, or raise the error of the call that failed, so nobody else sees this one.
     """
+
+
+class NodeUnreachableError(NodeLostError):
+    """A node could not be connected to; nothing is known of a session there."""
+
+    def __init__(self, url: object = None, why: str = "") -> None:
+        SyftError.__init__(self, f"Could not reach {url}: {why}")
+        self.worker_id = url
 
 
 class ClientLostError(WorkerLostError):

@@ -16,6 +16,7 @@ from syft.cli.gateway import app as gateway
 from syft.cli.people import tokens, users
 from syft.cli.show import fail
 from syft.cli.start import start
+from syft.cli.words import translated
 from syft.exceptions import SyftError
 
 app = typer.Typer(
@@ -49,7 +50,7 @@ def run() -> None:
     try:
         app(prog_name="python -m syft")
     except SyftError as error:
-        fail(str(error))
+        fail(translated(str(error)))
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
         if missing not in PACKAGES:

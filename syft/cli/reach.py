@@ -92,8 +92,9 @@ def _explain(error: OSError, url: str) -> NoReturn:
     parts = urlsplit(url)
     if isinstance(error, ssl.SSLError):
         raise SyftError(explain(error, parts.hostname or "", parts.port)) from None
-    reason = (error.strerror or str(error) or type(error).__name__).lower()
-    raise SyftError(f"The node at {url} can't be reached ({reason}). Is it running, and is that its address?") from None
+    from syft.workers.websocket_client import why_unreachable
+
+    raise SyftError(f"Could not reach {url}: {why_unreachable(error, url)}") from None
 
 
 @contextlib.contextmanager

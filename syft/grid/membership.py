@@ -152,8 +152,8 @@ class Membership:
             found = ask(self._where, method, path, body, timeout=15.0)
         except AuthenticationError as error:
             raise AuthenticationError(
-                f"it does not accept the token of this node; its owner makes one with python -m syft gateway token, for "
-                f"--gateway-token-file ({error})"
+                "it does not accept the token of this node; its owner makes one with python -m syft gateway token, "
+                f"for --gateway-token-file ({error})"
             ) from None
         return found if isinstance(found, dict) else {}
 

@@ -71,7 +71,8 @@ class PublicGridNetwork(ModelGrid):
             return ask(self._gateway, method, path, body, timeout=self.patience)
         except AuthenticationError as error:
             raise AuthenticationError(
-                f"The gateway {self.gateway_url} did not let you in, so pass token=... of the gateway, from its owner: {error}"
+                f"The gateway {self.gateway_url} did not let you in, so pass token=... of the gateway, from its owner: "
+                f"{error}"
             ) from None
         except OSError as error:
             raise SyftError(f"The gateway {self.gateway_url} can't be reached: {shorten(error)}") from None

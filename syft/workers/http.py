@@ -45,7 +45,8 @@ def ask(where: Where, method: str, path: str, body: Any = None, timeout: float =
         answer = connection.getresponse()
         contents = answer.read(MAX_ANSWER + 1)
     except http.client.HTTPException:
-        raise SyftError(f"What answers at {host}:{parts.port} is not a node.") from None
+        hint = "" if parts.scheme == "wss" else " If it is a node with TLS, its address begins with wss://."
+        raise SyftError(f"What answers at {host}:{parts.port} is not a node.{hint}") from None
     finally:
         connection.close()
     return _read(answer.status, contents)

@@ -9,12 +9,12 @@ from urllib.parse import urlsplit
 
 from syft.core.context import local_worker
 from syft.core.id_provider import ObjectId, is_id
-from syft.exceptions import AuthenticationError, InvalidUserError, NodeLostError, SyftError
+from syft.exceptions import AuthenticationError, InvalidUserError, NodeUnreachableError, SyftError
 from syft.workers.budget import BudgetClient
 from syft.workers.hosting import HostingClient
 from syft.workers.http import ask
 from syft.workers.tls import explain
-from syft.workers.websocket_client import WebsocketClientWorker, where_of
+from syft.workers.websocket_client import WebsocketClientWorker, where_of, why_unreachable
 
 _SECURE = {"ws": False, "http": False, "wss": True, "https": True}
 
@@ -65,10 +65,9 @@ class NodeClient(WebsocketClientWorker, HostingClient):
                 token = _log_in(where, credential)
             node_id = ask(where, "GET", "/health").get("id") if not id else id
         except ssl.SSLError as error:
-            raise NodeLostError(address, explain(error, host, port)) from None
+            raise NodeUnreachableError(address, explain(error, host, port)) from None
         except OSError as error:
-            reason = (error.strerror or str(error) or type(error).__name__).lower()
-            raise NodeLostError(address, f"it can't be reached ({reason}).") from None
+            raise NodeUnreachableError(address, why_unreachable(error, where.url)) from None
         if not is_id(node_id):
             raise SyftError(f"What answers at {address} is not a node.")
         super().__init__(

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from syft.core.context import local_worker
 from syft.core.id_provider import ObjectId
-from syft.exceptions import AuthenticationError, NodeLostError, SyftError
+from syft.exceptions import AuthenticationError, NodeUnreachableError, SyftError
 from syft.workers.elsewhere import ElsewhereWorker
 from syft.workers.introducing import introduce
 from syft.workers.tls import client_context, explain, is_loopback
@@ -116,14 +116,11 @@ class WebsocketClientWorker(ElsewhereWorker):
         try:
             stream = WebsocketStream(client, self, self._where)
         except ssl.SSLError as error:
-            raise NodeLostError(self.id, explain(error, self.host, self.port)) from None
-        except TimeoutError:
-            raise NodeLostError(self.id, f"{self.url} does not answer.") from None
+            raise NodeUnreachableError(self.url, explain(error, self.host, self.port)) from None
         except AuthenticationError:
             raise
         except OSError as error:
-            reason = (error.strerror or str(error) or type(error).__name__).lower()
-            raise NodeLostError(self.id, f"{self.url} can't be reached ({reason}).") from None
+            raise NodeUnreachableError(self.url, why_unreachable(error, self.url)) from None
         if not self._is_named(stream.node_id):
             stream.close()
             raise SyftError(
@@ -174,6 +171,17 @@ class WebsocketClientWorker(ElsewhereWorker):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} id:{self.id} at {self.url}>"
+
+
+def why_unreachable(error: OSError, url: str) -> str:
+    """Return what an error of the network means, and what to look at."""
+    if isinstance(error, TimeoutError):
+        reason = "it does not answer"
+    else:
+        reason = (error.strerror or str(error) or type(error).__name__).lower()
+    if isinstance(error, ConnectionResetError) and url.startswith(("ws:", "http:")):
+        return f"{reason}. If it is a node with TLS, its address begins with wss://."
+    return f"{reason}. Check that the node runs, that address and port are right, and that no firewall is between."
 
 
 def where_of(host: str, port: int, secure: bool, token: str | None, ca: Any) -> Where:

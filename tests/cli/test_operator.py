@@ -142,6 +142,35 @@ def test_the_log_says_who_came_and_who_was_refused_and_why(hospital):
     assert "ASGI" not in hospital.log and "geheim" not in hospital.log
 
 
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("requests", "approve", "nothing"), "List them: python -m syft node requests list"),
+        (("grants", "revoke", "nothing"), "List them: python -m syft node grants list"),
+        (("budget", "remove", "--data", "dataset:x"), "List them: python -m syft node budget show"),
+        (("requests", "list", "--status", "lost"), "status is one of 'pending', 'approved'"),
+        (("users", "add", "x" * 500), "user has at most 256 characters"),
+    ],
+)
+def test_errors_speak_of_what_is_typed(hospital, words, text):
+    found = run("node", *words, *hospital.store, given="correct horse\n")
+    last = found.err.splitlines()[-1]
+    assert found.code == 1 and text in last and "/v1" not in last and "Input" not in last
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("--host", "192.0.2.1"), "--cert and --key"),
+        (("--store", "postgresql://user:geheim@nowhere.example/db"), "--home FOLDER"),
+        (("--cert", "nowhere.pem", "--key", "nowhere.key"), "python -m syft node certs"),
+    ],
+)
+def test_what_can_not_start_speaks_of_options(words, text):
+    found = run("node", "start", *words)
+    assert found.code == 1 and text in found.err and found.err.count("\n") == 1 and "syft.grid" not in found.err
+
+
 def test_a_renewed_certificate_keeps_nobody_out(tmp_path):
     assert run("node", "certs", "authority", tmp_path / "team", "--name", "T").code == 0
     issue = ("node", "certs", "issue", tmp_path / "certs", "--authority", tmp_path / "team", "--host", "127.0.0.1")

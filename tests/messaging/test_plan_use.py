@@ -446,4 +446,5 @@ def test_a_plan_whose_state_is_remote_is_sent_without_questions(make_worker, kin
     with sy.count_messages() as counted:
         pointer = net.send(bob)
     assert pointer.outlook is None and counted.rounds == 0
+    assert len(bob._objects) == 1  # it has arrived: alice is known until then
     net.fc.get()

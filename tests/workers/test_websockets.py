@@ -9,7 +9,7 @@ from torch import nn
 
 import syft as sy
 from syft import config
-from syft.exceptions import AuthenticationError, NodeLostError, SyftError, WorkerLostError
+from syft.exceptions import AuthenticationError, NodeLostError, NodeUnreachableError, SyftError, WorkerLostError
 from syft.grid import certificates
 from syft.workers import pipes
 from syft.workers.websocket_client import WebsocketClientWorker, where_of
@@ -206,8 +206,11 @@ def test_what_can_be_no_token_is_refused_and_not_shown(hook, server, token):
 
 
 def test_nobody_there(hook):
-    with pytest.raises(NodeLostError, match="can't be reached"):
+    with pytest.raises(
+        NodeUnreachableError, match="Could not reach ws://localhost:1: connection refused. Check"
+    ) as told:
         WebsocketClientWorker(hook, "localhost", 1, id="nobody")
+    assert "session" not in str(told.value)  # there was none
 
 
 def test_other_machines_are_spoken_to_over_tls_only(hook):

@@ -186,8 +186,42 @@ async def _explain(request: Request, error: Exception) -> Response:
 async def _explain_fields(request: Request, error: Exception) -> Response:
     """Say which fields are no good, without repeating what was in them: it may be a password."""
     found = error.errors() if isinstance(error, RequestValidationError) else []
-    texts = [f"{'.'.join(str(part) for part in each['loc'])[:100]}: {each['msg']}"[:300] for each in found[:10]]
-    return JSONResponse({"detail": "; ".join(texts) or "The request can't be read."}, 422)
+    texts = [_field(each) for each in found[:10]]
+    return JSONResponse({"detail": f"{'; '.join(texts)}." if texts else "The request can't be read."}, 422)
+
+
+# What is wrong with a field, by what pydantic calls it; in braces what it says of the bounds.
+_FAULTS = {
+    "missing": "is missing",
+    "extra_forbidden": "is not known here",
+    "literal_error": "is one of {expected}",
+    "string_too_long": "has at most {max_length} characters",
+    "string_too_short": "has at least {min_length} characters",
+    "string_pattern_mismatch": "is not written like this",
+    "string_type": "is a text",
+    "too_long": "has at most {max_length} entries",
+    "list_type": "is a list",
+    "bool_type": "is true or false",
+    "bool_parsing": "is true or false",
+    "int_parsing": "is a whole number",
+    "int_type": "is a whole number",
+    "int_from_float": "is a whole number",
+    "float_parsing": "is a number",
+    "float_type": "is a number",
+    "finite_number": "is a finite number",
+    "greater_than": "is more than {gt}",
+    "greater_than_equal": "is at least {ge}",
+    "less_than": "is less than {lt}",
+    "less_than_equal": "is at most {le}",
+    "json_invalid": "is no JSON",
+}
+
+
+def _field(fault: dict[str, Any]) -> str:
+    """Say what is wrong with one field; it is called what callers call it, not where in a request it is."""
+    name = ".".join(str(part) for part in fault["loc"][1:])[:100] or "the request"
+    text = _FAULTS.get(fault["type"], "is not right")
+    return f"{printable(name)} {text.format(**fault.get('ctx', {}))}"[:300]
 
 
 def _facts(desk: Desk) -> APIRouter:

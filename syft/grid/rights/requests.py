@@ -28,8 +28,8 @@ _EXPLAINED = {
     REVOKED: "What was approved was revoked",
 }
 _COPY = (
-    "Your request was approved for the very object that you asked for: fetch that one, with ptr.get(). A copy of it, or "
-    "what is computed from it, needs a request of its own."
+    "Your request was approved for the very object that you asked for: fetch that one, with ptr.get(). A copy of it, "
+    "or what is computed from it, needs a request of its own."
 )
 # How many requests one user may have open at a time.
 MAX_PENDING = 32

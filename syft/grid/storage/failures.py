@@ -18,7 +18,7 @@ _SHUT = "The store of this node can't be written to ({why}). Nothing was kept; a
 _LOST = "The store of this node can't be used now ({why}). Nothing was kept; try again later, or ask its owner."
 
 
-# What is wrong with a store that can't be opened, by how its code begins, and what to do; the first row that fits counts.
+# What is wrong with a store that can't be opened, by how its code begins, and what to do; the first that fits counts.
 _AT_START: tuple[tuple[tuple[str, ...], str, str], ...] = (
     (
         ("SQLITE_NOTADB", "SQLITE_CORRUPT", "SQLITE_IOERR"),
