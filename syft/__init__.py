@@ -9,6 +9,7 @@ import importlib
 from typing import Any
 
 from syft import _pause
+from syft import _starting as _starting  # before what takes long to load
 from syft import codes as codes
 from syft import dp as dp
 from syft import exceptions as exceptions

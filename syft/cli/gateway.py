@@ -69,6 +69,7 @@ def _serve(settings: Any, ready_file: Path | None, as_json: bool) -> None:
         if settings.tokens and settings.store is not None:
             token_file = owner_token(gateway.identity, "owner", Path(settings.store) / "identity")
         gateway.start()
+        stopping.is_serving = True
         facts = {
             "id": settings.id,
             "url": gateway.url,

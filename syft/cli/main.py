@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import sys
+import threading
+from collections.abc import Iterator
 
 import typer
 
+from syft._starting import INTERRUPTED
 from syft.cli.budget import app as budget
 from syft.cli.certs import app as certs
 from syft.cli.data import app as data
@@ -45,10 +50,24 @@ for name, group in (
     node.add_typer(group, name=name)
 
 
+@contextlib.contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let Ctrl-C end a command with one line, after what was begun has been closed."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, lambda *_: fail("Interrupted.", code=INTERRUPTED))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def run() -> None:
     """Run what was typed."""
     try:
-        app(prog_name="python -m syft")
+        with _interruptible():
+            app(prog_name="python -m syft")
     except SyftError as error:
         fail(translated(str(error)))
     except ModuleNotFoundError as error:

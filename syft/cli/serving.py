@@ -34,11 +34,23 @@ def start_log(level: str) -> None:
     logging.getLogger("syft").setLevel(level.upper())
 
 
+class Stopping(threading.Event):
+    """Whether it is time to stop. Who is told so before it serves breaks off."""
+
+    is_serving = False
+
+    def hear(self, number: int, frame: object = None) -> None:
+        """Take note of a signal."""
+        self.set()  # whatever becomes of what is raised here
+        if not self.is_serving:
+            fail("It was stopped before it had started.", code=128 + number)
+
+
 @contextlib.contextmanager
-def told_to_stop() -> Iterator[threading.Event]:
+def told_to_stop() -> Iterator[Stopping]:
     """Give an event that is set by Ctrl-C or SIGTERM; who can't wait may say so again."""
-    stopping = threading.Event()
-    before = {number: signal.signal(number, lambda *_: stopping.set()) for number in _SIGNALS}
+    stopping = Stopping()
+    before = {number: signal.signal(number, stopping.hear) for number in _SIGNALS}
     try:
         yield stopping
     finally:

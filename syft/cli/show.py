@@ -35,10 +35,10 @@ def note(text: str) -> None:
     say(text, style="dim", error=True)
 
 
-def fail(text: str) -> NoReturn:
-    """Print why something was not done, and end with exit code 1."""
+def fail(text: str, code: int = 1) -> NoReturn:
+    """Print why something was not done, and end with an exit code."""
     say(text, style="red", error=True)
-    raise SystemExit(1)
+    raise SystemExit(code)
 
 
 def give(value: Any) -> None:

@@ -139,6 +139,7 @@ def _serve(settings: Any, show_token: bool, ready_file: Path | None, as_json: bo
         threading.Thread(target=warm_up, name="syft warming up", daemon=True).start()
         token_file = owner_token(node.identity, settings.owner, folder) if settings.tokens else None
         node.start()
+        stopping.is_serving = True
         closing.enter_context(running(folder))
         if membership is not None:
             membership.start()

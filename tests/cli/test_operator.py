@@ -1,7 +1,10 @@
 """What an operator meets in the first days: restarts, renewed certificates, data sets, and what errors say."""
 
 import json
+import select
 import signal
+import subprocess
+import sys
 import time
 
 import pytest
@@ -187,3 +190,17 @@ def test_a_renewed_certificate_keeps_nobody_out(tmp_path):
     finally:
         node.end()
     assert not (tmp_path / "store" / "identity" / "running.pem").exists()
+
+
+@pytest.mark.parametrize("seconds", [0.3, 2.0])
+def test_ctrl_c_while_it_starts_is_one_line_and_130(tmp_path, seconds):
+    """At a real process, at some moments of its start: while Python, torch, or the node itself is being loaded."""
+    words = [sys.executable, "-m", "syft", "node", "start", "--store", str(tmp_path / "store"), "--json"]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(seconds)
+    ready = bool(select.select([process.stdout], [], [], 0)[0])
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert "Traceback" not in said
+    if not ready and process.returncode != 0:
+        assert process.returncode == 130 and said.count("\n") == 1
