@@ -80,6 +80,23 @@ class NodeRecord:
         return cls(**found)
 
 
+def check_id(folder: Path, node_id: str) -> None:
+    """Refuse a node on the store of another one: its tokens and its data are known by the other name.
+
+    Raises:
+        SyftError: the folder belongs to a node of another name.
+    """
+    try:
+        record = NodeRecord.read(folder)
+    except SyftError:  # it is damaged, and about to be written anew
+        return
+    if record is not None and record.id != node_id:
+        raise SyftError(
+            f"This store belongs to the node {record.id!r}, whose tokens are good for that name alone: start it with "
+            f"--id {record.id}, or give {node_id!r} a --store of its own."
+        )
+
+
 @contextlib.contextmanager
 def running(folder: Path) -> Iterator[None]:
     """Hold the sign that a node runs with a folder; it goes with the process, whatever becomes of that.

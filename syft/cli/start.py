@@ -14,7 +14,7 @@ import typer
 
 from syft.cli.options import size
 from syft.cli.places import default_store
-from syft.cli.record import NodeRecord, running
+from syft.cli.record import NodeRecord, check_id, running
 from syft.cli.serving import announced, check_level, owner_token, start_log, told_to_stop, wait_for
 from syft.cli.show import note
 from syft.exceptions import SyftError
@@ -132,6 +132,7 @@ def _serve(settings: Any, show_token: bool, ready_file: Path | None, as_json: bo
     routers = ROUTERS if membership is None else (*ROUTERS, membership.router)
     with contextlib.ExitStack() as closing:
         stopping = closing.enter_context(told_to_stop())
+        check_id(folder, settings.id)
         node = Node(settings, routers)
         closing.callback(node.stop)
         node.take_process()

@@ -174,6 +174,17 @@ def test_what_can_not_start_speaks_of_options(words, text):
     assert found.code == 1 and text in found.err and found.err.count("\n") == 1 and "syft.grid" not in found.err
 
 
+def test_a_store_belongs_to_one_node(hospital):
+    found = run("node", "start", "--id", "other", *hospital.store)
+    assert found.code == 1 and "belongs to the node 'first-days'" in found.err and "--id first-days" in found.err
+
+
+@pytest.mark.parametrize("name", ["two words", "a/b", "", "-x", "a" * 101, "a:b", "x\n"])
+def test_the_id_of_a_node_is_one_word(name):
+    found = run("node", "start", f"--id={name}")
+    assert found.code == 1 and "one word of letters" in found.err
+
+
 def test_a_renewed_certificate_keeps_nobody_out(tmp_path):
     assert run("node", "certs", "authority", tmp_path / "team", "--name", "T").code == 0
     issue = ("node", "certs", "issue", tmp_path / "certs", "--authority", tmp_path / "team", "--host", "127.0.0.1")

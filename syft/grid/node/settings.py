@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
 
-from syft.core.id_provider import is_id
 from syft.exceptions import SyftError
 from syft.grid.identity.binding import check_exposure
 
 MiB = 2**20
+# Ids are parts of addresses, of texts and of commands.
+_ID = re.compile(r"\w[\w.-]{0,99}")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +73,8 @@ class Settings:
     trust_script_modules: bool = False
 
     def __post_init__(self) -> None:
-        if not is_id(self.id) or not self.id.strip():
-            raise SyftError("The id of a node is a short text, such as hospital-a.")
+        if type(self.id) is not str or _ID.fullmatch(self.id) is None:
+            raise SyftError("The id of a node is one word of letters, digits, dots, dashes and _, such as hospital-a.")
         if (self.certificate is None) != (self.key is None):
             raise SyftError("TLS takes both: a certificate and its key.")
         if self.store is not None and self.store_folder is None and self.home is None:
