@@ -11,7 +11,7 @@ import typer
 from syft.cli.options import Ca, Home, Json, NodeId, Store, TokenFile, Url
 from syft.cli.people import quoted
 from syft.cli.reach import Talk, Target, reach
-from syft.cli.show import give, rows, say, shape_of
+from syft.cli.show import give, note, rows, say, shape_of
 from syft.exceptions import QuotaExceededError, SyftError
 
 app = typer.Typer(help="What a node serves.", no_args_is_help=True, rich_markup_mode=None)
@@ -81,6 +81,7 @@ def _publish(talk: Talk, file: Path, tags: list[str], description: str | None) -
         tensors, about = read_file(file, math.inf if talk.node is None else Shelf(talk.node.keeper).room())
     except (Unreadable, QuotaExceededError) as error:
         raise SyftError(f"{file.name} was not published: {error}.") from None
+    _note_twins(talk, file)
     ids = []
     client = None if talk.node is not None else talk.client()
     try:
@@ -96,6 +97,16 @@ def _publish(talk: Talk, file: Path, tags: list[str], description: str | None) -
         if client is not None:
             client.close()
     return ids
+
+
+def _note_twins(talk: Talk, file: Path) -> None:
+    """Say that there is data of this name already: a file that is published twice is there twice."""
+    found = [row["id"] for row in talk.ask("GET", "objects", tag=f"#{file.stem}", limit=10)]
+    if found:
+        note(
+            f"Data with the tag #{file.stem} is here already ({', '.join(found)}); this is published beside it. Delete "
+            "what is old: python -m syft node data delete ID"
+        )
 
 
 def _send(client: Any, tensor: Any, tags: set[str], description: str | None) -> Any:
@@ -182,15 +193,13 @@ def _fetch(talk: Talk, object_id: str) -> tuple[Any, str | None]:
     """Return a tensor and its description as the owner may have it, over the stream, so that it is in the log."""
     import torch
 
-    from syft.core.labels import description_of
-
     client = talk.client()
     try:
         objects = client._objects
         pointer = objects[_known_id(objects, object_id)]
         if not isinstance(pointer, torch.Tensor):
             raise SyftError(f"{object_id} is no tensor, so it has no rows to write. Use a .resyft file.")
-        return pointer.copy().get(), description_of(pointer)  # type: ignore[attr-defined]
+        return pointer.copy().get(), pointer.description  # type: ignore[attr-defined]
     finally:
         client.close()
 

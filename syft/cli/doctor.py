@@ -19,6 +19,7 @@ PACKAGES = {
     "pg8000": "resyft[postgres]",
     "ray": "resyft[ray]",
     "sklearn": "resyft[examples]",
+    "opacus": "resyft[dp]",
 }
 _CORE = ("resyft", "torch", "numpy", "msgpack", "cryptography", "websockets", "rich")
 _NAMES = {"jwt": "pyjwt", "argon2": "argon2-cffi", "sklearn": "scikit-learn"}
@@ -27,6 +28,7 @@ _PURPOSE = {
     "resyft[postgres]": "nodes with PostgreSQL",
     "resyft[ray]": "workers in a Ray cluster",
     "resyft[examples]": "the demo",
+    "resyft[dp]": "training with differential privacy",
 }
 
 

@@ -1,5 +1,6 @@
 """What an operator meets in the first days: restarts, renewed certificates, data sets, and what errors say."""
 
+import http.client
 import json
 import select
 import signal
@@ -183,6 +184,31 @@ def test_a_store_belongs_to_one_node(hospital):
 def test_the_id_of_a_node_is_one_word(name):
     found = run("node", "start", f"--id={name}")
     assert found.code == 1 and "one word of letters" in found.err
+
+
+def test_files_that_are_published_twice_or_hold_something_else(hospital, tmp_path):
+    table, module = tmp_path / "twice.csv", tmp_path / "module.pt"
+    table.write_text("age,weight\n16777217,80.5\n")
+    torch.save(torch.nn.Linear(2, 2), module)
+    first = run("node", "data", "publish", table, *hospital.store)
+    again = run("node", "data", "publish", table, *hospital.store)
+    assert first.code == again.code == 0 and "here already" not in first.err and "#twice is here already" in again.err
+    obj_id = first.out.split()[-1]
+    assert run("node", "data", "export", obj_id, tmp_path / "out.csv", *hospital.store).code == 0
+    assert (tmp_path / "out.csv").read_text() == "age,weight\n16777217,80.5\n"
+    wrong = run("node", "data", "publish", module, *hospital.store)
+    assert wrong.code == 1 and "save its state_dict()" in wrong.err and "weights_only" not in wrong.err
+    assert len(wrong.err.splitlines()) == 2  # how the node was reached, and what is wrong
+
+
+def test_counts_say_what_they_are(hospital):
+    hospital.connect("alina").search("#twice")[0].sum().request(reason="counted")
+    token = (hospital.folder / "alina.token").read_text().strip()
+    line = http.client.HTTPConnection(hospital.url.removeprefix("ws://"), timeout=60)
+    line.request("GET", "/metrics", headers={"Authorization": f"Bearer {token}"})
+    told = line.getresponse().read().decode()
+    line.close()
+    assert "# TYPE syft_pending_requests gauge\nsyft_pending_requests 1\n" in told and "# HELP syft_objects" in told
 
 
 def test_a_renewed_certificate_keeps_nobody_out(tmp_path):

@@ -21,7 +21,7 @@ class Capability(enum.StrEnum):
     SEE_ALL = "see and fetch every object of the node"
     DECIDE = "approve and deny requests"
     MANAGE_USERS = "add, change and remove users, and revoke tokens"
-    MANAGE_NODE = "load data, set quotas, connect nodes, stop the node"
+    MANAGE_NODE = "manage the node: its data, its quotas, how it is doing"
     READ_AUDIT = "read the audit log"
 
 

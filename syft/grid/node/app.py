@@ -93,10 +93,12 @@ class Desk:
     def figures(self) -> dict[str, float]:
         """Return what is counted here, by name."""
         store = self.worker.object_store
+        requests = getattr(self.worker.policy, "requests", None)
         return {
             "syft_connections": len(self.turnstile),
             "syft_sessions": len(self.conversations),
             "syft_objects": len(store.objects),
+            "syft_pending_requests": 0 if requests is None else len(requests.list(status="pending")),
             "syft_requests_total": self.conversations.requests,
             "syft_received_bytes_total": self.conversations.received,
         }
@@ -241,9 +243,26 @@ def _facts(desk: Desk) -> APIRouter:
     def metrics(request: Request) -> str:
         """Give counts, in the format of Prometheus; never anything about data."""
         desk.door.identify(request.headers, request.client.host if request.client else "")
-        return "".join(f"{name} {value}\n" for name, value in sorted(desk.figures().items()))
+        return "".join(_metric(name, value) for name, value in sorted(desk.figures().items()))
 
     return router
+
+
+# What is counted, for who reads the counts.
+_HELP = {
+    "syft_connections": "Connections that are open.",
+    "syft_sessions": "Sessions, also of clients that may come back.",
+    "syft_objects": "Objects that are held.",
+    "syft_pending_requests": "Requests for release that wait for the owner.",
+    "syft_requests_total": "Messages of clients that were answered.",
+    "syft_received_bytes_total": "Bytes that clients sent.",
+}
+
+
+def _metric(name: str, value: float) -> str:
+    """Return a count in the format of Prometheus."""
+    kind = "counter" if name.endswith("_total") else "gauge"
+    return f"# HELP {name} {_HELP.get(name, name)}\n# TYPE {name} {kind}\n{name} {value}\n"
 
 
 async def let_in(desk: Desk, websocket: WebSocket) -> Guest | None:
