@@ -93,6 +93,11 @@ def _publish(talk: Talk, file: Path, tags: list[str], description: str | None) -
                 ids.append(Shelf(talk.node.keeper).publish(plain, words, text))
             else:
                 ids.append(_send(client, plain, words, text))
+    except QuotaExceededError as error:
+        first = f" (its first {len(ids)} tensors were)" if ids else ""
+        raise SyftError(
+            f"{file.name} was not published{first}: {error} Start the node with a larger --max-bytes, or delete something."
+        ) from None
     finally:
         if client is not None:
             client.close()

@@ -12,8 +12,9 @@ from typing import Any
 import torch
 from torch.utils.data import TensorDataset
 
+from syft.core.id_provider import is_id
 from syft.core.object import AbstractObject
-from syft.exceptions import IdNotUniqueError, SerdeError
+from syft.exceptions import IdNotUniqueError, SerdeError, TrainingError
 from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.remote_call import pointer_kinds
 from syft.serde import register
@@ -50,9 +51,6 @@ class KeptDataset(AbstractObject):
         """Return what takes memory."""
         return [self.data, self.targets]
 
-    def __len__(self) -> int:
-        return len(self.data)
-
     def __repr__(self) -> str:
         return f"<KeptDataset {_size(self.data)}>"
 
@@ -79,8 +77,11 @@ def keep(worker: Any, key: str, pair: tuple[torch.Tensor, torch.Tensor], rights:
 
     Raises:
         IdNotUniqueError: another object has the id that it would have.
+        TrainingError: the key is too long.
     """
     objects, name = worker.object_store.objects, f"{DATASET}{key}"
+    if not is_id(name):
+        raise TrainingError("The key of a data set is too long for a name.")
     kept = KeptDataset(*(tensor.detach() for tensor in pair))
     kept.id = name
     set_rights(kept, rights)

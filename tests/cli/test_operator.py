@@ -201,6 +201,16 @@ def test_files_that_are_published_twice_or_hold_something_else(hospital, tmp_pat
     assert len(wrong.err.splitlines()) == 2  # how the node was reached, and what is wrong
 
 
+def test_a_file_that_a_running_node_has_no_room_for_is_named(tmp_path):
+    torch.save(torch.zeros(2**18), tmp_path / "large.pt")
+    node = Served(tmp_path, "node", "start", "--id", "small", "--store", tmp_path / "store", "--max-bytes", "100K")
+    try:
+        found = run("node", "data", "publish", tmp_path / "large.pt", "--store", tmp_path / "store")
+        assert found.code == 1 and "large.pt was not published" in found.err and "--max-bytes" in found.err
+    finally:
+        node.end()
+
+
 def test_counts_say_what_they_are(hospital):
     hospital.connect("alina").search("#twice")[0].sum().request(reason="counted")
     token = (hospital.folder / "alina.token").read_text().strip()
