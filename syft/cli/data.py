@@ -96,7 +96,8 @@ def _publish(talk: Talk, file: Path, tags: list[str], description: str | None) -
     except QuotaExceededError as error:
         first = f" (its first {len(ids)} tensors were)" if ids else ""
         raise SyftError(
-            f"{file.name} was not published{first}: {error} Start the node with a larger --max-bytes, or delete something."
+            f"{file.name} was not published{first}: {error} Start the node with a larger --max-bytes, or delete "
+            "something."
         ) from None
     finally:
         if client is not None:

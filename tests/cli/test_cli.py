@@ -259,6 +259,7 @@ def test_logs_carry_no_values(node, place, alice):
     assert (y + 1).get()[0, 0] == float(SECRET) + 1
     alice.synchronize()
     said = node.log.read_text()
+    assert "alice (user) has a new session" in said  # --log-level debug
     assert SECRET not in told(said) and "4.2424" not in told(said)
     token = Path(node.told["owner_token_file"]).read_text().strip()
     assert token not in said and token.split(".")[2] not in said

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.utils.data import Dataset, TensorDataset
 
 from syft.exceptions import QuotaExceededError
 from syft.grid.node.worker import NodeWorker
 from syft.grid.rights import AuditLog, MemoryRecords, NodePolicy
-from syft.grid.storage import Keeper, Quota, load_folder
+from syft.grid.storage import Keeper, Quota, load_folder, open_storage
 from syft.grid.storage.readers import read_file
 from syft.grid.storage.unreadable import Unreadable
 
@@ -96,3 +97,24 @@ def test_a_folder_is_published_without_what_is_too_large_or_of_another_kind(hook
     assert len(report.new) == 1 and list(report.skipped) == ["large.npy"]
     assert "large.npy of the data folder is left out: it takes 4096.0G" in caplog.text and "--max-bytes" in caplog.text
     assert "Not read from the data folder: patients.xlsx." in caplog.text
+
+
+def test_a_data_set_of_code_is_not_kept_and_that_is_said(hook, tmp_path, caplog):
+    class Squares(Dataset):
+        def __len__(self):
+            return 3
+
+        def __getitem__(self, number):
+            return torch.tensor([float(number)]), torch.tensor([float(number**2)])
+
+    worker = NodeWorker("code-node", NodePolicy("owner", MemoryRecords(), MemoryRecords(), AuditLog()))
+    with open_storage(tmp_path / "store") as storage:
+        keeper = Keeper(worker, storage)
+        with caplog.at_level(logging.WARNING):
+            worker.add_dataset(Squares(), "squares")
+            worker.add_dataset(TensorDataset(torch.ones(3), torch.ones(3)), "ones")
+        assert sorted(worker.datasets) == ["ones", "squares"] and [item.id for item in keeper.items()] == [
+            "dataset:ones"
+        ]
+        assert "'squares' is Python code" in caplog.text and "'ones'" not in caplog.text
+        keeper.close()
