@@ -282,7 +282,7 @@ def test_tokens_that_are_not_good(hook, target):
     good = target.tokens["alice"]
     head, body, signature = good.split(".")
     forged = {
-        "none": "",
+        "none": None,
         "rubbish": "x.y.z",
         "signature of nothing": f"{head}.{body}.",
         "another signature": f"{head}.{body}.{signature[:-6]}AAAAAA",
