@@ -59,6 +59,9 @@ def start(
     max_objects: Annotated[int, typer.Option(min=1, help="Objects of all together.")] = 1_000_000,
     max_bytes: Annotated[str, typer.Option(help="What all together may hold.")] = "16G",
     max_message_bytes: Annotated[str, typer.Option(help="The largest message that is read.")] = "1G",
+    max_memory: Annotated[
+        str | None, typer.Option(help="Memory of the process, beyond which users are refused; most of the machine's.")
+    ] = None,
     grace: Annotated[float, typer.Option(min=0, help="Seconds that a lost session is kept.")] = 60.0,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads that torch uses.")] = None,
     trust_script_modules: Annotated[
@@ -98,6 +101,7 @@ def start(
             max_objects=max_objects,
             max_bytes=size(max_bytes),
             max_message_bytes=size(max_message_bytes),
+            max_memory=None if max_memory is None else size(max_memory),
             grace=grace,
             threads=threads,
             trust_script_modules=trust_script_modules,

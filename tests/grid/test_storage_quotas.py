@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import os
 import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -15,6 +18,8 @@ from syft.grid.storage import Keeper, Quota, Usage
 from syft.grid.storage.quotas import OBJECT_BYTES, memory_of
 from syft.messaging import message as m
 from tests.grid.storing import StoredNode
+from tests.nodes import forget
+from tests.nodes import node as node_process
 
 ROOMY = Quota(10**6, 10**9)
 
@@ -216,3 +221,42 @@ def test_workers_without_a_keeper_are_as_they_were(bob):
     assert pointer.get().tolist() == [1, 1, 1] and keeper.ledger.usage(node=True) == Usage()
     keeper.close()
     assert bob.object_store.keeper is None and type(bob.object_store.objects) is dict
+
+
+# --- memory of the process ----------------------------------------------------------------------------------------
+
+
+HEADROOM = """
+from syft.grid.storage.headroom import used
+node.keeper._headroom.limit = used() + (100 << 20)
+extra = {"limit": str(node.keeper._headroom.limit)}
+"""
+
+
+def test_a_graph_that_takes_all_memory_is_refused_and_others_are_served(hook):
+    """Each result is released, and autograd keeps it all the same: no quota counts that."""
+    with node_process("graphs", users={"alice": "user", "bob": "user"}, prepare=HEADROOM) as process:
+        alice, bob = process.connect(hook, "alice"), process.connect(hook, "bob")
+        kept = torch.ones(3).send(bob)
+        bob.synchronize()
+        y = torch.ones(1 << 18, requires_grad=True).send(alice)
+        with pytest.raises(QuotaExceededError, match="no memory left.*--max-memory"):
+            for _ in range(400):  # a MiB each
+                y = y.sin()
+                alice.synchronize()
+        pages = int(Path(f"/proc/{process.pid}/statm").read_text().split()[1])
+        assert pages * os.sysconf("SC_PAGE_SIZE") < int(process.tokens["limit"]) + (64 << 20)
+        assert torch.equal(kept.get(), torch.ones(3))  # what is held can be fetched
+        del y
+        with contextlib.suppress(QuotaExceededError):
+            alice.close()
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:  # until the graph is gone with its session
+            try:
+                assert torch.equal((torch.ones(3).send(bob) + 1).get(), torch.full((3,), 2.0))
+                break
+            except QuotaExceededError:
+                time.sleep(0.2)
+        else:
+            raise AssertionError("memory is not given back")
+        forget(hook, alice, bob)

@@ -21,7 +21,7 @@ from syft.grid.node.settings import Settings
 from syft.grid.node.tokens import TokenDoor
 from syft.grid.node.worker import NodeWorker
 from syft.grid.rights import Audit, AuditLog, MemoryRecords, NodePolicy, Records, StoredAudit, StoredRecords
-from syft.grid.storage import Keeper, Loaded, Quota, Storage, load_folder, open_storage
+from syft.grid.storage import Headroom, Keeper, Loaded, Quota, Storage, load_folder, open_storage
 from syft.workers.peers import Rules
 from syft.workers.tls import is_loopback, server_context
 
@@ -69,6 +69,7 @@ class Node:
             storage=self.storage,
             quota=Quota(settings.max_user_objects, settings.max_user_bytes),
             node_quota=Quota(settings.max_objects, settings.max_bytes),
+            headroom=Headroom(settings.max_memory),
         )
         self._closing.callback(self.keeper.close)
         self.loaded = Loaded() if settings.data is None else load_folder(self.worker, settings.data)

@@ -41,6 +41,7 @@ class Settings:
         max_objects: objects of all users together.
         max_bytes: bytes of all users together.
         max_message_bytes: the largest message that is read.
+        max_memory: bytes that the process may take before users are refused more; None: most of what there is.
         peers: the only other nodes that this one connects to, as "host:port"; empty: all that its authority signed.
         threads: how many threads torch uses; None: as many as it likes.
         trust_script_modules: load script modules that users send, which are programs: whoever may connect can then read
@@ -68,6 +69,7 @@ class Settings:
     max_objects: int = 1_000_000
     max_bytes: int = 16384 * MiB
     max_message_bytes: int = 1024 * MiB
+    max_memory: int | None = None
     peers: tuple[str, ...] = ()
     threads: int | None = None
     trust_script_modules: bool = False

@@ -9,6 +9,7 @@ if importlib.util.find_spec("sqlalchemy") is None:
 
 from syft.grid.storage.folder import Loaded as Loaded
 from syft.grid.storage.folder import load_folder as load_folder
+from syft.grid.storage.headroom import Headroom as Headroom
 from syft.grid.storage.interface import Damaged as Damaged
 from syft.grid.storage.interface import Facts as Facts
 from syft.grid.storage.interface import Item as Item

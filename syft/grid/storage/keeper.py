@@ -16,6 +16,7 @@ from syft.core.object_storage import Outline
 from syft.exceptions import QuotaExceededError, StorageError, SyftError
 from syft.grid.storage.archive import Archive
 from syft.grid.storage.expecting import expected_bytes, is_modest
+from syft.grid.storage.headroom import Headroom
 from syft.grid.storage.interface import Facts, Item, Storage
 from syft.grid.storage.quotas import NODE_QUOTA, USER_QUOTA, Ledger, Quota, memory_of
 from syft.grid.storage.reviving import outline_of, payer_of, restore_rights, revive
@@ -35,6 +36,7 @@ class Keeper(Archive):
         quota: what one user may hold.
         node_quota: what all may hold together.
         users: other bounds for some users, by name.
+        headroom: how much memory the process may take; None: that is not looked at.
     """
 
     def __init__(
@@ -44,8 +46,10 @@ class Keeper(Archive):
         quota: Quota = USER_QUOTA,
         node_quota: Quota = NODE_QUOTA,
         users: Mapping[Any, Quota] | None = None,
+        headroom: Headroom | None = None,
     ) -> None:
         super().__init__(worker, storage, Ledger(quota, node_quota, users))
+        self._headroom = headroom
         self._dirty: dict[ObjectId, tuple[Any, bool]] = {}  # id -> (the session that did it, whether it is sure)
         self._failed: dict[Any, SyftError] = {}
         self._departing: dict[ObjectId, Item] = {}
@@ -186,7 +190,10 @@ class Keeper(Archive):
             self._items[obj_id] = back
             self._watch.see(obj_id, obj)
             return
-        self.ledger.charge(obj_id, payer_of(session), memory_of(obj))
+        payer = payer_of(session)
+        if self._headroom is not None and payer is not None:
+            self._headroom.check()
+        self.ledger.charge(obj_id, payer, memory_of(obj))
         if published:
             try:
                 self._write(obj_id, obj, Facts(session.client_id))
