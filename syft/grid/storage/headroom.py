@@ -42,8 +42,8 @@ class Headroom:
         if (taken := self._used_now()) > self.limit:
             raise QuotaExceededError(
                 f"This node has no memory left: it takes {taken >> 20} MiB, and may take {self.limit >> 20} "
-                "(--max-memory). Nothing was kept: release what you hold, end sessions with long graphs of autograd, or "
-                "try again later."
+                "(--max-memory). Nothing was kept: release what you hold, end sessions with long graphs of autograd, "
+                "or try again later."
             )
 
     def _used_now(self) -> int:
