@@ -115,7 +115,7 @@ class Fakes:
             with torch.enable_grad():
                 leaf = torch.zeros(form.shape, dtype=form.dtype).requires_grad_()
                 if _overlaps(form):  # nothing can be written to it, so its graph is that of a view
-                    made = leaf * 1 if not form.shape else leaf.as_strided(form.shape, form.strides)
+                    made = leaf.as_strided(form.shape, form.strides)
                 else:
                     made.copy_(leaf)
         if form.has_grad:

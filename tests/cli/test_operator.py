@@ -2,7 +2,6 @@
 
 import http.client
 import json
-import select
 import signal
 import subprocess
 import sys
@@ -245,9 +244,10 @@ def test_ctrl_c_while_it_starts_is_one_line_and_130(tmp_path, seconds):
     words = [sys.executable, "-m", "syft", "node", "start", "--store", str(tmp_path / "store"), "--json"]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     time.sleep(seconds)
-    ready = bool(select.select([process.stdout], [], [], 0)[0])
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    served, said = process.communicate(timeout=60)
     assert "Traceback" not in said
-    if not ready and process.returncode != 0:
+    if served:  # it was quicker than the signal, and has ended as a node does that runs
+        assert process.returncode == 0
+    else:
         assert process.returncode == 130 and said.count("\n") == 1

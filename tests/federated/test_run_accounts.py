@@ -109,7 +109,7 @@ def test_what_a_late_client_has_spent_is_counted():
         return answer
 
     # The late one spends more: its batches are a larger share of its samples.
-    clients = [Told("late", part(0), after=late, is_here=False), Told("quick", part(1, 1024), is_here=False)]
+    clients = [Told("late", part(0), after=late, is_here=False), Told("quick", part(1, 256), is_here=False)]
     found = train(clients, 1, round_timeout=3.0, evaluate=lambda model: slow.set(), local_privacy=sample_privacy())
     assert found.history[0].reasons == ("late: it was too late",)
     assert found.epsilon == pytest.approx(clients[0].spent) == sample_privacy().cost(32, 8)
