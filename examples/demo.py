@@ -229,6 +229,11 @@ def refusal(pointer):
     raise AssertionError("the node let go of something that is private")
 
 
+def shortened(lines):
+    """Return the first and the last lines of a request: its code has a line for each call."""
+    return lines if len(lines) <= 24 else [*lines[:19], f"    ... {len(lines) - 23} more lines of code", *lines[-4:]]
+
+
 # --- the story -----------------------------------------------------------------------------------------------
 
 
@@ -271,8 +276,18 @@ def research(console, hospitals, nodes, data):
             node.synchronize()
     seconds = time.perf_counter() - started
     text = refusal(trained[0])
-    console.print("\nThe trained parameters derive from the records, so they are private too. She asks the owners:\n")
+    console.print(
+        f"\nThe trained parameters were computed from the records, so they stay too:\n\n  [dim]{text}[/dim]\n"
+    )
     requests = [pointer.request(reason="parameters of the trained model, 513 numbers") for pointer in trained]
+    (shown,) = said([hospitals[0].command("requests", "show", requests[0].id, "--verify")])
+    console.print("She asks the owners. Each of them sees how the result was computed, and has that checked:\n")
+    console.print(
+        f"  {hospitals[0].name} $ python -m syft node requests show {requests[0].id} --verify", soft_wrap=True
+    )
+    for line in shortened(shown.splitlines()):
+        console.print(f"  {line[:100]}", style="dim", markup=False, highlight=False, soft_wrap=True)
+    console.print()
     approvals = said(
         [
             hospital.command("requests", "approve", request.id, "--expires", "1h")

@@ -21,6 +21,7 @@ class Config:
 
     Attributes:
         max_message_bytes: the largest message a worker reads, after decompression.
+        max_nested_bytes: the most memory that the nested values of one message may unfold into, tensors excepted.
         max_departed: how many fetched or moved ids a store remembers, for clear errors.
         stream_timeout: seconds a caller waits for an answer of another worker.
         reconnect_timeout: seconds that a stream to a node tries to come back after its connection was lost.
@@ -31,6 +32,7 @@ class Config:
     """
 
     max_message_bytes: int = 4 * 2**30
+    max_nested_bytes: int = 2**30
     max_departed: int = 1000
     stream_timeout: float = 60.0
     reconnect_timeout: float = 30.0

@@ -39,13 +39,15 @@
     ├── ExposureError                          a node would be open to others without TLS and tokens
     ├── CertificateError                       a certificate or its key can't be made or used
     ├── QuotaExceededError                     a user, or all of them, would hold more than the node allows
+    ├── ByteBudgetError                        a message, or what it unfolds into, needs more memory than is allowed
     ├── StorageError                           the store of a node can't be used, or holds something damaged
     │   └── StorageFullError                   there is no room to keep an object durably
     ├── ModelError                             a hosted model can't be kept, asked or deleted (also a RuntimeError)
     │   └── ModelNotFoundError                 no model of this name is hosted for who asks
     ├── RemoteError                            an error of a worker whose own type is not known here
     ├── ProtocolError                          a protocol on shares can't be run, or did not come to its end
-    │   └── PartyLostError                     a party of a run is gone, or did not answer
+    │   ├── PartyLostError                     a party of a run is gone, or did not answer
+    │   └── PinnedPartyError                   a party or the dealer is another node than when the model was hosted
     ├── SerdeError                             bytes that are not a valid message
     │   └── CompressionNotFoundException       unknown compression scheme
     ├── InvalidProtocolFileError
@@ -212,6 +214,10 @@ class NodeLostError(WorkerLostError):
         self.worker_id = worker_id
 
 
+class SessionEndedError(SyftError):
+    """The process that served a session at a node ended: it exceeded a limit, or a call crashed it."""
+
+
 class NotDoneError(SyftError):
     """A worker has not done what it was asked: calls before that failed, and the asker has not heard of it yet.
 
@@ -317,6 +323,22 @@ class PartyLostError(ProtocolError):
         super().__init__(f"Party {party!r} was lost in the middle of a protocol: {why}. {advice or gone}")
 
 
+class PinnedPartyError(ProtocolError):
+    """A party or the dealer of a run is not the node that was pinned when the model was hosted; nothing was computed.
+
+    Args:
+        party: the id of the party.
+        key: the fingerprint of the key that it had to prove.
+    """
+
+    def __init__(self, party: object = "", key: str = "") -> None:
+        super().__init__(
+            f"The node that was introduced as {party!r} is not the node that this model was hosted with: it did not "
+            f"prove that it holds the key {key}. Nothing was computed. Connect to the nodes of the model's owner, "
+            "without a proxy that terminates TLS between them."
+        )
+
+
 class DriftError(SyftError):
     """An encrypted operation gave something else than its plaintext; raised by `sy.mpc.validate` alone."""
 
@@ -384,6 +406,10 @@ class CertificateError(SyftError):
 
 class QuotaExceededError(SyftError):
     """A user, or all of them together, would hold more objects or bytes than the node allows; nothing was kept."""
+
+
+class ByteBudgetError(SyftError):
+    """Bytes in flight on behalf of a user, or of all users, would pass their limit; nothing was allocated."""
 
 
 class StorageError(SyftError):

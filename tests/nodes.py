@@ -37,6 +37,7 @@ from syft.grid.node.node import Node
 from syft.grid.node.settings import Settings
 from syft.grid.node.api import ROUTERS
 settings, users = json.loads(sys.argv[1]), json.loads(sys.argv[2])
+{before}
 node = Node(Settings(**settings), ROUTERS)
 node.worker.be_local()
 {prepare}
@@ -103,12 +104,17 @@ def websocket_server(id, prepare="", **settings):
 
 
 class NodeProcess(ServerProcess):
-    """A node in a process, with tokens for some users; `connect` gives it as one of them sees it."""
+    """A node in a process, with tokens for some users; `connect` gives it as one of them sees it.
 
-    def __init__(self, id, users=None, prepare="", env=None, **settings):
+    `before` runs in the process before the node is made, so that the processes of users have it too; `prepare` after.
+    """
+
+    def __init__(self, id, users=None, prepare="", before="", env=None, **settings):
         users = {"owner": "owner", "alice": "user", "bob": "user"} if users is None else users
         self.id, self.settings = id, {"id": id, **settings}
-        super().__init__(NODE.format(prepare=prepare), json.dumps(self.settings), json.dumps(users), env=env)
+        super().__init__(
+            NODE.format(prepare=prepare, before=before), json.dumps(self.settings), json.dumps(users), env=env
+        )
 
     def start(self):
         super().start()

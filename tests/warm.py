@@ -19,6 +19,7 @@ import sys
 import threading
 from pathlib import Path
 
+from syft.grid.isolation import template
 from syft.workers import process
 
 # What is imported before anything is forked.
@@ -29,6 +30,9 @@ import fastapi, uvicorn, websockets
 import syft
 import syft.cli.main, syft.grid.gateway, syft.grid.membership, syft.grid.node.api, syft.grid.node.node
 import syft.grid.node.settings, syft.grid.websocket_server, syft.mpc.network
+import syft.grid.isolation.template, syft.grid.isolation.forkserver
+import syft.grid.isolation.session_process, syft.grid.isolation.vault_process
+syft.grid.isolation.session_process.prepare()
 from syft.workers.foresight import warm_up
 """
 
@@ -36,7 +40,7 @@ from syft.workers.foresight import warm_up
 _TEMPLATE = (
     _IMPORTED
     + """
-import array, gc, json, os, signal, socket, sys, time, types
+import array, gc, json, os, signal, socket, subprocess, sys, time, types
 
 
 def take(sock):
@@ -76,6 +80,44 @@ def become(told, handles, asker):
     main.__builtins__ = __builtins__
     sys.modules["__main__"] = main
     return told["code"], main.__dict__
+
+
+class Copied:
+    # A fork of this process that becomes the template of a node, with the methods of a child that are needed.
+
+    def __init__(self, control):
+        self.pid = os.fork()
+        if not self.pid:
+            null = os.open(os.devnull, os.O_RDWR)
+            moved = os.dup(control)
+            for place in (0, 1, 2):
+                os.dup2(null, place)
+            kept = os.dup2(moved, 3)
+            os.closerange(4, 4096)
+            os.environ.clear()
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            try:
+                syft.grid.isolation.forkserver.serve(kept)
+            finally:
+                os._exit(0)
+
+    def wait(self, timeout=None):
+        end = time.monotonic() + (3600 if timeout is None else timeout)
+        while time.monotonic() < end:
+            try:
+                if os.waitpid(self.pid, os.WNOHANG)[0]:
+                    return 0
+            except ChildProcessError:
+                return 0
+            time.sleep(0.005)
+        raise subprocess.TimeoutExpired("template", timeout)
+
+    def kill(self):
+        os.kill(self.pid, signal.SIGKILL)
+
+
+syft.grid.isolation.template.launch_interpreter = Copied
 
 
 def serve(sock, asker):
@@ -118,6 +160,8 @@ _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER of Linux
 _lock = threading.Lock()
 _template: socket.socket | None = None
 _spawn = process._spawn
+# Starts the template of a node as users' nodes do: by an interpreter of its own.
+cold_template = template.launch_interpreter
 
 
 class Forked(subprocess.Popen):
@@ -240,6 +284,13 @@ def _cool(sock, made):
     sock.close()
     with contextlib.suppress(subprocess.TimeoutExpired):
         made.wait(5)
+
+
+def launch_template(control):
+    """Start the template of a node from the warm process."""
+    code = f"import os; os.environ.clear()\n{template.START}"
+    null = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
+    return popen(code, *template.start_arguments(control), pass_fds=[control], **null)
 
 
 def spawn(control, listener, threads):

@@ -6,9 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
-from syft.cli.options import Ca, Home, Json, NodeId, Store, TokenFile, Url
+from syft.cli.options import Json
 from syft.cli.reach import Target, reach
 from syft.cli.show import give, moment, rows, say
+from syft.cli.target_options import NO_TARGET, with_target
 
 app = typer.Typer(
     help="Privacy budgets: how much may be learnt from data by answers with noise.",
@@ -25,6 +26,7 @@ Each = Annotated[bool, typer.Option("--each-user", help="For each user by itself
 
 
 @app.command("set")
+@with_target
 def set_limit(
     epsilon: Annotated[float, typer.Option(min=0, help="How much may be learnt: 1 is little, 10 is much; 0 stops it.")],
     delta: Annotated[
@@ -34,52 +36,40 @@ def set_limit(
     data: Data = None,
     user: User = None,
     each_user: Each = False,
-    node: NodeId = None,
-    store: Store = None,
-    home: Home = None,
-    url: Url = None,
-    token_file: TokenFile = None,
-    ca: Ca = None,
+    target: Target = NO_TARGET,
 ) -> None:
     """Set a limit. Data that no limit names is closed: nothing leaves it, with noise or without."""
     body = {"data": data, "user": _user(user, each_user), "epsilon": epsilon, "delta": delta}
-    with reach(Target(store, home, url, token_file, ca, node)) as talk:
+    with reach(target) as talk:
         found = talk.ask("PUT", "budget", body)
     for row in found:
-        say(f"Set: {_about(row)} may spend epsilon {epsilon:g} (delta {delta:g}); {_number(row['spent'])} is spent.")
+        terms = f"epsilon {epsilon:g} (delta {delta:g}, {row['neighbours']})"
+        say(f"Set: {_about(row)} may spend {terms}; {_number(row['spent'])} is spent.")
 
 
 @app.command("remove")
+@with_target
 def remove_limit(
     data: Data = None,
     user: User = None,
     each_user: Each = False,
-    node: NodeId = None,
-    store: Store = None,
-    home: Home = None,
-    url: Url = None,
-    token_file: TokenFile = None,
-    ca: Ca = None,
+    target: Target = NO_TARGET,
 ) -> None:
     """Take a limit away. Data that no limit names is closed; what was spent stays spent."""
-    with reach(Target(store, home, url, token_file, ca, node)) as talk:
+    with reach(target) as talk:
         talk.ask("DELETE", "budget", data=data, user=_user(user, each_user))
     say("Removed. What was spent stays spent.")
 
 
 @app.command("show")
+@with_target
 def show(
     user: Annotated[str | None, typer.Option(help="Only what bounds this user.")] = None,
-    node: NodeId = None,
-    store: Store = None,
-    home: Home = None,
-    url: Url = None,
-    token_file: TokenFile = None,
-    ca: Ca = None,
+    target: Target = NO_TARGET,
     as_json: Json = False,
 ) -> None:
     """Show the limits, and what is spent and left of each. With a user's own token: what is left to that user."""
-    with reach(Target(store, home, url, token_file, ca, node)) as talk:
+    with reach(target) as talk:
         found = talk.ask("GET", "budget", user=user)
     if as_json:
         give(found)
@@ -87,29 +77,25 @@ def show(
     lines = [
         (
             r["data"] or "all data", _whose(r["user"]), f"{r['epsilon']:g}", f"{r['delta']:g}", _number(r["spent"]),
-            _number(r["left"]), r["releases"],
+            _number(r["left"]), r["releases"], r["neighbours"],
         )
         for r in found
     ]  # fmt: skip
-    columns = ("data", "user", "epsilon", "delta", "spent", "left", "releases")
+    columns = ("data", "user", "epsilon", "delta", "spent", "left", "releases", "neighbours")
     rows(columns, lines, "There are no limits, so all data is closed: node budget set --data ID --epsilon 1")
 
 
 @app.command("entries")
+@with_target
 def entries(
     user: Annotated[str | None, typer.Option(help="Only what this user was charged.")] = None,
     after: Annotated[int, typer.Option(min=0, help="Leave out the entries up to this number.")] = 0,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="At most so many.")] = 100,
-    node: NodeId = None,
-    store: Store = None,
-    home: Home = None,
-    url: Url = None,
-    token_file: TokenFile = None,
-    ca: Ca = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="At most this many.")] = 100,
+    target: Target = NO_TARGET,
     as_json: Json = False,
 ) -> None:
     """Show what was charged to whom, the oldest entry first."""
-    with reach(Target(store, home, url, token_file, ca, node)) as talk:
+    with reach(target) as talk:
         found = talk.ask("GET", "budget/entries", user=user, after=after, limit=limit)
     if as_json:
         give(found)

@@ -35,11 +35,15 @@ def issue(
     folder: Annotated[Path, typer.Argument(help="Where the certificate and its key go.")],
     days: Annotated[int, typer.Option(min=1, max=36500, help="How long it is good.")] = 397,
     name: Annotated[str, typer.Option(help="Of the two files.")] = "node",
+    id: Annotated[
+        str | None, typer.Option(help="The id of the node; no other node can use the certificate then.")
+    ] = None,
 ) -> None:
     """Make the certificate of a node, or renew it."""
     from syft.grid import certificates
 
-    made = certificates.issue(authority, host, folder, days, name=name)
+    made = certificates.issue(authority, host, folder, days, name=name, node_id=id)
     say(f"The node gets {made.certificate} and {made.key}:")
-    say(f"  python -m syft node start --cert {made.certificate} --key {made.key} ...")
+    named = "" if id is None else f"--id {id} "
+    say(f"  python -m syft node start {named}--cert {made.certificate} --key {made.key} ...")
     say(f"Its fingerprint is {certificates.fingerprint(made.certificate)}")

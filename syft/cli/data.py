@@ -8,30 +8,27 @@ from typing import Annotated, Any
 
 import typer
 
-from syft.cli.options import Ca, Home, Json, NodeId, Store, TokenFile, Url
+from syft.cli.options import Json
 from syft.cli.people import quoted
 from syft.cli.reach import Talk, Target, reach
 from syft.cli.show import give, note, rows, say, shape_of
+from syft.cli.target_options import NO_TARGET, with_target
 from syft.exceptions import QuotaExceededError, SyftError
 
 app = typer.Typer(help="What a node serves.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @app.command("list")
+@with_target
 def list_data(
     tag: Annotated[str | None, typer.Option(help="Only what has this tag.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="At most so many.")] = 100,
-    skip: Annotated[int, typer.Option(min=0, help="Leave out the first so many.")] = 0,
-    node: NodeId = None,
-    store: Store = None,
-    home: Home = None,
-    url: Url = None,
-    token_file: TokenFile = None,
-    ca: Ca = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="At most this many.")] = 100,
+    skip: Annotated[int, typer.Option(min=0, help="Leave out this many at the start.")] = 0,
+    target: Target = NO_TARGET,
     as_json: Json = False,
 ) -> None:
     """List published objects: shapes and tags, never values."""
-    with reach(Target(store, home, url, token_file, ca, node)) as talk:
+    with reach(target) as talk:
         found = talk.ask("GET", "objects", tag=tag, limit=limit, skip=skip)
     if as_json:
         give(found)
@@ -44,19 +41,15 @@ def list_data(
 
 
 @app.command("publish")
+@with_target
 def publish(
     file: Annotated[Path, typer.Argument(help="csv, npy, npz, pt or safetensors; or resyft, as export wrote it.")],
     tag: Annotated[list[str] | None, typer.Option(help="A word to find it by; may be given several times.")] = None,
     description: Annotated[str | None, typer.Option(help="What it is.")] = None,
-    node: NodeId = None,
-    store: Store = None,
-    home: Home = None,
-    url: Url = None,
-    token_file: TokenFile = None,
-    ca: Ca = None,
+    target: Target = NO_TARGET,
 ) -> None:
     """Publish the tensors of a file. They are private: users compute on them, and ask for results."""
-    with reach(Target(store, home, url, token_file, ca, node)) as talk:
+    with reach(target) as talk:
         ids = _import(talk, file) if file.suffix == ".resyft" else _publish(talk, file, tag or [], description)
     for obj_id in ids:
         say(f"Published: {obj_id}")
@@ -125,49 +118,37 @@ def _send(client: Any, tensor: Any, tags: set[str], description: str | None) -> 
 
 
 @app.command("share")
+@with_target
 def share(
     object_id: Annotated[str, typer.Argument(metavar="ID", help="As data list shows it; a data set is dataset:KEY.")],
     user: Annotated[list[str] | None, typer.Option(help="Who may have it; may be given several times.")] = None,
     public: Annotated[bool, typer.Option("--public", help="Everybody may have it.")] = False,
-    node: NodeId = None,
-    store: Store = None,
-    home: Home = None,
-    url: Url = None,
-    token_file: TokenFile = None,
-    ca: Ca = None,
+    target: Target = NO_TARGET,
 ) -> None:
     """Say who may have a data set, and all that derives from it; nobody, if no user is named."""
-    with reach(Target(store, home, url, token_file, ca, node)) as talk:
+    with reach(target) as talk:
         talk.ask("PUT", f"objects/{quoted(object_id)}/users", {"users": user or [], "public": public})
     say(f"From now on {'everybody' if public else ' '.join(user or []) or 'nobody'} may have it.")
 
 
 @app.command("delete")
+@with_target
 def delete(
     object_id: Annotated[str, typer.Argument(metavar="ID")],
-    node: NodeId = None,
-    store: Store = None,
-    home: Home = None,
-    url: Url = None,
-    token_file: TokenFile = None,
-    ca: Ca = None,
+    target: Target = NO_TARGET,
 ) -> None:
     """Delete an object, from disk too."""
-    with reach(Target(store, home, url, token_file, ca, node)) as talk:
+    with reach(target) as talk:
         talk.ask("DELETE", f"objects/{quoted(object_id)}")
     say(f"Deleted: {object_id}")
 
 
 @app.command("export")
+@with_target
 def export(
     object_id: Annotated[str, typer.Argument(metavar="ID")],
     file: Annotated[Path, typer.Argument(help="A new file: .npy or .csv, or .resyft for all that belongs to it.")],
-    node: NodeId = None,
-    store: Store = None,
-    home: Home = None,
-    url: Url = None,
-    token_file: TokenFile = None,
-    ca: Ca = None,
+    target: Target = NO_TARGET,
 ) -> None:
     """Write an object to a file that only you may read."""
     write = _WRITERS.get(file.suffix)
@@ -175,7 +156,7 @@ def export(
         raise SyftError(f"{file.name} is of no kind that is written here: {', '.join(sorted(_WRITERS))}.")
     if file.exists():
         raise SyftError(f"{file} is there already. Give another name, or remove it first.")
-    with reach(Target(store, home, url, token_file, ca, node)) as talk:
+    with reach(target) as talk:
         write(talk, object_id, file)
     say(f"Written: {file}")
 
@@ -189,10 +170,12 @@ def _export_whole(talk: Talk, object_id: str, file: Path) -> None:
 
 
 def _known_id(objects: Any, text: str) -> Any:
-    found = [key for key in (text, int(text) if text.isdigit() else None) if key is not None and key in objects]
-    if not found:
+    from syft.core.id_provider import parse_id
+
+    obj_id = parse_id(text)
+    if obj_id not in objects:
         raise SyftError(f"No object {text!r} is held here. List them: python -m syft node data list")
-    return found[0]
+    return obj_id
 
 
 def _fetch(talk: Talk, object_id: str) -> tuple[Any, str | None]:

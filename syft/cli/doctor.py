@@ -1,4 +1,4 @@
-"""`doctor`: what is installed, what is missing, and what installs it."""
+"""`doctor`: installed and missing packages, and what the system offers to isolate the processes of users."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import importlib.util
 import platform
 
 from syft.cli.show import rows, say
+from syft.grid.isolation.confinement import MEASURES, available
 
 # package as it is imported -> what installs it
 PACKAGES = {
@@ -47,6 +48,10 @@ def doctor() -> None:
         say(f"{_PURPOSE[extra]} needs {', '.join(names)}: pip install '{extra}'")
     if not missing:
         say("Nothing is missing.")
+    say("")
+    say("Isolation of the processes that run users' calls:")
+    offered = available()
+    rows(("measure", "here", "effect"), [(name, offered[name], effect) for name, effect in MEASURES.items()], "")
 
 
 def _version(name: str) -> str:

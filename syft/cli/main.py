@@ -19,6 +19,7 @@ from syft.cli.decisions import audit, grants, requests
 from syft.cli.doctor import PACKAGES, doctor
 from syft.cli.gateway import app as gateway
 from syft.cli.people import tokens, users
+from syft.cli.programs import app as programs
 from syft.cli.show import fail
 from syft.cli.start import start
 from syft.cli.words import translated
@@ -42,6 +43,7 @@ for name, group in (
     ("users", users),
     ("tokens", tokens),
     ("grants", grants),
+    ("programs", programs),
     ("budget", budget),
     ("audit", audit),
     ("data", data),

@@ -9,9 +9,10 @@ from typing import Annotated
 
 import typer
 
-from syft.cli.options import Ca, Home, Json, NodeId, Store, TokenFile, Url, duration
+from syft.cli.options import Json, duration
 from syft.cli.reach import Target, reach
 from syft.cli.show import give, moment, note, rows, say
+from syft.cli.target_options import NO_TARGET, with_target
 from syft.exceptions import AccountError
 
 users = typer.Typer(help="Users with a password.", no_args_is_help=True, rich_markup_mode=None)
@@ -31,35 +32,27 @@ def _password(prompt: str) -> str:
 
 
 @users.command("add")
+@with_target
 def add_user(
     user: str,
     role: Role = "user",
-    node: NodeId = None,
-    store: Store = None,
-    home: Home = None,
-    url: Url = None,
-    token_file: TokenFile = None,
-    ca: Ca = None,
+    target: Target = NO_TARGET,
 ) -> None:
     """Add a user; the password is asked for, or read from standard input."""
     body = {"user": user, "password": _password(f"Password of {user}"), "role": role}
-    with reach(Target(store, home, url, token_file, ca, node)) as talk:
+    with reach(target) as talk:
         row = talk.ask("POST", "users", body)
     say(f"{row['user']} was added, with the role {row['role']}.")
 
 
 @users.command("list")
+@with_target
 def list_users(
-    node: NodeId = None,
-    store: Store = None,
-    home: Home = None,
-    url: Url = None,
-    token_file: TokenFile = None,
-    ca: Ca = None,
+    target: Target = NO_TARGET,
     as_json: Json = False,
 ) -> None:
     """List the users that have a password."""
-    with reach(Target(store, home, url, token_file, ca, node)) as talk:
+    with reach(target) as talk:
         found = talk.ask("GET", "users")
     if as_json:
         give(found)
@@ -69,59 +62,47 @@ def list_users(
 
 
 @users.command("remove")
+@with_target
 def remove_user(
     user: str,
-    node: NodeId = None,
-    store: Store = None,
-    home: Home = None,
-    url: Url = None,
-    token_file: TokenFile = None,
-    ca: Ca = None,
+    target: Target = NO_TARGET,
 ) -> None:
     """Remove a user; its tokens end, its objects stay."""
-    with reach(Target(store, home, url, token_file, ca, node)) as talk:
+    with reach(target) as talk:
         talk.ask("DELETE", f"users/{quoted(user)}")
     say(f"{user} was removed; all of its tokens are revoked.")
 
 
 @users.command("passwd")
+@with_target
 def change_password(
     user: str,
-    node: NodeId = None,
-    store: Store = None,
-    home: Home = None,
-    url: Url = None,
-    token_file: TokenFile = None,
-    ca: Ca = None,
+    target: Target = NO_TARGET,
 ) -> None:
     """Change a password; the new one is asked for, or read from standard input."""
     body = {"password": _password(f"New password of {user}")}
-    with reach(Target(store, home, url, token_file, ca, node)) as talk:
+    with reach(target) as talk:
         talk.ask("PUT", f"users/{quoted(user)}/password", body)
     say(f"The password of {user} was changed; all of its tokens are revoked.")
 
 
 @tokens.command("issue")
+@with_target
 def issue_token(
-    user: Annotated[str, typer.Option(help="Whom it is for.")],
+    user: Annotated[str, typer.Option(help="The user that it is for.")],
     role: Role = "user",
     expires: Annotated[str, typer.Option(help="How long it is good: 12h, 30d ...")] = "30d",
     output: Annotated[Path | None, typer.Option(help="Write it to a new file that only you may read.")] = None,
-    node: NodeId = None,
-    store: Store = None,
-    home: Home = None,
-    url: Url = None,
-    token_file: TokenFile = None,
-    ca: Ca = None,
+    target: Target = NO_TARGET,
     as_json: Json = False,
 ) -> None:
-    """Make a token, and print it or write it to a file. Give it to its user over a safe way."""
+    """Make a token, and print it or write it to a file. Give it to its user over a secure channel."""
     from syft.grid.private_files import new_file
 
     seconds = duration(expires)
     if output is not None and output.exists():
         raise AccountError(f"{output} is there already. Name a new file; no token was made.")
-    with reach(Target(store, home, url, token_file, ca, node)) as talk:
+    with reach(target) as talk:
         row = talk.ask("POST", "tokens", {"user": user, "role": role, "seconds": seconds})
     if output is not None and not new_file(output, f"{row['token']}\n".encode()):
         raise AccountError(f"{output} is there already. Name a new file, and revoke the token {row['token_id']}.")
@@ -135,23 +116,19 @@ def issue_token(
 
 
 @tokens.command("revoke")
+@with_target
 def revoke_token(
     token_id: Annotated[str | None, typer.Option("--id", help="The id of the token, as it was shown.")] = None,
     user: Annotated[str | None, typer.Option(help="Revoke all that this user has.")] = None,
     file: Annotated[Path | None, typer.Option(help="A file with the token.")] = None,
-    node: NodeId = None,
-    store: Store = None,
-    home: Home = None,
-    url: Url = None,
-    token_file: TokenFile = None,
-    ca: Ca = None,
+    target: Target = NO_TARGET,
 ) -> None:
     """Revoke a token, or all tokens of a user."""
     given = {"token_id": token_id, "user": user, "token": None if file is None else file.read_text().strip()}
     body = {name: value for name, value in given.items() if value is not None}
     if len(body) != 1:
         raise typer.BadParameter("say what to revoke: one of --id, --user and --file")
-    with reach(Target(store, home, url, token_file, ca, node)) as talk:
+    with reach(target) as talk:
         talk.ask("POST", "tokens/revoke", body)
     say("Revoked: the node refuses it from now on.")
 

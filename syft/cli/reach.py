@@ -204,7 +204,8 @@ def _started(target: Target, record: NodeRecord) -> Iterator[Talk]:
     from syft.grid.node.node import Node
     from syft.grid.node.settings import Settings
 
-    node = Node(Settings(id=record.id, owner=record.owner, store=target.store, home=target.home), ROUTERS)
+    settings = Settings(id=record.id, owner=record.owner, store=target.store, home=target.home)
+    node = Node(settings, ROUTERS, serves_users=False)
     try:
         node.start()
         token = node.identity.tokens.issue(owner_name(record.owner), "owner", _MINUTES)

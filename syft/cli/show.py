@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from syft.core.labels import printable
+from syft.core.labels import one_line, printable
 
 # A program that reads our lines gets them whole.
 _WIDE = 240
@@ -73,8 +73,8 @@ def _cell(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list | tuple):
-        return " ".join(printable(each) for each in value) or "-"
-    return printable(value).replace("\n", " ")
+        return " ".join(one_line(each) for each in value) or "-"
+    return one_line(value)
 
 
 def moment(seconds: float | None) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-import tempfile
 import threading
 from pathlib import Path
 from typing import Annotated, Any
@@ -59,14 +58,32 @@ def start(
     max_objects: Annotated[int, typer.Option(min=1, help="Objects of all together.")] = 1_000_000,
     max_bytes: Annotated[str, typer.Option(help="What all together may hold.")] = "16G",
     max_message_bytes: Annotated[str, typer.Option(help="The largest message that is read.")] = "1G",
+    max_in_flight_bytes: Annotated[
+        str | None, typer.Option(help="Bytes of messages that are being received or answered; 4G.")
+    ] = None,
+    max_user_in_flight_bytes: Annotated[
+        str | None, typer.Option(help="The same for one user; twice the largest message.")
+    ] = None,
+    max_pending: Annotated[int, typer.Option(min=1, help="Connections at once before a token is shown.")] = 256,
+    max_address_pending: Annotated[int, typer.Option(min=1, help="The same for one address.")] = 64,
     max_memory: Annotated[
         str | None, typer.Option(help="Memory of the process, beyond which users are refused; most of the machine's.")
+    ] = None,
+    max_process_memory: Annotated[
+        str | None, typer.Option(help="Memory of each process of a user: 8G; by default --max-user-bytes and 4G.")
+    ] = None,
+    call_seconds: Annotated[float, typer.Option(min=1, help="CPU and elapsed seconds of one call.")] = 600.0,
+    step_seconds: Annotated[
+        float | None, typer.Option(min=0, help="Planned seconds of one step of private training; measured by default.")
     ] = None,
     grace: Annotated[float, typer.Option(min=0, help="Seconds that a lost session is kept.")] = 60.0,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads that torch uses.")] = None,
     trust_script_modules: Annotated[
         bool,
-        typer.Option("--trust-script-modules", help="Run TorchScript of users, who can then read all that is held."),
+        typer.Option(
+            "--trust-script-modules",
+            help="Run TorchScript of users: programs beyond the table of allowed calls, in their confined processes.",
+        ),
     ] = False,
     show_token: Annotated[bool, typer.Option(help="Print the owner's token, not only where it is.")] = False,
     ready_file: Annotated[Path | None, typer.Option(help="Write address and port there when clients can come.")] = None,
@@ -78,7 +95,9 @@ def start(
     with contextlib.ExitStack() as closing:
         store = _where(id, store, no_store)
         if store is None and home is None:
-            home = Path(closing.enter_context(tempfile.TemporaryDirectory(prefix="syft-node-")))
+            from syft.grid.node.folders import passing_folder
+
+            home = Path(closing.enter_context(passing_folder("syft-node-")))
         from syft.grid.node.settings import Settings
 
         settings = Settings(
@@ -101,7 +120,14 @@ def start(
             max_objects=max_objects,
             max_bytes=size(max_bytes),
             max_message_bytes=size(max_message_bytes),
+            max_in_flight_bytes=None if max_in_flight_bytes is None else size(max_in_flight_bytes),
+            max_user_in_flight_bytes=None if max_user_in_flight_bytes is None else size(max_user_in_flight_bytes),
+            max_pending=max_pending,
+            max_address_pending=max_address_pending,
             max_memory=None if max_memory is None else size(max_memory),
+            max_process_memory=None if max_process_memory is None else size(max_process_memory),
+            call_seconds=call_seconds,
+            step_seconds=step_seconds,
             grace=grace,
             threads=threads,
             trust_script_modules=trust_script_modules,

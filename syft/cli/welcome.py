@@ -12,6 +12,7 @@ from syft.cli.places import default_store
 from syft.cli.reach import _shown, read_token
 from syft.cli.show import rows, say, shape_of
 from syft.core.labels import description_of, tags_of
+from syft.grid.isolation.confinement import summary
 from syft.grid.node.api.objects import meta_of
 from syft.grid.node.api.page import connecting
 
@@ -59,10 +60,11 @@ def welcome(node: Any, facts: dict[str, Any], show_token: bool, beside: bool) ->
         say(f"  {'':<14} {read_token(Path(facts['owner_token_file']))}", error=beside)
     if settings.trust_script_modules:
         say(
-            f"  {'scripts':<14} are run: whoever can connect can read all that is held here",
+            f"  {'scripts':<14} of users are run: programs beyond the table of allowed calls, confined",
             style="yellow",
             error=beside,
         )
+    say(f"  {summary()}", error=beside)
     warning = None if settings.certificate is None else expiry_warning(settings.certificate)
     if warning is not None:
         say(f"  {warning}", style="yellow", error=beside)

@@ -121,10 +121,6 @@ class Claims:
             return True
         return obj_id in self._published and self._published[obj_id] == session.client_id is not None
 
-    def is_held_by(self, obj_id: ObjectId, session: Any) -> bool:
-        """Say at a glance whether a session alone holds an object; False: it may do so all the same."""
-        return self._holders.get(obj_id) is session
-
     def is_published(self, obj_id: ObjectId) -> bool:
         """Say whether an object stays whatever becomes of its pointers."""
         return obj_id in self._published or (obj_id not in self._holders and obj_id not in self._offers)

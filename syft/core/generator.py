@@ -77,3 +77,8 @@ def local() -> Generator:
         found = _threads.generator = Generator()
         _threads.pid = os.getpid()
     return found
+
+
+def forget() -> None:
+    """Drop the generator of this thread, so that the next use makes one with a fresh key."""
+    _threads.generator = None

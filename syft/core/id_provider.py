@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from syft.exceptions import IdNotUniqueError
+from syft.exceptions import IdNotUniqueError, NotPermittedError
 
 ObjectId: TypeAlias = int | str
 
@@ -21,6 +22,48 @@ def is_id(value: object) -> bool:
     if isinstance(value, int):
         return value.bit_length() <= MAX_ID_BITS
     return isinstance(value, str) and len(value) <= MAX_ID_CHARS
+
+
+DATASET_PREFIX = "dataset:"
+MODEL_PREFIX = "model:"
+SEALED_PREFIX = "sealed:"
+SLICE_PREFIX = "slice:"
+# Ids with these prefixes are given by a worker itself: to data sets of its owner, to models that it hosts, and to what
+# is stored with a request for a release.
+RESERVED_PREFIXES = (DATASET_PREFIX, MODEL_PREFIX, SEALED_PREFIX, SLICE_PREFIX)
+_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)", re.ASCII)
+
+
+def parse_id(text: str) -> ObjectId:
+    """Return the id that a text stands for: a number if it is written as one, else the text itself.
+
+    Example:
+        >>> parse_id("12"), parse_id("patients"), parse_id("007")
+        (12, 'patients', '007')
+    """
+    return int(text) if _NUMBER.fullmatch(text) else text
+
+
+def check_user_id(obj_id: ObjectId) -> None:
+    """Refuse an id that a user chose and that could be taken for another object's.
+
+    Raises:
+        NotPermittedError: it is the text of a number, has a reserved prefix, or can't be printed.
+    """
+    if not isinstance(obj_id, str):
+        return
+    if not obj_id.isprintable() or obj_id != obj_id.strip() or not obj_id:
+        raise NotPermittedError(f"The id {obj_id!r:.80} is empty, or has surrounding spaces or unprintable characters.")
+    if obj_id.startswith(RESERVED_PREFIXES):
+        raise NotPermittedError(
+            f"The id {obj_id!r:.80} begins with a prefix that is reserved for the node "
+            f"({', '.join(RESERVED_PREFIXES)}). Choose another id."
+        )
+    try:
+        int(obj_id)
+    except ValueError:
+        return
+    raise NotPermittedError(f"The id {obj_id!r:.80} is the text of a number. Use the number itself, or another id.")
 
 
 def _draw(count: int) -> list[int]:

@@ -5,18 +5,54 @@ A plain tensor keeps them in its `__dict__`, so they travel with it and cost not
 
 from __future__ import annotations
 
+import unicodedata
 from typing import Any
 
 import torch
 
 from syft.core.id_provider import ID_PROVIDER, ObjectId, is_id
 
+_CONTROL = frozenset({"Cc", "Zl", "Zp", "Cs"})
+_REORDERING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 ID, TAGS, DESCRIPTION, OWNER = "_syft_id", "_syft_tags", "_syft_description", "_syft_owner"
 
 
 def printable(text: object) -> str:
     """Return a text without the characters that would do something to a terminal."""
     return "".join(c if c.isprintable() or c == "\n" else "?" for c in str(text))
+
+
+def one_line(text: object) -> str:
+    """Return a text as one row of a list shows it, whatever is in it."""
+    return printable(text).replace("\n", " ")
+
+
+def check_tags(*tags: object) -> None:
+    """Refuse tags that would not stay on one line where they are listed.
+
+    Raises:
+        ValueError: a tag has a control character or a line separator.
+    """
+    for tag in tags:
+        if any(map(_is_control, str(tag))):
+            raise ValueError(
+                f"The tag {str(tag)!r:.80} has a control character or a line break. A tag is one line of text."
+            )
+
+
+def check_description(text: object) -> None:
+    """Refuse a description with control characters; line breaks and tabs are fine.
+
+    Raises:
+        ValueError: it has a control character.
+    """
+    if text is not None and any(map(_is_control, str(text).replace("\n", "").replace("\t", ""))):
+        raise ValueError(f"The description {str(text)!r:.80} has a control character. Use plain text.")
+
+
+def _is_control(character: str) -> bool:
+    """Return whether a character controls a terminal, ends a line, or reorders the text around it."""
+    return unicodedata.category(character) in _CONTROL or character in _REORDERING
 
 
 def id_of(obj: Any) -> ObjectId:
@@ -61,6 +97,7 @@ def description_of(obj: Any) -> str | None:
 
 def add_tags(obj: Any, *tags: str) -> None:
     """Add tags to an object."""
+    check_tags(*tags)
     words = {str(tag) for tag in tags}
     if isinstance(obj, torch.Tensor):
         obj.__dict__[TAGS] = tags_of(obj) | words
@@ -70,6 +107,7 @@ def add_tags(obj: Any, *tags: str) -> None:
 
 def set_description(obj: Any, text: str) -> None:
     """Set the description of an object."""
+    check_description(text)
     if isinstance(obj, torch.Tensor):
         obj.__dict__[DESCRIPTION] = text
     else:

@@ -7,6 +7,7 @@ from typing import Any
 from syft.core.bufferizable import Bufferizable
 from syft.core.context import local_worker
 from syft.core.id_provider import ID_PROVIDER, ObjectId
+from syft.core.labels import check_description, check_tags
 from syft.core.trees import register_leaf
 from syft.exceptions import InvalidTensorForRemoteGet, UnsupportedOperation
 
@@ -61,11 +62,13 @@ class AbstractObject(Bufferizable):
 
     def describe(self, description: str) -> AbstractObject:
         """Set the text this object can be found by, and return it."""
+        check_description(description)
         self.description = description
         return self
 
     def tag(self, *tags: str) -> AbstractObject:
         """Add words this object can be found by, and return it."""
+        check_tags(*tags)
         self.tags.update(tags)
         return self
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from syft.dp.mechanisms import Gaussian as Gaussian
     from syft.dp.mechanisms import Laplace as Laplace
     from syft.dp.mechanisms import ReportNoisyMax as ReportNoisyMax
+    from syft.dp.neighbours import Neighbours as Neighbours
     from syft.dp.queries import budget as budget
     from syft.dp.queries import count as count
     from syft.dp.queries import dataset as dataset
@@ -54,6 +55,7 @@ _HOMES: dict[str, str] = {
     "Gaussian": "mechanisms",
     "Laplace": "mechanisms",
     "ReportNoisyMax": "mechanisms",
+    "Neighbours": "neighbours",
     "PrivacyEngine": "engine",
     "SamplePrivacy": "sample_level",
     "UserPrivacy": "user_level",

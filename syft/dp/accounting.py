@@ -11,7 +11,9 @@ import numpy as np
 
 from syft.dp import renyi
 from syft.dp.events import Approximate, Event, GaussianNoise, NonPrivate, PoissonSampled, Pure, checked, event_from_dict
+from syft.dp.neighbours import Neighbours, neighbours_from
 from syft.dp.opacus_parts import opacus
+from syft.dp.replace_one import LossVariable
 
 __all__ = ["Accountant", "noise_for"]
 
@@ -31,15 +33,23 @@ class Accountant:
         kind: "rdp" composes Renyi divergences, for all events, without other packages. "prv" composes privacy loss
             distributions numerically: tighter, slower, for Gaussian noise only, and needs Opacus.
         orders: Renyi orders for "rdp"; the default suits most uses.
+        neighbours: which data sets are neighbours: `Neighbours.REPLACE_ROW` (the same size, one row differs) or
+            `Neighbours.ADD_REMOVE_CLIENT` (one has one client more). All events are charged by this one definition.
     """
 
-    __slots__ = ("_counts", "kind", "orders")
+    __slots__ = ("_counts", "kind", "neighbours", "orders")
 
-    def __init__(self, kind: str = "rdp", orders: Sequence[float] | None = None) -> None:
+    def __init__(
+        self,
+        kind: str = "rdp",
+        orders: Sequence[float] | None = None,
+        neighbours: Neighbours | str = Neighbours.REPLACE_ROW,
+    ) -> None:
         if kind not in _EPSILONS:
             raise ValueError(f"an accountant is of kind {' or '.join(map(repr, _EPSILONS))}, not {kind!r}")
         self.kind = kind
         self.orders = renyi.ORDERS if orders is None else _checked_orders(orders)
+        self.neighbours = neighbours_from(neighbours)
         self._counts: dict[Event, int] = {}
 
     @property
@@ -62,7 +72,7 @@ class Accountant:
 
     def copy(self) -> Accountant:
         """Return an accountant with the same events, that goes its own way."""
-        other = Accountant(self.kind, None if self.orders is renyi.ORDERS else self.orders)
+        other = Accountant(self.kind, None if self.orders is renyi.ORDERS else self.orders, self.neighbours)
         other._counts.update(self._counts)
         return other
 
@@ -88,9 +98,14 @@ class Accountant:
             rest = 1.0
         return min(1.0, leaked + min(composed, rest))
 
+    @property
+    def leaked(self) -> float:
+        """The sum of the deltas of all events, which an epsilon at any delta has to leave room for."""
+        return _sums(self)[1]
+
     def to_dict(self) -> dict[str, Any]:
         """Return this accountant as plain values, for a checkpoint or a ledger."""
-        fields: dict[str, Any] = {"kind": self.kind}
+        fields: dict[str, Any] = {"kind": self.kind, "neighbours": self.neighbours.value}
         if self.orders is not renyi.ORDERS:
             fields["orders"] = list(self.orders)
         fields["events"] = [[event.to_dict(), count] for event, count in self._counts.items()]
@@ -98,14 +113,19 @@ class Accountant:
 
     @classmethod
     def from_dict(cls, fields: Any) -> Self:
-        """Return the accountant that `to_dict` described. Raises ValueError for anything else."""
-        if not isinstance(fields, Mapping) or not {"kind", "events"} <= set(fields) <= {"kind", "events", "orders"}:
-            raise ValueError("an accountant is a dict with the fields kind, events and, if they are not usual, orders")
+        """Return the accountant that `to_dict` described. Raises ValueError for anything else.
+
+        Without `neighbours`, as earlier releases wrote it, the definition is replace-one, which costs more.
+        """
+        known = {"kind", "events", "orders", "neighbours"}
+        if not isinstance(fields, Mapping) or not {"kind", "events"} <= set(fields) <= known:
+            raise ValueError("an accountant is a dict with the fields kind, events, neighbours and optionally orders")
         rows = fields["events"]
         if not isinstance(rows, (list, tuple)) or any(not isinstance(r, (list, tuple)) or len(r) != 2 for r in rows):
             raise ValueError("the events of an accountant are a list of pairs: an event as a dict, and its count")
         kind = fields["kind"]
-        made = cls(kind if isinstance(kind, str) else repr(kind), fields.get("orders"))
+        neighbours = fields.get("neighbours", Neighbours.REPLACE_ROW)
+        made = cls(kind if isinstance(kind, str) else repr(kind), fields.get("orders"), neighbours)
         for event, count in rows:
             made.compose(event_from_dict(event), count)
         return made
@@ -119,12 +139,13 @@ class Accountant:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Accountant):
             return NotImplemented
-        return (self.kind, self.orders, self._counts) == (other.kind, other.orders, other._counts)
+        ours, theirs = ((one.kind, one.neighbours, one.orders, one._counts) for one in (self, other))
+        return ours == theirs
 
     __hash__ = None  # type: ignore[assignment]  # it changes
 
     def __repr__(self) -> str:
-        return f"<Accountant, {self.kind}, {len(self)} events>"
+        return f"<Accountant, {self.kind}, {self.neighbours}, {len(self)} events>"
 
 
 def _checked_count(count: Any) -> int:
@@ -146,7 +167,7 @@ _GAUSSIAN = (GaussianNoise, PoissonSampled, NonPrivate)
 
 
 def _simple(accountant: Accountant) -> list[tuple[Event, int]]:
-    return [(renyi.simplified(event), count) for event, count in accountant.events]
+    return [(renyi.simplified(event, accountant.neighbours), count) for event, count in accountant.events]
 
 
 def _divergence(accountant: Accountant, kinds: type | tuple[type, ...]) -> renyi.Curve:
@@ -155,7 +176,7 @@ def _divergence(accountant: Accountant, kinds: type | tuple[type, ...]) -> renyi
     for event, count in _simple(accountant):
         if isinstance(event, kinds):
             with np.errstate(over="ignore"):  # infinite is what it then costs
-                total = total + count * renyi.curve(event, accountant.orders)
+                total = total + count * renyi.curve(event, accountant.orders, accountant.neighbours)
     return total
 
 
@@ -184,7 +205,7 @@ def _by_renyi(accountant: Accountant, delta: float) -> float:
 
 def _by_loss_distribution(accountant: Accountant, delta: float) -> float:
     books = opacus("opacus.accountants").PRVAccountant()
-    for event, count in accountant.events:
+    for event, count in _simple(accountant):
         rate, inner = (event.rate, event.event) if isinstance(event, PoissonSampled) else (1.0, event)
         if not isinstance(inner, GaussianNoise):
             raise ValueError(f"an accountant of kind 'prv' takes Gaussian noise only, not {event!r}; use kind='rdp'")
@@ -192,7 +213,30 @@ def _by_loss_distribution(accountant: Accountant, delta: float) -> float:
     if not delta:
         return math.inf
     with np.errstate(all="ignore"):  # it takes the logarithm of zero on its way at rate 1
-        return max(0.0, float(books.get_epsilon(delta)))
+        if accountant.neighbours is Neighbours.ADD_REMOVE_CLIENT:
+            return max(0.0, float(books.get_epsilon(delta)))
+        return max(0.0, _by_loss_of_replacing(books.history, delta))
+
+
+def _by_loss_of_replacing(history: list[tuple[float, float, int]], delta: float, error: float = 0.01) -> float:
+    """Compose privacy losses of replace-one neighbours as Gopi, Lee and Wutschitz (2021) do, with parts of Opacus."""
+    parts = opacus("opacus.accountants.analysis.prv")
+    slack, total = delta / 1000, sum(count for _, _, count in history)
+    # Unsampled noise is stated by the distance of neighbours, which is two clips.
+    rows = [(rate, noise if rate < 1 else 2 * noise, count) for noise, rate, count in history]
+    losses = [LossVariable(rate, noise) for rate, noise, _ in rows]
+    steps = [Accountant().compose(PoissonSampled(rate, GaussianNoise(noise))) for rate, noise, _ in rows]
+    whole = Accountant()
+    for rate, noise, count in rows:
+        whole.compose(PoissonSampled(rate, GaussianNoise(noise)), count)
+    reach = max(whole.epsilon(slack / 4), *(step.epsilon(slack / (8 * total)) for step in steps), error) + 3
+    mesh = error / math.sqrt(total * math.log(12 / slack) / 2)
+    domain = parts.Domain.create_aligned(-reach, reach, mesh)
+    cut = [parts.TruncatedPrivacyRandomVariable(loss, domain.t_min, domain.t_max) for loss in losses]
+    grids = [parts.discretize(one, domain) for one in cut]
+    composed = parts.compose_heterogeneous(dprvs=grids, num_self_compositions=[count for _, _, count in rows])
+    _, _, found = composed.compute_epsilon(delta, slack, error)
+    return float(found)
 
 
 _EPSILONS: dict[str, Callable[[Accountant, float], float]] = {"rdp": _by_renyi, "prv": _by_loss_distribution}
@@ -206,6 +250,7 @@ def noise_for(
     *,
     kind: str = "rdp",
     tolerance: float = 1e-4,
+    neighbours: Neighbours | str = Neighbours.REPLACE_ROW,
 ) -> float:
     """Return the least noise multiplier with which `steps` steps on Poisson samples cost at most the target.
 
@@ -216,13 +261,15 @@ def noise_for(
         steps: how many steps.
         kind: the kind of `Accountant` that will be asked.
         tolerance: how far above the least the answer may be, as a fraction of it.
+        neighbours: which data sets are neighbours; see `Accountant`.
     """
     target = checked("target_epsilon", target_epsilon, 0, math.inf)
     delta = checked("delta", delta, 0, 1)
     tolerance = checked("tolerance", tolerance, 1e-12, 0.5)
 
     def cost(noise: float) -> float:
-        return Accountant(kind).compose(PoissonSampled(rate, GaussianNoise(noise)), steps).epsilon(delta)
+        books = Accountant(kind, neighbours=neighbours)
+        return books.compose(PoissonSampled(rate, GaussianNoise(noise)), steps).epsilon(delta)
 
     high = 1.0
     while cost(high) > target:

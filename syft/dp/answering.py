@@ -1,4 +1,4 @@
-"""How a worker answers a question about private data: check the form, charge, compute, in this order."""
+"""How a worker answers a question about data: check the question, ask the policy, compute, in this order."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ import torch
 from syft.core.id_provider import is_id
 from syft.dp.statistics import QUESTIONS, Question
 from syft.dp.tables import Form
-from syft.exceptions import NotPermittedError, PrivacyError
-from syft.workers.policy import ALLOW_ALL, charge, check_release, may_leave
-from syft.workers.provenance import Source, rights_of, source_of
+from syft.exceptions import PrivacyError
+from syft.workers.kept_dataset import DATASET
+from syft.workers.policy import check_release
 from syft.workers.session import Session
 from syft.workers.trainer import trainer_of
 from syft.workers.training import AS_TENSORS
-from syft.workers.visibility import find
 
 logger = logging.getLogger("syft.dp")
 PARTS = {"data": 0, "targets": 1}
@@ -37,10 +36,9 @@ def answer(worker: Any, session: Session, kind: Any = None, data: Any = None, **
     asked = QUESTIONS.get(kind) if type(kind) is str else None
     if asked is None or settings.keys() != asked.names:
         raise PrivacyError(f"One can ask for: {', '.join(QUESTIONS)}; each has arguments of its own.")
-    tensor, obj_id, sources = _find(worker, session, data)
+    tensor, obj_id = _find(worker, data)
     question = asked(Form.of(tensor), **settings)
-    if worker.policy is not ALLOW_ALL:
-        _pay(worker, session, question, f"dp.{kind}", tensor, obj_id, sources)
+    check_release(worker, session, tensor, f"dp.{kind}", obj_id=obj_id)
     return compute(question, tensor)
 
 
@@ -54,34 +52,16 @@ def compute(question: Question, tensor: torch.Tensor) -> Any:
         raise PrivacyError("This question could not be answered; the worker keeps the details.") from None
 
 
-def _find(worker: Any, session: Session, data: Any) -> tuple[Any, Any, frozenset[Source]]:
-    """Return what is asked about, its id, and what it derives from where a policy holds."""
-    is_open = worker.policy is ALLOW_ALL
+def _find(worker: Any, data: Any) -> tuple[Any, Any]:
+    """Return the tensor that a question is about, and the id of the object or the data set."""
     match data if type(data) is tuple else ():
         case ("object", obj_id) if is_id(obj_id):
-            obj = find(worker, session, obj_id)
-            return obj, obj_id, frozenset() if is_open else rights_of(worker, obj_id, obj).sources
+            return worker.object_store.get(obj_id), obj_id
         case ("dataset", str() as key, str() as part) if part in PARTS:
-            trainer = trainer_of(worker)
-            dataset = trainer.dataset(key)
+            dataset = trainer_of(worker).dataset(key)
             as_tensors = AS_TENSORS.get(type(dataset))
             pair = None if as_tensors is None else as_tensors(dataset)
             if pair is None:
                 raise PrivacyError("Questions are about data sets that are made of tensors.")
-            return pair[PARTS[part]], None, frozenset() if is_open else trainer._dataset_sources(key)
+            return pair[PARTS[part]], f"{DATASET}{key}"
     raise PrivacyError("Questions are about a pointer, or sy.dp.dataset(worker, key).")
-
-
-def _pay(
-    worker: Any, session: Session, question: Question, what: str, obj: Any, obj_id: Any, sources: frozenset[Source]
-) -> None:
-    """Charge for an answer, unless the data may leave anyway; raise if it neither may nor is paid for."""
-    derived = obj_id is not None and source_of(worker, obj_id, obj) is None
-    if derived and not may_leave(worker, session, obj, what, obj_id=obj_id, sources=sources):
-        raise NotPermittedError(
-            "This is computed from published data, or was not published, so nobody knows whose its rows are. Ask about "
-            "the published data itself, or have this result released: ptr.request(reason=...)."
-        )
-    paid = frozenset() if derived else charge(worker, session, sources, question.event, what)
-    if not sources <= paid:
-        check_release(worker, session, obj, what, obj_id=obj_id, sources=sources - paid)

@@ -1,7 +1,8 @@
 """What a release costs: what a mechanism did, in plain values; and accounts, which add that up.
 
 Who runs a mechanism tells a ledger about it by a dict of plain values, so layers below this one need not know events.
-Nothing in it comes from a client: the worker makes it from what it is about to do.
+Nothing in it comes from a client: the worker makes it from what it is about to do. All costs are those of replace-one
+neighbours: two data sets of the same size that differ in one row.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 
 from syft.dp.accounting import Accountant
 from syft.dp.events import Event, GaussianNoise, PoissonSampled, Pure
+from syft.dp.neighbours import Neighbours
 
 # How many different events an account keeps apart. Beyond, similar ones are taken together, at their higher cost.
 MAX_EVENTS = 64
@@ -49,7 +51,7 @@ def _gaussian(fields: Fields) -> tuple[Event, int]:
 def _sampled(fields: Fields) -> tuple[Event, int]:
     noise = GaussianNoise(number("noise_multiplier", fields["noise_multiplier"]))
     rate = number("rate", fields["rate"], most=1.0)
-    return noise if rate == 1 else PoissonSampled(rate, noise), count(fields["steps"])
+    return PoissonSampled(rate, noise), count(fields["steps"])  # also at rate 1: the noise is in units of the clip
 
 
 _PURE = Kind(frozenset({"epsilon"}), frozenset({"count"}), _pure)
@@ -133,8 +135,13 @@ class Account:
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any] | None) -> Account:
-        """Return the account of `to_dict`; an empty one for None."""
-        return cls() if fields is None else cls(Accountant.from_dict(fields["accountant"]), fields["releases"])
+        """Return the account of `to_dict`; an empty one for None. Raises ValueError for costs that are not of rows."""
+        if fields is None:
+            return cls()
+        accountant = Accountant.from_dict(fields["accountant"])
+        if accountant.neighbours is not Neighbours.REPLACE_ROW:
+            raise ValueError(f"an account of a data set counts {Neighbours.REPLACE_ROW}, not {accountant.neighbours}")
+        return cls(accountant, fields["releases"])
 
 
 def compacted(accountant: Accountant) -> Accountant:
@@ -145,7 +152,7 @@ def compacted(accountant: Accountant) -> Accountant:
     events = accountant.events
     if len(events) <= MAX_EVENTS:
         return accountant
-    made = Accountant()
+    made = Accountant(neighbours=accountant.neighbours)
     loss, inverse = 0.0, 0.0
     for event, times in events:
         if isinstance(event, Pure):
@@ -167,7 +174,7 @@ def _coarse(event: Event) -> Event:
         return event
     noise = GaussianNoise(_step(event.event.noise_multiplier, up=False))
     rate = _step(event.rate, up=True)
-    return PoissonSampled(rate, noise) if rate < 1 else noise
+    return PoissonSampled(min(1.0, rate), noise)
 
 
 def _step(value: float, up: bool) -> float:

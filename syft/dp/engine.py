@@ -15,6 +15,7 @@ from torch.utils.data import DataLoader
 
 from syft.dp.accounting import Accountant, noise_for
 from syft.dp.events import GaussianNoise, NonPrivate, PoissonSampled
+from syft.dp.neighbours import Neighbours
 from syft.dp.norms import mixing_norms, without_batch_norm
 from syft.dp.opacus_parts import opacus
 from syft.exceptions import TrainingError
@@ -39,6 +40,8 @@ _EXPECTED = "Full backward hook is firing when gradients are computed with respe
 class PrivacyEngine:
     """Makes a module, its optimizer and its data loader private, and keeps account of what training costs.
 
+    Epsilon is for replacing one sample, as everywhere in this library; Opacus itself counts adding or removing one.
+
     Args:
         accountant: "prv" for the tightest bound, or "rdp", which is quicker.
         secure_mode: taken as in Opacus; it is always on.
@@ -56,7 +59,7 @@ class PrivacyEngine:
         ...     optimizer.zero_grad()
         ...     torch.nn.functional.cross_entropy(model(samples), targets).backward()
         ...     optimizer.step()
-        >>> engine.get_epsilon(delta=1e-3) < 6
+        >>> engine.get_epsilon(delta=1e-3) < 8
         True
     """
 
@@ -147,7 +150,7 @@ class PrivacyEngine:
     # --- what it costs ----------------------------------------------------------------------------------------
 
     def get_epsilon(self, delta: float) -> float:
-        """Return what was spent so far.
+        """Return what was spent so far, for replacing one sample.
 
         Args:
             delta: the delta of that epsilon.
@@ -190,7 +193,8 @@ class PrivacyEngine:
         steps, epsilon = self._told
         if steps != self.steps:  # a quick bound: nobody waits for a repr
             epsilon = self._spent("rdp").epsilon(self._delta)
-        return f"<PrivacyEngine, {self._kind}, {self.steps} steps, epsilon <= {epsilon:.4g} at delta={self._delta:g}>"
+        spent = f"epsilon <= {epsilon:.4g} at delta={self._delta:g} ({Neighbours.REPLACE_ROW})"
+        return f"<PrivacyEngine, {self._kind}, {self.steps} steps, {spent}>"
 
     # --- modules ----------------------------------------------------------------------------------------------
 

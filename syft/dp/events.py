@@ -1,7 +1,7 @@
 """Events: what one release costs, as plain facts that an accountant composes and a ledger keeps.
 
-Two data sets are neighbours when one has one record (or one user) more than the other. An event says nothing about
-the data: it can be stored, sent and shown.
+Which data sets are neighbours is a property of the `Accountant` that composes events (`syft.dp.neighbours`): by default
+they have the same size and differ in one row. An event says nothing about the data: it can be stored, sent and shown.
 """
 
 from __future__ import annotations
@@ -84,7 +84,10 @@ class Approximate(Event):
 
 @dataclass(frozen=True)
 class GaussianNoise(Event):
-    """A release with Gaussian noise, whose standard deviation is `noise_multiplier` times the L2 sensitivity."""
+    """A release with Gaussian noise, whose standard deviation is `noise_multiplier` times the L2 sensitivity.
+
+    The sensitivity is the largest distance between the values of two neighbouring data sets.
+    """
 
     noise_multiplier: float
     kind: ClassVar[str] = "gaussian"
@@ -100,6 +103,10 @@ class GaussianNoise(Event):
 @dataclass(frozen=True)
 class PoissonSampled(Event):
     """A release about a sample, in which each record is with probability `rate`, independently of the others.
+
+    The inner event is the cost when one record joins or leaves the sample, whichever data sets are neighbours: for
+    DP-SGD it is `GaussianNoise(noise_multiplier)` in units of the clip. Replacing a record that is in the sample moves
+    the sum by up to two clips, and an accountant of replace-one neighbours charges for that.
 
     Batches of a fixed size are not such a sample: their cost is another one, and with a fixed size it can be higher.
     """

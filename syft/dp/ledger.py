@@ -1,7 +1,7 @@
 """Ledger: how much may be learnt from each data set, by each user and in all; and what was learnt so far.
 
 A release is charged before it happens, to all accounts at once or to none, and the charge is on disk by then. Who is
-stopped in between has paid for nothing, but never got something unpaid.
+stopped in between has paid for nothing, but never got something unpaid. Every epsilon here is about replacing one row.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 
 from syft.dp.books import Books, MemoryBooks, Page
 from syft.dp.costs import ROUNDING, Account, event_of, number
+from syft.dp.neighbours import Neighbours
 from syft.exceptions import BudgetExceededError
 
 Row = dict[str, Any]
@@ -184,7 +185,8 @@ class Ledger:
         hint = "A limit with delta 0 has no room for Gaussian noise. " if limit.delta == 0 and math.isinf(then) else ""
         raise BudgetExceededError(
             f"This would pass the privacy budget of {about} {whose}: epsilon {limit.epsilon:g} with delta "
-            f"{limit.delta:g}, of which {left:.4g} is left, and this takes {takes:.4g}. {hint}Nothing was charged, and "
+            f"{limit.delta:g} ({Neighbours.REPLACE_ROW}), of which {left:.4g} is left, and this takes {takes:.4g}. "
+            f"{hint}Nothing was charged, and "
             "nothing leaves. Ask with a smaller epsilon (more noise), or ask the owner for more: "
             "python -m syft node budget set --help"
         )
@@ -219,7 +221,7 @@ class Ledger:
         spent = account.epsilon(limit.delta)
         return {
             **dataclasses.asdict(limit), "spent": spent, "left": max(0.0, limit.epsilon - spent),
-            "releases": account.releases,
+            "releases": account.releases, "neighbours": Neighbours.REPLACE_ROW.value,
         }  # fmt: skip
 
     def spent(self, data: str | None = None, user: str | None = None, delta: float = DELTA) -> float:

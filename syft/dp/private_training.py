@@ -2,12 +2,14 @@
 
 What is told is the trained model and what it has cost. The loss is not told, as it comes from the data in the clear;
 nor is the size of any batch. The size of the data set is told in round numbers, by the rate and the number of steps.
+What is paid is the cost for two data sets of the same size that differ in one sample (replace-one row).
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -16,8 +18,9 @@ import torch
 from syft.dp.accounting import Accountant, noise_for
 from syft.dp.events import GaussianNoise, PoissonSampled
 from syft.dp.noise import add_gaussian, rounding_l2
+from syft.dp.pacing import LEAST_SECONDS, MARGIN, Clock, Pace, flushed_denormals
 from syft.dp.per_sample import PerSample, reseed
-from syft.dp.row_checks import check_rows
+from syft.dp.row_checks import check_rows, step_duration
 from syft.dp.sampling import poisson
 from syft.exceptions import BudgetExceededError, TrainingError
 from syft.messaging.plan.plan import Plan
@@ -29,6 +32,8 @@ from syft.workers.train_config import TrainConfig
 _DIGITS = 3
 # How many steps one training has at most. A tiny rate with much noise costs next to nothing, and would go on for days.
 MAX_STEPS = 10**6
+# Seconds that the optimizer is planned to take in a step, apart from gradients and noise.
+_STEP_SECONDS = 0.002
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -83,12 +88,17 @@ class PrivateTraining:
         config: the size of a batch, how many epochs, and how many batches at most.
         spent: what was spent before, as `Accountant.to_dict` gives it; it counts for `settings.target_epsilon`.
         times: how many such trainings are planned, for which noise is found if none is given.
-        apart: whether each sample is run by itself, as it should be where the plans are a stranger's.
+        apart: whether the plans are a stranger's: each sample is run by itself, sizes that depend on values are
+            refused, and `run` ends at a time that does not depend on the data.
+        step_seconds: how many seconds a step is planned to take then; None to measure it with made-up samples.
+        clock: gives seconds.
+        sleep: waits for a number of seconds.
 
     Attributes:
         schedule: how often how many samples are drawn.
         noise_multiplier: how much noise is added, in units of the norm that gradients are clipped to.
         spent: what is spent when this training is done.
+        seconds: how long `run` is planned to take; None if it ends when it is done.
     """
 
     def __init__(
@@ -101,6 +111,9 @@ class PrivateTraining:
         spent: dict[str, Any] | None = None,
         times: int = 1,
         apart: bool = False,
+        step_seconds: float | None = None,
+        clock: Clock = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         data, target = pair
         for part in (model, loss_fn):
@@ -122,7 +135,19 @@ class PrivateTraining:
         self._samples = PerSample(model, loss_fn, apart)
         with own_generator():
             is_mean = check_rows(self._samples, self._data, self._target)
+            self._clock, self._sleep = clock, sleep
+            self.seconds = self._planned(step_seconds) if apart else None
         self._divisor = self.schedule.expected if is_mean else 1.0
+
+    def _planned(self, step_seconds: float | None) -> float:
+        """Return how many seconds the training is planned to take, from shapes and made-up samples alone."""
+        if step_seconds is not None:
+            return self.schedule.steps * step_seconds
+        one, rest = step_duration(self._samples, self._data, self._target, self._clock)
+        # The size is rounded down by a fifth at most, and the numbers of samples in all steps are Poisson's at most.
+        drawn = 1.25 * self.schedule.expected * self.schedule.steps
+        samples = drawn + 6 * math.sqrt(drawn) + 20
+        return max(LEAST_SECONDS, MARGIN * (samples * one + self.schedule.steps * (4 * rest + _STEP_SECONDS)))
 
     def _after(self, spent: Accountant) -> Accountant:
         """Return what is spent when this is done; raises if that is too much."""
@@ -135,7 +160,8 @@ class PrivateTraining:
         reached = 0.0 if target is None else after.epsilon(self.settings.delta)
         if target is not None and reached > target * (1 + 1e-9):
             raise BudgetExceededError(
-                f"This training would reach an epsilon of {reached:.4g}, and its target_epsilon is {target:g}; "
+                f"This training would reach an epsilon of {reached:.4g} ({spent.neighbours}), and its target_epsilon "
+                f"is {target:g}; "
                 f"{spent.epsilon(self.settings.delta):.4g} is spent already. Train less, or with more noise."
             )
         return after
@@ -161,7 +187,7 @@ class PrivateTraining:
         before_step: Callable[[], None] = lambda: None,
         place: torch.device | None = None,
     ) -> None:
-        """Train.
+        """Train; for a stranger's plans, until the planned time is over.
 
         Args:
             optimizer: what makes the steps.
@@ -169,6 +195,23 @@ class PrivateTraining:
             before_step: called when the noisy gradients are there, before each step.
             place: where the model is; the samples go there.
         """
+        if self.seconds is None:
+            self._steps(optimizer, go_on, before_step, place)
+            return
+        pace = Pace(self.seconds, self._clock, self._sleep)
+        try:
+            with flushed_denormals():
+                self._steps(optimizer, go_on, before_step, place)
+        finally:  # an error comes no sooner
+            pace.wait(go_on)
+
+    def _steps(
+        self,
+        optimizer: torch.optim.Optimizer,
+        go_on: Callable[[], None],
+        before_step: Callable[[], None],
+        place: torch.device | None,
+    ) -> None:
         if place is not None:
             self._data, self._target = self._data.to(place), self._target.to(place)
         for _ in range(self.schedule.steps):

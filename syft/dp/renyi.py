@@ -1,8 +1,9 @@
 """Renyi differential privacy: the cost of each event at each order, and what it means as (epsilon, delta).
 
-The Poisson-sampled Gaussian follows Mironov, Talwar and Zhang (2019): at whole orders by their finite sum, at other
-orders by integrating the moment itself. All terms are positive, so nothing cancels at tiny rates. The conversion is
-that of Balle et al. (2020) and Canonne, Kamath and Steinke (2020).
+The Poisson-sampled Gaussian under add/remove follows Mironov, Talwar and Zhang (2019): at whole orders by their finite
+sum, at other orders by integrating the moment itself. All terms are positive, so nothing cancels at tiny rates. Under
+replace-one the moment is integrated at all orders (`syft.dp.replace_one`). The conversion is that of Balle et al.
+(2020) and Canonne, Kamath and Steinke (2020).
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from syft.dp import replace_one
 from syft.dp.events import Approximate, Event, GaussianNoise, NonPrivate, PoissonSampled, Pure
+from syft.dp.neighbours import Neighbours
 
 Curve: TypeAlias = NDArray[np.float64]
 
@@ -31,15 +34,19 @@ ORDERS: tuple[float, ...] = (
 # Below this noise multiplier, or above this order, a moment is bounded by its neighbours at whole orders instead of
 # integrated.
 _LEAST_INTEGRATED, _LAST_INTEGRATED = 0.05, 64
+# Below this noise multiplier, the replace-one cost of a sample is bounded by the cost of the whole.
+_LEAST_REPLACED = 0.1
 # Below the first, a sample costs what the whole does; above the second, noise costs no less than at it.
 _LEAST_NOISE, _MOST_NOISE = 1e-3, 1e9
 _TAIL = 13.0  # standard deviations that the integral reaches beyond the outermost mean
 
 
-def simplified(event: Event) -> Event:
+def simplified(event: Event, neighbours: Neighbours) -> Event:
     """Return an event that costs the same and has no sample left in it, where there is one in closed form."""
     if not isinstance(event, PoissonSampled):
         return event
+    if neighbours is Neighbours.REPLACE_ROW:
+        return _replaced(event)
     if event.rate == 1:
         return event.event
     inner = event.event
@@ -50,6 +57,24 @@ def simplified(event: Event) -> Event:
     return event
 
 
+def _replaced(event: PoissonSampled) -> Event:
+    """Return what `simplified` does, under replace-one: one record leaves the sample, and another one joins it."""
+    rate, inner = event.rate, event.event
+    if isinstance(inner, Pure):
+        return _or_non_private(Pure, replace_one.amplified(inner.epsilon, rate))
+    if isinstance(inner, Approximate):
+        # Group privacy of two on the sample, then advanced joint convexity (see replace_one).
+        delta = rate * inner.delta * (1 + math.exp(min(inner.epsilon, 700.0))) if inner.delta else 0.0
+        return _or_non_private(Approximate, _amplified(2 * inner.epsilon, rate), min(1.0, delta))
+    if isinstance(inner, GaussianNoise) and rate == 1:
+        return GaussianNoise(max(inner.noise_multiplier / 2, 5e-324))
+    return event
+
+
+def _or_non_private(kind: Callable[..., Event], epsilon: float, *rest: float) -> Event:
+    return kind(epsilon, *rest) if math.isfinite(epsilon) else NonPrivate()
+
+
 def _amplified(epsilon: float, rate: float) -> float:
     """Return the epsilon on the whole, of a pure event on a Poisson sample."""
     if epsilon > 30:
@@ -58,11 +83,13 @@ def _amplified(epsilon: float, rate: float) -> float:
 
 
 @functools.lru_cache(maxsize=1024)
-def curve(event: Event, orders: tuple[float, ...]) -> Curve:
+def curve(event: Event, orders: tuple[float, ...], neighbours: Neighbours = Neighbours.REPLACE_ROW) -> Curve:
     """Return the Renyi divergence bound of an event at each order. The delta of `Approximate` is not in it."""
-    event = simplified(event)
+    event = simplified(event, neighbours)
+    replaced = isinstance(event, PoissonSampled) and neighbours is Neighbours.REPLACE_ROW
     with np.errstate(all="ignore"):
-        found = _CURVES[type(event)](event, np.asarray(orders, dtype=np.float64))
+        made = _replaced_gaussian if replaced else _CURVES[type(event)]
+        found = made(event, np.asarray(orders, dtype=np.float64))
     found = np.where(np.isnan(found), math.inf, found)  # numbers too large to compute with prove nothing
     found.setflags(write=False)  # it is shared by all who ask
     return found
@@ -94,6 +121,16 @@ def _sampled_gaussian(event: Any, orders: Curve) -> Curve:
         return unsampled
     moments = np.array([_log_moment(order, rate, sigma) for order in orders.tolist()])
     # A sample is never worse than the whole.
+    found: Curve = np.minimum(moments / (orders - 1), unsampled)
+    return found
+
+
+def _replaced_gaussian(event: Any, orders: Curve) -> Curve:
+    rate, sigma = event.rate, min(event.event.noise_multiplier, _MOST_NOISE)
+    unsampled = 4 * _gaussian(event.event, orders)  # a replaced record moves the sum by two clips
+    if sigma < _LEAST_REPLACED:
+        return unsampled
+    moments = np.array([replace_one.log_moment(order, rate, sigma) for order in orders.tolist()])
     found: Curve = np.minimum(moments / (orders - 1), unsampled)
     return found
 

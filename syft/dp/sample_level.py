@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 from syft.dp.accounting import Accountant
 from syft.dp.events import GaussianNoise, PoissonSampled
+from syft.dp.neighbours import Neighbours
 from syft.dp.private_training import noise_of, schedule
 from syft.exceptions import FederatedError, TrainingError
 from syft.workers.sample_privacy import SampleSettings
@@ -20,6 +21,8 @@ _MOST_EVENTS = 1000
 @dataclasses.dataclass(frozen=True)
 class SamplePrivacy(SampleSettings):
     """Each sample of a data set is hidden: whoever gets the model learns little about any one of them.
+
+    Epsilon compares data sets of the same size that differ in one sample (replace-one row), as queries do.
 
     The gradient of each sample is clipped and noise is added to their sum, at every step, where the data is (DP-SGD).
     Give it to a `TrainConfig` as `privacy`, or to `sy.federated.run` as `local_privacy`. The worker draws the batches
@@ -36,15 +39,18 @@ class SamplePrivacy(SampleSettings):
         >>> import syft as sy
         >>> privacy = sy.dp.SamplePrivacy(noise_multiplier=1.1, max_grad_norm=1.0, delta=1e-5)
         >>> round(privacy.cost(60000, batch_size=256, epochs=60), 1)
-        2.7
+        4.7
     """
+
+    # Which data sets are neighbours, for reports.
+    neighbours: ClassVar[Neighbours] = Neighbours.REPLACE_ROW
 
     _by_client: dict[str, Accountant] = dataclasses.field(default_factory=dict, init=False, repr=False, compare=False)
 
     def cost(
         self, size: int, batch_size: int = 32, epochs: int = 1, rounds: int = 1, max_nr_batches: int = -1
     ) -> float:
-        """Return the epsilon of a training that is planned.
+        """Return the epsilon of a training that is planned, for replacing one row.
 
         Args:
             size: how many samples the data set has.
@@ -149,8 +155,10 @@ def _event_of(client: str, result: Any) -> tuple[PoissonSampled, int]:
 def _spent_of(client: str, spent: Any) -> Accountant:
     """Return all that a client says that it has spent, which may be anything."""
     try:
-        if type(spent) is dict and len(spent["events"]) <= _MOST_EVENTS:
-            return Accountant.from_dict(spent)
+        if type(spent) is dict and len(spent["events"]) <= _MOST_EVENTS and "orders" not in spent:
+            found = Accountant.from_dict(spent)
+            if found.neighbours is Neighbours.REPLACE_ROW:
+                return found
     except (KeyError, TypeError, ValueError):
         pass
     raise FederatedError(f"Client {client!r} did not say what it has spent in this run.")

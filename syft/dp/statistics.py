@@ -1,7 +1,7 @@
 """Questions about private tables, and how each is answered with noise: a closed table.
 
-Two tables are neighbours if they differ in one row: in what one person's values are, or whether they are there at all.
-The number of rows is known to everybody who may point at the data. How far a row moves an answer follows from bounds
+Two tables are neighbours if they have the same number of rows and differ in the values of one row (replace-one). The
+number of rows is known to everybody who may point at the data. How far a row moves an answer follows from bounds
 that are enforced here, by clamping; nobody is believed about it. Sums are of whole numbers, and so is the noise: there
 is no rounding that could tell something.
 """

@@ -134,7 +134,9 @@ class Conditions:
     """
 
     def __init__(self, where: Any, form: Form) -> None:
-        given = [] if where is None else list(where) if type(where) is list else [where]
+        # Lists arrive as tuples at the process that computes the answer.
+        several = type(where) is list or (type(where) is tuple and bool(where) and type(where[0]) is tuple)
+        given = [] if where is None else list(where) if several else [where]
         if len(given) > MAX_CONDITIONS:
             raise PrivacyError(f"At most {MAX_CONDITIONS} conditions go together.")
         self._parts = [_condition(part, form) for part in given]

@@ -4,19 +4,25 @@ In each round every client takes part with the same probability, drawn in secret
 again by the server where that sees updates. The sum of the updates gets Gaussian noise, and is divided by the number of
 clients that is expected, not by how many there were. All of that is done by the server, so it is trusted with what it
 sees (the central model). With secure aggregation it sees the sum only, to which it adds the noise.
+
+Epsilon compares runs of which one has one client more; the number that sums are divided by stays. This unit is another
+one than that of data sets' budgets, and is never added to it.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import torch
 
 from syft.dp.accounting import Accountant, noise_for
-from syft.dp.events import GaussianNoise, PoissonSampled
+from syft.dp.events import Approximate, GaussianNoise, PoissonSampled
+from syft.dp.neighbours import Neighbours
 from syft.dp.noise import add_gaussian, rounding_l2
 from syft.dp.sampling import poisson
+from syft.dp.thresholds import Threshold
 from syft.exceptions import FederatedError, TrainingError
 from syft.federated.strategies.strategy import Strategy, Total
 from syft.workers.layout import Layout
@@ -31,6 +37,9 @@ _LIMITS: dict[str, tuple[float, float]] = {
     "rate": (0.0, 1.0),
 }
 _OPTIONAL = frozenset({"noise_multiplier", "target_epsilon", "rate"})
+# The largest share of delta that a threshold of secure aggregation may take: by plan, and in the end.
+_PLANNED, _ENDED = 0.1, 0.5
+_LEAST_SECURE = 3
 
 
 class UserPrivacy:
@@ -46,6 +55,8 @@ class UserPrivacy:
         target_epsilon: the largest epsilon that the run may reach; None for no such limit.
         rate: with what probability a client takes part in a round; None for `clients_per_round` of the run over the
             number of its clients.
+        dropout: with secure aggregation, the share of clients that is expected to be lost in a round. Epsilon holds if
+            whether a client is lost depends neither on its data nor on the other clients that were drawn.
 
     Example:
         >>> import syft as sy
@@ -55,6 +66,9 @@ class UserPrivacy:
         1.51
     """
 
+    # Which runs are neighbours, for reports.
+    neighbours: ClassVar[Neighbours] = Neighbours.ADD_REMOVE_CLIENT
+
     def __init__(
         self,
         noise_multiplier: float | None = None,
@@ -62,6 +76,7 @@ class UserPrivacy:
         delta: float = 1e-5,
         target_epsilon: float | None = None,
         rate: float | None = None,
+        dropout: float = 0.0,
     ) -> None:
         given = locals()
         for name, (least, most) in _LIMITS.items():
@@ -74,12 +89,16 @@ class UserPrivacy:
                 )
         if noise_multiplier is None and target_epsilon is None:
             raise TrainingError("UserPrivacy needs a noise_multiplier, or a target_epsilon.")
+        if type(dropout) not in (int, float) or not 0 <= dropout < 1:
+            raise TrainingError(f"dropout of UserPrivacy is a number from 0, below 1, not {dropout!r:.50}.")
         self.clip, self.delta, self.target_epsilon = float(clip), float(delta), target_epsilon
+        self.dropout = float(dropout)
+        self._threshold: Threshold | None = None
         self._given_noise, self._given_rate = noise_multiplier, rate
         self.noise_multiplier: float | None = noise_multiplier
         self.rate: float | None = rate
         self.clients = 0
-        self._spent = Accountant()
+        self._spent = Accountant(neighbours=self.neighbours)
 
     # --- a run ------------------------------------------------------------------------------------------------
 
@@ -116,11 +135,55 @@ class UserPrivacy:
         noise = self._given_noise
         if noise is None and self.target_epsilon is not None:
             try:
-                noise = noise_for(self.target_epsilon, self.delta, rate, max(1, rounds))
+                noise = noise_for(self.target_epsilon, self.delta, rate, max(1, rounds), neighbours=self.neighbours)
             except ValueError as error:
                 raise TrainingError(str(error)) from None
         self.noise_multiplier, self.rate, self.clients = noise, float(rate), clients
-        self._spent = Accountant()
+        self._rounds, self._threshold = max(1, rounds), None
+        self._spent = Accountant(neighbours=self.neighbours)
+
+    def require(self, least: int, left: Callable[[int], int]) -> None:
+        """Charge each round for the probability that it misses a threshold; raises if that is too much of delta.
+
+        Call it after `begin`, and after `load_state` if a run is resumed.
+
+        Args:
+            least: the number of clients that a round begins with; with one there is no threshold.
+            left: gives the number of clients that must be left, of the number that a round began with.
+        """
+        if least <= 1 or self.rate is None:
+            return
+        self._threshold = Threshold(least, left)
+        missed = self._missed(self.dropout)
+        most = _PLANNED * self.delta / self._rounds
+        if missed > most:
+            raise FederatedError(self._advice(missed, most / self.rate))
+        if self._given_noise is None and self.target_epsilon is not None and not len(self._spent):
+            rest = self.delta - self._rounds * missed
+            found = noise_for(self.target_epsilon, rest, self.rate, self._rounds, neighbours=self.neighbours)
+            self.noise_multiplier = found
+
+    def _missed(self, dropout: float) -> float:
+        """Return the probability that a client makes up the number that a round needs, at a share of lost clients."""
+        if self._threshold is None or self.rate is None:
+            return 0.0
+        return self.rate * self._threshold.missed(self.clients, self.rate, min(1.0, dropout))
+
+    def _advice(self, missed: float, most: float) -> str:
+        threshold, rate = self._threshold, self.rate or 1.0
+        if threshold is None:
+            raise ValueError("there is no threshold")
+        least = threshold.fitting_least(self.clients, rate, self.dropout, most, _LEAST_SECURE)
+        higher = threshold.fitting_rate(self.clients, rate, self.dropout, most)
+        ways = [] if least is None else [f"SecureAggregation(min_clients={least})"]
+        ways += [] if higher is None else [f"UserPrivacy(rate={higher:g})"]
+        return (
+            f"With {self.clients} clients at rate {rate:g} and dropout {self.dropout:g}, a round misses the thresholds "
+            f"of secure aggregation (min_clients={threshold.least}) because of one client with probability "
+            f"{missed:.2g}, which no noise hides. Over {self._rounds} rounds that is "
+            f"{missed * self._rounds:.2g}, and delta is {self.delta:g}. "
+            f"Use {' or '.join(ways) or 'more clients, or a larger delta'}."
+        )
 
     @property
     def _event(self) -> PoissonSampled:
@@ -139,7 +202,7 @@ class UserPrivacy:
             return None
         return (
             f"Another round would pass the target_epsilon of {self.target_epsilon:g}: "
-            f"{self.epsilon:.4g} is spent at delta {self.delta:g}."
+            f"{self.epsilon:.4g} is spent at delta {self.delta:g} ({self.neighbours})."
         )
 
     def choose(self, count: int) -> list[int]:
@@ -170,12 +233,14 @@ class UserPrivacy:
         bounded.pop("metrics", None)
         return bounded
 
-    def release(self, total: Total | None, size: int) -> Total:
+    def release(self, total: Total | None, size: int, lost: float = 0.0) -> Total:
         """Add noise to what the clients of a round gave together, and take note of what it costs.
 
         Args:
             total: the mean of their updates; None if nobody was drawn, or nobody answered: then there is noise only.
             size: how many numbers the updates have.
+            lost: the share of the drawn clients that dropped out. With a threshold, the round is charged for twice that
+                share of all clients if this is more than `dropout`, and FederatedError raised if delta has no room.
 
         Returns:
             The noisy sum, divided by the number of clients that is expected.
@@ -186,7 +251,17 @@ class UserPrivacy:
             if abs(total.weight - total.count) > 1e-6 or total.update.shape != (size,):
                 raise FederatedError("With UserPrivacy each client counts the same, and gives one update.")
             update, count = total.update.to(torch.float64) * total.weight, total.count
+        missed = self._missed(max(self.dropout, 2 * lost))
+        if missed and self._spent.leaked + missed > _ENDED * self.delta:
+            raise FederatedError(
+                f"{lost:.0%} of the clients that were drawn are lost. A round then misses the thresholds of secure "
+                f"aggregation because of one client with probability {missed:.2g}, and delta is {self.delta:g}: "
+                "epsilon would not hold. Plan for losses with UserPrivacy(dropout=...), or lower min_clients of "
+                "SecureAggregation."
+            )
         self._spent.compose(event)
+        if missed:
+            self._spent.compose(Approximate(0.0, missed))
         sigma = event.event.noise_multiplier * self.clip  # type: ignore[attr-defined]
         # Noise is added on a grid, and rounding to it can move neighbours apart by a little more than the clip.
         sigma *= 1.0 + rounding_l2(sigma, size) / self.clip
@@ -201,7 +276,9 @@ class UserPrivacy:
 
     def cost(self, rounds: int) -> float:
         """Return what will have been spent after so many more rounds, at `delta`."""
-        return self._spent.after(self._event, rounds).epsilon(self.delta)
+        after = self._spent.after(self._event, rounds)
+        missed = self._missed(self.dropout)
+        return (after.compose(Approximate(0.0, missed), rounds) if missed else after).epsilon(self.delta)
 
     def settings(self) -> dict[str, Any]:
         """Return plain numbers by name that tell this from another one; None where the run decides."""
@@ -211,6 +288,7 @@ class UserPrivacy:
             "delta": self.delta,
             "target_epsilon": self.target_epsilon,
             "rate": self._given_rate,
+            "dropout": self.dropout,
         }
 
     def state(self) -> dict[str, Any]:
@@ -229,6 +307,8 @@ class UserPrivacy:
             spent = Accountant.from_dict(state["spent"])
         except (KeyError, TypeError, ValueError) as error:
             raise FederatedError(f"The state of UserPrivacy can't be read: {error}") from None
+        if spent.neighbours is not self.neighbours:
+            raise FederatedError(f"The state of UserPrivacy counts {spent.neighbours}, not {self.neighbours}.")
         if clients != self.clients or not math.isclose(rate, self.rate or 0.0):
             raise FederatedError(
                 f"The run that is resumed had {clients} clients, each with a probability of {rate:g} in a round; "
@@ -239,4 +319,4 @@ class UserPrivacy:
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={value:g}" for name, value in self.settings().items() if value is not None)
         spent = f", spent epsilon={self.epsilon:.4g}" if len(self._spent) else ""
-        return f"<UserPrivacy {shown}{spent}>"
+        return f"<UserPrivacy {shown}{spent}, {self.neighbours}>"

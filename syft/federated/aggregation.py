@@ -32,6 +32,10 @@ class Aggregation(Protocol):
     refused: dict[str, str]
     traffic: Traffic
 
+    def left(self, count: int) -> int:
+        """Return the number of clients that must be left at the end of a round that began with `count`."""
+        ...
+
     def begin(self, round: Round, clients: Mapping[str, Any], strategy: Strategy) -> dict[str, dict[str, Any]]:
         """Begin a round: return the terms to add for each client that takes part, by its name.
 
@@ -75,6 +79,10 @@ class PlainAggregation:
         self._strategy: Strategy
         self._round: Round
         self._forget()
+
+    def left(self, count: int) -> int:
+        """Return the number of clients that must be left at the end of a round that began with `count`."""
+        return 1
 
     def _forget(self) -> None:
         """Begin with no answers."""

@@ -94,6 +94,8 @@ class Engine:
                 f"A round has {privacy.expected:g} clients on average, drawn by chance, and secure aggregation needs "
                 f"{self.aggregation.least}. Take a larger clients_per_round, or rate of UserPrivacy."
             )
+        if privacy is not None:
+            privacy.require(self.aggregation.least, self.aggregation.left)
 
     # --- the loop ---------------------------------------------------------------------------------------------
 
@@ -185,7 +187,7 @@ class Engine:
             answers = Answers(members)
             total = self._collect(round, attempt, members, answers)
         else:
-            answers, total = lost, self._released(None)
+            answers, total = lost, self._released(None, lost)
             answers.refuse(dict.fromkeys(list(answers.counted), "too few others answered"))
         self._apply(total, round)
         self.strategy.counted(answers.counted, round)
@@ -216,7 +218,7 @@ class Engine:
     def _collect(self, round: Round, attempt: int, members: dict[str, Any], answers: Answers) -> Total:
         """Ask the clients, and return what they gave together."""
         if not members and self.privacy is not None:
-            return self._released(None)
+            return self._released(None, answers if self._is_short else None)
         if not members:
             raise TooFew("All clients are still at work on an earlier round.")
         try:
@@ -236,10 +238,13 @@ class Engine:
         except FederatedError as error:
             raise TooFew(str(error), answers) from None
         answers.refuse(self.aggregation.refused)
-        return total if self.privacy is None else self._released(total)
+        return total if self.privacy is None else self._released(total, answers)
 
-    def _released(self, total: Total | None) -> Total:
-        found: Total = self.privacy.release(total, self.model.layout.size)
+    def _released(self, total: Total | None, answers: Answers | None) -> Total:
+        """Add noise to a sum; `answers` are of those who were asked, None if the draw was too small to ask anybody."""
+        drawn = 0 if self._drawn is None or answers is None else len(self._drawn[1])
+        lost = 0.0 if answers is None or not drawn else 1 - len(answers.counted) / drawn
+        found: Total = self.privacy.release(total, self.model.layout.size, lost)
         return found
 
     def _ask(
@@ -344,17 +349,14 @@ class Engine:
             bytes_out=ours.out + theirs.out,
             bytes_in=ours.back + theirs.back,
             seconds=seconds,
-            epsilon=self._epsilon(),
+            epsilon=next(iter(self.epsilons.values()), None),
+            neighbours=next(iter(self.epsilons), None),
         )
 
-    def _epsilon(self) -> float | None:
-        spent = [p.epsilon for p in (self.privacy, self.spending.privacy) if p is not None]
-        return max(spent) if spent else None
-
     @property
-    def epsilon(self) -> float | None:
-        """What the run has spent of privacy; None if nothing is counted."""
-        return self._epsilon()
+    def epsilons(self) -> dict[str, float]:
+        """What the run has spent of privacy, by what it is about: clients first, then rows. They do not add up."""
+        return {str(p.neighbours): p.epsilon for p in (self.privacy, self.spending.privacy) if p is not None}
 
     def _identity(self) -> dict[str, Any]:
         """Return what tells this run from another one."""

@@ -39,6 +39,7 @@ class RoundRecord:
         bytes_in: how much came back.
         seconds: how long it took.
         epsilon: what was spent of privacy up to then; None if it is not counted.
+        neighbours: which data sets or clients epsilon is about: "replace-one row" or "add/remove one client".
     """
 
     number: int
@@ -52,6 +53,7 @@ class RoundRecord:
     bytes_in: int = 0
     seconds: float = 0.0
     epsilon: float | None = None
+    neighbours: str | None = None
 
     def __post_init__(self) -> None:
         for name in _COUNTS:
@@ -62,6 +64,8 @@ class RoundRecord:
         for name in ("loss", "epsilon"):
             value = getattr(self, name)
             found[name] = None if value is None else _number(name, value)
+        if self.neighbours is not None and type(self.neighbours) is not str:
+            raise TrainingError(f"neighbours of a round is a text, and not {self.neighbours!r:.40}.")
         found["reasons"] = _short(self.reasons)
         for name, value in found.items():
             object.__setattr__(self, name, value)
@@ -163,7 +167,10 @@ class History(Sequence[RoundRecord]):
         """Return the history that `to_dict` gave; refuses anything else."""
         rounds = saved.get("rounds") if isinstance(saved, dict) and len(saved) == 1 else None
         names = {field.name for field in dataclasses.fields(RoundRecord)}
-        if not isinstance(rounds, list | tuple) or not all(isinstance(r, dict) and r.keys() == names for r in rounds):
+        needed = names - {"neighbours"}  # earlier releases did not write it
+        if not isinstance(rounds, list | tuple) or not all(
+            isinstance(r, dict) and needed <= r.keys() <= names for r in rounds
+        ):
             raise FederatedError("This is not the history of a run: it is {'rounds': [...]}, as to_dict gives it.")
         try:
             return cls(RoundRecord(**values) for values in rounds)
@@ -214,7 +221,9 @@ class History(Sequence[RoundRecord]):
         for name in self._usual():
             values = [value for _, value in self._series(name) if math.isfinite(value)]
             if values:
-                parts.append(f"{name} {values[0]:.4g}" + (f" to {values[-1]:.4g}" if len(values) > 1 else ""))
+                last = f" to {values[-1]:.4g}" if len(values) > 1 else ""
+                unit = self._records[-1].neighbours if name == "epsilon" else None
+                parts.append(f"{name} {values[0]:.4g}{last}" + ("" if unit is None else f" ({unit})"))
         count = len(self._records)
         return f"<History of {count} round{'s'[: count != 1]}{': ' if parts else ''}{', '.join(parts)}>"
 

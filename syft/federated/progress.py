@@ -42,7 +42,7 @@ class RunProgress:
         bar, task = self._bar
         figures = {**({} if record.loss is None else {"loss": record.loss}), **record.metrics}
         if record.epsilon is not None:
-            figures["epsilon"] = record.epsilon
+            figures["epsilon" if record.neighbours is None else f"epsilon ({record.neighbours})"] = record.epsilon
         text = "  ".join(f"{name} {value:.3g}" for name, value in figures.items())
         sent = size_text(record.bytes_out + record.bytes_in)
         bar.update(task, advance=1, figures=f"{text}  {record.answered}/{record.asked} clients  {sent}")

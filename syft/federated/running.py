@@ -38,8 +38,10 @@ class Result:
         model: the trained model, of the kind that was given: a module or a plan.
         history: what happened in each round.
         rounds: how many rounds are complete.
-        epsilon: how much privacy the run has spent; None if it was not asked to count.
+        epsilon: how much privacy the run has spent: for clients with `privacy`, for rows with `local_privacy` alone;
+            None with neither.
         ending: why the run ended before its last round; None if it did not.
+        epsilons: the same by what it is about: "add/remove one client", "replace-one row". The two are never added up.
     """
 
     model: Any
@@ -47,9 +49,10 @@ class Result:
     rounds: int
     epsilon: float | None = None
     ending: str | None = None
+    epsilons: dict[str, float] = dataclasses.field(default_factory=dict)
 
     def __repr__(self) -> str:
-        spent = "" if self.epsilon is None else f", epsilon {self.epsilon:.3g}"
+        spent = "".join(f", epsilon {spent:.3g} ({unit})" for unit, spent in self.epsilons.items())
         early = "" if self.ending is None else f" ({shortened(self.ending, _SHOWN)})"
         return f"<Result of {self.rounds} round{'s'[: self.rounds != 1]}{early}{spent}: {self.history!r}>"
 
@@ -167,7 +170,9 @@ def run(
 
 
 def _result(engine: Engine) -> Result:
-    return Result(engine.model.result(), engine.history, engine.done, engine.epsilon, engine.ending)
+    spent = engine.epsilons
+    epsilon = next(iter(spent.values()), None)
+    return Result(engine.model.result(), engine.history, engine.done, epsilon, engine.ending, spent)
 
 
 def _secure(secure: Any, strategy: Strategy) -> Any:

@@ -28,14 +28,17 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from syft.core.id_provider import ObjectId
 from syft.core.labels import printable
 from syft.exceptions import CertificateError
 from syft.grid.private_files import is_open, new_file, private_folder, replace_file
+from syft.workers.node_names import ids_in, uri_of
 from syft.workers.tls import client_context, explain, is_loopback, server_context
 
 __all__ = [
     "Authority",
     "NodeCertificate",
+    "certificate_of",
     "client_context",
     "expiry_warning",
     "explain",
@@ -150,6 +153,7 @@ def issue(
     days: int = 397,
     *,
     name: str = "node",
+    node_id: str | None = None,
 ) -> NodeCertificate:
     """Make a key and a certificate for a node; one that is there is renewed.
 
@@ -159,6 +163,8 @@ def issue(
         folder: where the files go; made for this user alone if it is not there.
         days: how long it is good; never longer than the authority.
         name: of the two files, NAME.pem and NAME.key.
+        node_id: the id of the node that the certificate is for. Other nodes then accept it from this node only, and no
+            other node starts with it. None: it binds host names only.
 
     Raises:
         CertificateError: an argument is no good, or the authority can't sign.
@@ -168,6 +174,8 @@ def issue(
     known = authority if isinstance(authority, Authority) else load_authority(authority)
     signer, signing_key = _load(known)
     names = _alternatives([hosts] if isinstance(hosts, str) else hosts)
+    if node_id is not None:
+        names.append(_node_name(node_id))
     start, end = _period(days)
     last = signer.not_valid_after_utc
     if last <= datetime.datetime.now(datetime.UTC):
@@ -191,6 +199,28 @@ def issue(
 def fingerprint(certificate: str | os.PathLike[str]) -> str:
     """Return what a certificate may be recognised by, to be compared over the telephone."""
     return "SHA256:" + _read_certificate(Path(certificate)).fingerprint(hashes.SHA256()).hex(":").upper()
+
+
+def certificate_of(certificate: str | os.PathLike[str] | None, node_id: ObjectId) -> bytes | None:
+    """Return the hash of a node's certificate, which other nodes are shown; None without TLS.
+
+    Raises:
+        CertificateError: the certificate names another node.
+    """
+    if certificate is None:
+        return None
+    found = _read_certificate(Path(certificate))
+    try:
+        names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        ids = ids_in(names.get_values_for_type(x509.UniformResourceIdentifier))
+    except x509.ExtensionNotFound:
+        ids = []
+    if ids and str(node_id) not in ids:
+        raise CertificateError(
+            f"The certificate at {certificate} is for node {printable(', '.join(ids))[:200]!r}, not for {node_id!r}. "
+            f"Issue one for this node: node certs issue FOLDER --id {node_id} --authority AUTHORITY --host HOST"
+        )
+    return found.fingerprint(hashes.SHA256())
 
 
 def expiry_warning(
@@ -252,6 +282,12 @@ def _alternatives(hosts: Sequence[str]) -> list[x509.GeneralName]:
         )
     names = [_alternative(host if type(host) is str else "") for host in hosts]
     return list(dict.fromkeys(names))
+
+
+def _node_name(node_id: str) -> x509.GeneralName:
+    if type(node_id) is not str or not 0 < len(node_id) <= 100 or printable(node_id) != node_id or "\n" in node_id:
+        raise CertificateError("node_id is the id of a node, 1 to 100 printable characters, such as hospital-a.")
+    return x509.UniformResourceIdentifier(uri_of(node_id))
 
 
 def _alternative(host: str) -> x509.GeneralName:

@@ -15,6 +15,7 @@ from syft.exceptions import ModelError, ModelNotFoundError, SyftError, WorkerLos
 from syft.grid.abstract_grid import AbstractGrid
 from syft.grid.parallel import ask_all
 from syft.messaging.hosting import check_name
+from syft.mpc.allowance import DEFAULT_REQUESTS, check_limit
 from syft.mpc.engine import kind_of_place
 from syft.mpc.hosting import EncryptedDraft, ask_encrypted
 from syft.workers import hosting
@@ -64,6 +65,7 @@ class ModelGrid(AbstractGrid):
         allow_download: bool = False,
         n_replica: int = 1,
         args_shape: Any = None,
+        max_requests_per_user: int | None = DEFAULT_REQUESTS,
     ) -> None:
         """Host a model at random workers; an earlier one of this name is replaced.
 
@@ -75,6 +77,8 @@ class ModelGrid(AbstractGrid):
             allow_download: whether others may have it; not with `mpc`.
             n_replica: at how many workers; with `mpc`, by how many groups of workers.
             args_shape: the shapes of its inputs, for a module: [(1, 64)].
+            max_requests_per_user: with `mpc`, the number of requests that each party answers to one user in a day;
+                None: no limit.
         """
         id = check_name(str(id))
         if type(n_replica) is not int or n_replica < 1:
@@ -83,9 +87,10 @@ class ModelGrid(AbstractGrid):
             raise ModelError("An encrypted model can't be downloaded: nobody there has it.")
         if mpc:
             groups = self._groups(self._candidates(id, n_replica * self.SMPC_HOST_CHUNK, mpc), n_replica)
+            check_limit(max_requests_per_user)
             self._remove(id)
             for group in groups:
-                self._host_encrypted(group, model, id, allow_remote_inference, args_shape)
+                self._host_encrypted(group, model, id, allow_remote_inference, args_shape, max_requests_per_user)
             return
         candidates = self._candidates(id, n_replica, mpc)
         if n_replica > len(candidates):
@@ -125,9 +130,11 @@ class ModelGrid(AbstractGrid):
             worker, error = failed[0]
             raise ModelError(f"The model {id!r} could not be hosted at {worker.id!r}: {shorten(error)}") from error
 
-    def _host_encrypted(self, hosts: Sequence[Any], model: Any, id: str, allowed: bool, args_shape: Any) -> None:
+    def _host_encrypted(
+        self, hosts: Sequence[Any], model: Any, id: str, allowed: bool, args_shape: Any, limit: int | None
+    ) -> None:
         """Host an encrypted model: the last worker deals, the others hold shares."""
-        draft = EncryptedDraft(model, id, hosts[:-1], hosts[-1], allowed, args_shape)
+        draft = EncryptedDraft(model, id, hosts[:-1], hosts[-1], allowed, args_shape, limit)
         self._host(draft.holders, id, draft.host)
 
     # --- finding --------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from typing import Any
 
 from syft.core.id_provider import ObjectId
 from syft.core.labels import tags_of
+from syft.grid.certificates import certificate_of
 from syft.grid.identity.binding import check_exposure
 from syft.grid.node.app import Desk, make_app
 from syft.grid.node.doors import Door, OpenDoor
@@ -80,7 +81,8 @@ class WebsocketServerWorker(VirtualWorker):
         context = None if cert_path is None else server_context(cert_path, key_path)
         address = "127.0.0.1" if host == "localhost" else host
         self._desk = Desk(self, door)
-        self._desk.welcome_nodes(Rules(ca, is_loopback(host), tuple(peers)))
+        rules = Rules(ca, is_loopback(host), tuple(peers))
+        self._desk.welcome_nodes(rules, certificate=certificate_of(cert_path, self.id))
         for prepare in SERVED:
             prepare(self)
         self._server = PortServer(make_app(self._desk, title=f"resyft worker {id}"), address, port, context)

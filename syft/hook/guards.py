@@ -6,6 +6,7 @@ Each was found by probing: a malformed argument reads memory beyond a tensor, or
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +19,7 @@ from syft.hook.syft_tensor import SyftTensor
 
 Guard = Callable[[tuple[Any, ...], dict[str, Any]], None]
 GUARDS: dict[str, Guard] = {}
-# Those of them that look at values: where these may not leave, nobody may be told of what such a guard says.
+# Those of them that look at values: they can't check tensors without values.
 BY_VALUES: set[str] = set()
 _LINKED = (torch.Tensor, AbstractTensor)
 
@@ -36,13 +37,14 @@ def guard_call(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], by_valu
     if guard is None or (by_values is not None and by_values is not (name in BY_VALUES)):
         return
     if any(isinstance(leaf, SyftTensor | AbstractTensor) for leaf in iter_tensors((args, kwargs))):
-        args, kwargs = map_tensors(_bottom, (args, kwargs))
+        args, kwargs = map_tensors(bottom, (args, kwargs))
         if not all(isinstance(leaf, torch.Tensor) for leaf in iter_tensors((args, kwargs))):
             return
     guard(args, kwargs)
 
 
-def _bottom(leaf: Any) -> Any:
+def bottom(leaf: Any) -> Any:
+    """Return the tensor or link at the end of a chain."""
     while isinstance(leaf, SyftTensor | AbstractTensor) and isinstance(leaf.__dict__.get("child"), _LINKED):
         leaf = leaf.child
     return leaf
@@ -92,11 +94,6 @@ def _recurrent(name: str) -> Guard:
             raise CommandNotAllowed(name, "the shapes of its weights or states do not fit its input.")
 
     return guard
-
-
-def is_packed(name: str, args: tuple[Any, ...]) -> bool:
-    """Say whether a call is of a recurrent layer on a packed sequence, whose guard looks at the lengths in it."""
-    return name in _GATES and len(args) == 9 and isinstance(args[3], list | tuple)
 
 
 def _padded_batch(x: torch.Tensor, batch_first: bool) -> int | None:
@@ -177,3 +174,157 @@ def numbers_only(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     for value in (*args, *kwargs.values()):
         if isinstance(value, torch.Tensor) and bool(torch.isnan(value).any()):
             raise CommandNotAllowed("torch.binomial", "it takes numbers only, no NaN.")
+
+
+@guards("torch.lcm", "torch.Tensor.lcm", "torch.Tensor.lcm_", by_values=True)
+def no_overflowing_multiple(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Refuse the smallest integer, whose magnitude does not fit its type: dividing it ends the process."""
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, torch.Tensor) and not value.is_floating_point() and _has_smallest(value):
+            raise CommandNotAllowed("torch.lcm", "the smallest integer of a type has no least common multiple.")
+
+
+# Repetitions of one call; each is a few matrix products.
+MAX_ITERATIONS = 1000
+# Elements of a grid, and parts of a tensor, that torch makes before it looks at the result.
+MAX_GRID = 2**28
+MAX_PARTS = 2**16
+
+
+def _argument(args: tuple[Any, ...], kwargs: dict[str, Any], position: int, name: str, default: Any) -> Any:
+    return args[position] if position < len(args) else kwargs.get(name, default)
+
+
+def _is_count(value: Any, most: int) -> bool:
+    return value is None or (type(value) is int and 0 <= value <= most)
+
+
+@guards("torch.combinations")
+def few_combinations(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Bound the grid that torch builds: it has as many elements as there are tuples with repetition."""
+    x = _argument(args, kwargs, 0, "input", None)
+    r = _argument(args, kwargs, 1, "r", 2)
+    if type(r) is not int or not 0 <= r <= 64:
+        raise CommandNotAllowed("torch.combinations", "r must be an integer between 0 and 64.")
+    if isinstance(x, torch.Tensor) and x.numel() ** r > MAX_GRID:
+        raise CommandNotAllowed("torch.combinations", f"it needs {x.numel()}**{r} elements, and may use 2**28.")
+
+
+@guards("torch.lobpcg")
+def few_lobpcg_iterations(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Bound the iterations of both loops; a negative number would mean no bound."""
+    niter, tol = _argument(args, kwargs, 6, "niter", None), _argument(args, kwargs, 7, "tol", None)
+    if not _is_count(niter, 100) or (niter is None and not (tol is None or tol > 0)):
+        raise CommandNotAllowed("torch.lobpcg", "niter must be an integer between 0 and 100.")
+    inner = _argument(args, kwargs, 11, "ortho_iparams", None)
+    if inner is not None and not (type(inner) is dict and all(_is_count(value, 100) for value in inner.values())):
+        raise CommandNotAllowed("torch.lobpcg", "ortho_iparams must be integers between 0 and 100.")
+
+
+def _few_iterations(name: str, position: int) -> Guard:
+    """Bound the iterations of a randomized decomposition, which are done whether they improve it or not."""
+
+    def guard(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if not _is_count(_argument(args, kwargs, position, "niter", None), MAX_ITERATIONS):
+            raise CommandNotAllowed(name, f"niter must be an integer between 0 and {MAX_ITERATIONS}.")
+
+    return guard
+
+
+GUARDS["torch.functional.svd_lowrank"] = _few_iterations("torch.svd_lowrank", 2)
+GUARDS["torch.functional.pca_lowrank"] = _few_iterations("torch.pca_lowrank", 3)
+
+
+@guards(*(f"torch.{kind}{name}" for kind in ("", "Tensor.") for name in ("tensor_split", "hsplit", "vsplit", "dsplit")))
+def few_parts(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Bound the number of parts, of which most may be empty."""
+    for value in (*args[1:], *kwargs.values()):
+        if isinstance(value, int) and value > MAX_PARTS:
+            raise CommandNotAllowed("torch.tensor_split", f"it makes at most {MAX_PARTS} parts, not {value}.")
+
+
+@guards("torch.arange")
+def bounded_length(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Bound the length of a range; its ends are values and may be large."""
+    plain = [value for value in args if isinstance(value, int | float)]
+    start = kwargs.get("start", plain[0] if len(plain) > 1 else 0)
+    end = kwargs.get("end", plain[1] if len(plain) > 1 else plain[0] if plain else 0)
+    step = kwargs.get("step", plain[2] if len(plain) > 2 else 1)
+    if not all(isinstance(value, int | float) for value in (start, end, step)) or not step:
+        return  # torch raises its own error
+    if abs(end - start) >= abs(step) * 2**31:
+        raise CommandNotAllowed("torch.arange", "it makes fewer than 2**31 elements. Use a larger step.")
+
+
+# Padding that a window may have on each side beyond the size of the input.
+MAX_PADDING = 64
+
+
+def _by_dimension(value: Any, dimensions: int) -> list[int]:
+    """Return a size for each dimension, given one for all, a sequence, or something that torch refuses."""
+    if isinstance(value, int):
+        return [value] * dimensions
+    if isinstance(value, tuple | list) and all(isinstance(item, int) for item in value):
+        return list(value) * (dimensions if len(value) == 1 else 1)
+    return []
+
+
+def _small_padding(dimensions: int) -> Guard:
+    """Bound the padding by the input: windows grow with it, and take their time whatever they hold."""
+
+    def guard(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        x = _argument(args, kwargs, 0, "input", None)
+        padding = _by_dimension(_argument(args, kwargs, 3, "padding", 0), dimensions)
+        if not isinstance(x, torch.Tensor) or x.dim() < dimensions or len(padding) != dimensions:
+            return  # torch raises its own error
+        for size, pad in zip(x.shape[-dimensions:], padding, strict=True):
+            if pad > max(size, MAX_PADDING):
+                raise CommandNotAllowed(
+                    "This pooling", f"padding {pad} is larger than the input, which has size {size} there."
+                )
+
+    return guard
+
+
+for _dimensions in (1, 2, 3):
+    for _name in ("torch.max_pool{}d", "torch.max_pool{}d_with_indices", "torch.nn.functional.max_pool{}d",
+                  "torch.nn.functional.max_pool{}d_with_indices", "torch.nn.functional.avg_pool{}d"):  # fmt: skip
+        GUARDS[_name.format(_dimensions)] = _small_padding(_dimensions)
+
+
+def _refuse_large_block(name: str, size: Any, channels: int = 1) -> None:
+    if math.prod(_by_dimension(size, 2)) * channels >= 2**31:
+        raise CommandNotAllowed(name, f"size {size} makes blocks of 2**31 values or more.")
+
+
+@guards("torch.nn.functional.unfold")
+def small_kernel(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Bound the values below a kernel: torch multiplies their number out and does not notice an overflow."""
+    x = _argument(args, kwargs, 0, "input", None)
+    channels = x.shape[-3] if isinstance(x, torch.Tensor) and x.dim() > 2 else 1
+    _refuse_large_block("torch.nn.functional.unfold", _argument(args, kwargs, 1, "kernel_size", 1), max(channels, 1))
+
+
+@guards("torch.nn.functional.fold")
+def small_output(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Bound the values below a kernel and of the result, for the same reason."""
+    _refuse_large_block("torch.nn.functional.fold", _argument(args, kwargs, 1, "output_size", 1))
+    _refuse_large_block("torch.nn.functional.fold", _argument(args, kwargs, 2, "kernel_size", 1))
+
+
+@guards(*(f"torch.nn.functional.fractional_max_pool{n}d{end}" for n in (2, 3) for end in ("", "_with_indices")))
+def positive_kernel(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Refuse kernels of negative size: torch converts them to 32 bits, and may then count up to 2**31."""
+    sizes = _by_dimension(_argument(args, kwargs, 1, "kernel_size", 1), 1)
+    if any(size < 1 for size in sizes):
+        raise CommandNotAllowed("torch.fractional_max_pool", f"kernel_size must be positive, got {sizes}.")
+
+
+@guards("torch.functional.tensordot", by_values=True)
+def few_dimensions(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Bound the number of dimensions: torch lists all of them before it compares it with those of the tensors."""
+    dims = _argument(args, kwargs, 2, "dims", 2)
+    if isinstance(dims, torch.Tensor) and dims.numel() == 1:
+        dims = dims.item()
+    if isinstance(dims, int | float) and dims > 64:
+        raise CommandNotAllowed("torch.tensordot", "dims must be at most 64.")

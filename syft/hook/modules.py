@@ -143,6 +143,19 @@ class ModuleMethods:
             swap_all(list(zip(remote, _fetched(remote), strict=True)))
         return _told(module, False)
 
+    def request(self, reason: str = "") -> Any:
+        """Ask the owner of the worker that holds the module to release it, with one request; returns the request.
+
+        Once it is approved, `model.get()` gives the parameters as they were when you asked.
+
+        Args:
+            reason: what you need it for; the owner reads it.
+        """
+        remote = [tensor for tensor in tensors_of(self) if isinstance(tensor, SyftTensor)]  # type: ignore[arg-type]
+        if not remote:
+            raise SyftError("This module is local, so there is nothing to ask for. Send it first: model.send(bob).")
+        return local_worker().request_many([tensor.child for tensor in remote], str(reason))
+
     def get_(self) -> Any:
         """Same as `get`: modules always move in place."""
         return ModuleMethods.get(self)

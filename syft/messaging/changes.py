@@ -12,7 +12,14 @@ from syft.hook.attributes import FrameworkAttributes
 from syft.hook.functions import function_of
 from syft.messaging.message import Operation
 
-_FIRST = frozenset({"syft.tag", "syft.describe", "torch.Tensor.__setitem__", "torch.Tensor.backward"})
+_FIRST = frozenset(
+    {
+        "syft.tag",
+        "syft.describe",
+        "torch.Tensor.__setitem__",
+        "torch.Tensor.backward",
+    }
+)
 
 
 @functools.cache
@@ -32,11 +39,22 @@ def _changes_first(operation: Operation) -> bool:
     last = name.rpartition(".")[2]
     if name in _FIRST or last == "__set__" or FrameworkAttributes.is_inplace_method(last):
         return True
+    if name == "torch.Tensor.module_load":
+        return not _assigns(operation)
     position = _inplace_position(name)
     if position is None:
         return False
     args = operation.cmd_args
     return bool(args[position] if len(args) > position else operation.cmd_kwargs.get("inplace"))
+
+
+def _assigns(operation: Operation) -> bool:
+    """Say whether `module_load` returns the other tensor instead of copying it into the first one.
+
+    A tensor given as `assign` may be true or false, so it counts as a copy.
+    """
+    given = operation.cmd_args[2] if len(operation.cmd_args) > 2 else operation.cmd_kwargs.get("assign")
+    return given is True
 
 
 def _renormalises(operation: Operation) -> bool:
@@ -59,20 +77,6 @@ def changed_values(operation: Operation) -> list[Any]:
     if operation.cmd_name.endswith(("batch_norm", "instance_norm")):
         values += [*operation.cmd_args[1:], *operation.cmd_kwargs.values()]
     return values
-
-
-@functools.cache
-def _never_changes(name: str) -> bool:
-    """Say whether a call changes no argument, whatever its arguments are, unless it is given `out`."""
-    last = name.rpartition(".")[2]
-    changes = name in _FIRST or last == "__set__" or FrameworkAttributes.is_inplace_method(last)
-    norms = name.endswith((".embedding", "batch_norm", "instance_norm"))
-    return not changes and not norms and _inplace_position(name) is None
-
-
-def changes_nothing(operation: Operation) -> bool:
-    """Say at a glance whether a call changes none of its arguments; False: look closer."""
-    return not operation.cmd_kwargs and _never_changes(operation.cmd_name)
 
 
 # Operations by which a plan says that it trains.

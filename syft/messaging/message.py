@@ -293,15 +293,15 @@ class RunMessage(Message):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RequestReleaseMessage(Message):
-    """Ask your owner to release this object to me: contents are its id.
+    """Ask your owner to release an object to me, or several together.
 
     Attributes:
-        contents: the id of the object.
+        contents: the id of the object, or a tuple of ids.
         reason: what it is needed for.
     """
 
     reason: str = ""
-    schema: ClassVar[dict[str, Any]] = {"contents": _ID, "reason": str}
+    schema: ClassVar[dict[str, Any]] = {"contents": (*_ID, tuple), "reason": str}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -331,7 +331,7 @@ class DecideRequestMessage(Message):
     Attributes:
         contents: the id of the request.
         approved: whether it is approved.
-        scope: what is released: `result`, or `sources`: everything derived from the same data sets.
+        scope: what is released: `result`, the sealed copy of the request.
         expires: for how many seconds; None: until it is revoked.
         answer: a text for whoever asked.
     """
@@ -354,7 +354,7 @@ class RevokeGrantMessage(Message):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ShareSourceMessage(Message):
-    """Say who may have this data set, and everything derived from it. For whoever owns it.
+    """Say who may read this data set. For its owner, and for owners of the node.
 
     Attributes:
         contents: the id of the object.

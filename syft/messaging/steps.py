@@ -21,7 +21,7 @@ ID_BYTES = 16
 # Before the arguments of a step.
 HEAD = 4
 # How many calls go in one message, at most, and how many arguments one has.
-MOST = 64
+MOST = 256
 MOST_ARGUMENTS = 16
 _NUMBERS = frozenset({int, float, bool, type(None)})
 

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from syft.exceptions import SyftError
-from syft.mpc.fitting import coarser, error, fit, whole_numbers
+from syft.mpc.fitting import coarser, error, fit, fit_through_middle, whole_numbers
 from syft.mpc.protocols.lookup import MAX_WIDTH
 
 Function = Callable[[torch.Tensor], torch.Tensor]
@@ -149,13 +149,22 @@ def _table(shape: Shape, scale: int, width: int) -> Table:
     lowest = first // step  # the pieces are those around lowest, lowest + 1, ... times the step
     middles, half = np.arange(lowest, lowest + count) * (step / scale), step / scale
     function = _by_numpy(shape.function)
-    found = fit(function, middles, half, shape.degree)
+    found = _fit(function, middles, half, shape.degree)
     inside = (middles > shape.start - half) & (middles < shape.stop + half)
     found[~inside] = 0  # nobody lands there
     distance = float(error(function, middles[inside], half, found[inside]).max())
     coefficients, options = _written(found, scale, low)
     options |= {"edges": (first, last), "outside": (*_line(shape.below, scale), *_line(shape.above, scale))}
     return Table(torch.roll(coefficients, lowest % count, 0), options, distance)  # the piece around 0 first
+
+
+def _fit(function: Any, middles: np.ndarray, half: float, degree: int) -> np.ndarray:
+    """Fit polynomials; the one around 0 is exact there, so that f(0) has no error of the table."""
+    found = fit(function, middles, half, degree)
+    at = np.flatnonzero(middles == 0)
+    if len(at) and np.isfinite(found[at[0]]).all():
+        found[at[0]] = fit_through_middle(function, 0.0, half, degree)
+    return found
 
 
 def _written(found: np.ndarray, scale: int, low: int) -> tuple[torch.Tensor, dict[str, Any]]:
@@ -183,7 +192,7 @@ def _wave(shape: Function, scale: int) -> Table:
     count, low = 1 << WAVE_WIDTH, 64 - WAVE_WIDTH
     half = 2 * math.pi / count
     middles, function = np.arange(count) * half, _by_numpy(shape)
-    found = fit(function, middles, half, DEGREE)
+    found = _fit(function, middles, half, DEGREE)
     coefficients, options = _written(found, scale, low)
     options["factor"] = round(2**64 / (2 * math.pi * scale))
     return Table(coefficients, options, float(error(function, middles, half, found).max()))

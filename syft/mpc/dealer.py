@@ -2,7 +2,8 @@
 
 What can be dealt is a table: a row is a function over a `Deck`. The same function runs at three places: where all
 parties share a process, at a dealer in a process of its own, and at each of its parties, which expand from a seed
-whatever is uniform. Only the corrections of values that the dealer computes travel, and only to the last party.
+whatever is uniform. Only values that the dealer computes travel: corrections of shares to the last party, and words
+that all parties may know (such as those of keys of function secret sharing) to every party.
 """
 
 from __future__ import annotations
@@ -18,16 +19,26 @@ from syft.mpc.generator import Generator
 
 Shape = tuple[int, ...]
 Row = Callable[..., tuple[Any, ...]]
+Compute = Callable[[], torch.Tensor]
 DEALS: dict[str, Row] = {}
+# The kinds with words that every party gets from the dealer.
+WITH_COMMON: set[str] = set()
 
 
-def deals(kind: str) -> Callable[[Row], Row]:
-    """Register what can be dealt: a function `(deck, *spec)` that returns what the deck gave it."""
+def deals(kind: str, common: bool = False) -> Callable[[Row], Row]:
+    """Register what can be dealt: a function `(deck, *spec)` that returns what the deck gave it.
+
+    Args:
+        kind: the name of the row.
+        common: whether the row deals words that every party gets (`deck.common`).
+    """
 
     def register(row: Row) -> Row:
         if kind in DEALS:
             raise SyftError(f"There already is something dealt as {kind!r}.")
         DEALS[kind] = row
+        if common:
+            WITH_COMMON.add(kind)
         return row
 
     return register
@@ -80,12 +91,15 @@ class Deck:
 
     Args:
         generators: one generator a party.
+        once: returns common words that were computed for another party, or computes them; None computes them always.
     """
 
-    def __init__(self, generators: list[Generator]) -> None:
+    def __init__(self, generators: list[Generator], once: Callable[[Compute], torch.Tensor] | None = None) -> None:
         self.generators = generators
-        # What has to be told to the last party, in order.
+        self._once = once
+        # What the dealer sends to the last party, and to each of the others, in order.
         self.corrections: list[torch.Tensor] = []
+        self.commons: list[torch.Tensor] = []
 
     def random(self, shape: Shape) -> Dealt:
         """Deal uniform shares of a uniform value."""
@@ -95,7 +109,7 @@ class Deck:
         """Deal uniform shares of uniform bits, 64 in a word."""
         return Dealt([generator.words(*shape) for generator in self.generators], True)
 
-    def fixed(self, shape: Shape, compute: Callable[[], torch.Tensor]) -> Dealt:
+    def fixed(self, shape: Shape, compute: Compute) -> Dealt:
         """Deal shares of a value that the dealer computes."""
         value = compute()
         shares = [generator.words(*shape) for generator in self.generators[:-1]]
@@ -103,7 +117,7 @@ class Deck:
         self.corrections.append(last)
         return Dealt([*shares, last], False, value)
 
-    def fixed_bits(self, shape: Shape, compute: Callable[[], torch.Tensor]) -> Dealt:
+    def fixed_bits(self, shape: Shape, compute: Compute) -> Dealt:
         """Deal shares of bits that the dealer computes, 64 in a word."""
         value = compute()
         shares = [generator.words(*shape) for generator in self.generators[:-1]]
@@ -111,18 +125,32 @@ class Deck:
         self.corrections.append(last)
         return Dealt([*shares, last], True, value)
 
+    def common(self, shape: Shape, compute: Compute) -> Dealt:
+        """Deal words that every party may know as they are; nothing is opened for them."""
+        value = compute() if self._once is None else self._once(compute)
+        self.corrections.append(value)
+        self.commons.append(value)
+        return Dealt([value] * len(self.generators), True, value)
+
+    def sent(self) -> int:
+        """Return how many bytes the dealer sends for what was dealt so far, to all parties together."""
+        others = len(self.generators) - 1
+        return sum(word.nbytes for word in self.corrections) + others * sum(word.nbytes for word in self.commons)
+
 
 class Hand:
     """What a row of the table draws from at one party: its own shares, and nothing of the others.
 
     Args:
         generator: the generator whose key the dealer gave this party.
-        corrections: where the last party gets its corrections from, shape by shape; None for the other parties.
+        received: returns what the dealer sent to this party, shape by shape.
+        last: whether this is the last party, which gets the corrections of shares.
     """
 
-    def __init__(self, generator: Generator, corrections: Callable[[Shape], torch.Tensor] | None = None) -> None:
+    def __init__(self, generator: Generator, received: Callable[[Shape], torch.Tensor], last: bool) -> None:
         self.generator = generator
-        self.corrections = corrections
+        self.received = received
+        self.last = last
 
     def random(self, shape: Shape) -> torch.Tensor:
         """Take this party's share of a uniform value."""
@@ -130,7 +158,11 @@ class Hand:
 
     def fixed(self, shape: Shape, compute: Any = None) -> torch.Tensor:
         """Take this party's share of a value that the dealer computes."""
-        return self.generator.words(*shape) if self.corrections is None else self.corrections(shape)
+        return self.received(shape) if self.last else self.generator.words(*shape)
+
+    def common(self, shape: Shape, compute: Any = None) -> torch.Tensor:
+        """Take words that every party gets."""
+        return self.received(shape)
 
     random_bits = random
     fixed_bits = fixed

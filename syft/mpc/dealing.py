@@ -1,8 +1,9 @@
 """Dealing over the network: what the dealer's process and a party's process say to each other.
 
 The dealer gives each party of a group a seed of its own; from then on parties expand their shares of whatever is dealt
-by themselves. Only the last party hears more: the corrections of values that the dealer computes. What a protocol
-needs is learned the first time; afterwards the dealer sends it ahead, so that nobody waits.
+by themselves. The dealer sends only values that it computes: corrections of shares to the last party, and words that
+all may know to every party. What a protocol needs is learned the first time; afterwards the dealer sends it ahead, so
+that nobody waits.
 
 Every deal has a generator of its own, derived from the seed and from what is dealt, where, and for the how-manieth
 time. So it does not matter in which order things are prepared, and no word is ever used twice.
@@ -23,16 +24,19 @@ from typing import Any
 import torch
 
 from syft.config import current
+from syft.core.byte_budget import ByteBudget, Holding
 from syft.core.labels import printable
-from syft.exceptions import PartyLostError, ProtocolError, SerdeError
+from syft.exceptions import ByteBudgetError, PartyLostError, ProtocolError, SerdeError
 from syft.mpc.dealer import Hand, Shape, row_of
 from syft.mpc.generator import KEY_BYTES, Generator
 from syft.mpc.mesh import STILL_THERE
+from syft.mpc.packs import Packs
 from syft.serde import serialize
 from syft.workers.frames import Connection
 
 logger = logging.getLogger("syft.mpc")
-PURPOSE = "mpc-deal"
+# Purposes of connections to a dealer: with the second one both ends prove their keys first (see `workers.proofs`).
+PURPOSE, PINNED_PURPOSE = "mpc-deal", "mpc-deal-pinned"
 # From a party: who it is; a deal it needs now; a run it begins; what the run before needed.
 HELLO, ASK, BEGIN, LEARN = range(10, 14)
 # From the dealer: the seed; the answer to ASK; all that a run needs; take a PACK back; what went wrong.
@@ -45,6 +49,8 @@ PACK_ROW = struct.Struct("<16sQ")
 MAX_KEYS = 4096
 # How many runs one party may have begun that another never heard of.
 MAX_AHEAD = 1000
+# Bytes that a dealer may send ahead; an honest one stays at half of that.
+MAX_PACKED = 512 * 2**20
 
 
 def plain(value: Any) -> Any:
@@ -74,7 +80,7 @@ def label_of(key: bytes, instance: int, position: int, kind: str, spec: tuple[An
 
 
 class Corrections:
-    """The corrections of one deal, handed out shape by shape.
+    """What the dealer sends to a party for one deal, handed out shape by shape.
 
     Args:
         fetch: returns their bytes, when the first is needed.
@@ -84,6 +90,11 @@ class Corrections:
         self._fetch = fetch
         self._rest: memoryview | None = None
         self.bytes = 0
+
+    @property
+    def was_fetched(self) -> bool:
+        """Whether the dealer had to send anything."""
+        return self._rest is not None
 
     def __call__(self, shape: Shape) -> torch.Tensor:
         """Return the next correction."""
@@ -129,22 +140,34 @@ class DealerLink:
         provider: the id of the dealer.
         name: stands for the group: the same for all its parties, and for no other group.
         parties: the ids of the parties.
-        last: whether this is the last party, who gets the corrections.
+        last: whether this is the last party, which gets the corrections of shares.
+        keys: the fingerprints of the keys that the parties have to prove to the dealer; empty: they are known by id.
+        budget: the bytes that may be in flight for the client; None: any number.
     """
 
-    def __init__(self, sock: socket.socket, provider: Any, name: str, parties: tuple[Any, ...], last: bool) -> None:
+    def __init__(
+        self,
+        sock: socket.socket,
+        provider: Any,
+        name: str,
+        parties: tuple[Any, ...],
+        last: bool,
+        keys: tuple[str, ...] = (),
+        budget: ByteBudget | None = None,
+    ) -> None:
         sock.settimeout(current().stream_timeout)
         self._sock = sock
-        self._connection = Connection(sock, current().max_message_bytes)
+        self._connection = Connection(sock, current().max_message_bytes, budget=budget)
+        self._held = None if budget is None else Holding(budget)
         self.provider = provider
         self.last = last
         # How often each key was dealt for; these seeds know no other past.
         self.instances: dict[bytes, int] = {}
-        self._packs: dict[tuple[bytes, int], dict[int, tuple[bytes, memoryview]]] = {}
+        self._packs = Packs()
         self._learned: dict[bytes, _Learned] = {}
         # Every frame to the dealer has a number, which comes back with its answer.
         self._number = 0
-        self._say(HELLO, (name, parties))
+        self._say(HELLO, (name, parties, keys) if keys else (name, parties))
         kind, _, contents = self._read()
         if kind != SEED or len(contents) != SEEDS.size:
             raise self._lost()
@@ -201,7 +224,18 @@ class DealerLink:
             raise self._lost()
         if key in self._learned:
             self._learned[key].depth = depth
-            self._packs[key, instance] = rows
+            self._packs.put((key, instance), rows, len(contents))
+            self._hold_packs()
+
+    def _hold_packs(self) -> None:
+        """Hold what was sent ahead in the budget of the client; a dealer that sends more than fits is left."""
+        try:
+            if self._packs.bytes > MAX_PACKED:
+                raise self._lost()
+            if self._held is not None:
+                self._held.follow(self._packs.bytes)
+        except ByteBudgetError:
+            raise self._lost() from None
 
     def _drop(self, pack: tuple[bytes, int], awaited: tuple[bytes, int]) -> None:
         """Do without a pack: one that is needed now is asked for, and one that is in use stays."""
@@ -211,15 +245,14 @@ class DealerLink:
         if pack == awaited and pack not in self._packs:
             self._tell(key, instance)
         elif instance > self.instances.get(key, 0):
-            self._packs.pop(pack, None)
+            self._packs.drop(pack)
             self._learned[key].tell_from = 0
 
     def begin(self, key: bytes) -> int:
         """Begin a run; returns for the how-manieth time its key is dealt for."""
         instance = self.instances[key] = self.instances.get(key, 0) + 1
         if key in self._learned:
-            for stale in [pack for pack in self._packs if pack[0] == key and pack[1] < instance]:
-                del self._packs[stale]
+            self._packs.drop(*[pack for pack in self._packs if pack[0] == key and pack[1] < instance])
             if instance >= self._learned[key].tell_from:
                 self._tell(key, instance)
         return instance
@@ -265,20 +298,28 @@ class DealerLink:
 
     def hand(self, label: bytes, corrections: Corrections) -> Hand:
         """Return what a row of the dealer's table draws from here."""
-        return Hand(generator_for(self._seed, label), corrections if self.last else None)
+        return Hand(generator_for(self._seed, label), corrections, self.last)
 
-    def end(self, key: bytes, instance: int, sequence: list[tuple[str, tuple[Any, ...]]]) -> None:
-        """End a run: tell the dealer what it needed, if that is news."""
-        self._packs.pop((key, instance), None)
+    def end(self, key: bytes, instance: int, sequence: list[tuple[str, tuple[Any, ...]]], fetched: bool) -> None:
+        """End a run: report to the dealer what it needed, unless that is known or nothing is sent to this party.
+
+        Args:
+            key: what was dealt for.
+            instance: which run of this key.
+            sequence: what was dealt.
+            fetched: whether the dealer had to send anything to this party.
+        """
+        self._packs.drop((key, instance))
+        self._hold_packs()
         summary = digest(sequence)
-        if not self.last or (key in self._learned and self._learned[key].summary == summary):
+        if not (self.last or fetched) or (key in self._learned and self._learned[key].summary == summary):
             return
         self._say(LEARN, (key, instance, tuple(sequence)))
         self._learned.pop(key, None)
         while len(self._learned) >= MAX_KEYS:
             oldest = next(iter(self._learned))
             del self._learned[oldest]
-            self._packs = {pack: rows for pack, rows in self._packs.items() if pack[0] != oldest}
+            self._packs.drop(*[pack for pack in self._packs if pack[0] == oldest])
         self._learned[key] = _Learned(summary)
 
     def wait_for(self, seconds: float) -> None:
@@ -297,6 +338,10 @@ class DealerLink:
     def close(self) -> None:
         """Leave the group; its seeds are not used again."""
         self._connection.close()
+        self._connection.release()
+        self._packs.clear()
+        if self._held is not None:
+            self._held.release(for_good=True)
 
     def _lost(self) -> PartyLostError:
         self.close()
@@ -325,6 +370,7 @@ class Deals:
         self.instance = 0
         self.generation = 0
         self.bytes = 0
+        self._fetched = False
 
     def deal(self, kind: str, spec: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return this party's shares of something dealt."""
@@ -343,13 +389,14 @@ class Deals:
         dealt = tuple(row(link.hand(label, corrections), *spec))
         corrections.check()
         self.bytes += corrections.bytes
+        self._fetched |= corrections.was_fetched
         return dealt
 
     def end(self) -> None:
         """End a run that went well; it stays so if the dealer is gone by now."""
         if self._link is not None:
             try:
-                self._link.end(self.key, self.instance, self._sequence)
+                self._link.end(self.key, self.instance, self._sequence, self._fetched)
             except ProtocolError as error:
                 logger.info("The dealer did not hear what a run needed: %s", type(error).__name__)
 

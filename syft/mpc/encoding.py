@@ -43,10 +43,10 @@ def encode_plain(tensor: torch.Tensor, scale: int, field: int = 2**62, check_ran
     limit = bound(field)
     if not tensor.is_floating_point():
         whole = tensor.to(torch.int64)
-        most = limit // scale
-        if tensor.dtype is torch.uint64 and bool((whole < 0).any()):  # 2^63 and more
+        low, high = (int(end) for end in whole.aminmax()) if whole.numel() else (0, 0)
+        if tensor.dtype is torch.uint64 and low < 0:  # 2^63 and more
             raise _refuse("A value of this tensor", scale, field)
-        if check_range and whole.numel() and (int(whole.min()) < -most or int(whole.max()) > most):
+        if check_range and not -limit <= low * scale <= high * scale < limit:
             raise _refuse("A value of this tensor", scale, field)
         return whole * scale
     scaled = tensor.double() * scale
@@ -57,9 +57,9 @@ def encode_plain(tensor: torch.Tensor, scale: int, field: int = 2**62, check_ran
     return scaled.round().to(torch.int64)
 
 
-def decode_plain(whole: torch.Tensor, scale: int) -> torch.Tensor:
-    """Return units of 1/scale as float32."""
-    return (whole.double() / scale).float()
+def decode_plain(whole: torch.Tensor, scale: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    """Return units of 1/scale as floats."""
+    return (whole.double() / scale).to(dtype)
 
 
 class Codec:
@@ -75,7 +75,7 @@ class Codec:
     @staticmethod
     def decode(whole: torch.Tensor, link: FixedPrecisionTensor) -> torch.Tensor:
         """Decode whole numbers in the format of a link."""
-        return decode_plain(whole, link.scale)
+        return decode_plain(whole, link.scale, link.decodes_to)
 
     @staticmethod
     def truncate(value: Any, divisor: int) -> Any:

@@ -17,6 +17,7 @@ import torch
 from syft.core.id_provider import ObjectId, is_id
 from syft.exceptions import CommandNotAllowed, ProtocolError
 from syft.messaging.message import RunMessage
+from syft.mpc.dealing import digest
 from syft.mpc.party import Party
 from syft.mpc.protocols import program
 from syft.mpc.runs import MAX_PARTIES
@@ -59,6 +60,11 @@ class Served:
         forms = [torch.empty(tuple(item.shape), dtype=item.dtype, device="meta") for item in self.begin(self._empty())]
         entry_of(program.NAME).shape(*forms, steps=self.steps, outputs=self.outputs)
 
+    def digest(self) -> str:
+        """Return the digest of the program: equal at all parties, whose shares differ."""
+        given = [item if type(item) is int else (tuple(item.shape), str(item.dtype)) for item in self.given]
+        return digest(self.steps, self.outputs, given, self.inputs).hex()
+
     def _is_given(self, item: Any) -> bool:
         return type(item) is torch.Tensor or (type(item) is int and 0 <= item < len(self.inputs))
 
@@ -96,6 +102,8 @@ class Endpoint:
         self.served = served
         self.parties = parties
         self.provider = provider
+        # Compared by the parties of a run, beside the name.
+        self.options = {"program": served.digest()}
         self._unpromised = limit
         # guest -> requests left
         self._left: dict[ObjectId, int | None] = {}

@@ -26,6 +26,18 @@ def fit(function: Function, middles: np.ndarray, half: float, degree: int) -> np
     return np.linalg.solve(np.vander(points, increasing=True), values.T).T
 
 
+def fit_through_middle(function: Function, middle: float, half: float, degree: int) -> np.ndarray:
+    """Return the coefficients of a polynomial as `fit` does, for one middle, where it equals the function exactly.
+
+    The others are those with the least squared error at the Chebyshev points of a higher degree.
+    """
+    points = np.cos(np.pi * (np.arange(SAMPLES) + 0.5) / SAMPLES)
+    value = function(np.array([middle]))
+    rest = function(middle + half * points) - value
+    others = np.linalg.lstsq(np.vander(points, degree + 1, increasing=True)[:, 1:], rest, rcond=None)[0]
+    return np.concatenate([value, others])
+
+
 def error(function: Function, middles: np.ndarray, half: float, found: np.ndarray) -> np.ndarray:
     """Return the largest distance between each polynomial and the function."""
     points = np.linspace(-1, 1, SAMPLES)

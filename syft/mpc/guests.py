@@ -7,6 +7,7 @@ store is within its reach: what it sends is read by somebody who holds nothing a
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 import socket
@@ -73,7 +74,7 @@ class Guest(Session):
         """Somebody who holds nothing and knows nobody, so that no name in a message leads anywhere."""
         return self._nobody
 
-    def keep(self, obj_id: ObjectId, obj: Any, published: bool = False, rights: Any = None) -> None:
+    def keep(self, obj_id: ObjectId, obj: Any, published: bool = False, is_own_id: bool = True) -> None:
         """Refuse: nothing of a guest is kept in the store."""
         raise ProtocolError("Nothing is kept for a guest.")
 
@@ -122,6 +123,7 @@ def _run(worker: Any, guest: Guest, message: RunMessage) -> None:
     endpoint = guest.endpoint
     shares = endpoint.check(message)
     endpoint.spend(guest.guest_id)
+    message = dataclasses.replace(message, options=endpoint.options)
     index, count = endpoint.parties.index(worker.id), len(endpoint.parties)
     key = key_of(guest.client_id, message.run_id)
     runtime = runtime_of(worker, guest)
@@ -131,7 +133,7 @@ def _run(worker: Any, guest: Guest, message: RunMessage) -> None:
         if runtime is not None:
             runtime.run(guest, message, index, count, start, finish)
         else:
-            seat = meeting.Seat(worker.id, start, finish, endpoint.name)
+            seat = meeting.Seat(worker.id, start, finish, (endpoint.name, endpoint.options))
             meeting.join(key, index, count, count, seat, guest.may_wait)
     except Exception as error:
         if runtime is None:

@@ -3,6 +3,15 @@
 A client brings shares of what it asks, all parties run the program together, and the client fetches its shares of the
 answer, which were made fresh by the last step. Nobody, whoever may ask, can name the model's shares in a run of another
 program: they are in no store under an id of their own.
+
+The user who asks also introduces the nodes to each other, so her word on who is who does not count. When a model is
+hosted, its owner's client asks each node for the fingerprint of its identity key, and every party stores ids and
+fingerprints of all parties and of the dealer. In a run, each party connects to exactly these, in this order, and each
+of them has to prove its key on the very connection that is used (`workers.proofs`) before anything is computed. The
+dealer gives seeds to parties that prove their keys only. Workers in this process and processes of one program are
+pinned by id: whoever made them also connects them.
+
+The parties compare 16 bytes of the model's name, version and program, and of parties and dealer, in every frame.
 """
 
 from __future__ import annotations
@@ -18,6 +27,7 @@ from syft.exceptions import IdNotUniqueError, ModelError, ProtocolError, SyftErr
 from syft.messaging.hosting import HostSharesMessage, SharedInferenceMessage, check_name
 from syft.messaging.message import RunMessage
 from syft.mpc import meeting
+from syft.mpc.allowance import DEFAULT_REQUESTS, check_limit, spend
 from syft.mpc.endpoints import Served, check_places
 from syft.mpc.invitations import Number, read_number
 from syft.mpc.party import Party
@@ -26,6 +36,7 @@ from syft.mpc.runs import key_of, runtime_of
 from syft.pointers.remote_call import following_id
 from syft.serde import register
 from syft.workers.hosted import Facts, Hosted, find_model, require_inference, shelve
+from syft.workers.proofs import is_fingerprint
 from syft.workers.router import handles
 from syft.workers.session import Session
 
@@ -44,6 +55,9 @@ class EncryptedModel(Hosted):
         inputs: what it takes.
         outputs: what it gives.
         version: which one this is of those that had this name, the same at all parties.
+        keys: the fingerprints of the identity keys of the parties, in order, and of the dealer; empty: they are pinned
+            by id.
+        max_requests_per_user: the number of requests of one user in a day; None: no limit.
     """
 
     is_encrypted = True
@@ -58,9 +72,13 @@ class EncryptedModel(Hosted):
         inputs: tuple[Number, ...],
         outputs: tuple[Number, ...],
         version: str,
+        keys: tuple[str, ...] = (),
+        max_requests_per_user: int | None = DEFAULT_REQUESTS,
     ) -> None:
         super().__init__(name, False, allow_remote_inference)
         self.version = version
+        self.keys = keys
+        self.max_requests_per_user = max_requests_per_user
         self.served = served
         self.parties = parties
         self.provider = provider
@@ -75,7 +93,24 @@ class EncryptedModel(Hosted):
             "inputs": rows_of(self.inputs),
             "outputs": rows_of(self.outputs),
             "version": self.version,
+            "keys": self.keys,
+            "max_requests_per_user": self.max_requests_per_user,
         }
+
+    @property
+    def places(self) -> tuple[ObjectId, ...]:
+        """The ids of the parties, in order, and of the dealer."""
+        return self.parties if self.provider is None else (*self.parties, self.provider)
+
+    @property
+    def pins(self) -> dict[ObjectId, str] | None:
+        """The fingerprints of the keys that parties and dealer must prove, by id; None: they are pinned by id."""
+        return dict(zip(self.places, self.keys, strict=True)) if self.keys else None
+
+    @functools.cached_property
+    def agreed(self) -> dict[str, Any]:
+        """What the parties compare in every frame of a run, beside parties and dealer."""
+        return {"model": self.name, "version": self.version, "program": self.served.digest()}
 
     def contents(self) -> list[Any]:
         """Return what takes memory."""
@@ -104,27 +139,42 @@ class EncryptedModel(Hosted):
     def detail(worker: Any, parts: tuple[Any, ...]) -> EncryptedModel:
         """Rebuild a model that may come from anyone; all that is run is checked before the first client asks."""
         name, allow_remote_inference, contents = parts
-        if type(contents) is not tuple or len(contents) != 8 or type(contents[-1]) is not str:
+        if type(contents) is tuple and len(contents) == 8:  # stored before parties were pinned by key
+            contents = (*contents, (), DEFAULT_REQUESTS)
+        if type(contents) is not tuple or len(contents) != 10 or type(contents[7]) is not str:
             raise ModelError("These are not the parts of an encrypted model.")
-        steps, outputs, given, parties, provider, takes, gives, version = contents
+        steps, outputs, given, parties, provider, takes, gives, version, keys, limit = contents
         inputs, results = numbers_of(takes), numbers_of(gives)
         served = Served(steps, outputs, given, tuple([number.shape for number in inputs]))
         check_places(parties, provider)
         served.check(len(parties))
-        places = parties, provider
-        return EncryptedModel(check_name(name), allow_remote_inference, served, *places, inputs, results, version[:64])
+        more = version[:64], _check_keys(keys, parties, provider), check_limit(limit)
+        return EncryptedModel(
+            check_name(name), allow_remote_inference, served, parties, provider, inputs, results, *more
+        )
+
+
+def _check_keys(keys: Any, parties: tuple[ObjectId, ...], provider: ObjectId | None) -> tuple[str, ...]:
+    """Return the fingerprints of parties and dealer, if there is one for each, and no two nodes share one."""
+    places = parties if provider is None else (*parties, provider)
+    if type(keys) is not tuple or not all(map(is_fingerprint, keys)) or len(keys) not in (0, len(places)):
+        raise ModelError("An encrypted model has a fingerprint of each party and of its dealer.")
+    if keys and not len(set(keys)) == len(set(places)) == len(set(zip(places, keys, strict=True))):
+        raise ModelError("The parties of an encrypted model and its dealer are different nodes, with different keys.")
+    return keys
 
 
 def contents_of(model: EncryptedModel) -> tuple[Any, ...]:
     """Return what an encrypted model is made of, as it travels."""
     served = model.served
     numbers = rows_of(model.inputs), rows_of(model.outputs)
-    return (served.steps, served.outputs, served.given, model.parties, model.provider, *numbers, model.version)
+    program = (served.steps, served.outputs, served.given, model.parties, model.provider, *numbers)
+    return (*program, model.version, model.keys, model.max_requests_per_user)
 
 
 def rows_of(numbers: tuple[Number, ...]) -> Rows:
     """Return the forms of tensors as plain values."""
-    return tuple([(number.shape, number.scale, number.field, number.is_whole) for number in numbers])
+    return tuple([number.row() for number in numbers])
 
 
 def numbers_of(rows: Any) -> tuple[Number, ...]:
@@ -142,7 +192,22 @@ def host_shares(worker: Any, session: Session, message: HostSharesMessage) -> No
     model = EncryptedModel.detail(worker, parts)
     if worker.id not in model.parties:
         raise ModelError(f"Worker {worker.id!r} is not one of the parties of the model {model.name!r}.")
+    prover = _prover_of(worker)
+    if prover is not None:
+        if not model.keys and session.conversation is not None:
+            raise ModelError(
+                f"Node {worker.id!r} hosts encrypted models only if the keys of all parties and of the dealer come "
+                "along. Host the model with grid.serve_model(..., mpc=True) of this version."
+            )
+        if model.keys and model.keys[model.parties.index(worker.id)] != prover.key.fingerprint:
+            raise ModelError(f"The key that the model {model.name!r} names for node {worker.id!r} is not its own.")
     shelve(worker, session, model)
+
+
+def _prover_of(worker: Any) -> Any:
+    """Return what a worker behind a server proves its identity with; None: it is one of this program."""
+    acquaintances = getattr(worker, "acquaintances", None)
+    return None if acquaintances is None else acquaintances.prover
 
 
 @handles(SharedInferenceMessage)
@@ -171,14 +236,20 @@ def _run(
     finish: Callable[[Any], None],
 ) -> None:
     index, count = model.parties.index(worker.id), len(model.parties)
-    run = RunMessage((), message.run_id, program.NAME, model.parties, model.provider, {}, message.return_id)
+    run = RunMessage((), message.run_id, program.NAME, model.parties, model.provider, model.agreed, message.return_id)
     key = key_of(session.client_id, message.run_id)
     runtime = runtime_of(worker, session)
+    if runtime is not None and not model.keys and _prover_of(worker) is not None:
+        raise ModelError(
+            f"The model {model.name!r} at {worker.id!r} was hosted without the keys of its parties, so it answers "
+            "nobody. Its owner has to host it again."
+        )
     try:
+        _spend(worker, session, model, runtime, run)
         if runtime is not None:
-            runtime.run(session, run, index, count, start, finish)
+            runtime.run(session, run, index, count, start, finish, model.pins)
         else:
-            seat = meeting.Seat(worker.id, start, finish, (model.name, model.parties))
+            seat = meeting.Seat(worker.id, start, finish, (model.agreed, model.places))
             meeting.join(key, index, count, count, seat, session.may_wait)
     except Exception as error:
         if runtime is None:
@@ -190,6 +261,16 @@ def _run(
             f"The model {model.name!r} failed at worker {worker.id!r} with a {type(error).__name__}; "
             "its text may show shares, so it is not told."
         ) from None
+
+
+def _spend(worker: Any, session: Session, model: EncryptedModel, runtime: Any, run: RunMessage) -> None:
+    """Count the request; if it is one too many, the other parties are told, so that none of them waits."""
+    try:
+        spend(worker, session.client_id, model.name, model.version, model.max_requests_per_user)
+    except Exception as error:
+        if runtime is not None:
+            runtime.give_up(session, run, len(model.parties), error, model.pins)
+        raise
 
 
 def _keep(worker: Any, session: Session, return_id: ObjectId, result: Any) -> None:

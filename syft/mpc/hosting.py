@@ -14,9 +14,10 @@ import torch
 
 from syft.core.context import local_worker
 from syft.core.id_provider import ID_PROVIDER, ObjectId
-from syft.exceptions import ModelError, ObjectNotFoundError, SyftError
+from syft.exceptions import ModelError, ObjectNotFoundError, PinnedPartyError, SyftError
 from syft.messaging.hosting import HostSharesMessage, SharedInferenceMessage
 from syft.mpc import engine, meeting
+from syft.mpc.allowance import DEFAULT_REQUESTS, check_limit
 from syft.mpc.endpoints import Served
 from syft.mpc.hosted import EncryptedModel, contents_of, numbers_of
 from syft.mpc.runs import key_of
@@ -24,9 +25,9 @@ from syft.mpc.serving import Recorded, given_to, record_model
 from syft.mpc.sharing import generate_shares
 from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.remote_call import following_id
-from syft.workers.hosted import Facts
+from syft.workers.hosted import PREFIX, Facts
 from syft.workers.hosting import inputs_of, plain_plan, shapes_of
-from syft.workers.introducing import introduce
+from syft.workers.introducing import fingerprints_of, introduce
 from syft.workers.stream import Fate
 from syft.workers.virtual import VirtualWorker
 
@@ -44,6 +45,7 @@ class EncryptedDraft:
         provider: the worker that is to deal.
         allow_remote_inference: whether others may ask it.
         args_shape: the shapes of one request; by default those that the plan was built with.
+        max_requests_per_user: the number of requests of one user in a day; None: no limit.
     """
 
     def __init__(
@@ -54,11 +56,14 @@ class EncryptedDraft:
         provider: Any,
         allow_remote_inference: bool,
         args_shape: Any = None,
+        max_requests_per_user: int | None = DEFAULT_REQUESTS,
     ) -> None:
+        self._limit = check_limit(max_requests_per_user)
         plan = plain_plan(model, args_shape)
         shapes = [tuple(shape) for shape in args_shape] if args_shape is not None else list(shapes_of(plan))
         if not shapes:
             raise ModelError(f"The shapes of the inputs of {name!r} are not known here: give args_shape=[(1, 64)].")
+        self._keys = _keys_of([*holders, provider])
         twin = plan.copy()
         # Stand-ins of this process, so that shares are at no worker before the model is complete.
         stand_ins = [VirtualWorker(None, id=worker.id, auto_add=False) for worker in holders]
@@ -81,8 +86,9 @@ class EncryptedDraft:
             given = [given_to(worker.id, item, found.values) for item in found.part.args]
             shares = tuple([_share(worker, item) if isinstance(item, ObjectPointer) else item for item in given])
             served = Served(steps, outputs, shares, shapes)
-            numbers = found.inputs, found.outputs
-            parts.append(EncryptedModel(name, allowed, served, parties, dealer.id, *numbers, version))
+            model = EncryptedModel(name, allowed, served, parties, dealer.id, found.inputs, found.outputs, version)
+            model.keys, model.max_requests_per_user = self._keys, self._limit
+            parts.append(model)
         return parts
 
     def host(self, worker: Any) -> None:
@@ -90,6 +96,12 @@ class EncryptedDraft:
         part = self._parts[self.holders.index(worker)]
         message = HostSharesMessage(contents_of(part), part.name, part.allow_remote_inference)
         local_worker().send_msg(message, worker)
+
+
+def _keys_of(workers: Sequence[Any]) -> tuple[str, ...]:
+    """Return the fingerprints of nodes; workers of this program have none, and are pinned by id."""
+    nodes = [worker for worker in workers if getattr(worker, "is_node", False)]
+    return fingerprints_of(local_worker(), workers) if len(nodes) == len(workers) else ()
 
 
 def _share(worker: Any, pointer: Any) -> torch.Tensor:
@@ -107,6 +119,8 @@ def ask_encrypted(holders: Sequence[Any], provider: Any, rows: Sequence[Facts], 
         data: a tensor, or a tuple of them.
     """
     facts = _agreed(holders, rows)
+    holders = [_for_purpose(worker, f"{PREFIX}{facts['name']}") for worker in holders]
+    provider = _for_purpose(provider, f"dealer:{facts['name']}")
     inputs, outputs = numbers_of(facts["inputs"]), numbers_of(facts["outputs"])
     tensors = inputs_of(data)
     if [tuple(tensor.shape) for tensor in tensors] != [number.shape for number in inputs]:
@@ -122,6 +136,12 @@ def ask_encrypted(holders: Sequence[Any], provider: Any, rows: Sequence[Facts], 
         raise ModelError(f"A party of the model {facts['name']!r} sent something that is not an answer.")
     results = [number.decode(total) for number, total in zip(outputs, totals, strict=True)]
     return results[0] if len(results) == 1 else tuple(results)
+
+
+def _for_purpose(worker: Any, purpose: str) -> Any:
+    """Return a worker as it is reached for one purpose; workers of this program serve all purposes alike."""
+    view = getattr(worker, "for_purpose", None)
+    return worker if view is None else view(purpose)
 
 
 def _post(facts: Facts, holders: Sequence[Any], shares: Any, count: int) -> tuple[list[Any], list[ObjectId]]:
@@ -157,9 +177,16 @@ def _fetch(streams: list[Any], ids: list[ObjectId]) -> list[list[torch.Tensor]]:
         except (SyftError, TimeoutError) as error:
             errors.append(error)
     if errors:
-        # One says what went wrong; others may only say that they have nothing to give.
-        raise min(errors, key=lambda error: isinstance(error, ObjectNotFoundError))
+        # One says what went wrong; others may only say that a party gave up, or that they have nothing to give.
+        raise min(errors, key=_vagueness)
     return answers
+
+
+def _vagueness(error: Exception) -> int:
+    """Return a rank of errors of one run: the lower, the more it says about the cause."""
+    if isinstance(error, PinnedPartyError | ModelError):
+        return 0
+    return 2 if isinstance(error, ObjectNotFoundError) else 1
 
 
 def _agreed(holders: Sequence[Any], rows: Sequence[Facts]) -> Facts:

@@ -18,12 +18,14 @@ import torch
 from syft.core.id_provider import ObjectId, is_id
 from syft.exceptions import SyftError
 from syft.mpc.encoding import decode_plain, encode_plain
+from syft.tensors.precision import FLOATS
 from syft.workers.frames import TOKEN_BYTES, Address
 
 PREFIX = "syft-invitation-1:"
 MAX_TEXT = 1 << 16
 MAX_DIMENSIONS = 64
 Shape = tuple[int, ...]
+_DTYPES = {str(dtype).removeprefix("torch."): dtype for dtype in FLOATS}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -35,12 +37,14 @@ class Number:
         scale: how many units make one; 1 for whole numbers.
         field: how many whole numbers there are.
         is_whole: whether these are whole numbers as such, as the place of a maximum.
+        dtype: the name of the dtype that numbers are decoded to.
     """
 
     shape: Shape
     scale: int
     field: int
     is_whole: bool = False
+    dtype: str = "float32"
 
     def encode(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return a plain tensor as whole numbers."""
@@ -48,7 +52,12 @@ class Number:
 
     def decode(self, whole: torch.Tensor) -> torch.Tensor:
         """Return whole numbers as what they stand for."""
-        return whole if self.is_whole else decode_plain(whole, self.scale)
+        return whole if self.is_whole else decode_plain(whole, self.scale, _DTYPES[self.dtype])
+
+    def row(self) -> tuple[Any, ...]:
+        """Return the fields; float32 goes without saying, as in invitations of earlier releases."""
+        fields = (self.shape, self.scale, self.field, self.is_whole)
+        return fields if self.dtype == "float32" else (*fields, self.dtype)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -108,8 +117,8 @@ class Invitation:
             "guest": self.guest,
             "servers": [_written(server) for server in self.servers],
             "provider": self.provider,
-            "inputs": [dataclasses.astuple(number) for number in self.inputs],
-            "outputs": [dataclasses.astuple(number) for number in self.outputs],
+            "inputs": [number.row() for number in self.inputs],
+            "outputs": [number.row() for number in self.outputs],
             "requests": self.requests,
         }
         return PREFIX + base64.urlsafe_b64encode(json.dumps(plain, separators=(",", ":")).encode()).decode()
@@ -164,7 +173,7 @@ def _read_server(server_id: Any, port: Any = None, token: Any = "", proof: Any =
     return Server(server_id, address)
 
 
-def read_number(shape: Any, scale: Any, field: Any, is_whole: Any) -> Number:
+def read_number(shape: Any, scale: Any, field: Any, is_whole: Any, dtype: Any = "float32") -> Number:
     """Return the form of a tensor that came from outside; raises ValueError or TypeError if it is none."""
     dimensions = tuple(shape)
     if len(dimensions) > MAX_DIMENSIONS or not all(type(size) is int and size >= 0 for size in dimensions):
@@ -173,4 +182,6 @@ def read_number(shape: Any, scale: Any, field: Any, is_whole: Any) -> Number:
         raise ValueError("a scale")
     if type(field) is not int or not 4 <= field <= 2**64 or math.prod(dimensions) > 2**40:
         raise ValueError("a field")
-    return Number(dimensions, scale, field, is_whole)
+    if type(dtype) is not str or dtype not in _DTYPES:
+        raise ValueError("a dtype")
+    return Number(dimensions, scale, field, is_whole, dtype)

@@ -195,8 +195,9 @@ class Lockstep:
             raise SyftError("The parties of a run ask the dealer for different things: their inputs do not fit.")
         dealt = row_of(requests[0].kind)(self.deck, *requests[0].spec)
         # Counted and let go of: a run may be long.
-        self.dealt += sum(correction.nbytes for correction in self.deck.corrections)
+        self.dealt += self.deck.sent()
         self.deck.corrections.clear()
+        self.deck.commons.clear()
         answers = [tuple([item.shares[index] for item in dealt]) for index in range(self.count)]
         for observe in observers:
             for receiver, shares in enumerate(answers):

@@ -17,15 +17,17 @@ from typing import Any
 
 import torch
 
+from syft.core.byte_budget import ByteBudget, Holding
 from syft.core.labels import printable
-from syft.exceptions import PartyLostError, ProtocolError
+from syft.exceptions import ByteBudgetError, PartyLostError, ProtocolError
 from syft.mpc.forms import bytes_of, read_forms, write_forms
+from syft.mpc.sinks import Sink, nowhere
 
 DATA, ABORT = range(2)
 # kind, bytes of the forms, run, round, how often this protocol was dealt for, which seeds, bytes of the tensors
-_HEADER = struct.Struct("<BI16sIIQQ")
-# A run is known by its id, what the parties were asked for, and the how-manieth time it is begun: 8, 7 and 1 bytes.
-ID_BYTES = 8
+_HEADER = struct.Struct("<BI33sIIQQ")
+# The tag of a run: 16 bytes of its id, 16 bytes of the digest that the parties compare, and the attempt number.
+ID_BYTES = 16
 _INBOX = 1 << 16
 _MAX_FORMS = 1 << 15
 # From here on bytes are received where they belong, without the inbox.
@@ -48,7 +50,7 @@ class Stamp:
     """Where in which run a frame belongs.
 
     Attributes:
-        run: the run, 16 bytes.
+        run: the tag of the run, 33 bytes.
         round: its round.
         instance: how often its key was dealt for, 0 before anything was dealt.
         seeds: which seeds of the dealer are in use, 0 before anything was dealt.
@@ -58,24 +60,6 @@ class Stamp:
     round: int
     instance: int
     seeds: int
-
-
-class _Sink:
-    """What the frame that is just arriving goes to.
-
-    Args:
-        stamp: where it belongs; None if nobody wants it.
-        groups: its tensors.
-        views: their memory, which is yet to be filled.
-    """
-
-    __slots__ = ("groups", "run", "stamp", "views")
-
-    def __init__(self, stamp: Stamp | None, groups: list[Any], views: list[memoryview]) -> None:
-        self.stamp = stamp
-        self.run = None if stamp is None else stamp.run
-        self.groups = groups
-        self.views = collections.deque(view for view in views if len(view))
 
 
 class Link:
@@ -88,6 +72,7 @@ class Link:
         over: the runs that are over, the latest last; what still arrives of them is dropped.
         members: the ids of all who take part, in order, and of the dealer.
         note: told how far a party that gave up is with the dealer: what it was dealt for, how often, which seeds.
+        budget: the budget that frames take their bytes from until the run has them; None: there is no limit.
     """
 
     def __init__(
@@ -98,6 +83,7 @@ class Link:
         over: dict[bytes, None],
         members: tuple[Any, ...],
         note: Callable[[bytes, int, int], None],
+        budget: ByteBudget | None = None,
     ) -> None:
         sock.setblocking(False)
         for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
@@ -108,13 +94,14 @@ class Link:
         self.over = over
         self.members = members
         self._note = note
+        self._held = None if budget is None else Holding(budget)
         self._out: collections.deque[memoryview] = collections.deque()
         self._inbox = bytearray(_INBOX)
         self._view = memoryview(self._inbox)
         self._start = self._end = 0
-        self._sink: _Sink | None = None
+        self._sink: Sink | None = None
         # Frames of runs that this party has not begun yet.
-        self._early: list[tuple[Stamp, list[Any]]] = []
+        self._early: list[tuple[Stamp, Sink]] = []
         self._doubt: float | None = None
         # Why the other party gave up runs that this one has not begun yet.
         self._given_up: dict[bytes, ProtocolError] = {}
@@ -177,14 +164,15 @@ class Link:
         """
         if _begun(stamp.run) in self._given_up:
             raise self._given_up.pop(_begun(stamp.run))
-        for position, (early, groups) in enumerate(self._early):
+        for position, (early, kept) in enumerate(self._early):
             self._check_told(early.run, stamp.run)
             if early.run == stamp.run:
                 del self._early[position]
+                self._recount()
                 self._compare(early, stamp)
-                if forms is not None and write_forms(groups) != forms:
+                if forms is not None and write_forms(kept.groups) != forms:
                     raise ProtocolError(f"Party {self.peer!r} sent shares of another shape.")
-                return groups
+                return kept.groups
         while True:
             if self._sink is None:
                 self._sink = self._begin(stamp, forms)
@@ -193,13 +181,14 @@ class Link:
             sink, self._sink = self._sink, None
             if sink.stamp is None:
                 continue
+            if sink.run != stamp.run and sink.run not in self.over:
+                self._early = [*self._early[1 - MAX_EARLY :], (sink.stamp, sink)]
+                self._doubt = self._doubt or time.monotonic()
+            self._recount()
             if sink.run == stamp.run:
                 return sink.groups
-            if sink.run not in self.over:
-                self._early = [*self._early[1 - MAX_EARLY :], (sink.stamp, sink.groups)]
-                self._doubt = self._doubt or time.monotonic()
 
-    def _begin(self, stamp: Stamp, forms: bytes | None) -> _Sink | None:
+    def _begin(self, stamp: Stamp, forms: bytes | None) -> Sink | None:
         """Read the head of a frame and say where the rest of it goes."""
         if not self._have(_HEADER.size):
             return None
@@ -213,7 +202,7 @@ class Link:
         self._start += length
         reason = self._read_abort(theirs, instance, seeds) if kind == ABORT else None
         if run in self.over:
-            return _nowhere(size)
+            return nowhere(size)
         if reason is not None:
             if _begun(run) == _begun(stamp.run):
                 raise reason
@@ -221,8 +210,8 @@ class Link:
             self._given_up[_begun(run)] = reason
             while len(self._given_up) > MAX_OVER:
                 del self._given_up[next(iter(self._given_up))]
-            return _nowhere(0)
-        self._sink = _nowhere(size)  # what is refused below is dropped when it arrives
+            return nowhere(0)
+        self._sink = nowhere(size)  # what is refused below is dropped when it arrives
         self._check_told(run, stamp.run)
         found = Stamp(run, number, instance, seeds)
         if run == stamp.run:
@@ -230,10 +219,19 @@ class Link:
             if forms is not None and theirs != forms:
                 raise ProtocolError(f"Party {self.peer!r} sent shares of another shape than this one has.")
         try:
+            self._recount(size)
             groups = read_forms(theirs, size)
+        except ByteBudgetError as error:
+            raise ProtocolError(f"Party {self.peer!r} sent more than there is room for: {error}") from None
         except ProtocolError as error:
             raise ProtocolError(f"Party {self.peer!r} was not understood: {error}.") from None
-        return _Sink(found, groups, [bytes_of(tensor) for group in groups for tensor in group or ()])
+        return Sink(found, groups, [bytes_of(tensor) for group in groups for tensor in group or ()], size)
+
+    def _recount(self, coming: int = 0) -> None:
+        """Hold the bytes of the frames that are here and of one that comes; ByteBudgetError if that is too much."""
+        if self._held is not None:
+            arriving = 0 if self._sink is None else self._sink.size
+            self._held.follow(coming + arriving + sum(kept.size for _, kept in self._early))
 
     def sweep(self) -> None:
         """Take what is left of runs that are over, as far as it is there."""
@@ -332,9 +330,10 @@ class Link:
         self._given_up.pop(_begun(run), None)
 
     def _drop_early(self, run: bytes) -> None:
-        self._early = [(stamp, groups) for stamp, groups in self._early if stamp.run != run]
+        self._early = [(stamp, kept) for stamp, kept in self._early if stamp.run != run]
         if not self._early:
             self._doubt = None
+        self._recount()
 
     def patience(self, timeout: float) -> float:
         """Return how long to wait for the other party, which may be at another run already.
@@ -352,6 +351,8 @@ class Link:
     def close(self) -> None:
         """Close the connection."""
         self.sock.close()
+        if self._held is not None:
+            self._held.release(for_good=True)
 
     def _lost(self, why: str = "its connection was closed") -> PartyLostError:
         self.close()
@@ -374,10 +375,3 @@ class Disagreement(ProtocolError):
 def _begun(run: bytes) -> bytes:
     """Return what stands for a run and the how-manieth time it is begun, whatever was asked for."""
     return run[:ID_BYTES] + run[-1:]
-
-
-def _nowhere(size: int) -> _Sink:
-    """Return a sink that drops so many bytes."""
-    dropped = memoryview(bytearray(min(size, _INBOX)))
-    whole, rest = divmod(size, _INBOX)
-    return _Sink(None, [], [dropped] * whole + [dropped[:rest]])

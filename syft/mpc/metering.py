@@ -36,8 +36,9 @@ class Cost(NamedTuple):
 
 
 def together(costs: list[Cost]) -> Cost:
-    """Return the cost of a run from those at its parties: all parties are as slow as the slowest."""
-    return Cost(*(max(column) for column in zip(*costs, strict=True)))
+    """Return the cost of a run from those at its parties: as slow as the slowest, and the dealer sends to each."""
+    seconds, rounds, sent, dealt = zip(*costs, strict=True)
+    return Cost(max(seconds), max(rounds), max(sent), sum(dealt))
 
 
 class Meter:

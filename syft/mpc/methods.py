@@ -18,7 +18,7 @@ from syft.hook import base
 from syft.hook import optimizers as _optimizers  # noqa: F401  (fills the table of optimizer hooks first)
 from syft.hook.functions import register_command
 from syft.hook.syft_tensor import SyftTensor, swap
-from syft.mpc.sharing import split
+from syft.mpc.sharing import OutOfRange, split
 from syft.pointers.multi_pointer import MultiPointerTensor
 from syft.pointers.pointer_tensor import PointerTensor
 from syft.pointers.remote_call import call_by_name
@@ -76,7 +76,7 @@ class EncryptionMethods:
     fix_precision_ = fix_prec_
 
     def float_prec(self: Any) -> Any:
-        """Decode to float32; on a pointer, where the data is."""
+        """Decode to the dtype that was encoded; on a pointer, where the data is."""
         link = self.__dict__.get("child") if isinstance(self, SyftTensor) else None
         if isinstance(link, PointerTensor | MultiPointerTensor):
             return _remotely(FLOAT_PRECISION, link, (), {}, False)
@@ -263,7 +263,10 @@ def _share_here(worker: Any, session: Any, tensor: Any, *names: Any, **options: 
         if worker.id in names:
             _reach_itself(worker)
         options["crypto_provider"] = None if provider is None else _known(worker, provider)
-        shared = tensor.detach().share(*owners, **options)  # type: ignore[attr-defined]
+        try:
+            shared = tensor.detach().share(*owners, **options)  # type: ignore[attr-defined]
+        except OutOfRange as error:  # the client that reads this error may not learn about the values
+            raise error.without_index() from None
         for pointer in _pointers(shared):
             pointer.lease.stream.settle()
     return shared

@@ -11,14 +11,14 @@ import socket
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from syft.config import current, override
 from syft.exceptions import ProtocolError
 from syft.mpc import dealing, lockstep, memory, mesh, metering
-from syft.mpc.group import KNOCK, MESH, Group, Lobby
+from syft.mpc.group import KNOCK, MESH, PINNED_KNOCK, PINNED_MESH, Group, Lobby
 from syft.mpc.one_run import ATTEMPTS, Run
 from syft.mpc.party import Party
 from syft.mpc.provider import Provider
@@ -58,7 +58,14 @@ class Runtime:
         self._lock = threading.Lock()
 
     def run(
-        self, session: Any, message: Any, index: int, seats: int, start: Callable[[Party], Any], finish: Any
+        self,
+        session: Any,
+        message: Any,
+        index: int,
+        seats: int,
+        start: Callable[[Party], Any],
+        finish: Any,
+        pins: Mapping[Any, str] | None = None,
     ) -> None:
         """Take part in a run until its end.
 
@@ -69,8 +76,9 @@ class Runtime:
             seats: how many take part, with a helper.
             start: makes the coroutine of this party.
             finish: stores its result.
+            pins: the fingerprints of the keys that parties and dealer must prove, by id; None: they are known by id.
         """
-        with self._waiting_for(session), self._group(session, message, seats) as group:
+        with self._waiting_for(session), self._group(session, message, seats, pins) as group:
             if Run(group, message).tag[: mesh.ID_BYTES] in group.over:
                 raise ProtocolError("A run with this id is over; another one needs another id.")
             # A helper can't tell that the others begin anew, so a run with one is given up; the next finds them agreed.
@@ -79,6 +87,7 @@ class Runtime:
             for attempt in range(attempts):
                 run = Run(group, message, attempt)
                 try:
+                    group.meet(run.timeout)
                     finish(run.drive(start(Party(index, len(message.parties)))))
                     run.deals.end()
                     return
@@ -96,9 +105,11 @@ class Runtime:
                     cost = metering.Cost(time.perf_counter() - began, run.rounds, run.sent, run.deals.bytes)
                     self.notes.add(session.circle or session.client_id, message.run_id, cost)
 
-    def give_up(self, session: Any, message: Any, seats: int, error: Exception) -> None:
+    def give_up(
+        self, session: Any, message: Any, seats: int, error: Exception, pins: Mapping[Any, str] | None = None
+    ) -> None:
         """Tell the other parties that this one can't take part in a run."""
-        with self._waiting_for(session), self._group(session, message, seats) as group:
+        with self._waiting_for(session), self._group(session, message, seats, pins) as group:
             run = Run(group, message)
             run.give_up(error)
             group.end(run.tag)
@@ -112,20 +123,21 @@ class Runtime:
         return override(stream_timeout=min(current().stream_timeout, circle.timeout))
 
     @contextmanager
-    def _group(self, session: Any, message: Any, seats: int) -> Iterator[Group]:
+    def _group(self, session: Any, message: Any, seats: int, pins: Mapping[Any, str] | None = None) -> Iterator[Group]:
         """Give the group of a run, for one run at a time."""
         count = len(message.parties)
         members = (*message.parties, *((message.provider,) if seats > count else ()))
         circle = session.circle
         whose = whose_runs(session)
-        key = (whose, members, message.provider)
+        key = (whose, members, message.provider, tuple((pins or {}).items()))
         while True:
             with self._lock:
                 group = self._groups.get(key)
                 if group is None:
-                    here = functools.partial(self.provider.serve, Visitor(self.worker.id, circle))
+                    mine = None if pins is None else pins[self.worker.id]
+                    here = functools.partial(self.provider.serve, Visitor(self.worker.id, circle, mine))
                     known = session.client_id if circle is None else (circle.name, *whose[1:])
-                    group = Group(self.lobby, known, members, count, message.provider, here, circle)
+                    group = Group(self.lobby, known, members, count, message.provider, here, circle, pins)
                     self._groups[key] = group
                     self._make_room(whose)
             with group.lock:
@@ -187,6 +199,36 @@ def _take_dealing(worker: Any, visitor: Visitor, purpose: str, sock: socket.sock
     worker.mpc_runtime.provider.serve(visitor, sock)
 
 
+def _proven(worker: Any, visitor: Visitor, purpose: str, sock: socket.socket) -> Visitor:
+    """Prove to each other who one is; returns the visitor with its key. Processes of one program have no keys."""
+    acquaintances = getattr(worker, "acquaintances", None)
+    if acquaintances is None or visitor.circle is None:
+        return visitor
+    return visitor._replace(key=acquaintances.prover.listen(sock, visitor.id, purpose))
+
+
+def _take_pinned_mesh(worker: Any, visitor: Visitor, purpose: str, sock: socket.socket) -> None:
+    visitor = _proven(worker, visitor, purpose, sock)
+    if visitor.key is None:
+        sock.close()  # it is kept all the same, so that a party that waits for it is told at once
+    if visitor.circle is not None:
+        worker.mpc_runtime.join(visitor.circle)
+    worker.mpc_runtime.lobby.arrive(visitor.circle, visitor.id, purpose.partition(":")[2], sock, visitor.key)
+
+
+def _take_pinned_dealing(worker: Any, visitor: Visitor, purpose: str, sock: socket.socket) -> None:
+    visitor = _proven(worker, visitor, purpose, sock)
+    if visitor.key is None:
+        sock.close()
+        return
+    worker.mpc_runtime.provider.serve(visitor, sock)
+
+
+def _take_pinned_knock(worker: Any, visitor: Visitor, purpose: str, sock: socket.socket) -> None:
+    _proven(worker, visitor, purpose, sock)
+    sock.close()
+
+
 def _take_knock(worker: Any, visitor: Visitor, purpose: str, sock: socket.socket) -> None:
     sock.close()
 
@@ -215,5 +257,7 @@ def _prepare(worker: Any) -> None:
 
 
 PURPOSES.update({MESH: _take_mesh, dealing.PURPOSE: _take_dealing, KNOCK: _take_knock})
+PURPOSES.update({PINNED_MESH: _take_pinned_mesh, PINNED_KNOCK: _take_pinned_knock})
+PURPOSES[dealing.PINNED_PURPOSE] = _take_pinned_dealing
 DEPUTIES.update({COST: _cost, metering.BEGIN: _begin_notes, metering.READ: _read_notes})
 SERVED.append(_prepare)

@@ -39,8 +39,8 @@ class Run:
         self.count = group.count
         self.is_helper = group.index >= self.count
         known = dealing.digest(group.client_id, message.run_id)[: mesh.ID_BYTES]
-        told = dealing.digest(_told_to_all(message))[mesh.ID_BYTES + 1 :]
-        self.tags = [known + told + bytes([number]) for number in range(ATTEMPTS)]
+        agreed = dealing.digest(_told_to_all(message))
+        self.tags = [known + agreed + bytes([number]) for number in range(ATTEMPTS)]
         self.tag = self.tags[attempt]
         self.deals = Deals(_base_of(message), group.dealer)
         self.timeout = current().stream_timeout
@@ -212,7 +212,10 @@ def _base_of(message: Any) -> bytes:
 
 
 def _told_to_all(message: Any) -> Any:
-    """Return what all who take part are told alike: in place of a share a helper has its shape."""
+    """Return the run's arguments that must be equal at every party; a share is replaced by its shape.
+
+    The options of a hosted model's run hold its name, its version and the digest of its program (see `hosted`).
+    """
 
     def form(item: Any) -> Any:
         if isinstance(item, torch.Tensor):
@@ -220,4 +223,4 @@ def _told_to_all(message: Any) -> Any:
         return item if type(item) in SCALARS else "share"
 
     options = sorted((name, repr(map_tensors(form, value))) for name, value in message.options.items())
-    return message.name, tuple(map(form, message.contents)), options
+    return message.name, message.parties, message.provider, tuple(map(form, message.contents)), options

@@ -170,7 +170,7 @@ def _brought(value: Any, parameter: Any, bits: tuple[int, int]) -> Any:
         return value
     form = finer(link, bits)
     if not _is_encrypted(value):
-        return value.detach().fix_precision(**form.model.get_class_attributes())  # type: ignore[union-attr]
+        return value.detach().fix_precision(**form.model.format())  # type: ignore[union-attr]
     found = value.child
     if found.scale < form.scale and found.base == link.base:
         value.child = form.link(values.scale(content_of(found), form.scale // found.scale))

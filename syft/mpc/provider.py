@@ -1,14 +1,17 @@
 """Provider: the dealer in a process of its own, serving the parties of any number of groups.
 
-A group is a client and its parties, in order, and a name that they have in common. Its seeds are given to each party
-once: when one comes again (it was restarted, or lost its connection) the whole group gets new seeds, so that nothing
-dealt is ever used twice.
+A group is a client and its parties, in order, and a name that they have in common. For a hosted model the keys of the
+parties belong to it too, and each party has to prove its own. Its seeds are given to each party once: when one comes
+again (it was restarted, or lost its connection) the whole group gets new seeds, so that nothing dealt is ever used
+twice.
 """
 
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
+import itertools
 import logging
 import os
 import queue
@@ -17,10 +20,14 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
 from syft.config import current
+from syft.core.byte_budget import ByteBudget, ask, spending
 from syft.core.id_provider import is_id
-from syft.exceptions import ProtocolError, SerdeError
-from syft.mpc.dealer import Deck, row_of
+from syft.exceptions import ByteBudgetError, ProtocolError, SerdeError
+from syft.mpc.common_words import CommonWords
+from syft.mpc.dealer import WITH_COMMON, Compute, Deck, row_of
 from syft.mpc.dealing import (
     ASK,
     BEGIN,
@@ -40,23 +47,31 @@ from syft.mpc.dealing import (
     plain,
 )
 from syft.mpc.forms import bytes_of
+from syft.mpc.gauge import bytes_of_deal
 from syft.mpc.generator import KEY_BYTES
+from syft.mpc.group import budget_of
 from syft.serde import deserialize
 from syft.workers.frames import Connection
+from syft.workers.proofs import is_fingerprint
 from syft.workers.sockets import Visitor
 
 logger = logging.getLogger("syft.mpc")
 MAX_PARTIES = 64
-# Bytes that wait at the last party for runs that may come; beyond it what was not used for longest is taken back.
+# Bytes that wait at a party for runs that may come; beyond it what was not used for longest is taken back.
 AHEAD_BYTES = 256 * 2**20
 # Bytes that are dealt for one run at once; what it needs beyond them is asked for when it is needed.
-PACK_BYTES = 32 * 2**20
+PACK_BYTES = 64 * 2**20
 # How many runs of one kind are dealt for ahead, as long as that is not more than so many bytes.
 DEPTH = 8
 DEPTH_BYTES = 2**20
 MAX_DEALS = 100_000
+# The largest frame that a party sends, and how many may wait to be dealt with.
+MAX_ASKED = 32 * 2**20
+MAX_WAITING = 4096
+# Seconds that a deal waits for room in the budget of its client.
+_PATIENCE = 10.0
 Sequence = list[tuple[str, tuple[Any, ...]]]
-Key = tuple[Any, str, tuple[Any, ...]]
+Key = tuple[Any, str, tuple[Any, ...], tuple[str, ...]]
 
 
 @dataclasses.dataclass(slots=True)
@@ -84,7 +99,8 @@ class Provider:
     """The dealer of one process."""
 
     def __init__(self) -> None:
-        # by the circle of the client, so that nobody gets into a group of somebody else: its name, its parties
+        self._common = CommonWords()
+        # by the circle of the client, so that nobody gets into a group of somebody else: its name, parties, their keys
         self._groups: dict[Key, Group] = {}
         self._lock = threading.Lock()
 
@@ -96,14 +112,15 @@ class Provider:
             sock: the connected socket.
         """
         peer = visitor.id
-        connection = Connection(sock, current().max_message_bytes)
+        budget = budget_of(visitor.circle)
+        connection = Connection(sock, MAX_ASKED, current().max_message_bytes, budget)
         key, group = None, None
         try:
             frame = connection.read()
             if frame is None or frame[0] != HELLO:
                 return
-            name, parties = _read_group(frame[2], peer)
-            key = (visitor.circle, name, parties)
+            name, parties, keys = _read_group(frame[2], visitor)
+            key = (visitor.circle, name, parties, keys)
             index = parties.index(peer)
             group, stale = self._join(key, index, connection)
             try:
@@ -111,15 +128,14 @@ class Provider:
             finally:
                 for other in stale:
                     other.close()
-            if index == len(parties) - 1:
-                Desk(group.seeds, connection).work()
-            else:
-                connection.read()  # it has all it needs; the end of its connection is all there is to read
+            Desk(group, index, connection, self._common, budget).work()
         except (OSError, SerdeError, ProtocolError) as error:
             logger.info("The dealer ended the connection of %r: %s", peer, type(error).__name__)
         finally:
             connection.close()
+            connection.release()
             if key is not None and group is not None:
+                self._common.forget(group.generation)
                 self._leave(key, group)
 
     def _join(self, key: Key, index: int, connection: Connection) -> tuple[Group, list[Connection]]:
@@ -140,16 +156,22 @@ class Provider:
                 del self._groups[key]
 
 
-def _read_group(contents: bytearray, peer: Any) -> tuple[str, tuple[Any, ...]]:
-    parts = deserialize(contents)
-    if type(parts) is not tuple or len(parts) != 2 or type(parts[1]) is not tuple:
+def _read_group(contents: bytearray, visitor: Visitor) -> tuple[str, tuple[Any, ...], tuple[str, ...]]:
+    """Read which group a party belongs to; one that proved a key joins groups with keys only."""
+    parts = deserialize(contents, max_message_bytes=MAX_ASKED)
+    if type(parts) is not tuple or len(parts) not in (2, 3) or not all(type(part) is tuple for part in parts[1:]):
         raise SerdeError("This is not a group.")
-    name, parties = parts
+    name, parties, keys = parts if len(parts) == 3 else (*parts, ())
     if type(name) is not str or not is_id(name) or not 2 <= len(parties) <= MAX_PARTIES or not all(map(is_id, parties)):
         raise SerdeError("This is not a group.")
-    if parties.count(peer) != 1:
+    if parties.count(visitor.id) != 1:
         raise ProtocolError("Seeds are given to parties of the group only.")
-    return name, parties
+    if keys or visitor.key is not None:
+        if len(keys) != len(parties) or not all(map(is_fingerprint, keys)):
+            raise SerdeError("This is not a group.")
+        if keys[parties.index(visitor.id)] != visitor.key:
+            raise ProtocolError("Seeds are given to parties that prove their key only.")
+    return name, parties, keys
 
 
 @dataclasses.dataclass(slots=True)
@@ -177,16 +199,25 @@ def _is_instance(value: Any) -> bool:
 
 
 class Desk:
-    """Where the last party of a group is served: what it asks for first, what it may need when there is time.
+    """Serves one party of a group: what it asks for first, what it may need when there is time.
 
     Args:
-        seeds: the seeds of the group.
+        group: the group.
+        index: which party is served.
         connection: its connection.
+        common: the words that every party gets.
+        budget: the bytes that may be in flight for the client; None: any number.
     """
 
-    def __init__(self, seeds: list[bytes], connection: Connection) -> None:
-        self._seeds = seeds
+    def __init__(
+        self, group: Group, index: int, connection: Connection, common: CommonWords, budget: ByteBudget | None = None
+    ) -> None:
+        self._group = group
+        self._last = index == len(group.seeds) - 1
         self._connection = connection
+        self._common = common
+        self._budget = budget
+        self._is_over = False
         self._frames: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._known: dict[bytes, _Known] = {}
         # What is to be sent when there is time.
@@ -198,33 +229,65 @@ class Desk:
     def work(self) -> None:
         """Serve until the connection ends."""
         threading.Thread(target=self._listen, name="syft dealer", daemon=True).start()
-        while True:
+        try:
+            while True:
+                try:
+                    frame = self._frames.get(block=not self._ahead)
+                except queue.Empty:
+                    with spending(self._budget):
+                        self._prepare(*self._ahead.popleft())
+                    continue
+                if frame is None:
+                    return
+                try:
+                    self._handle(*frame)
+                finally:
+                    self._count(-len(frame[2]))
+        finally:
+            self._is_over = True
+            self._drop_frames()
+
+    def _handle(self, kind: int, number: int, contents: bytearray) -> None:
+        handler = self._handlers.get(kind)
+        if handler is None:
+            raise ProtocolError("A party sent something that the dealer does not know.")
+        with spending(self._budget):
             try:
-                frame = self._frames.get(block=not self._ahead)
-            except queue.Empty:
-                self._prepare(*self._ahead.popleft())
-                continue
-            if frame is None:
-                return
-            handler = self._handlers.get(frame[0])
-            if handler is None:
-                raise ProtocolError("A party sent something that the dealer does not know.")
-            try:
-                handler(frame[1], *deserialize(frame[2]))
+                handler(number, *deserialize(contents, max_message_bytes=MAX_ASKED))
             except OSError:
                 raise
             except Exception as error:  # of a row of the table, or of arguments that do not fit: the party is told
                 logger.info("Could not deal: %s", error)
-                self._connection.write(FAILED, frame[1], type(error).__name__.encode())
+                self._connection.write(FAILED, number, type(error).__name__.encode())
 
     def _listen(self) -> None:
         frame: Any = True
         while frame is not None:
             try:
-                frame = self._connection.read()
-            except SerdeError:
+                frame = self._connection.read() if self._frames.qsize() < MAX_WAITING else None
+                if frame is not None:
+                    self._count(len(frame[2]))
+            except (SerdeError, ByteBudgetError):
                 frame = None
             self._frames.put(frame)
+        if self._is_over:
+            self._drop_frames()
+
+    def _drop_frames(self) -> None:
+        """Forget the frames that nobody deals with any more."""
+        with contextlib.suppress(queue.Empty):
+            while True:
+                frame = self._frames.get(block=False)
+                if frame is not None:
+                    self._count(-len(frame[2]))
+
+    def _count(self, size: int) -> None:
+        """Count the bytes of frames that wait."""
+        if self._budget is not None:
+            if size < 0:
+                self._budget.give(-size)
+            else:
+                self._budget.take(size)
 
     def _asked(self, number: int, key: bytes, instance: int, position: int, kind: str, spec: tuple[Any, ...]) -> None:
         pieces = self._compute(key, instance, position, kind, plain(spec))
@@ -311,8 +374,26 @@ class Desk:
         return size
 
     def _compute(self, key: bytes, instance: int, position: int, kind: str, spec: tuple[Any, ...]) -> list[Any]:
-        """Return the corrections of one deal, as the last party gets them."""
+        """Return what the dealer sends to this party for one deal."""
+        row_of(kind)  # raises for an unknown kind
+        if not self._last and kind not in WITH_COMMON:
+            return []
+        if self._budget is None:
+            return self._deal(key, instance, position, kind, spec)
+        size = bytes_of_deal(kind, spec, len(self._group.seeds), self._budget.largest)
+        with self._budget.holding(size, _PATIENCE):
+            pieces = self._deal(key, instance, position, kind, spec)
+            ask(sum(map(len, pieces)))
+        return pieces
+
+    def _deal(self, key: bytes, instance: int, position: int, kind: str, spec: tuple[Any, ...]) -> list[Any]:
         label = label_of(key, instance, position, kind, spec)
-        deck = Deck([generator_for(seed, label) for seed in self._seeds])
+        numbers = itertools.count()
+
+        def once(compute: Compute) -> torch.Tensor:
+            place = (self._group.generation, label, next(numbers))
+            return self._common.get(place, len(self._group.seeds) - 1, compute)
+
+        deck = Deck([generator_for(seed, label) for seed in self._group.seeds], once)
         row_of(kind)(deck, *spec)
-        return [bytes_of(correction.contiguous()) for correction in deck.corrections]
+        return [bytes_of(words.contiguous()) for words in (deck.corrections if self._last else deck.commons)]

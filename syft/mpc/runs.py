@@ -17,12 +17,10 @@ from syft.mpc.party import Party
 from syft.mpc.table import Entry, entry_of
 from syft.pointers.remote_call import following_id
 from syft.workers.execution import resolve
-from syft.workers.policy import ALLOW_ALL, check_release
-from syft.workers.provenance import Rights, ledger_of, rights_of, user_of
+from syft.workers.policy import check_release
 from syft.workers.router import handles
 from syft.workers.session import Session
 from syft.workers.values import copy_tensor
-from syft.workers.visibility import Departure, find, turn_of
 
 MAX_PARTIES = 64
 
@@ -71,28 +69,14 @@ def arguments_of(worker: Any, session: Session, message: RunMessage) -> tuple[tu
     def local(leaf: Any) -> Any:
         if type(leaf) is not Ref:
             return copy_tensor(leaf) if isinstance(leaf, torch.Tensor) else leaf
-        share = resolve(worker, leaf, session)
+        share = resolve(worker, leaf)
         if type(share) is not torch.Tensor or share.dtype is not torch.int64:
             raise ProtocolError(f"What worker {worker.id!r} holds as {leaf.id!r} is not a share: those are of int64.")
-        if worker.policy is not ALLOW_ALL:
-            # What parties open or reconstruct leaves this worker.
-            check_release(worker, session, share, f"run {message.name}", obj_id=leaf.id)
-            share = share.clone()  # what was checked is what is used, whatever another session of this user does
+        # What parties open or reconstruct leaves this worker.
+        check_release(worker, session, share, f"run {message.name}", obj_id=leaf.id)
         return share
 
-    with turn_of(worker, session):
-        return map_tensors(local, message.contents), message.options
-
-
-def rights_of_run(worker: Any, session: Session, message: RunMessage) -> Rights | None:
-    """Return the rights of what a run gives: it derives from all shares that it was given."""
-    if worker.policy is ALLOW_ALL:
-        return None
-    sources = {ledger_of(worker).of_user(user_of(session))}
-    for leaf in iter_tensors(message.contents):
-        if type(leaf) is Ref:
-            sources |= rights_of(worker, leaf.id, find(worker, session, leaf.id)).sources
-    return Rights(user_of(session), frozenset(sources))
+    return map_tensors(local, message.contents), message.options
 
 
 def runtime_of(worker: Any, session: Session) -> Any:
@@ -110,6 +94,8 @@ def runtime_of(worker: Any, session: Session) -> Any:
 def take_part(worker: Any, session: Session, message: RunMessage) -> None:
     """Take part in a run: with workers of this process in lockstep, or over the network."""
     entry = entry_of(message.name)
+    if worker.progress is not None:
+        worker.progress.write(message.name)
     index, seats = place_of(worker, message, entry)
     key = key_of(session.client_id, message.run_id)
     runtime = runtime_of(worker, session)
@@ -121,7 +107,7 @@ def take_part(worker: Any, session: Session, message: RunMessage) -> None:
                 runtime.give_up(session, message, seats, error)
             raise
         start = functools.partial(_start, entry, args, options)
-        finish = functools.partial(_keep, worker, session, message, rights_of_run(worker, session, message))
+        finish = functools.partial(_keep, worker, session, message)
         if runtime is not None:
             runtime.run(session, message, index, seats, start, finish)
         else:
@@ -132,7 +118,7 @@ def take_part(worker: Any, session: Session, message: RunMessage) -> None:
             meeting.close(key, error)
         worker.object_store.note_departure(
             message.return_id,
-            Departure(f"the run that should have made it ({message.name}) failed", session.client_id),
+            f"the run that should have made it ({message.name}) failed",
         )
         if isinstance(error, SyftError):
             raise
@@ -159,7 +145,7 @@ def _compact(share: torch.Tensor) -> torch.Tensor:
     return share if share.untyped_storage().nbytes() == share.nbytes else share.clone()
 
 
-def _keep(worker: Any, session: Session, message: RunMessage, rights: Rights | None, result: Any) -> None:
+def _keep(worker: Any, session: Session, message: RunMessage, result: Any) -> None:
     """Store the results of a run under the ids that the client chose: all of them, or none."""
     if result is None:  # a helper holds no shares
         return
@@ -172,6 +158,6 @@ def _keep(worker: Any, session: Session, message: RunMessage, rights: Rights | N
             for other in kept:
                 session.release(other)
             raise IdNotUniqueError(f"Worker {worker.id!r} already holds an object with id {obj_id!r}.")
-        session.keep(obj_id, _compact(tensor), rights=rights)
+        session.keep(obj_id, _compact(tensor))
         kept.append(obj_id)
         obj_id = following_id(obj_id)

@@ -158,7 +158,8 @@ def _shares_of(link: Any) -> Any:
 
 def _number_of(link: Any) -> Number:
     if isinstance(link, FixedPrecisionTensor):
-        return Number(tuple(link.shape), link.scale, link.field)
+        dtype = str(link.decodes_to).removeprefix("torch.")
+        return Number(tuple(link.shape), link.scale, link.field, dtype=dtype)
     return Number(tuple(link.shape), 1, 2**62, is_whole=True)
 
 

@@ -14,11 +14,42 @@ from syft.mpc import engine
 from syft.mpc.generator import local
 from syft.pointers.multi_pointer import MultiPointerTensor
 from syft.tensors.additive_shared import AdditiveSharingTensor, register_sharing
+from syft.tensors.precision import LIMIT
+
+# Only these can hold values out of range; narrower whole numbers always fit.
+_WIDE = (torch.int64, torch.uint64)
+
+
+class OutOfRange(SyftError):
+    """A whole number is outside the range that can be computed on.
+
+    Args:
+        index: the position of the value that is furthest out of range.
+    """
+
+    def __init__(self, index: tuple[int, ...]) -> None:
+        super().__init__(_refusal(f"the one at index {index} is outside" if index else "this one is outside"))
+
+    @staticmethod
+    def without_index() -> SyftError:
+        """Return the error for a reader who may not learn anything about the values."""
+        return SyftError(_refusal("a value of this tensor is outside"))
+
+
+def _refusal(found: str) -> str:
+    return (
+        f"share() takes whole numbers in [-2**62, 2**62), and {found}. Comparisons of larger values would be wrong. "
+        "Scale the values down before sharing them."
+    )
 
 
 def generate_shares(secret: Any, count: int) -> list[torch.Tensor]:
     """Split whole numbers into shares that add up to them modulo 2^64; all but the last are uniformly random."""
-    whole = whole_numbers(secret)
+    return _shares_of(whole_numbers(secret), count)
+
+
+def _shares_of(whole: torch.Tensor, count: int) -> list[torch.Tensor]:
+    """Split whole numbers that are known to be in range."""
     if count < 2:
         raise SyftError("A secret is split into two shares or more.")
     generator = local()
@@ -30,7 +61,12 @@ def generate_shares(secret: Any, count: int) -> list[torch.Tensor]:
 
 
 def whole_numbers(secret: Any) -> torch.Tensor:
-    """Return a tensor of whole numbers as int64, or say what to do with one of floats."""
+    """Return a tensor of whole numbers as int64.
+
+    Raises:
+        SyftError: the tensor holds floats.
+        OutOfRange: a value is outside [-2**62, 2**62), where comparison and truncation would be wrong.
+    """
     tensor = secret if isinstance(secret, torch.Tensor) else torch.tensor(secret)
     if tensor.is_floating_point() or tensor.is_complex():
         raise SyftError(
@@ -38,9 +74,23 @@ def whole_numbers(secret: Any) -> torch.Tensor:
             "Encode it first: x.fix_precision().share(...)."
         )
     whole = tensor.detach().to(torch.int64)
-    if tensor.dtype is torch.uint64 and bool((whole < 0).any()):
-        raise SyftError("Numbers from 2^63 on can't be shared: shares are read with a sign.")
+    if tensor.dtype in _WIDE:
+        _check_range(whole, tensor.dtype is torch.uint64)
     return whole
+
+
+def _check_range(whole: torch.Tensor, unsigned: bool) -> None:
+    """Raise if a value is out of range; values of 2^63 and more of an unsigned tensor read as negative ones."""
+    if not whole.numel():
+        return
+    low, high = (int(end) for end in whole.aminmax())
+    if (0 if unsigned else -LIMIT) <= low and high < LIMIT:
+        return
+    if unsigned:  # flipping the highest bit puts unsigned words in order
+        worst = (whole ^ -(2**63)).argmax()
+    else:
+        worst = whole.argmax() if high > -low else whole.argmin()
+    raise OutOfRange(tuple(int(i) for i in torch.unravel_index(worst, whole.shape)))
 
 
 def check_parties(owners: tuple[Any, ...], crypto_provider: Any, insecure: bool) -> tuple[list[Any], Any]:
@@ -89,7 +139,7 @@ def split(
     whole = whole_numbers(secret)
     workers, provider = check_parties(owners, crypto_provider, insecure)
     link = AdditiveSharingTensor(crypto_provider=provider, protocol=protocol, insecure=insecure)
-    link.child = send_shares(generate_shares(whole, len(workers)), workers)
+    link.child = send_shares(_shares_of(whole, len(workers)), workers)
     return link
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from syft.core.context import local_worker
 from syft.core.id_provider import ID_PROVIDER, ObjectId, is_id
-from syft.core.labels import check_labels, printable
+from syft.core.labels import check_labels, one_line, printable
 from syft.core.object import AbstractObject
 from syft.core.references import Ref, TensorMeta
 from syft.exceptions import CannotRequestObjectAttribute, SyftError, UnsupportedOperation, WorkerNotFoundException
@@ -218,8 +218,10 @@ class ObjectPointer(AbstractObject):
         text = f"[{type(self).__name__} | {me}:{self.id} -> {self.location.id}:{self.id_at_location}{attr}]"
         if self.lease.spent:
             text += f" (spent: {self.lease.spent})"
+        elif (reason := getattr(self.lease.stream, "moved", {}).get(self.id_at_location)) is not None:
+            text += f" (in the vault of {self.location.id}: {reason})"
         if self.tags:
-            text += "\n\tTags: " + printable(" ".join(sorted(self.tags)))
+            text += "\n\tTags: " + one_line(" ".join(sorted(self.tags)))
         if self.description:
             text += "\n\tDescription: " + printable(self.description.split("\n")[0][:60])
         return text

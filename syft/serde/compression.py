@@ -2,7 +2,8 @@
 
 Schemes are chosen by `worker.compression` ("none", "lz4" or "zstd"), else by the module-level
 `_apply_compress_scheme`, which may be reassigned. Reading never trusts a declared size: it is checked
-against the limit first, and the output is produced piece by piece and counted.
+against the limit first, taken from the byte budget of the request, and the output is produced piece by piece and
+counted.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from syft import config
-from syft.exceptions import CompressionNotFoundException, SerdeError
+from syft.core.byte_budget import ask
+from syft.exceptions import CompressionNotFoundException, SerdeError, SyftError
 
 NO_COMPRESSION = 40
 LZ4 = 41
@@ -24,6 +26,7 @@ Scheme = Callable[[Bytes], tuple[Bytes, int]]
 SMALLEST = 1024  # below this the saving is never worth a pass
 SAMPLE_CHUNKS = 4
 SAMPLE_BYTES = 2 * 1024
+ASKED = 1 << 16  # from this size on a message that is written asks the budget
 WORTH_IT = 0.9  # a sample must shrink below this share of its size
 PIECE = 4 * 2**20  # how much is decompressed at a time
 LARGEST_ZSTD_WINDOW_LOG = 27
@@ -101,6 +104,9 @@ def helps(parts: Sequence[Bytes]) -> bool:
 def join(parts: Sequence[Bytes], worker: Any = None) -> bytes:
     """Make one message of the parts of a body, with the worker's scheme; one copy if not compressed."""
     scheme = scheme_for(worker)
+    size = sum(map(len, parts))
+    if size >= ASKED:
+        ask(size)
     if scheme is apply_no_compression or (scheme is apply_lz4_if_it_helps and not helps(parts)):
         return b"".join((b"(", *parts))  # "(" is 40, the scheme byte
     if scheme is apply_lz4_if_it_helps:
@@ -135,7 +141,7 @@ def _decompress(binary: Bytes, limit: int | None = None) -> Bytes:
         raise CompressionNotFoundException(code)
     try:
         return read(body, limit)
-    except SerdeError:
+    except SyftError:
         raise
     except Exception as error:
         raise SerdeError(f"The compressed message is damaged ({error}); ask for it again.") from error
@@ -160,6 +166,8 @@ def _pump(decompressor: Any, body: Bytes, declared: int | None, limit: int) -> b
     if declared is not None and declared > limit:
         raise _too_large(limit)
     bound = limit if declared is None else declared
+    if declared is not None:
+        ask(declared)
     out = bytearray()
     feed: Bytes = body
     while not decompressor.eof:
@@ -167,6 +175,8 @@ def _pump(decompressor: Any, body: Bytes, declared: int | None, limit: int) -> b
         if not piece and decompressor.needs_input and not decompressor.eof:
             raise SerdeError("The compressed message is cut short; ask for it again.")
         feed = b""
+        if declared is None:
+            ask(len(piece))
         out += piece
         if len(out) > bound:
             raise _too_large(limit) if declared is None else _wrong_size(declared)

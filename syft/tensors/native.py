@@ -86,6 +86,7 @@ class TorchTensor:
 
     @tags.setter
     def tags(self, tags: Any) -> None:
+        labels.check_tags(*(tags or ()))
         link = _chain(self)
         if link is None:
             self.__dict__[labels.TAGS] = set(tags or ())

@@ -32,6 +32,13 @@ from syft.tensors.views import Viewable
 MAX_BASE = 2**16
 # Whole numbers lie in [-2^62, 2^62): truncation and comparison need a bit of room.
 LIMIT = 2**62
+# The dtypes that values are decoded to; others, whole numbers among them, are decoded to float32.
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
+def decoded_dtype(tensor: torch.Tensor) -> torch.dtype:
+    """Return the dtype that the values of a tensor are decoded to."""
+    return tensor.dtype if tensor.dtype in FLOATS else torch.float32
 
 
 class FixedPrecisionTensor(Viewable):
@@ -47,6 +54,7 @@ class FixedPrecisionTensor(Viewable):
         tags: words to find it by.
         description: a text to find it by.
         child: whole numbers (int64), here or shared.
+        dtype: the dtype that values are decoded to: that of the tensor that was encoded, promoted as torch does.
     """
 
     level: ClassVar[Level] = Level.ATEN
@@ -63,8 +71,11 @@ class FixedPrecisionTensor(Viewable):
         tags: Any = None,
         description: str | None = None,
         child: Any = None,
+        dtype: torch.dtype = torch.float32,
     ) -> None:
         super().__init__(id=id, owner=owner, tags=tags, description=description, child=child)
+        if dtype not in FLOATS:
+            raise SyftError(f"A fixed-precision tensor is decoded to a dtype of floats, not to {dtype}.")
         for name, value, low, high in (
             ("base", base, 2, MAX_BASE),
             ("precision_fractional", precision_fractional, 0, 61),
@@ -81,6 +92,7 @@ class FixedPrecisionTensor(Viewable):
         self.base = base
         self.precision_fractional = precision_fractional
         self.kappa = kappa
+        self.decodes_to = dtype
 
     @property
     def scale(self) -> int:
@@ -88,7 +100,12 @@ class FixedPrecisionTensor(Viewable):
         return int(self.base**self.precision_fractional)
 
     def get_class_attributes(self) -> dict[str, Any]:
-        """Return what results inherit."""
+        """Return what results inherit; float32 goes without saying, as in messages of earlier releases."""
+        dtype = {} if self.decodes_to is torch.float32 else {"dtype": self.decodes_to}
+        return self.format() | dtype
+
+    def format(self) -> dict[str, Any]:
+        """Return the options of `fix_precision` that encode other values in the same way."""
         return {
             "field": self.field,
             "base": self.base,
@@ -97,9 +114,9 @@ class FixedPrecisionTensor(Viewable):
         }
 
     def tensor_meta(self) -> TensorMeta:
-        """Return the shape of what is below; values read as float32."""
+        """Return the shape of what is below, and the dtype that values are decoded to."""
         meta = super().tensor_meta()
-        return TensorMeta(meta.shape, torch.float32, device=meta.device)
+        return TensorMeta(meta.shape, self.decodes_to, device=meta.device)
 
     @property
     def data(self) -> FixedPrecisionTensor:
@@ -137,11 +154,13 @@ class FixedPrecisionTensor(Viewable):
 
     def fix_precision(self, check_range: bool = True) -> FixedPrecisionTensor:
         """Encode what is below, a plain tensor, rounding to the nearest; returns this link."""
-        self.child = _codec[0].encode(self.child, self, check_range)
+        plain = self.child
+        self.child = _codec[0].encode(plain, self, check_range)
+        self.decodes_to = decoded_dtype(plain)
         return self
 
     def float_precision(self) -> torch.Tensor:
-        """Decode to float32; shared numbers have to be fetched first."""
+        """Decode to the dtype that was encoded; shared numbers have to be fetched first."""
         if self.is_shared:
             raise SyftError(
                 "These numbers are shared among workers, so they can't be decoded here. "
@@ -214,14 +233,15 @@ class FixedPrecisionTensor(Viewable):
         """Rebuild a link; what is below is whole numbers or shares of them."""
         obj_id, tags, description, attributes, child = payload
         check_labels(obj_id, tags, description)
-        if type(attributes) is not dict or not set(attributes) <= {"field", "base", "precision_fractional", "kappa"}:
-            raise TypeError("a fixed-precision tensor has a field, a base, a precision and kappa")
+        if type(attributes) is not dict or not set(attributes) <= _ATTRIBUTES:
+            raise TypeError("a fixed-precision tensor has a field, a base, a precision, kappa and a dtype")
         whole = type(child) is torch.Tensor and child.dtype is torch.int64 and not child.is_sparse
         if not whole and not isinstance(child, AdditiveSharingTensor):
             raise TypeError("below a fixed-precision tensor there are whole numbers, or shares of them")
         return cls(id=obj_id, owner=worker, tags=tags, description=description, child=child, **attributes)
 
 
+_ATTRIBUTES = frozenset({"field", "base", "precision_fractional", "kappa", "dtype"})
 # Filled by syft.mpc: how to encode, decode, truncate and share.
 _codec: list[Any] = []
 

@@ -24,6 +24,7 @@ from syft.pointers.lease import Lease
 from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.object_wrapper import ObjectWrapper
 from syft.pointers.remote_call import Results, pointer_kinds
+from syft.pointers.request import Request, request_together
 from syft.serde import register
 from syft.workers.abstract import AbstractWorker
 from syft.workers.address_book import AddressBook
@@ -51,6 +52,13 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
         verbose: log every message at info level.
         auto_add: make it and the workers known to the local worker know each other.
     """
+
+    # Runs calls that name private data elsewhere; only session processes of nodes have one.
+    vault: Any = None
+    # Where the name of the current call is noted; only session processes of nodes have one.
+    progress: Any = None
+    # Whether clients may choose any id for their objects.
+    takes_any_id = True
 
     def __init__(
         self,
@@ -272,6 +280,10 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
                 pointer.lease.spend(f"it was fetched by {self.id!r} with .get()")
                 results[id(pointer)] = value
         return [results[id(pointer)] for pointer in pointers]
+
+    def request_many(self, pointers: list[Any], reason: str) -> Request:
+        """Ask the owner of a worker to release several objects with one request."""
+        return request_together(pointers, reason)
 
     def send_obj(self, obj: Any, location: Any) -> None:
         """Send an object under its own id, for good."""

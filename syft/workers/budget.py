@@ -28,10 +28,13 @@ class BudgetClient:
         self._worker = worker
 
     def __repr__(self) -> str:
-        return f"<privacy budgets of {self._worker.id!r}; call it for what is left to you>"
+        return f"<privacy budgets of {self._worker.id!r}, replace-one row; call it for what is left to you>"
 
     def __call__(self) -> list[Row]:
-        """Return each limit that bounds you, with what is spent and left of it."""
+        """Return each limit that bounds you, with what is spent and left of it.
+
+        `neighbours` of a row names the data sets that an epsilon compares: of the same size, with one row replaced.
+        """
         return list(self._ask("left"))
 
     def limits(self, user: str | None = None) -> list[Row]:

@@ -26,11 +26,12 @@ from syft.workers import frames
 from syft.workers.execution import DEPUTIES
 from syft.workers.frames import TOKEN_BYTES
 from syft.workers.peers import PeerNode, Rules
+from syft.workers.proofs import PeerKey, Prover, Signer
 from syft.workers.session import Session
 from syft.workers.stream import InlineStream
 
 logger = logging.getLogger("syft.workers")
-ADMIT, MEET = "syft.peers_admit", "syft.peers_meet"
+ADMIT, MEET, KEY = "syft.peers_admit", "syft.peers_meet", "syft.peers_key"
 # Seconds that a secret opens doors for.
 LIFETIME = 12 * 3600.0
 # Workers that one circle knows, and circles and connections of other workers that one user has at a time.
@@ -178,11 +179,15 @@ class Acquaintances:
     Args:
         worker: the worker, behind a server.
         rules: whom it connects to.
+        key: the identity key of the worker; by default one that lasts as long as this process.
+        certificate: the hash of its TLS certificate; None without TLS.
     """
 
-    def __init__(self, worker: Any, rules: Rules) -> None:
+    def __init__(self, worker: Any, rules: Rules, key: Signer | None = None, certificate: bytes | None = None) -> None:
         self.worker = worker
         self.rules = rules
+        # Proves to other workers who this one is.
+        self.prover = Prover(worker.id, key or PeerKey(), certificate)
         self._admitted: dict[bytes, Admission] = {}
         self._by_peer: dict[tuple[Circle, ObjectId], bytes] = {}
         self._circles: list[Circle] = []
@@ -308,4 +313,9 @@ def _check_row(row: Any) -> tuple[Any, ...]:
     return row
 
 
-DEPUTIES.update({ADMIT: _admit, MEET: _meet})
+def _key(worker: Any, session: Session) -> str:
+    """Return the fingerprint of the key by which this worker proves to others who it is."""
+    return _of(worker).prover.key.fingerprint
+
+
+DEPUTIES.update({ADMIT: _admit, MEET: _meet, KEY: _key})

@@ -17,9 +17,11 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
+from syft.core.id_provider import ObjectId
 from syft.exceptions import AuthenticationError
 from syft.workers import frames
 from syft.workers.frames import TOKEN_BYTES
+from syft.workers.node_names import check_peer
 from syft.workers.websocket_pipe import Line, Where
 
 PATH, PROTOCOL = "/peer", "syft-peer"
@@ -73,19 +75,25 @@ def _first_pieces(buffers: Any) -> list[Any]:
     return pieces
 
 
-def connect(where: Where, token: bytes, proof: bytes, purpose: str, timeout: float) -> socket.socket:
+def connect(
+    where: Where, token: bytes, proof: bytes, purpose: str, timeout: float, peer: ObjectId | None = None
+) -> socket.socket:
     """Connect to another worker for one purpose; returns a socket.
+
+    With the id of a peer, a certificate that names another node is refused (see `node_names`).
 
     Raises:
         OSError: it can't be reached, or is not the one that is meant.
         AuthenticationError: it does not know the token.
     """
     deadline = time.monotonic() + timeout
-    host, sock = _reach(where, deadline)
+    host, sock = reach(where, deadline, peer)
     try:
         if where.context is not None:
             where.context.sslsocket_class = TlsSocket
-            sock = where.context.wrap_socket(sock, server_hostname=host)
+            sock = secure = where.context.wrap_socket(sock, server_hostname=host)
+            if peer is not None:
+                check_peer(secure.getpeercert(), peer, where.url)
 
         def receive(count: int) -> bytes:
             sock.settimeout(_left(deadline))
@@ -98,12 +106,14 @@ def connect(where: Where, token: bytes, proof: bytes, purpose: str, timeout: flo
         raise
 
 
-def open_pipe(where: Where, token: bytes, proof: bytes, timeout: float) -> LinePipe:
+def open_pipe(where: Where, token: bytes, proof: bytes, timeout: float, peer: ObjectId | None = None) -> LinePipe:
     """Connect to another worker for a stream, which one thread reads from while others write."""
     deadline = time.monotonic() + timeout
-    host, sock = _reach(where, deadline)
+    host, sock = reach(where, deadline, peer)
     try:
         line = Line(sock, where.context, host)
+        if where.context is not None and peer is not None:
+            check_peer(line.certificate(), peer, where.url)
         _shake_hands(where, line.sendall, lambda count: line.recv(_left(deadline)), token, proof, STREAM)
         return LinePipe(line)
     except Exception:
@@ -177,7 +187,10 @@ def _left(deadline: float) -> float:
     return left
 
 
-def _reach(where: Where, deadline: float) -> tuple[str, socket.socket]:
+def reach(where: Where, deadline: float, peer: ObjectId | None = None) -> tuple[str, socket.socket]:
+    """Connect to the host of an address by a deadline; returns its name and the socket."""
+    if where.dial is not None:
+        return "", where.dial(_left(deadline), peer)
     parts = urlsplit(where.url)
     host, port = parts.hostname or "", parts.port or 0
     sock = socket.create_connection((host, port), timeout=_left(deadline))

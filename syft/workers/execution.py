@@ -14,26 +14,23 @@ from syft.core.tensor import AbstractTensor
 from syft.core.trees import SCALARS, iter_tensors, map_tensors, register_leaf
 from syft.exceptions import CommandNotAllowed, SyftError
 from syft.hook.functions import function_of, register_command
-from syft.hook.guards import GUARDS, guard_call, is_packed
+from syft.hook.guards import GUARDS, guard_call
+from syft.hook.size_bounds import bound_size_tensors, bound_sizes
 from syft.hook.syft_tensor import SyftTensor
-from syft.messaging.changes import trains
 from syft.messaging.message import Operation
 from syft.messaging.plan.plan import Plan
 from syft.pointers.multi_pointer import MultiPointerTensor
 from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.object_wrapper import ObjectWrapper
-from syft.pointers.pointer_plan import PLAN_CALLS, RUN_PLAN
-from syft.workers.changes import Loan
-from syft.workers.flow import Flow
-from syft.workers.policy import ALLOW_ALL, check_change
-from syft.workers.provenance import ledger_of
+from syft.pointers.pointer_plan import PLAN_CALLS
+from syft.workers.policy import ALLOW_ALL, may_leave
 from syft.workers.registrar import Registrar as Registrar
+from syft.workers.registrar import check_given
 from syft.workers.registrar import describe as describe
 from syft.workers.registrar import kind_of as kind_of
 from syft.workers.registrar import meta_of as meta_of
 from syft.workers.session import Session
 from syft.workers.values import copy_tensor
-from syft.workers.visibility import Departure, find
 
 register_leaf(Ref)
 
@@ -48,16 +45,14 @@ MAX_ATTRIBUTES = 8
 MAX_RANGE = 2**20
 
 
-def resolve(worker: Any, ref: Ref, session: Session | None = None, flow: Flow | None = None) -> Any:
+def resolve(worker: Any, ref: Ref) -> Any:
     """Return the object a reference names, or the attribute of it.
 
     Args:
         worker: the worker that holds it.
         ref: the reference.
-        session: who asks; None only where everything may leave anyway.
-        flow: takes note of it, where a policy holds.
     """
-    held = obj = worker.object_store.get(ref.id) if session is None else find(worker, session, ref.id)
+    obj = worker.object_store.get(ref.id)
     if ref.attribute is not None:
         names = ref.attribute.split(".", MAX_ATTRIBUTES)
         if len(names) > MAX_ATTRIBUTES:
@@ -68,8 +63,6 @@ def resolve(worker: Any, ref: Ref, session: Session | None = None, flow: Flow | 
             if name not in ATTRIBUTES or not isinstance(obj, torch.Tensor) or elsewhere:
                 raise CommandNotAllowed(f"The attribute {name!r} of a {type(obj).__name__}")
             obj = getattr(obj, name)
-    if flow is not None:
-        flow.take(ref, held, obj)
     return obj
 
 
@@ -77,14 +70,19 @@ def execute(worker: Any, session: Session, operation: Operation) -> Any:
     """Run an operation, store its tensors under the ids the sender chose, and describe the result."""
     if operation.cmd_name in PLAN_CALLS:
         _require_held_plan(operation)
-    if worker.policy is not ALLOW_ALL:
-        with ledger_of(worker).turn(session):
-            return _execute_guarded(worker, session, operation)
-    function, _ = _function_of(worker, session, operation)
+    if worker.vault is not None:
+        worker.progress.write(operation.cmd_name)
+        if worker.vault.takes(operation):
+            return worker.vault.execute(session, operation)
+    function, is_command = _function_of(worker, session, operation)
     args = tuple([resolve(worker, arg) if type(arg) is Ref else _localize(worker, arg) for arg in operation.cmd_args])
     kwargs = operation.cmd_kwargs
     if kwargs and not all(type(value) in SCALARS for value in kwargs.values()):
         kwargs = _localize(worker, kwargs)
+    if worker.policy is not ALLOW_ALL and (is_command or _reaches_others((args, kwargs))):
+        check_given(worker, session, operation, operation.cmd_name.removeprefix("syft."))
+    bound_sizes(operation.cmd_name, args, kwargs)
+    bound_size_tensors(operation.cmd_name, args, kwargs)
     if operation.cmd_name in GUARDS:
         guard_call(operation.cmd_name, args, kwargs)
     if worker.object_store.keeper is not None:
@@ -93,56 +91,15 @@ def execute(worker: Any, session: Session, operation: Operation) -> Any:
         result = _run(function, args, kwargs, operation.grad_enabled)
     except Exception as error:
         _note_failure(worker, session, operation)
-        if isinstance(error, SyftError):
+        reported = _reported(worker, session, operation, error)
+        if reported is error:
             raise
-        error.add_note(f"This happened on worker {worker.id!r}, running {operation.cmd_name}.")
-        raise
+        raise reported from None
     if worker.object_store.keeper is not None:
         worker.object_store.keeper.note(session, operation)
+    if is_command and hasattr(result, "in_vault"):
+        return result.in_vault(worker, session, operation)
     return Registrar(worker, session, operation, args, kwargs).register(result)
-
-
-def _execute_guarded(worker: Any, session: Session, operation: Operation) -> Any:
-    """Run an operation where a policy holds: on what the client may see, changing nothing of others, followed."""
-    function, deputy = _function_of(worker, session, operation)
-    flow = Flow(worker, session, operation)
-    args = tuple([
-        resolve(worker, arg, session, flow) if type(arg) is Ref else _localize(worker, arg, session, flow)
-        for arg in operation.cmd_args
-    ])  # fmt: skip
-    kwargs = operation.cmd_kwargs and _localize(worker, operation.cmd_kwargs, session, flow)
-    for ref in flow.changed:
-        check_change(worker, session, ref.id, f"change by {operation.cmd_name}")
-    _check_training(worker, session, operation, args)
-    released = deputy or (not flow.is_plain and _reaches_others((args, kwargs)))
-    if released:
-        # What a deputy sends to others is seen by them as sent by the worker, so its own policy is the last to ask.
-        flow.check_release(operation.cmd_name.removeprefix("syft."))
-    loan = Loan(worker, session, operation)
-    if not loan.is_idle:
-        args, kwargs = loan.lend(args), loan.lend(kwargs)
-    if is_packed(operation.cmd_name, args) and not flow.is_open():
-        flow.check_release(operation.cmd_name)
-    guard_call(operation.cmd_name, args, kwargs, by_values=False)
-    if worker.object_store.keeper is not None:
-        worker.object_store.keeper.expect(session, operation, args, kwargs)
-    if not released:
-        flow.foresee(args, kwargs)
-    flow.before()
-    try:
-        guard_call(operation.cmd_name, args, kwargs, by_values=True)  # whether it refuses is due to values
-        result = _run(function, args, kwargs, operation.grad_enabled)
-    except Exception as error:
-        result = _stand_in(flow, error, args, kwargs)
-    else:
-        result = flow.settle(result)
-    finally:
-        flow.after()
-    if worker.object_store.keeper is not None:
-        worker.object_store.keeper.note(session, operation)
-    if not loan.is_idle:
-        result = loan.settle(result, args, kwargs)
-    return Registrar(worker, session, operation, args, kwargs, flow).register(result)
 
 
 def _function_of(worker: Any, session: Session, operation: Operation) -> tuple[Callable[..., Any], bool]:
@@ -167,12 +124,6 @@ def _require_held_plan(operation: Operation) -> None:
         raise CommandNotAllowed(operation.cmd_name, "it takes a plan that is held here, first of all.")
 
 
-def _check_training(worker: Any, session: Session, operation: Operation, args: tuple[Any, ...]) -> None:
-    """Let a plan of somebody else be trained only if the policy lets it change."""
-    if operation.cmd_name == RUN_PLAN and isinstance(args[0], Plan) and trains(args[0].operations):
-        check_change(worker, session, operation.cmd_args[0].id, "training")
-
-
 def _reaches_others(given: Any) -> bool:
     """Say whether a call goes on to other workers: by a pointer that is held here, or one in the state of a plan."""
     for leaf in iter_tensors(given):
@@ -186,7 +137,7 @@ def _reaches_others(given: Any) -> bool:
     return False
 
 
-def _localize(worker: Any, value: Any, session: Session | None = None, flow: Flow | None = None) -> Any:
+def _localize(worker: Any, value: Any) -> Any:
     """Replace the references of nested arguments by the objects held here."""
     if type(value) in SCALARS:
         return value
@@ -195,11 +146,8 @@ def _localize(worker: Any, value: Any, session: Session | None = None, flow: Flo
 
     def local(leaf: Any) -> Any:
         if type(leaf) is Ref:
-            return resolve(worker, leaf, session, flow)
-        own = copy_tensor(leaf) if isinstance(leaf, torch.Tensor) else leaf
-        if flow is not None:
-            flow.bring(own)
-        return own
+            return resolve(worker, leaf)
+        return copy_tensor(leaf) if isinstance(leaf, torch.Tensor) else leaf
 
     return map_tensors(local, value)
 
@@ -216,26 +164,17 @@ def _unfolded(value: Any) -> int:
 def _note_failure(worker: Any, session: Session, operation: Operation) -> None:
     if worker.object_store.keeper is not None:
         worker.object_store.keeper.note(session, operation, failed=True)
-    cause = Departure(f"the call that should have made it ({operation.cmd_name}) failed", session.client_id)
     for obj_id in operation.return_ids:
+        cause = f"the call that should have made it ({operation.cmd_name}) failed"
         worker.object_store.note_departure(obj_id, cause)
 
 
-def _stand_in(flow: Flow, error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Return what stands in for the result of a call that failed due to values that may not leave; else raise."""
-    try:
-        return flow.fail(error, args, kwargs)
-    except Exception as failure:
-        _note_failure(flow.worker, flow.session, flow.operation)
-        raise _told(flow, failure) from None
-
-
-def _told(flow: Flow, error: Exception) -> Exception:
-    """Return the error to raise: itself with a note, or without its text if that may tell what may not leave."""
+def _reported(worker: Any, session: Session, operation: Operation, error: Exception) -> Exception:
+    """Return the error to raise: itself with a note, or without its text if the policy does not release that."""
     if isinstance(error, SyftError):
         return error
-    worker, name = flow.worker, flow.operation.cmd_name
-    if flow.tells_errors():
+    name = operation.cmd_name
+    if may_leave(worker, session, None, "error text"):
         error.add_note(f"This happened on worker {worker.id!r}, running {name}.")
         return error
     plain = type(error) if type(error).__module__ == "builtins" and type(error) is not KeyError else RuntimeError

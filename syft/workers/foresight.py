@@ -13,8 +13,12 @@ from typing import Any
 
 import torch
 
+from syft.core.trees import iter_tensors
 from syft.exceptions import PlanMismatchError, SyftError
 from syft.hook.functions import function_of
+from syft.hook.guards import guard_call
+from syft.hook.pieces import check_pieces
+from syft.hook.size_bounds import bound_sizes
 from syft.messaging.message import Operation
 from syft.messaging.plan.arguments import match
 from syft.messaging.plan.checks import function_for
@@ -22,7 +26,7 @@ from syft.messaging.plan.commands import GRAD_MODE, OPTIMIZER_STEP
 from syft.messaging.plan.forms import interpret, quiet
 from syft.messaging.plan.plan import Plan
 from syft.pointers.pointer_plan import RUN_PLAN
-from syft.workers.outlines import Fakes, Form, forms_in, frozen, shape_of_result, tensors_in
+from syft.workers.outlines import Fakes, TensorSpec, forms_in, frozen, shape_of_result
 
 # Words of errors that come from the tensors being fake, not from a mistake of the caller.
 _ARTEFACTS = tuple("fake,meta,data pointer,not allocated,storage,not implemented,dispatch,symbolic,subclass".split(","))
@@ -39,13 +43,15 @@ class Outcome:
         result: the result, with `Form` in place of tensors and nothing in place of other values.
         changed: the places of given tensors that it changes, and the forms they have then.
         error: what the caller did wrong, told from shapes alone: its type and text.
+        value: the result itself if there are no tensors in it: a size, a dtype, a flag.
     """
 
     is_known: bool
     form: Any = None
     result: Any = None
-    changed: tuple[tuple[int, Form], ...] = ()
+    changed: tuple[tuple[int, TensorSpec], ...] = ()
     error: tuple[type[Exception], str] | None = None
+    value: Any = None
 
     def raise_error(self) -> None:
         """Raise the mistake of the caller, if there is one."""
@@ -102,9 +108,7 @@ class _Carried:
 @functools.lru_cache(maxsize=_MOST)
 def _remembered(key: tuple[Any, ...], carried: _Carried) -> Outcome:
     args, kwargs = carried.value
-    function = function_of(key[0])
-
-    return _tried(lambda fakes: function(*fakes.of(args), **fakes.of(kwargs)), key[1])
+    return work_out(key[0], args, kwargs, key[1])
 
 
 def _tried(run: Callable[[Fakes], Any], grad_enabled: bool) -> Outcome:
@@ -113,15 +117,52 @@ def _tried(run: Callable[[Fakes], Any], grad_enabled: bool) -> Outcome:
     fakes = Fakes()
     try:
         with quiet(), FakeTensorMode(), torch.set_grad_enabled(grad_enabled):
-            outline = fakes.outline(run(fakes))
-            return Outcome(True, shape_of_result(outline), outline, fakes.changed())
+            result = run(fakes)
+            outline = fakes.outline(result)
+            value = None if next(iter_tensors(result), None) is not None else result
+            return Outcome(True, shape_of_result(outline), outline, fakes.changed(), value=value)
     except Exception as error:
         words = str(error).lower()
         plain = type(error).__module__ == "builtins" and not isinstance(error, NotImplementedError)
         mistake = plain or isinstance(error, SyftError)
         if not mistake or any(word in words for word in _ARTEFACTS):
             return _UNKNOWN
+        if str(error).startswith("Cannot view a tensor"):  # torch itself raises another type
+            return Outcome(False, error=(RuntimeError, f"{error} Use .reshape(...) instead."))
         return Outcome(False, error=(type(error), str(error)))
+
+
+def work_out(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], grad_enabled: bool) -> Outcome:
+    """Run a call on fake tensors, without remembering it.
+
+    Args:
+        name: the wire name of the call.
+        args: its arguments, with forms in place of tensors.
+        kwargs: its keyword arguments, likewise.
+        grad_enabled: whether autograd records it.
+    """
+    function = function_of(name)
+
+    def run(fakes: Fakes) -> Any:
+        fake_args, fake_kwargs = fakes.of(args), fakes.of(kwargs)
+        check_pieces(name, fake_args, fake_kwargs)
+        guard_call(name, fake_args, fake_kwargs, by_values=False)
+        return function(*fake_args, **fake_kwargs)
+
+    return _tried(run, grad_enabled)
+
+
+def work_out_plan(program: Any, inputs: list[Any], state: list[Any], grad_enabled: bool) -> Outcome:
+    """Run a program on fake tensors, without remembering it.
+
+    Args:
+        program: the program of a plan.
+        inputs: the forms of its inputs.
+        state: the forms of its state.
+        grad_enabled: whether autograd records it.
+    """
+    run = functools.partial(_run_fake, program, inputs, state, grad_enabled)
+    return _explained(_tried(run, grad_enabled))
 
 
 def _foresee_plan(args: tuple[Any, ...], kwargs: dict[str, Any], grad_enabled: bool) -> Outcome:
@@ -140,8 +181,7 @@ def _foresee_plan(args: tuple[Any, ...], kwargs: dict[str, Any], grad_enabled: b
     if key not in known:
         if len(known) >= 64:
             known.clear()
-        run = functools.partial(_run_fake, program, inputs, state, grad_enabled)
-        known[key] = _explained(_tried(run, grad_enabled))
+        known[key] = work_out_plan(program, inputs, state, grad_enabled)
     return known[key]
 
 
@@ -154,21 +194,35 @@ def _explained(found: Outcome) -> Outcome:
 
 
 def _run_fake(program: Any, inputs: list[Any], state: list[Any], ambient: bool, fakes: Fakes) -> Any:
+    return interpret(program, fakes.of(inputs), fakes.of(state), fake_functions(ambient))
+
+
+def fake_functions(ambient: bool) -> Callable[[Operation], Callable[..., Any] | None]:
+    """Return what gives the function of an operation of a plan that is tried on fakes.
+
+    Args:
+        ambient: whether autograd records the plan, where it does not say so itself.
+    """
+
     def set_mode(mode: bool | None) -> None:
         torch._C._set_grad_enabled(ambient if mode is None else mode)
 
     def find(operation: Operation) -> Callable[..., Any] | None:
         if operation.cmd_name == OPTIMIZER_STEP:
             return None  # it changes no shape
-        return set_mode if operation.cmd_name == GRAD_MODE else function_for(operation.cmd_name)
+        return set_mode if operation.cmd_name == GRAD_MODE else _guarded(operation.cmd_name)
 
-    return interpret(program, fakes.of(inputs), fakes.of(state), find)
+    return find
 
 
-def given_to(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
-    """Return the tensors of a call that was foreseen, by the places that its outcome names."""
-    if name != RUN_PLAN:
-        return tensors_in((args, kwargs))
-    program = args[0].program
-    inputs = match(args[0].name, program.arguments, args[1:], kwargs)
-    return tensors_in([*inputs, *(place.child for place in program.state)])
+def _guarded(name: str) -> Callable[..., Any]:
+    """Return the function of an operation with its checks, since a call on fake tensors can hang, too."""
+    function = function_for(name)
+
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        bound_sizes(name, args, kwargs)
+        check_pieces(name, args, kwargs)
+        guard_call(name, args, kwargs, by_values=False)
+        return function(*args, **kwargs)
+
+    return checked

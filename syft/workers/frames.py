@@ -17,7 +17,8 @@ import threading
 import time
 from typing import Any
 
-from syft.exceptions import SerdeError
+from syft.core.byte_budget import ByteBudget, Holding
+from syft.exceptions import ByteBudgetError, SerdeError
 from syft.workers.lifetimes import drop
 
 LOOPBACK = "127.0.0.1"
@@ -26,7 +27,8 @@ HANDSHAKE_SECONDS = 10.0
 MAX_PURPOSE = 200
 # AFTER: what follows needs the orders up to a number, which come to a process by another connection.
 # HELLO and WELCOME: of what session the connection is; SEEN: answers up to a number arrived; BYE: the session ends.
-REQUEST, ANSWER, CONTROL, AFTER, HELLO, WELCOME, SEEN, BYE = range(8)
+# NOTICE: objects of the client that are in the vault from now on, with the reason for each.
+REQUEST, ANSWER, CONTROL, AFTER, HELLO, WELCOME, SEEN, BYE, NOTICE = range(9)
 _HEADER = struct.Struct("<BQQ")
 _HELLO = struct.Struct(f"<4s{TOKEN_BYTES}sB")
 _MAGIC = b"syf1"
@@ -137,12 +139,16 @@ class Connection:
         sock: the socket.
         limit: the largest frame that is read.
         largest: the largest frame that is written; as large as those that are read if it is not given.
+        budget: the budget that a frame takes its bytes from until the next one is read; None: there is no limit.
     """
 
-    def __init__(self, sock: socket.socket, limit: int, largest: int | None = None) -> None:
+    def __init__(
+        self, sock: socket.socket, limit: int, largest: int | None = None, budget: ByteBudget | None = None
+    ) -> None:
         self._sock = sock
         self._limit = limit
         self._largest = limit if largest is None else largest
+        self._held = None if budget is None else Holding(budget, evict=self.close)
         self._reader: Any = sock.makefile("rb", buffering=_SMALL)
         self._writing = threading.Condition()
         self._backlog: collections.deque[Any] = collections.deque()
@@ -150,7 +156,13 @@ class Connection:
         self._closed = False
 
     def read(self) -> tuple[int, int, Any] | None:
-        """Read a frame: kind, number, contents. None at the end, however it came."""
+        """Read a frame: kind, number, contents. None at the end, however it came.
+
+        Raises:
+            SerdeError: it is larger than the limit, or than the budget has room for; the connection can't be read on.
+        """
+        if self._held is not None:
+            self._held.release()  # the frame before was dealt with
         try:
             header = self._fill(bytearray(_HEADER.size))
             if header is None:
@@ -158,10 +170,28 @@ class Connection:
             kind, number, length = _HEADER.unpack(header)
             if length > self._limit:
                 raise SerdeError(f"A frame has {length} bytes and the limit (max_message_bytes) is {self._limit}.")
+            self._reserve(length)
             contents = self._contents(length)
             return None if contents is None else (kind, number, contents)
         except (OSError, ValueError):  # reset by the peer, or closed here meanwhile
             return None
+        finally:
+            if self._held is not None:
+                self._held.complete()
+
+    def _reserve(self, length: int) -> None:
+        """Take the bytes of a large frame from the budget before it is received."""
+        if self._held is not None and length > _SMALL:
+            try:
+                self._held.take(length)
+            except ByteBudgetError as error:
+                raise SerdeError(str(error)) from None
+            self._held.begin()
+
+    def release(self) -> None:
+        """Give back what the last frame took from the budget; called by the thread that reads, when it has ended."""
+        if self._held is not None:
+            self._held.release(for_good=True)
 
     def _contents(self, length: int) -> bytearray | None:
         """Read the contents of a frame; memory for a large one is taken as they arrive, not because of a header."""

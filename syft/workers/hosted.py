@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from syft.core.id_provider import ObjectId
+from syft.core.id_provider import MODEL_PREFIX, ObjectId
 from syft.core.labels import tags_of
 from syft.core.object import AbstractObject
 from syft.core.trees import iter_tensors, map_tensors
@@ -26,12 +26,11 @@ from syft.pointers.object_wrapper import ObjectWrapper
 from syft.pointers.remote_call import pointer_kinds
 from syft.serde import register
 from syft.workers.policy import ALLOW_ALL
-from syft.workers.provenance import Rights, known_rights, set_rights
 from syft.workers.router import Copy, handles
 from syft.workers.session import Session
 from syft.workers.values import is_plain
 
-PREFIX = "model:"
+PREFIX = MODEL_PREFIX
 # Tags of a model, by which it is known what it is for without reading it: fact -> tag.
 FLAGS = {
     "mpc": "syft-model-mpc",
@@ -212,18 +211,17 @@ def shelve(worker: Any, session: Session, hosted: Hosted) -> None:
     with _shelving:
         if obj_id not in store.objects:
             _check_room(worker, session)
-            session.keep(obj_id, hosted, published=True)
+            session.keep(obj_id, hosted, published=True, is_own_id=False)
         elif model_at(worker, hosted.name) is None:
             raise IdNotUniqueError(f"Worker {worker.id!r} already holds an object with id {obj_id!r}.")
         elif not has_say(worker, session, hosted.name):
             raise ModelError(f"The name {hosted.name!r} is taken at {worker.id!r} by somebody else; choose another.")
         else:
-            rights = known_rights(store.objects[obj_id])
-            if rights is not None:
-                set_rights(hosted, Rights(rights.owner, rights.sources))
             if store.keeper is not None:
                 store.keeper.exchange(obj_id, hosted)
             store.objects[obj_id] = hosted
+            # The model of another user, once replaced, is no longer that user's.
+            store.claims.publish(obj_id, session.client_id)
     note(worker, session, "host model", hosted.name)
 
 
@@ -307,7 +305,8 @@ def infer(worker: Any, session: Session, message: m.InferenceMessage) -> Copy:
     except Exception as error:
         if isinstance(error, ModelError):
             raise
-        raise _told(worker, session, hosted, args, error) from None
+        may_have = hosted.allow_download or has_say(worker, session, hosted.name)
+        raise failed_inference(worker, hosted, args, error, may_have) from None
     return Copy(result, session, hosted.id, False)
 
 
@@ -322,13 +321,13 @@ def require_inference(worker: Any, session: Session, hosted: Hosted) -> None:
         )
 
 
-def _told(worker: Any, session: Session, hosted: HostedModel, args: Any, error: Exception) -> ModelError:
-    """Return what is told of an error: all of it to who may have the model anyway, else only that there was one."""
+def failed_inference(worker: Any, hosted: HostedModel, args: Any, error: Exception, may_have: bool) -> ModelError:
+    """Return the error of a question: with its text for a user who may have the model anyway, else without."""
     given = " and ".join(str(tuple(arg.shape)) for arg in args[:8]) or "nothing"
     built = " and ".join(map(str, hosted.inputs))
     text = f"The model {hosted.name!r} at {worker.id!r} could not be asked with {given}"
     text += f"; it was built with {built}." if built else "."
-    if hosted.allow_download or has_say(worker, session, hosted.name):
+    if may_have:
         return ModelError(f"{text} {type(error).__name__}: {error}")
     return ModelError(f"{text} The {type(error).__name__} behind this may show its numbers, so it is not told.")
 

@@ -10,6 +10,7 @@ import torch
 from syft.core.references import SameAs, TensorMeta
 from syft.core.trees import iter_tensors, map_tensors
 from syft.hook.functions import function_of
+from syft.hook.pieces import check_pieces
 from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.pointer_plan import RUN_PLAN
 
@@ -117,6 +118,7 @@ def _infer(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], grad: bool)
         meta_args, meta_kwargs = map_tensors(_on_meta, (args, kwargs))
         if name in _OFF_ON_META and not _is_common((meta_args, meta_kwargs)):
             return False, None
+        check_pieces(name, meta_args, meta_kwargs)
         with torch.set_grad_enabled(grad):
             result = function_of(name)(*meta_args, **meta_kwargs)
     except Exception:

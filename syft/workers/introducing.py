@@ -20,8 +20,9 @@ from typing import Any
 from syft.config import current
 from syft.exceptions import SyftError
 from syft.messaging.message import Operation
-from syft.workers.circles import ADMIT, MAX_PEERS, MEET
+from syft.workers.circles import ADMIT, KEY, MAX_PEERS, MEET
 from syft.workers.frames import TOKEN_BYTES
+from syft.workers.proofs import is_fingerprint
 
 # The part of the life of a secret after which another one is asked for.
 _FRESH = 0.8
@@ -142,6 +143,21 @@ def introduce(client: Any, workers: Iterable[Any]) -> None:
             introductions = _made.setdefault(client, Introductions(client))
     if len(streams) > 1:
         introductions.make(streams)
+
+
+def fingerprints_of(client: Any, nodes: Sequence[Any]) -> tuple[str, ...]:
+    """Ask nodes for the fingerprints of their identity keys, over the client's own connections.
+
+    Args:
+        client: the worker of this process that speaks to them.
+        nodes: the nodes.
+    """
+    question = Operation(KEY, None, (), {}, ())
+    answers = _together([functools.partial(client.stream_to(node).ask, question) for node in nodes])
+    for node, answer in zip(nodes, answers, strict=True):
+        if not is_fingerprint(answer):
+            raise SyftError(f"Node {node.id!r} did not tell the fingerprint of its key.")
+    return tuple(answers)
 
 
 def address_of(worker: Any) -> str:

@@ -12,17 +12,16 @@ from typing import Any
 import torch
 from torch.utils.data import TensorDataset
 
-from syft.core.id_provider import is_id
+from syft.core.id_provider import DATASET_PREFIX, is_id
 from syft.core.object import AbstractObject
 from syft.exceptions import IdNotUniqueError, SerdeError, TrainingError
 from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.remote_call import pointer_kinds
 from syft.serde import register
-from syft.workers.provenance import Rights, known_rights, set_rights
 from syft.workers.values import is_plain
 
-# What the id of a data set begins with, as an object and as a source; its key follows.
-DATASET = "dataset:"
+# The prefix of the id of a data set; its key follows.
+DATASET = DATASET_PREFIX
 _adding = threading.Lock()
 
 
@@ -72,7 +71,7 @@ def _size(tensor: torch.Tensor) -> str:
     return "x".join(map(str, tensor.shape))
 
 
-def keep(worker: Any, key: str, pair: tuple[torch.Tensor, torch.Tensor], rights: Rights) -> None:
+def keep(worker: Any, key: str, pair: tuple[torch.Tensor, torch.Tensor]) -> None:
     """Keep a data set of the worker's owner for good; it is written before this returns.
 
     Raises:
@@ -84,7 +83,6 @@ def keep(worker: Any, key: str, pair: tuple[torch.Tensor, torch.Tensor], rights:
         raise TrainingError("The key of a data set is too long for a name.")
     kept = KeptDataset(*(tensor.detach() for tensor in pair))
     kept.id = name
-    set_rights(kept, rights)
     with _adding:
         if name in objects:
             raise IdNotUniqueError(
@@ -97,8 +95,8 @@ def kept_keys(worker: Any) -> list[str]:
     """Return the keys of the data sets that a worker keeps."""
     return [
         name.removeprefix(DATASET)
-        for name, held in worker.object_store.outlines().items()
-        if type(name) is str and name.startswith(DATASET) and _is_owners(held)
+        for name in worker.object_store.outlines()
+        if type(name) is str and name.startswith(DATASET) and _is_owners(worker, name)
     ]
 
 
@@ -108,12 +106,13 @@ def kept_at(worker: Any, key: str) -> KeptDataset | None:
     if worker.object_store.keeper is None or name not in worker.object_store.objects:
         return None
     found = worker.object_store.get(name)
-    return found if isinstance(found, KeptDataset) and _is_owners(found) else None
+    return found if isinstance(found, KeptDataset) and _is_owners(worker, name) else None
 
 
-def _is_owners(held: Any) -> bool:
-    rights = known_rights(held)
-    return rights is not None and rights.owner is None
+def _is_owners(worker: Any, name: str) -> bool:
+    keeper = worker.object_store.keeper
+    item = None if keeper is None else keeper.item(name)
+    return item is not None and item.facts.owner is None
 
 
 register(KeptDataset, code=172)

@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 from syft.core.context import local_worker
 from syft.core.id_provider import ObjectId, is_id
 from syft.exceptions import AuthenticationError, InvalidUserError, NodeUnreachableError, SyftError
+from syft.pointers.object_pointer import ObjectPointer
+from syft.pointers.request import Request, request_together
 from syft.workers.budget import BudgetClient
 from syft.workers.hosting import HostingClient
 from syft.workers.http import ask
@@ -78,6 +80,22 @@ class NodeClient(WebsocketClientWorker, HostingClient):
     def budget(self) -> BudgetClient:
         """The privacy budgets here: `node.budget()` says what is left to you, `node.budget.set(...)` sets one."""
         return BudgetClient(self)
+
+    def request(self, objects: Any, reason: str) -> Request:
+        """Ask the owner to release several results together: the whole of it is approved, or nothing.
+
+        Args:
+            objects: a dictionary or a list of pointers to objects at this node.
+            reason: what you need them for; the owner reads it.
+
+        Returns:
+            The request. Once it is approved, `request.get()` gives the copies that were sealed when you asked.
+        """
+        named = tuple(map(str, objects)) if isinstance(objects, dict) else None
+        pointers = [getattr(one, "child", one) for one in (objects.values() if isinstance(objects, dict) else objects)]
+        if not all(isinstance(one, ObjectPointer) and one.location is self for one in pointers):
+            raise SyftError(f"request() takes pointers to objects at {self.id!r}.")
+        return request_together(pointers, str(reason), named)
 
     def __repr__(self) -> str:
         return f"<NodeClient {self.id} at {self.url}>"

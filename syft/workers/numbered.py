@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from syft.core.id_provider import ObjectId
-from syft.exceptions import SerdeError, WorkerLostError
+from syft.exceptions import SerdeError, SessionEndedError, WorkerLostError
 from syft.messaging.message import BatchMessage
 from syft.workers.frames import ANSWER
 from syft.workers.pipelined import Line, PipelinedStream
@@ -51,7 +51,7 @@ class NumberedStream(PipelinedStream):
         """Send the ids noted so far: the client is a worker, which may have nothing else to say for long."""
         if self.has_released():
             request = write_request(self.client, self._take_released(), BatchMessage(()), False)
-            with contextlib.suppress(WorkerLostError):  # then they are gone anyway
+            with contextlib.suppress(WorkerLostError, SessionEndedError):  # then they are gone anyway
                 self._put(request, ("", 0, None), None)
 
     def _take_answer(self, kind: int, number: int, written: Any) -> None:

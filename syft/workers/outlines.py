@@ -18,7 +18,7 @@ from syft.hook.syft_tensor import SyftTensor
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Form:
+class TensorSpec:
     """The form of a tensor, and nothing else of it.
 
     Attributes:
@@ -32,6 +32,8 @@ class Form:
         has_grad: whether there is a gradient.
         position: which of the given tensors it is, for a result that is one.
         reaches: the places of given tensors that gradients of it reach.
+        view_of: the position of the given tensor that autograd knows it as a view of.
+        shares: the positions of given tensors whose memory it shares.
     """
 
     shape: tuple[int, ...]
@@ -44,14 +46,16 @@ class Form:
     has_grad: bool = False
     position: int | None = None
     reaches: tuple[int, ...] = ()
+    view_of: int | None = None
+    shares: tuple[int, ...] = ()
 
 
-def form_of(tensor: torch.Tensor) -> Form:
+def form_of(tensor: torch.Tensor) -> TensorSpec:
     """Return the form of a plain tensor; TypeError if it is none."""
     if isinstance(tensor, SyftTensor) or tensor.layout is not torch.strided or tensor.is_quantized:
         raise TypeError("only plain tensors have a form")
     leaf = tensor.is_leaf
-    return Form(
+    return TensorSpec(
         tuple(map(int, tensor.shape)), tensor.dtype, tensor.requires_grad, tuple(map(int, tensor.stride())), leaf,
         tensor.is_conj(), tensor.is_neg(), leaf and tensor.grad is not None,
     )  # fmt: skip
@@ -90,11 +94,11 @@ class Fakes:
         self.tensors: list[torch.Tensor] = []
         # The leaves that stand for the graphs of the fakes; and the forms, and versions, that all began with.
         self._leaves: list[torch.Tensor] = []
-        self._before: list[tuple[Form, int]] = []
+        self._before: list[tuple[TensorSpec, int]] = []
 
     def of(self, value: Any) -> Any:
         """Return nested arguments with fakes in place of forms."""
-        if isinstance(value, Form):
+        if isinstance(value, TensorSpec):
             return self._fake(value)
         if isinstance(value, dict):
             return {key: self.of(item) for key, item in value.items()}
@@ -106,7 +110,7 @@ class Fakes:
             return slice(self.of(value.start), self.of(value.stop), self.of(value.step))
         return value
 
-    def _fake(self, form: Form) -> torch.Tensor:
+    def _fake(self, form: TensorSpec) -> torch.Tensor:
         made = blank(form)
         leaf = made
         if form.requires_grad and form.is_leaf:
@@ -129,7 +133,13 @@ class Fakes:
         """Return a result with forms in place of tensors, and nothing in place of other values."""
         if isinstance(result, torch.Tensor):
             same = next((place for place, fake in enumerate(self.tensors) if fake is result), None)
-            return dataclasses.replace(form_of(result), position=same, reaches=self._reached(result))
+            return dataclasses.replace(
+                form_of(result),
+                position=same,
+                reaches=self._reached(result),
+                view_of=self._viewed(result),
+                shares=self._shared(result),
+            )
         if isinstance(result, dict):
             return {key: self.outline(item) for key, item in result.items()}
         if isinstance(result, tuple) and not isinstance(result, torch.Size):
@@ -142,7 +152,22 @@ class Fakes:
         reached = {id(leaf) for leaf in leaves_of([result])}
         return tuple(place for place, leaf in enumerate(self._leaves) if id(leaf) in reached)
 
-    def changed(self) -> tuple[tuple[int, Form], ...]:
+    def _viewed(self, result: torch.Tensor) -> int | None:
+        """Return the position of the fake that autograd knows a result as a view of."""
+        if not result._is_view():
+            return None
+        base = result._base
+        for place, fake in enumerate(self.tensors):
+            if fake is base or (fake._is_view() and fake._base is base):
+                return place if fake is not result else None
+        return None
+
+    def _shared(self, result: torch.Tensor) -> tuple[int, ...]:
+        """Return the positions of the fakes whose memory a result shares."""
+        memory = result.untyped_storage()._cdata
+        return tuple(place for place, fake in enumerate(self.tensors) if fake.untyped_storage()._cdata == memory)
+
+    def changed(self) -> tuple[tuple[int, TensorSpec], ...]:
         """Return the places of given tensors that the call has changed, and the forms that they have now."""
         found = []
         for place, (fake, leaf, (before, version)) in enumerate(
@@ -156,14 +181,15 @@ class Fakes:
         return tuple(found)
 
 
-def _overlaps(form: Form) -> bool:
+def _overlaps(form: TensorSpec) -> bool:
     return any(stride == 0 and size > 1 for size, stride in zip(form.shape, form.strides, strict=True))
 
 
-def blank(form: Form) -> torch.Tensor:
+def blank(form: TensorSpec) -> torch.Tensor:
     """Return zeros of a form, without a graph."""
     made = torch.empty_strided(form.shape, form.strides, dtype=form.dtype)
-    made.zero_() if not _overlaps(form) else made.as_strided((1,), (1,)).zero_()
+    if type(made) is torch.Tensor:  # a fake has no values
+        made.zero_() if not _overlaps(form) else made.as_strided((1,), (1,)).zero_()
     if form.is_conj:
         made = made.conj()
     return torch._neg_view(made) if form.is_neg else made
@@ -171,10 +197,10 @@ def blank(form: Form) -> torch.Tensor:
 
 def shape_of_result(result: Any) -> Any:
     """Return a result with shapes and dtypes in place of tensors, as it will be told."""
-    if isinstance(result, torch.Tensor | Form):
-        return Form(tuple(map(int, result.shape)), result.dtype)
+    if isinstance(result, torch.Tensor | TensorSpec):
+        return TensorSpec(tuple(map(int, result.shape)), result.dtype)
     if isinstance(result, SameAs):
-        return Form(tuple(result.meta.shape), result.meta.dtype)
+        return TensorSpec(tuple(result.meta.shape), result.meta.dtype)
     if isinstance(result, dict):
         return tuple((key, shape_of_result(item)) for key, item in result.items())
     if isinstance(result, tuple | list) and not isinstance(result, torch.Size):

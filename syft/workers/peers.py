@@ -111,11 +111,20 @@ class PeerNode(BaseWorker):
     def connect(self, purpose: str = "") -> socket.socket:
         """Open a connection to it, for one purpose."""
         try:
-            sock = dialing.connect(self._place(), *self._secrets, purpose, self.patience)
+            sock = dialing.connect(self._place(), *self._secrets, purpose, self.patience, self.id)
             self.circle.hold(sock)
             return sock
         except (OSError, AuthenticationError) as error:
             raise self._unreachable(error) from None
+
+    def connect_proven(self, purpose: str) -> tuple[socket.socket, str | None]:
+        """Open a connection and have both nodes prove who they are.
+
+        Returns:
+            The socket, and the fingerprint of the key that the node proved to hold; None if it did not.
+        """
+        sock = self.connect(purpose)
+        return sock, self._visitor.acquaintances.prover.dial(sock, self.id, purpose, self.patience)
 
     @property
     def patience(self) -> float:
@@ -124,7 +133,7 @@ class PeerNode(BaseWorker):
 
     def dial(self, timeout: float) -> ClientPipe:
         """Open a connection for a stream."""
-        return dialing.open_pipe(self._place(), *self._secrets, min(timeout, self.patience))
+        return dialing.open_pipe(self._place(), *self._secrets, min(timeout, self.patience), self.id)
 
     def open_stream(self, client: Any) -> PeerStream:
         """Open the stream of the visitor."""

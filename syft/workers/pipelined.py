@@ -14,7 +14,7 @@ from syft.core import metrics
 from syft.core.callsite import describe_line, user_line
 from syft.core.id_provider import ObjectId
 from syft.core.references import Ref, TensorMeta
-from syft.exceptions import NotDoneError, SerdeError, SyftError, WorkerLostError
+from syft.exceptions import NotDoneError, SerdeError, SessionEndedError, SyftError, WorkerLostError
 from syft.messaging.message import BatchMessage, Message
 from syft.workers.gradients import Gradients
 from syft.workers.inference import infer
@@ -131,6 +131,9 @@ class PipelinedStream(WritingStream):
                 return self._ask(message, heard)
             except NotDoneError as error:  # what failed is noted by now, or somebody else was told of it
                 self._heard = max(self._heard, _failures_of(error))
+            except (WorkerLostError, SessionEndedError):
+                self.raise_failure()  # the session may have ended because of an earlier call
+                raise
         self.raise_failure()
         raise SyftError(f"Calls before this one failed at {self.location.id!r}, again and again; it was not done.")
 

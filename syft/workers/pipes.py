@@ -13,7 +13,8 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from syft.exceptions import SerdeError
+from syft.core.byte_budget import ByteBudget, Holding
+from syft.exceptions import ByteBudgetError, SerdeError
 
 HEADER = struct.Struct("<BQQ")
 # Bytes that are handed to the pipe at once.
@@ -24,7 +25,7 @@ _WAITING = 64 << 20
 LEAST_RATE = 1 << 12
 # Seconds that small frames wait for others to go with, and calls that were gathered: they go when they are many.
 _GATHER, _GATHER_CALLS = 0.001, 0.005
-# Below this a frame is put together with its neighbours.
+# Below this a frame is put together with its neighbours, and needs no room in the budget of its sender.
 _SMALL = 1 << 16
 
 
@@ -90,17 +91,32 @@ class ClientPipe(Pipe, Protocol):
         ...
 
 
+class Refused(bytearray):
+    """Stands for the contents of a frame that there was no room for; they were dropped as they arrived.
+
+    Args:
+        error: the reason.
+    """
+
+    def __init__(self, error: ByteBudgetError) -> None:
+        super().__init__()
+        self.error = error
+
+
 class PipeConnection:
     """Frames over a pipe.
 
     Args:
         pipe: what carries the bytes.
         limit: the largest frame that is read.
+        budget: the budget that a frame takes its bytes from until the next one is read; None: there is no limit.
     """
 
-    def __init__(self, pipe: Pipe, limit: int) -> None:
+    def __init__(self, pipe: Pipe, limit: int, budget: ByteBudget | None = None) -> None:
         self._pipe = pipe
         self.limit = limit
+        self.budget = budget
+        self._held = None if budget is None else Holding(budget, evict=self.close)
         self._rest = memoryview(b"")
         self._backlog: collections.deque[Any] = collections.deque()
         self._waiting = 0
@@ -124,7 +140,13 @@ class PipeConnection:
         Args:
             within: seconds until all of it must be there. Without, it may begin at any time, and then must go on: no
                 pause is longer than the pipe's patience, and altogether it is no slower than LEAST_RATE.
+
+        Returns:
+            Contents of type `Refused` if the budget has no room for them.
         """
+        held = self._held
+        if held is not None:
+            held.release()  # the frame before was dealt with
         pace = _Pace(self.patience, within)
         header = self._take(HEADER.size, pace)
         if header is None:
@@ -132,9 +154,44 @@ class PipeConnection:
         kind, number, length = HEADER.unpack(header)
         if length > self.limit:
             raise SerdeError(f"A frame has {length} bytes and the limit (max_message_bytes) is {self.limit}.")
+        if held is not None and length >= _SMALL:
+            return self._read_large(held, kind, number, length, pace)
         pace.is_begun = True
         contents = self._take(length, pace)
         return None if contents is None else (kind, number, contents)
+
+    def _read_large(
+        self, held: Holding, kind: int, number: int, length: int, pace: _Pace
+    ) -> tuple[int, int, Any] | None:
+        """Read the contents of a frame once there is room for all of it; a frame without room is dropped."""
+        try:
+            held.take(length, within=(self.patience or 0.0) / 2)
+        except ByteBudgetError as error:
+            pace.is_begun = True
+            return (kind, number, Refused(error)) if self._drop(length, pace) else None
+        held.begin()
+        pace.is_begun = True
+        try:
+            contents = self._take(length, pace)
+        finally:
+            held.complete()
+        if contents is None:
+            held.release()
+            return None
+        return kind, number, contents
+
+    def _drop(self, size: int, pace: _Pace) -> bool:
+        """Receive bytes without keeping them; says whether all of them came."""
+        taken = min(size, len(self._rest))
+        self._rest = self._rest[taken:]
+        while taken < size:
+            arrived = self._pipe.recv(pace.left(taken))
+            if not arrived:
+                return False
+            self.read_bytes += len(arrived)
+            self._rest = memoryview(arrived)[size - taken :]
+            taken += len(arrived)
+        return True
 
     @property
     def patience(self) -> float | None:
@@ -264,6 +321,11 @@ class PipeConnection:
             gathered.append(self._backlog.popleft())
             size += len(gathered[-1])
         return memoryview(b"".join(gathered))
+
+    def release(self) -> None:
+        """Give back what the last frame took from the budget; called by the thread that reads, when it has ended."""
+        if self._held is not None:
+            self._held.release(for_good=True)
 
     @property
     def is_closed(self) -> bool:

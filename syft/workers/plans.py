@@ -15,7 +15,6 @@ from syft.pointers.pointer_plan import COPY_PLAN, PLAN_PARAMETERS, RUN_PLAN
 from syft.workers.base import PLAN_COMMANDS
 from syft.workers.policy import check_release
 from syft.workers.session import Session
-from syft.workers.visibility import find, turn_of
 
 
 def run_plan(plan: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -52,9 +51,8 @@ def fetch_plan(worker: Any, session: Session, *contents: Any) -> Plan:
         session: who asks.
         *contents: its id, and whether the copy gets an id of its own.
     """
-    with turn_of(worker, session):  # nobody changes it between the check and the copy
-        plan, copied = find_for_fetch(worker, session, contents, Plan, PLAN_CMDS.FETCH_PLAN)
-        twin: Plan = plan.copy()
+    plan, copied = find_for_fetch(worker, session, contents, Plan, PLAN_CMDS.FETCH_PLAN)
+    twin: Plan = plan.copy()
     if not copied:
         twin.id = plan.id
     return twin
@@ -65,7 +63,7 @@ def find_for_fetch(worker: Any, session: Session, contents: tuple[Any, ...], kin
     if len(contents) != 2 or not is_id(contents[0]) or type(contents[1]) is not bool:
         raise SerdeError(f"{how} takes an id and whether to give a copy a new id.")
     obj_id, copied = contents
-    obj = find(worker, session, obj_id)
+    obj = worker.object_store.get(obj_id)
     if not isinstance(obj, kind):
         raise ObjectNotFoundError(obj_id, worker.id, f"it is not a {how.removeprefix('fetch_')}")
     check_release(worker, session, obj, how, obj_id=obj_id)

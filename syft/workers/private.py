@@ -11,6 +11,7 @@ from syft.workers.train_config import TrainConfig
 from syft.workers.training import AS_TENSORS, batches
 
 _HOME = "syft.dp.private_training"
+_MOST_SECONDS = 3600.0
 
 
 def prepare(
@@ -22,10 +23,25 @@ def prepare(
     spent: Any = None,
     times: int = 1,
     apart: bool = False,
+    step_seconds: float | None = None,
 ) -> Any:
     """Return a private training that is checked and has a price; see `syft.dp.private_training.PrivateTraining`."""
     kind = importlib.import_module(_HOME).PrivateTraining
-    return kind(model, loss_fn, pair, settings, config, spent, times, apart)
+    return kind(model, loss_fn, pair, settings, config, spent, times, apart, step_seconds)
+
+
+def step_seconds_of(worker: Any) -> float | None:
+    """Return how many seconds the owner of a worker lets each step of a private training take; None: measured."""
+    return check_step_seconds(None if worker is None else getattr(worker.policy, "step_seconds", None))
+
+
+def check_step_seconds(seconds: Any) -> float | None:
+    """Return the planned duration of a step of private training if it is one; None: it is measured."""
+    if seconds is None:
+        return None
+    if type(seconds) not in (int, float) or not 0 < seconds <= _MOST_SECONDS:
+        raise TrainingError(f"step_seconds must be a number above 0, at most {_MOST_SECONDS:g}, got {seconds!r}.")
+    return float(seconds)
 
 
 def pair_of(dataset: Any) -> tuple[Any, Any]:

@@ -17,30 +17,24 @@ from syft.exceptions import GetNotPermittedError, IdNotUniqueError, SyftError
 from syft.messaging.message import Operation
 from syft.pointers.object_wrapper import ObjectWrapper
 from syft.pointers.remote_call import following_id, rebuild_container
-from syft.workers.flow import Flow
+from syft.workers.policy import ALLOW_ALL, check_release
 from syft.workers.session import Session
 from syft.workers.values import copy_value
 
-# Answers that are about a tensor's sizes and dtype, not its values; they leave without asking the policy. So does
-# whether it is a leaf, which optimizers ask.
+# Answers about a tensor's shape, dtype, graph and memory, not its values; they leave without asking the policy.
 FORM = frozenset(
     f"torch.Tensor.{name}"
     for name in (
         "is_leaf.__get__ dim size numel nelement element_size is_floating_point is_complex is_signed __len__ "
-        "ndimension is_same_size can_cast"
+        "ndimension is_same_size can_cast retains_grad.__get__ output_nr.__get__ _version.__get__ stride "
+        "is_contiguous storage_offset is_conj is_neg is_set_to is_inference dim_order"
     ).split()
 ) | frozenset(
-    f"torch.{name}" for name in "is_same_size result_type can_cast is_signed is_floating_point is_complex numel".split()
-)
-# Answers about how a tensor came about and lies in memory. These do not tell values either, but who looks hard enough
-# at what derives from some could tell something: they leave without asking where the values themselves may.
-LOOK = frozenset(
-    f"torch.Tensor.{name}"
+    f"torch.{name}"
     for name in (
-        "retains_grad.__get__ output_nr.__get__ _version.__get__ stride is_contiguous storage_offset "
-        "is_conj is_neg is_set_to is_inference dim_order"
+        "is_same_size result_type can_cast is_signed is_floating_point is_complex numel is_conj is_neg"
     ).split()
-) | {"torch.is_conj", "torch.is_neg"}
+)
 _FORM_TYPES = (torch.Size, torch.dtype, torch.device, torch.layout, torch.memory_format)
 
 
@@ -53,10 +47,9 @@ class Registrar:
         operation: the operation.
         args: its arguments as they were here.
         kwargs: its keyword arguments as they were here.
-        flow: where its values come from, where a policy holds.
     """
 
-    __slots__ = ("args", "flow", "kept", "kwargs", "next_id", "operation", "session", "worker")
+    __slots__ = ("args", "kept", "kwargs", "next_id", "operation", "session", "worker")
 
     def __init__(
         self,
@@ -65,11 +58,9 @@ class Registrar:
         operation: Operation,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
-        flow: Flow | None = None,
     ) -> None:
         self.worker = worker
         self.session = session
-        self.flow = flow
         self.operation = operation
         self.args = args
         self.kwargs = kwargs
@@ -83,10 +74,7 @@ class Registrar:
         An in-process sender reads the metadata off the tensors themselves; `describe` makes the wire form.
         """
         try:
-            response = self._register(result)
-            if self.flow is not None:
-                self.flow.check_form(response)
-            return response
+            return self._register(result)
         except Exception:
             for obj_id in self.kept:
                 self.session.release(obj_id)
@@ -107,10 +95,6 @@ class Registrar:
         if isinstance(result, AbstractObject):
             self._keep(result)
             return ObjectMeta(kind_of(result))
-        if self.operation.cmd_name in LOOK:
-            if self.flow is not None:
-                self.flow.check_look()
-            return result
         if isinstance(result, _FORM_TYPES) or self.operation.cmd_name in FORM:
             return result
         if type(result) is dict:
@@ -134,19 +118,26 @@ class Registrar:
                 f"Worker {self.worker.id!r} already holds an object with id {self.next_id!r}; "
                 f"the result of {self.operation.cmd_name} is not kept."
             )
-        self.session.keep(self.next_id, obj, rights=None if self.flow is None else self.flow.rights(obj))
+        self.session.keep(self.next_id, obj)
         self.kept.append(self.next_id)
         self.next_id = following_id(self.next_id)
 
     def _release(self, value: Any) -> Any:
-        """Let a Python value leave, if the policy lets every object it was computed from."""
+        """Let a Python value leave, if the policy releases every object that it was computed from."""
         if not isinstance(value, bool | int | float | complex | str | bytes | list | tuple | np.ndarray | np.generic):
             raise GetNotPermittedError(
                 f"{self.operation.cmd_name} gives a {type(value).__name__}, which can't leave {self.worker.id!r}."
             )
-        if self.flow is not None:
-            self.flow.check_release(self.operation.cmd_name)
+        if self.worker.policy is not ALLOW_ALL:
+            check_given(self.worker, self.session, self.operation, self.operation.cmd_name)
         return value if isinstance(value, bool | int | float | complex | str | bytes) else copy_value(value)
+
+
+def check_given(worker: Any, session: Session, operation: Operation, how: str) -> None:
+    """Raise unless the policy releases every held object that a call names; what came along is the client's own."""
+    for leaf in iter_tensors((operation.cmd_args, operation.cmd_kwargs)):
+        if type(leaf) is Ref:
+            check_release(worker, session, worker.object_store.get(leaf.id), how, obj_id=leaf.id)
 
 
 def describe(response: Any) -> Any:

@@ -10,27 +10,23 @@ import torch
 
 from syft.core.context import acting_as
 from syft.core.id_provider import ObjectId
-from syft.core.labels import description_of, id_of, set_id, tags_of
+from syft.core.labels import check_description, check_tags, description_of, id_of, set_id, tags_of
 from syft.core.object import AbstractObject
 from syft.core.references import TensorMeta
 from syft.exceptions import (
     IdNotUniqueError,
     InvalidTensorForRemoteGet,
-    NotPermittedError,
     QuotaExceededError,
     SerdeError,
     WorkerNotFoundException,
 )
 from syft.messaging import message as m
 from syft.pointers.pointer_tensor import require_pointer
-from syft.tensors.private import check_private, opened
-from syft.workers.changes import may_change
+from syft.tensors.private import check_private
 from syft.workers.execution import execute, meta_of, resolve
-from syft.workers.policy import ALLOW_ALL, check_change, check_release
-from syft.workers.provenance import Rights, first_rights, ledger_of, note_published, rights_of, set_rights
+from syft.workers.policy import check_release
 from syft.workers.session import Session
-from syft.workers.values import complete_transfer, copy_for, copy_of_held, end_claims, settle_pointers
-from syft.workers.visibility import Departure, find, sees, turn_of
+from syft.workers.values import complete_transfer, copy_for, end_claims, settle_pointers
 
 logger = logging.getLogger("syft.workers")
 
@@ -67,10 +63,6 @@ def _holder(worker: Any, session: Session, claimant: Any) -> Session | None:
     if session.via is not None:  # a worker that acts for a client hands something to that client, and to nobody else
         patron: Session = session if session.circle is None else session.circle.session
         return patron
-    if worker.policy is not ALLOW_ALL and hasattr(worker, "acquaintances"):  # it is behind a server
-        if claimant != session.client_id:
-            raise NotPermittedError(f"Worker {worker.id!r} keeps objects for who sends them, not for others.")
-        return session
     found: Session | None = worker.session_of(claimant)
     return found
 
@@ -81,22 +73,18 @@ def keep_object(worker: Any, session: Session, message: m.ObjectMessage) -> None
     obj = message.contents
     if not isinstance(obj, torch.Tensor | AbstractObject):
         raise SerdeError(f"A {type(obj).__name__} is not an object that a worker keeps; wrap it in an ObjectWrapper.")
+    check_tags(*tags_of(obj))
+    check_description(description_of(obj))
     obj_id = message.obj_id if message.obj_id is not None else id_of(obj)
     if obj_id in worker.object_store.objects:
         raise IdNotUniqueError(f"Worker {worker.id!r} already holds an object with id {obj_id!r}.")
     complete_transfer(obj)
     holder = _holder(worker, session, message.claimant)
-    rights = None
-    if worker.policy is not ALLOW_ALL:
-        obj, users = opened(obj)
-        rights = first_rights(worker, holder or session, obj_id, message.published, users)
-        if holder is None:  # for a client who is not connected yet
-            rights = Rights(message.claimant, frozenset({ledger_of(worker).of_user(message.claimant)}))
     set_id(obj, obj_id)
     if holder is not None:
-        holder.keep(obj_id, obj, message.published, rights)
+        holder.keep(obj_id, obj, message.published)
     else:
-        session.keep(obj_id, obj, message.published, rights)
+        session.keep(obj_id, obj, message.published)
         if not message.published:  # for a client who is not connected yet
             worker.object_store.claims.offer(obj_id, session)
             worker.object_store.claims.release(obj_id, session)
@@ -106,27 +94,13 @@ def keep_object(worker: Any, session: Session, message: m.ObjectMessage) -> None
 def give_object(worker: Any, session: Session, message: m.ObjectRequestMessage) -> Any:
     """Give an object away, if the policy lets it leave."""
     obj_id, user, reason = message.contents
-    if worker.policy is ALLOW_ALL:
-        obj = worker.object_store.get(obj_id)
-        check_private(obj, user)
-        return _take_out(worker, session, obj_id, obj)
-    with ledger_of(worker).turn(session):
-        obj = find(worker, session, obj_id)
-        check_release(worker, session, obj, "get", str(reason or ""), obj_id=obj_id)
-        if not worker.object_store.claims.belongs_to(obj_id, session):
-            return Copy(copy_of_held(worker, obj), session, obj_id, published=False)  # it stays where others use it
-        leaving = _take_out(worker, session, obj_id, obj)
-        if may_change(worker, obj):  # by another call of this user, before it is written, or before it comes back
-            leaving.obj = copy_for(worker, obj)
-            set_rights(leaving.obj, rights_of(worker, obj_id, obj))
-        return leaving
-
-
-def _take_out(worker: Any, session: Session, obj_id: ObjectId, obj: Any) -> Leaving:
+    obj = worker.object_store.get(obj_id)
+    check_private(obj, user)
+    check_release(worker, session, obj, "get", str(reason or ""), obj_id=obj_id)
     settle_pointers(obj)
     leaving = Leaving(obj, session, obj_id, worker.object_store.claims.is_published(obj_id))
     leaving.depart()
-    worker.object_store.pop(obj_id, Departure(f"it was fetched by {session.client_id!r}", session.client_id))
+    worker.object_store.pop(obj_id, f"it was fetched by {session.client_id!r}")
     return leaving
 
 
@@ -155,7 +129,7 @@ class Leaving:
         store = self.session.worker.object_store
         if self.item is not None and store.keeper is not None:
             store.keeper.come_back(self.item)
-        self.session.keep(self.obj_id, self.obj, published=self.published)
+        self.session.keep(self.obj_id, self.obj, published=self.published, is_own_id=False)
         if self.published:
             store.claims.publish(self.obj_id, self.publisher)
 
@@ -187,13 +161,13 @@ class Copy(Leaving):
 @handles(m.IsNoneMessage)
 def is_none(worker: Any, session: Session, message: m.IsNoneMessage) -> bool:
     """Say whether an object or attribute is None."""
-    return resolve(worker, message.contents, session) is None
+    return resolve(worker, message.contents) is None
 
 
 @handles(m.GetShapeMessage)
 def describe_tensor(worker: Any, session: Session, message: m.GetShapeMessage) -> Any:
     """Give shape, dtype, requires_grad and device."""
-    obj = resolve(worker, message.contents, session)
+    obj = resolve(worker, message.contents)
     if obj is None:
         return None
     return meta_of(obj)
@@ -201,17 +175,14 @@ def describe_tensor(worker: Any, session: Session, message: m.GetShapeMessage) -
 
 @handles(m.ForceObjectDeleteMessage)
 def delete_object(worker: Any, session: Session, message: m.ForceObjectDeleteMessage) -> None:
-    """Delete an object now; one that is not the client's own only if the policy lets it."""
-    if worker.policy is not ALLOW_ALL:
-        find(worker, session, message.contents)
-        check_change(worker, session, message.contents, "delete")
+    """Delete an object now."""
     worker.object_store.remove(message.contents)
 
 
 @handles(m.RetainMessage)
 def retain_object(worker: Any, session: Session, message: m.RetainMessage) -> None:
     """Keep an object for one more owner."""
-    find(worker, session, message.contents)
+    worker.object_store.get(message.contents)
     worker.object_store.claims.offer(message.contents, session)
 
 
@@ -226,10 +197,7 @@ def claim_object(worker: Any, session: Session, message: m.ClaimMessage) -> None
 @handles(m.PublishMessage)
 def publish_object(worker: Any, session: Session, message: m.PublishMessage) -> None:
     """Let an object outlive the session that sent it."""
-    obj = find(worker, session, message.contents)
-    check_change(worker, session, message.contents, "publish")
-    if worker.policy is not ALLOW_ALL:
-        note_published(worker, message.contents, obj)
+    worker.object_store.get(message.contents)
     if worker.object_store.keeper is not None:
         worker.object_store.keeper.make_durable(session, message.contents)
     worker.object_store.claims.publish(message.contents, session.client_id)
@@ -245,12 +213,7 @@ def release_objects(worker: Any, session: Session, message: m.ReleaseMessage) ->
 @handles(m.HandOverMessage)
 def hand_over(worker: Any, session: Session, message: m.HandOverMessage) -> Any:
     """Send an object on to another worker, leaving a pointer or nothing."""
-    with turn_of(worker, session):
-        return _move(worker, session, message)
-
-
-def _move(worker: Any, session: Session, message: m.HandOverMessage) -> Any:
-    obj = find(worker, session, message.contents)
+    obj = worker.object_store.get(message.contents)
     check_release(worker, session, obj, "move", f"to {message.destination}", obj_id=message.contents)
     destination = worker.known(message.destination)
     if destination is None:  # whom this worker knows is nobody else's business
@@ -261,19 +224,18 @@ def _move(worker: Any, session: Session, message: m.HandOverMessage) -> Any:
         pointer = worker.send_object(obj, destination, message.new_id, bool(tags_of(obj)), claimant)
         pointer.lease.stream.settle()
     if message.keep_pointer:
-        _replace(worker, message.contents, obj, pointer.wrap())
+        worker.object_store.objects[message.contents] = pointer.wrap()
         return pointer.tensor_meta()
     pointer.lease.owned = False
     cause = f"it was moved to {message.destination!r} by {session.client_id!r}"
-    worker.object_store.pop(message.contents, Departure(cause, session.client_id))
+    worker.object_store.pop(message.contents, cause)
     return pointer.tensor_meta() if isinstance(obj, torch.Tensor) else None
 
 
 @handles(m.FetchThereMessage)
 def fetch_there(worker: Any, session: Session, message: m.FetchThereMessage) -> Any:
     """Replace a pointer held here by what it points at."""
-    held = find(worker, session, message.contents)
-    check_change(worker, session, message.contents, "change by remote_get")
+    held = worker.object_store.get(message.contents)
     # The worker acts at another one in its own name.
     check_release(worker, session, held, "remote_get", obj_id=message.contents)
     pointer = require_pointer(held)
@@ -281,16 +243,8 @@ def fetch_there(worker: Any, session: Session, message: m.FetchThereMessage) -> 
         obj = pointer.get()
     if not isinstance(obj, torch.Tensor):
         raise InvalidTensorForRemoteGet(obj)
-    _replace(worker, message.contents, held, obj)
+    worker.object_store.objects[message.contents] = obj
     return TensorMeta.of(obj)
-
-
-def _replace(worker: Any, obj_id: ObjectId, before: Any, after: Any) -> None:
-    """Put another object in the place of one: it derives from what that derived from."""
-    if worker.policy is not ALLOW_ALL:
-        rights = rights_of(worker, obj_id, before)
-        set_rights(after, Rights(rights.owner, rights.sources))
-    worker.object_store.objects[obj_id] = after
 
 
 @handles(m.SearchMessage)
@@ -298,8 +252,6 @@ def search(worker: Any, session: Session, message: m.SearchMessage) -> list[Any]
     """Describe the objects that match every word: by id, by tag, or inside the description."""
     found = []
     for obj_id, obj in worker.object_store.outlines().items():
-        if not sees(worker, session, obj_id):
-            continue  # what somebody works with is theirs to know of
         tags, text = tags_of(obj), description_of(obj) or ""
         if all(word == obj_id or word in tags or (isinstance(word, str) and word in text) for word in message.contents):
             found.append((obj_id, meta_of(obj), tags, text or None))

@@ -6,9 +6,8 @@ import contextvars
 from collections.abc import Mapping
 from typing import Any
 
-from syft.core.id_provider import ObjectId
-from syft.workers.policy import ALLOW_ALL
-from syft.workers.provenance import Rights, first_rights, known_rights, set_rights
+from syft.core.byte_budget import ByteBudget
+from syft.core.id_provider import ObjectId, check_user_id
 
 # The session for which this thread answers a message that came over a wire.
 serving: contextvars.ContextVar[Session | None] = contextvars.ContextVar("syft_serving", default=None)
@@ -30,16 +29,18 @@ class Session:
     is_told_where = True
     # What the client is at this worker, as its connection knows it: "owner" or "user".
     role: str = "user"
-    # Under a policy: what keeps the calls of one client apart in time (see provenance.Turn).
-    turn: Any = None
     # Whom the client made known to the worker over this session, if anybody (see circles).
     circle: Any = None
     # What a server knows of the client's connections, if it came to one.
     conversation: Any = None
+    # What the client's connection is for, if not for everything: `model:NAME`, or `dealer:NAME` (see grid.isolation).
+    purpose: str = ""
     # The worker that acts for the client in this session; None: the client itself.
     via: ObjectId | None = None
     # The largest message that is read, after decompression; None: what the configuration says.
     max_message_bytes: int | None = None
+    # The bytes that may be in flight for the client; None: any number.
+    byte_budget: ByteBudget | None = None
 
     # How many requests failed that the client did not wait for.
     failures = 0
@@ -70,18 +71,17 @@ class Session:
         """The ids of the objects that go with this session at the latest."""
         return list(self.worker.object_store.claims.held_by(self))
 
-    def keep(self, obj_id: ObjectId, obj: Any, published: bool = False, rights: Rights | None = None) -> None:
+    def keep(self, obj_id: ObjectId, obj: Any, published: bool = False, is_own_id: bool = True) -> None:
         """Store an object for the client; unless published it goes with the session at the latest.
 
         Args:
             obj_id: its id.
             obj: the object.
             published: whether it stays until it is deleted.
-            rights: whose it is and what it derives from, where a policy holds; by default it is the client's own, or
-                what the object says itself.
+            is_own_id: whether the client chose the id; False if the worker did, or has approved it before.
         """
-        if self.worker.policy is not ALLOW_ALL:
-            self._note_rights(obj_id, obj, published, rights)
+        if is_own_id and not self.worker.takes_any_id:
+            check_user_id(obj_id)
         store = self.worker.object_store
         if store.keeper is not None:
             store.keeper.admit(self, obj_id, obj, published)
@@ -92,12 +92,6 @@ class Session:
             store.claims.hold(obj_id, self)
             if self.is_closed:  # looked at once the claim is there: this sees the end, or the end sees the claim
                 self.release(obj_id)
-
-    def _note_rights(self, obj_id: ObjectId, obj: Any, published: bool, rights: Rights | None) -> None:
-        if rights is None and known_rights(obj) is None:
-            rights = first_rights(self.worker, self, obj_id, published)
-        if rights is not None:
-            set_rights(obj, rights)
 
     def release(self, obj_id: ObjectId) -> None:
         """Drop one claim of the client on an object. Never raises."""

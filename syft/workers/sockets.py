@@ -49,10 +49,12 @@ class Visitor(NamedTuple):
     Attributes:
         id: who it is.
         circle: that of the client for which it comes; None: it comes in its own name, among processes of one program.
+        key: the fingerprint of the key that it proved to hold on this connection; None if it did not.
     """
 
     id: ObjectId
     circle: Any = None
+    key: str | None = None
 
 
 class SocketStream(NumberedStream):

@@ -21,12 +21,10 @@ from syft.exceptions import ClientBusyError, SyftError, TrainingError
 from syft.workers.execution import DEPUTIES
 from syft.workers.parcel import Parcel
 from syft.workers.policy import ALLOW_ALL, check_release, may_leave
-from syft.workers.provenance import Rights, Source, rights_of, set_rights, user_of
 from syft.workers.secure.guard import check_hidden
 from syft.workers.session import Session
 from syft.workers.trainer import trainer_of
 from syft.workers.training import AS_TENSORS, Pair, batches
-from syft.workers.visibility import find
 
 STATION = "syft.station"
 # How many runs a user can have going on at one worker: what was used longest ago is forgotten first.
@@ -85,22 +83,17 @@ class Station:
         run: the id of the run.
         dataset: anything that gives pairs of a sample and its target, or a function that returns it.
         worker: the worker it is at; None for a client that is simulated in this process.
-        sources: what its data derives from, where a policy holds.
     """
 
-    def __init__(
-        self, name: str, run: str, dataset: Any, worker: Any = None, sources: frozenset[Source] = frozenset()
-    ) -> None:
+    def __init__(self, name: str, run: str, dataset: Any, worker: Any = None) -> None:
         self.name = name
         self.run = run
         self.worker = worker
         self.session: Session | None = None
-        self.sources = sources
         # What a call of this run wants to remember from round to round.
         self.memory: dict[str, Any] = {}
-        # The sources that were paid for from a budget of privacy, in the call under way: what is answered derives from
-        # them no more, as far as anybody can tell.
-        self.paid: frozenset[Source] = frozenset()
+        # Whether a private term paid for the answer of the call under way.
+        self.is_paid = False
         self._dataset = dataset
         # One call after the other: two trainings would step over each other.
         self._turn = threading.Lock()
@@ -156,7 +149,7 @@ class Station:
         if not self._turn.acquire(timeout=BUSY_SECONDS):
             raise ClientBusyError(f"Client {self.name!r} is still busy with an earlier call of this run.")
         try:
-            self.paid = frozenset()
+            self.is_paid = False
             answer = function(self, payload)
         finally:
             self._turn.release()
@@ -197,40 +190,31 @@ class Stations:
         """Return the station of a user's run, made when it is first asked for."""
         if type(run) is not str or not 0 < len(run) <= MAX_NAME:
             raise TrainingError("A federated run has a name.")
-        dataset, sources = _data_of(worker, session, data)
-        key, user = (run, *data), user_of(session)
-        if worker.policy is not ALLOW_ALL and user is session:  # who can't be known again is not remembered
-            passing = Station(str(worker.id), run, dataset, worker, sources)
-            passing.session = session
-            return passing
+        dataset, key = _data_of(worker, data), (run, *data)
         with self._lock:
-            # Where nobody has a name, the id of the run, which is hard to guess, shows that it is theirs.
-            mine = self._by_user.setdefault(None if worker.policy is ALLOW_ALL else user, OrderedDict())
+            # Where clients have no names, the id of the run, which is hard to guess, shows that it is theirs.
+            user = None if worker.policy is ALLOW_ALL else session.client_id
+            mine = self._by_user.setdefault(user, OrderedDict())
             station = mine.get(key)
             if station is None:
                 station = mine[key] = Station(str(worker.id), run, dataset, worker)
             mine.move_to_end(key)
             while len(mine) > MAX_STATIONS:
                 mine.popitem(last=False)
-        # As they are now: data can be removed, and rights change.
-        station._dataset, station.sources, station.session = dataset, sources, session
+        station._dataset, station.session = dataset, session  # as they are now: data can be removed
         return station
 
 
-def _data_of(worker: Any, session: Session, data: Any) -> tuple[Any, frozenset[Source]]:
-    """Return the data set that a client names, by a key or by the ids of two tensors, and what it derives from."""
-    trainer = trainer_of(worker)
+def _data_of(worker: Any, data: Any) -> Any:
+    """Return the data set that a client names, by a key or by the ids of two tensors."""
     if type(data) is tuple and len(data) == 1:
-        return trainer.dataset(data[0]), frozenset() if trainer._is_open() else trainer._dataset_sources(data[0])
+        return trainer_of(worker).dataset(data[0])
     if type(data) is not tuple or len(data) != 2 or not all(map(is_id, data)):
         raise TrainingError("The data of a client is named by a key, or by the ids of samples and targets.")
-    pair = [find(worker, session, obj_id) for obj_id in data]
+    pair = [worker.object_store.get(obj_id) for obj_id in data]
     if not all(type(tensor) in (torch.Tensor, torch.nn.Parameter) for tensor in pair) or len(pair[0]) != len(pair[1]):
         raise TrainingError("The data of a client is a tensor of samples and one of as many targets.")
-    if trainer._is_open():
-        return TensorDataset(*pair), frozenset()
-    sources = [rights_of(worker, obj_id, tensor).sources for obj_id, tensor in zip(data, pair, strict=True)]
-    return TensorDataset(*pair), frozenset().union(*sources)
+    return TensorDataset(*pair)
 
 
 def stations_of(worker: Any) -> Stations:
@@ -242,7 +226,7 @@ def stations_of(worker: Any) -> Stations:
 
 
 def _answer(worker: Any, session: Session, name: str, run: str, data: Any, parcel: Any) -> Parcel:
-    """Answer a call of a client; what derives from data that may not leave is not even computed."""
+    """Answer a call of a client; an answer that may not leave is not even computed."""
     call = call_of(name)
     if type(parcel) is not Parcel:
         raise TrainingError("A call of a federated run comes with a parcel.")
@@ -252,24 +236,23 @@ def _answer(worker: Any, session: Session, name: str, run: str, data: Any, parce
     terms = parcel.contents.get("terms")
     is_private = call.pays and type(terms) is dict and bool(PRIVATE_TERMS & terms.keys())
     if call.derives and not is_private:
-        check_release(worker, session, None, f"federated {name}", sources=station.sources)
-    answer = Parcel(_told(station, name, parcel.contents, is_private and call.derives))
-    set_rights(answer, Rights(user_of(session), station.sources - station.paid if call.derives else frozenset()))
-    return answer
+        check_release(worker, session, None, f"federated {name}")
+    answer = _reported(station, name, parcel.contents, is_private and call.derives)
+    if is_private and call.derives and not station.is_paid:
+        check_release(worker, session, None, f"federated {name}")
+    return Parcel(answer)
 
 
-# Terms that make what leaves differentially private: they pay for it before, and say so with `station.paid`.
+# Terms that make the answer differentially private: they pay for it before, and set `station.is_paid`.
 PRIVATE_TERMS = frozenset({"dp_sgd"})
 
 
-def _told(station: Station, name: str, payload: dict[str, Any], is_private: bool) -> dict[str, Any]:
+def _reported(station: Station, name: str, payload: dict[str, Any], is_private: bool) -> dict[str, Any]:
     """Answer a call; the text of an error that values may have caused stays here if they do."""
     try:
         return station.call(name, payload)
     except Exception as error:
-        keeps = is_private and not may_leave(
-            station.worker, station.session, None, "error text", sources=station.sources, probe=True
-        )
+        keeps = is_private and not may_leave(station.worker, station.session, None, "error text")
         if not keeps or isinstance(error, SyftError):
             raise
         raise TrainingError(

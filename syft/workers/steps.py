@@ -1,6 +1,6 @@
 """Run a row of small calls for a client.
 
-Most of such a row is arithmetic on a client's own small tensors, and most of its results are gone before the row ends:
+Most of such a row is arithmetic on small tensors, and most of its results are gone before the row ends:
 they are never stored. What that needs is checked for each call (`Row._run`); a call of any other kind takes the long
 way of `execute`, so both ways give the same results, the same errors, and let the same things leave.
 """
@@ -17,11 +17,8 @@ from syft.hook.functions import function_of
 from syft.hook.guards import GUARDS
 from syft.messaging.steps import HEAD, Step, StepsMessage, operation_of, read_id, read_ids
 from syft.workers.execution import execute
-from syft.workers.policy import ALLOW_ALL
-from syft.workers.provenance import Rights, known_rights, ledger_of, user_of
 from syft.workers.router import handles
 from syft.workers.session import Session
-from syft.workers.visibility import turn_of
 
 # Calls on one or two tensors that make a new tensor, of their common shape, and change and share nothing.
 _NAMES = (
@@ -57,19 +54,12 @@ class Row:
         self.store = worker.object_store
         self.made: dict[int, tuple[torch.Tensor, int]] = {}
         self.failure: Exception | None = None
-        self.rights: Rights | None = None
-        # Whether what derives from the client's own is the client's to see, so that nothing else need be asked.
-        self.is_open = worker.policy is ALLOW_ALL or getattr(worker.policy, "own_is_open", False)
-        if worker.policy is not ALLOW_ALL:
-            user = user_of(session)
-            self.rights = Rights(user, frozenset({ledger_of(worker).of_user(user)}))
 
     def take(self, steps: tuple[Step, ...]) -> None:
         """Run the calls."""
         number = 0
         while number < len(steps):
-            with turn_of(self.worker, self.session):
-                number = self._take_short(steps, number)
+            number = self._take_short(steps, number)
             if number < len(steps):
                 self._take_long(steps[number], number)
                 number += 1
@@ -108,12 +98,12 @@ class Row:
     def _run(self, step: Step, number: int) -> bool:
         """Run a call in the short way; False if it can't be, and nothing has happened."""
         name = step[2]
-        if name not in CALM or name in GUARDS or not self.is_open:
+        if name not in CALM or name in GUARDS:
             return False
         args: list[Any] = []
         for value in step[HEAD:]:
             if type(value) is bytes:
-                tensor = self._own(read_id(value))
+                tensor = self._small(read_id(value))
                 if tensor is None:
                     return False
                 args.append(tensor)
@@ -137,20 +127,14 @@ class Row:
             self._settle()  # so that it is counted before more is made
         return True
 
-    def _own(self, obj_id: int) -> torch.Tensor | None:
-        """Return a small tensor that is the client's own, and derives from nothing else; None if it is not."""
+    def _small(self, obj_id: int) -> torch.Tensor | None:
+        """Return a small tensor of the store; None if the object is of any other kind."""
         made = self.made.get(obj_id)
         if made is not None:
             return made[0] if made[0].numel() <= FEW else None
         held = dict.get(self.store.objects, obj_id)
         if type(held) is not torch.Tensor or held.numel() > FEW or held.layout is not torch.strided:
             return None
-        if self.rights is not None:
-            rights = known_rights(held)
-            if rights is None or rights.sources != self.rights.sources:
-                return None
-            if not self.store.claims.is_held_by(obj_id, self.session):
-                return None
         return held
 
     def _settle(self) -> None:
@@ -160,7 +144,7 @@ class Row:
             try:
                 if obj_id in self.store.objects:  # somebody was quicker
                     raise IdNotUniqueError(f"Worker {self.worker.id!r} already holds an object with id {obj_id!r}.")
-                self.session.keep(obj_id, tensor, rights=self.rights)
+                self.session.keep(obj_id, tensor)
             except Exception as error:
                 self._fail(error, number)
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from syft.core import metrics
-from syft.core.id_provider import ObjectId
+from syft.core.id_provider import ID_PROVIDER, ObjectId
 from syft.core.references import ObjectMeta, Ref, SameAs, TensorMeta
 from syft.messaging import message as m
 from syft.serde import serialize
@@ -155,9 +155,16 @@ class Stream:
         """Ask which objects match every word."""
         return list(self.ask(m.SearchMessage(query)))
 
-    def request_release(self, obj_id: ObjectId, reason: str) -> dict[str, Any]:
-        """Ask the owner of the worker to release an object; returns the request."""
+    def request_release(self, obj_id: ObjectId | tuple[ObjectId, ...], reason: str) -> dict[str, Any]:
+        """Ask the owner of the worker to release an object, or several together; returns the request."""
         return dict(self.ask(m.RequestReleaseMessage(obj_id, reason)))
+
+    def released(self, request_id: str) -> Any:
+        """Return the released copy of an approved request."""
+        base = ID_PROVIDER.pop()
+        fetch = m.Operation("syft.released", None, (request_id,), {}, (base,))
+        _, found = self.ask(m.BatchMessage((fetch, m.ObjectRequestMessage((base, None, "")))))
+        return found.contents["value"]
 
     def request_status(self, request_id: str) -> dict[str, Any]:
         """Ask how a request stands."""

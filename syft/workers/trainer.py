@@ -2,14 +2,10 @@
 
 Whoever asks trains with the config that they sent: each session has its own, and the worker itself has one. All of it
 goes through the table of DEPUTIES, so it is the same for every kind of worker.
-
-Where a policy holds, a model is trained in a copy that takes its place and derives from the data set too: what a client
-got hold of before, such as pointers to its parameters, stays as it was.
 """
 
 from __future__ import annotations
 
-import copy
 import logging
 import weakref
 from collections.abc import Callable
@@ -19,23 +15,17 @@ import torch
 from torch.utils.data import TensorDataset
 
 from syft.core.id_provider import ObjectId, is_id
-from syft.core.labels import id_of
 from syft.exceptions import NotPermittedError, TrainingError
-from syft.messaging.plan.plan import Plan
-from syft.pointers.object_wrapper import ObjectWrapper
 from syft.workers.evaluation import Evaluation, evaluate
-from syft.workers.execution import DEPUTIES, _reaches_others
-from syft.workers.flow import bounded_text
+from syft.workers.execution import DEPUTIES
 from syft.workers.kept_dataset import DATASET, keep, kept_at, kept_keys
-from syft.workers.policy import ALLOW_ALL, charge, check_release, may_leave
-from syft.workers.private import pair_of, prepare
-from syft.workers.provenance import Failure, Rights, Source, known_rights, ledger_of, rights_of, set_rights, user_of
+from syft.workers.policy import ALLOW_ALL, check_release, pay
+from syft.workers.private import pair_of, prepare, step_seconds_of
 from syft.workers.secure.guard import check_unmasked
 from syft.workers.session import Session
 from syft.workers.train_config import USE_CONFIG, TrainConfig
 from syft.workers.training import AS_TENSORS, Foreseen, Training, foresee_step, unwrapped
 from syft.workers.values import is_plain
-from syft.workers.visibility import find
 
 logger = logging.getLogger("syft.workers")
 FIT, EVALUATE = "syft.fit", "syft.evaluate"
@@ -58,8 +48,6 @@ class Trainer:
         # The worker's own, and one for each session; that of a session goes with it.
         self.own: Training | None = None
         self._by_session: weakref.WeakKeyDictionary[Session, Training] = weakref.WeakKeyDictionary()
-        # What stands for a data set in the rights of all that derives from it.
-        self._sources: dict[str, Source] = {}
 
     @property
     def worker(self) -> Any:
@@ -77,9 +65,7 @@ class Trainer:
         keeper = getattr(self.worker.object_store, "keeper", None)
         pair = None if keeper is None else _tensors_of(dataset)
         if pair is not None and all(map(is_plain, pair)):
-            # A source of its own: what was said of an earlier one of this name was not said of this one.
-            fresh = frozenset({ledger_of(self.worker).source(f"{DATASET}{key}", None)})
-            keep(self.worker, key, pair, Rights(None, self._held_sources(pair) or fresh))
+            keep(self.worker, key, pair)
             return
         if keeper is not None and keeper.storage is not None:
             logger.warning(
@@ -90,7 +76,7 @@ class Trainer:
         self.datasets[key] = dataset
 
     def remove(self, key: str) -> None:
-        """Forget a data set, on disk too; what derives from it stays restricted."""
+        """Forget a data set, on disk too."""
         self.datasets.pop(key, None)
         if type(key) is str and kept_at(self.worker, key) is not None:
             self.worker.object_store.remove(f"{DATASET}{key}")
@@ -139,14 +125,17 @@ class Trainer:
         self._check_guard(session)
         training, dataset = self.training_of(session), self.dataset(key)
         is_private = training.config.privacy is not None
-        if session is not None and not self._is_open():
-            fit = self._fit_paid if is_private else self._fit_guarded
-            return fit(session, training, key, device)
         model, loss_fn = self._parts(training.config)
         if is_private:
+            guarded = session is not None and not self._is_open()
+            if guarded:  # a mistake that shapes tell is reported before it is paid for
+                _check_step(training, model, loss_fn, dataset, device)
             with training.turn:
-                prepared = _prepared(training, model, loss_fn, dataset)
-                training.spent = prepared.spent.to_dict()
+                seconds = step_seconds_of(self.worker) if guarded else None
+                prepared = _prepared(training, model, loss_fn, dataset, guarded, seconds)
+                if guarded and not pay(self.worker, prepared.event, "fit"):
+                    check_release(self.worker, session, model, "fit", obj_id=training.config._model_id)
+                training.spent = prepared.spent.to_dict()  # it counts from here on, whatever happens
                 loss = training.fit_privately(prepared, model, device, self._watch(session))
             self._touch(training.config._model_id, session)
             return loss
@@ -154,76 +143,16 @@ class Trainer:
         self._touch(training.config._model_id, session)
         return loss
 
-    def _fit_paid(self, session: Session, training: Training, key: str, device: str) -> torch.Tensor:
-        """Train with differential privacy where a policy holds: the result may leave if the budget was charged."""
-        dataset, config = self.dataset(key), training.config
-        model, loss_fn = self._parts_of(session, config)
-        owner = rights_of(self.worker, config._model_id, model).owner
-        trained, judge = _twin(model, config._model_id), _twin(loss_fn)
-        training.check(trained, judge, device)
-        try:
-            foresee_step(trained, judge, dataset, config.batch_size)
-        except Foreseen as mistake:
-            raise mistake.error from None
-        protected = self._dataset_sources(key)
-        with training.turn:
-            prepared = _prepared(training, trained, judge, dataset, apart=True)
-            charged = charge(self.worker, session, protected, prepared.event, "fit")
-            training.spent = prepared.spent.to_dict()  # it counts from here on, whatever happens
-            loss = training.fit_privately(prepared, trained, device, self._watch(session), instead_of=model)
-        parts = [rights_of(self.worker, None, part).sources for part in (model, loss_fn)]
-        sources = (protected - charged).union(*parts)
-        self._replace(session, config._model_id, model, trained, Rights(owner, sources))
-        set_rights(loss, Rights(user_of(session), sources))
-        return loss
-
-    def _fit_guarded(self, session: Session, training: Training, key: str, device: str) -> torch.Tensor:
-        dataset = self.dataset(key)
-        model, loss_fn = self._parts_of(session, training.config)
-        model_id = training.config._model_id
-        owner, sources = rights_of(self.worker, model_id, model).owner, self._sources_of(key, model, loss_fn)
-        trained, judge = _twin(model, model_id), _twin(loss_fn)
-        training.check(trained, judge, device)
-        try:
-            foresee_step(trained, judge, dataset, training.config.batch_size)
-            loss = training.fit(trained, judge, dataset, device, self._watch(session), instead_of=model)
-        except Foreseen as mistake:
-            raise mistake.error from None
-        except Exception as error:
-            # Whether it fails may be due to values: that is told to those who may have them.
-            if may_leave(self.worker, session, model, "error text", sources=sources, probe=True):
-                raise
-            text = bounded_text(f"{FIT}: {type(error).__name__}: {error}")
-            loss, sources = torch.zeros(()), sources | {Failure(text)}
-        self._replace(session, model_id, model, trained, Rights(owner, sources))
-        set_rights(loss, Rights(user_of(session), sources))
-        return loss
-
-    def _replace(self, session: Session, model_id: Any, model: Any, trained: Any, rights: Rights) -> None:
-        """Let a trained model take the place of the one that was sent."""
-        objects = self.worker.object_store.objects
-        if objects.get(model_id) is not model:
-            raise TrainingError("The model was fetched or deleted while it was trained.")
-        set_rights(trained, rights)
-        objects[model_id] = trained
-        self._touch(model_id, session)
-
     def evaluate(self, session: Session | None, key: str, device: str, wanted: Evaluation) -> dict[str, Any]:
         """Run the model of a client over a data set, and return what is wanted to be known."""
         self._check_guard(session)
         training, dataset = self.training_of(session), self.dataset(key)
-        if session is None or self._is_open():
-            parts = self._parts(training.config)
-        else:
-            parts = self._parts_of(session, training.config)
-            sources = self._sources_of(key, *parts)
-            # Of the data, not of the model: whoever may have the model may not have what it tells of the data.
-            check_release(self.worker, session, None, "evaluate", sources=sources)
-            parts = (_twin(parts[0]), _twin(parts[1]))
-        return evaluate(training.config, *parts, dataset, device, wanted)
+        if session is not None and not self._is_open():
+            check_release(self.worker, session, dataset, "evaluate", obj_id=f"{DATASET}{key}")
+        return evaluate(training.config, *self._parts(training.config), dataset, device, wanted)
 
     def _parts(self, config: TrainConfig) -> tuple[Any, Any]:
-        """Return the model and the loss of a config where everything may leave anyway."""
+        """Return the model and the loss of a config."""
         store = self.worker.object_store
         given = ((config.model, config._model_id, "model"), (config.loss_fn, config._loss_fn_id, "loss_fn"))
         for part, obj_id, role in given:
@@ -231,53 +160,6 @@ class Trainer:
                 raise TrainingError(f"The TrainConfig has no {role}.")
         model, loss_fn = (store.get(obj_id) if part is None else part for part, obj_id, _ in given)
         return model, loss_fn
-
-    def _parts_of(self, session: Session, config: TrainConfig) -> tuple[Any, Any]:
-        """Return the model and the loss of a client where a policy holds: those that are its own."""
-        parts = []
-        for obj_id in (config._model_id, config._loss_fn_id):
-            if obj_id is None:
-                raise TrainingError("The TrainConfig has no model or no loss_fn.")
-            part = find(self.worker, session, obj_id)
-            if rights_of(self.worker, obj_id, part).owner != user_of(session):
-                raise TrainingError("The model or the loss is of somebody else; send one of your own.")
-            if _reaches_others(part):
-                raise TrainingError("The model or the loss holds pointers, and data of this worker stays here.")
-            parts.append(part)
-        return parts[0], parts[1]
-
-    # --- what derives from a data set -------------------------------------------------------------------------
-
-    def _sources_of(self, key: str, *parts: Any) -> frozenset[Source]:
-        """Return what everything derives from that is computed from a data set with a model and a loss."""
-        found = self._dataset_sources(key)
-        for part in parts:
-            found |= rights_of(self.worker, None, part).sources
-        return found
-
-    def _dataset_sources(self, key: str) -> frozenset[Source]:
-        """Return the sources of a data set: those of tensors that are held as objects too, or one of its own."""
-        if key not in self.datasets and (kept := kept_at(self.worker, key)) is not None:
-            return rights_of(self.worker, kept.id, kept).sources
-        held = self._held_sources(_tensors_of(self.datasets[key]) or ())
-        if held:
-            return held
-        source = self._sources.get(key)
-        if source is None:
-            ledger, name = ledger_of(self.worker), f"{DATASET}{key}"
-            source = ledger.known(name)
-            if source is None or source.owner is not None:
-                source = ledger.source(name, None)
-            self._sources[key] = source
-        return frozenset({source})
-
-    def _held_sources(self, pair: tuple[Any, ...]) -> frozenset[Source]:
-        """Return the sources of tensors that are held as objects too; none if one of them is not."""
-        objects = self.worker.object_store.objects
-        held = [t for t in pair if known_rights(t) is not None or objects.get(id_of(t)) is t]
-        if len(held) < len(pair):
-            return frozenset()
-        return frozenset().union(*(rights_of(self.worker, id_of(t), t).sources for t in held))
 
     # --- the worker -------------------------------------------------------------------------------------------
 
@@ -324,32 +206,31 @@ def trainer_of(worker: Any) -> Trainer:
     return found
 
 
-def _prepared(training: Training, model: Any, loss_fn: Any, dataset: Any, apart: bool = False) -> Any:
+def _check_step(training: Training, model: Any, loss_fn: Any, dataset: Any, device: str) -> None:
+    """Raise the mistake of a training that shapes alone tell; no sample was looked at."""
+    training.check(model, loss_fn, device)
+    try:
+        foresee_step(model, loss_fn, dataset, training.config.batch_size)
+    except Foreseen as mistake:
+        raise mistake.error from None
+
+
+def _prepared(
+    training: Training, model: Any, loss_fn: Any, dataset: Any, apart: bool = False, step_seconds: float | None = None
+) -> Any:
     """Return a private training with a config, checked, with its price; no sample was looked at."""
     config = training.config
     if config.privacy is None:
         raise TrainingError("This TrainConfig does not train with differential privacy.")
     parts = unwrapped(model), unwrapped(loss_fn), pair_of(dataset)
-    return prepare(*parts, config.privacy, config, training.spent, apart=apart)
-
-
-def _twin(part: Any, obj_id: ObjectId | None = None) -> Any:
-    """Return a copy of a model or a loss, with the labels of the original."""
-    if isinstance(part, Plan):
-        twin = part.copy()
-        if obj_id is not None:
-            twin.id = obj_id
-        return twin
-    if not isinstance(part, ObjectWrapper):
-        raise TrainingError(f"A {type(part).__name__} is neither a model nor a loss.")
-    return ObjectWrapper(copy.deepcopy(part.obj), obj_id, part.tags, part.description, part._owner)
+    return prepare(*parts, config.privacy, config, training.spent, 1, apart, step_seconds)
 
 
 # --- what a worker does when it is asked ----------------------------------------------------------------------
 
 
 def _use_config(worker: Any, session: Session, config_id: Any) -> None:
-    config = find(worker, session, config_id) if is_id(config_id) else None
+    config = worker.object_store.get(config_id) if is_id(config_id) else None
     if not isinstance(config, TrainConfig):
         raise TrainingError("This is not a TrainConfig.")
     trainer_of(worker).use(session, config)

@@ -18,7 +18,7 @@ from syft.messaging.plan.plan import Plan
 from syft.pointers.object_wrapper import ObjectWrapper
 from syft.pointers.pointer_plan import RUN_PLAN
 from syft.workers.foresight import foresee
-from syft.workers.outlines import Form
+from syft.workers.outlines import TensorSpec
 from syft.workers.train_config import TrainConfig
 
 Pair = tuple[Any, Any]
@@ -62,7 +62,6 @@ class Training:
         dataset: Any,
         device: str,
         go_on: Callable[[], None],
-        instead_of: Any = None,
     ) -> torch.Tensor:
         """Train a model on a data set, in place, and return the loss of the last batch.
 
@@ -72,11 +71,10 @@ class Training:
             dataset: pairs of samples and targets.
             device: where to compute.
             go_on: called before each batch; raises if nobody wants the result any more.
-            instead_of: the model that this one is a copy of, whose optimizer goes on with it.
         """
         run, call_loss = unwrapped(model), loss_caller(unwrapped(loss_fn))
         with self.turn, placed(model, device) as place, torch.enable_grad(), in_mode(run, training=True):
-            optimizer = self._optimizer_of(run, place, None if instead_of is None else unwrapped(instead_of))
+            optimizer = self._optimizer_of(run, place)
             loss = None
             for data, target in self._batches(dataset, place):
                 go_on()
@@ -89,9 +87,7 @@ class Training:
             optimizer.zero_grad()  # what comes back is a model, not the last gradient of the data
             return loss.detach().cpu()
 
-    def fit_privately(
-        self, prepared: Any, model: Any, device: str, go_on: Callable[[], None], instead_of: Any = None
-    ) -> torch.Tensor:
+    def fit_privately(self, prepared: Any, model: Any, device: str, go_on: Callable[[], None]) -> torch.Tensor:
         """Train a model with differential privacy, in place; whoever calls has the turn, and has paid.
 
         Args:
@@ -99,14 +95,13 @@ class Training:
             model: the model.
             device: where to compute.
             go_on: called before each batch; raises if nobody wants the result any more.
-            instead_of: the model that this one is a copy of, whose optimizer goes on with it.
 
         Returns:
             NaN instead of a loss, which would tell of the data in the clear.
         """
         run = unwrapped(model)
         with placed(model, device) as place, torch.enable_grad():
-            optimizer = self._optimizer_of(run, place, None if instead_of is None else unwrapped(instead_of))
+            optimizer = self._optimizer_of(run, place)
             prepared.run(optimizer, go_on, place=place)
         return torch.tensor(math.nan)
 
@@ -120,14 +115,12 @@ class Training:
                 if left == 0:
                     return
 
-    def _optimizer_of(self, model: Any, place: torch.device, instead_of: Any) -> torch.optim.Optimizer:
+    def _optimizer_of(self, model: Any, place: torch.device) -> torch.optim.Optimizer:
         """Return the optimizer of a model; it goes on with what it remembers, as long as it is the same model."""
         last = self.optimizer if self._device == place else None
         if last is not None and self._model is model:
             return last
         made = build_optimizer(self.config.optimizer, self.config.optimizer_args, model)
-        if last is not None and instead_of is not None and self._model is instead_of:
-            made.load_state_dict(last.state_dict())
         self.optimizer, self._model, self._device = made, model, place
         return made
 
@@ -164,10 +157,10 @@ def foresee_step(model: Any, loss_fn: Any, dataset: Any, batch_size: int) -> Non
         return  # what a script module does is known when it has run
     try:
         output = _foreseen(model, first[0])
-        if isinstance(output, Form):
+        if isinstance(output, TensorSpec):
             zeros = output_of(torch.zeros(output.shape, dtype=output.dtype))
             loss = loss_caller(loss_fn, lambda *args: _foreseen(loss_fn, *args))(zeros, first[1])
-            if isinstance(loss, Form):
+            if isinstance(loss, TensorSpec):
                 one_number(torch.zeros(loss.shape))
     except Exception as error:
         raise Foreseen(error) from None

@@ -48,6 +48,8 @@ class WebsocketClientWorker(ElsewhereWorker):
     """
 
     is_node = True
+    # What its connections are for, if not for everything.
+    purpose = ""
     # The address by which other nodes reach it, where that is another one than from here.
     peer_url: str | None = None
 
@@ -107,6 +109,27 @@ class WebsocketClientWorker(ElsewhereWorker):
         """Where the server is."""
         return self._where.url
 
+    def for_purpose(self, purpose: str) -> Any:
+        """Return the same worker, reached over a connection of its own that is for one purpose.
+
+        A node serves such a connection in a process that runs no calls: one party of an encrypted model, or a dealer.
+
+        Args:
+            purpose: `model:NAME`, or `dealer:NAME`.
+        """
+        views: dict[str, Any] = self.__dict__.setdefault("_views", {})
+        if purpose not in views:
+            view = views[purpose] = object.__new__(type(self))
+            view.__dict__.update(self.__dict__)
+            view.__dict__.update(purpose=purpose, _views={}, _streams={}, _sessions=[], _incoming=[])
+        views[purpose]._where, views[purpose].peer_url = self._where, self.peer_url
+        return views[purpose]
+
+    @property
+    def stream_key(self) -> Any:
+        """What the streams to this worker are known by."""
+        return (self.id, self.purpose) if self.purpose else self.id
+
     def connect(self) -> None:
         """Connect, unless it is connected."""
         local_worker().stream_to(self)
@@ -144,6 +167,8 @@ class WebsocketClientWorker(ElsewhereWorker):
     def close(self) -> None:
         """Close the connection; what was published stays there. Then raise the error of a call nobody has heard of."""
         try:
+            for view in self.__dict__.pop("_views", {}).values():
+                view._close_incoming()
             self._close_incoming()
         finally:
             super().close()

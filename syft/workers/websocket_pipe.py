@@ -15,6 +15,7 @@ import socket
 import ssl
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -45,11 +46,13 @@ class Where:
         url: ws://host:port/path or wss://host:port/path.
         token: what is shown to it; none for a server of this machine that asks for none.
         context: how its certificate is checked; needed for wss.
+        dial: opens the connection instead of this process, given seconds and the id of the node; encrypts if needed.
     """
 
     url: str
     token: str | None = dataclasses.field(default=None, repr=False)
     context: ssl.SSLContext | None = dataclasses.field(default=None, repr=False)
+    dial: Callable[[float, Any], socket.socket] | None = dataclasses.field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.token is not None:
@@ -105,6 +108,10 @@ class Line:
             finally:
                 if self._out.pending:  # the end of the handshake, or why it was broken off
                     self._sock.sendall(self._out.read())
+
+    def certificate(self) -> Any:
+        """Return the verified certificate of the server; None without TLS."""
+        return None if self._tls is None else self._tls.getpeercert()
 
     def _feed(self, data: bytes) -> None:
         if data:

@@ -19,9 +19,16 @@ from typing import Any
 from syft.config import current
 from syft.core.id_provider import ObjectId, is_id
 from syft.core.labels import printable
-from syft.exceptions import AuthenticationError, NodeLostError, SerdeError, SyftError, WorkerLostError
+from syft.exceptions import (
+    AuthenticationError,
+    NodeLostError,
+    SerdeError,
+    SessionEndedError,
+    SyftError,
+    WorkerLostError,
+)
 from syft.serde import deserialize, serialize
-from syft.workers.frames import BYE, HELLO, REQUEST, SEEN, WELCOME
+from syft.workers.frames import BYE, HELLO, NOTICE, REQUEST, SEEN, WELCOME
 from syft.workers.gathering import GatheringStream
 from syft.workers.pipelined import Line
 from syft.workers.pipes import ClientPipe, PipeConnection
@@ -34,6 +41,8 @@ VERSION = 3
 STREAM = "/stream"
 # Bytes that were sent and not confirmed before who sends has to wait.
 MAX_UNCONFIRMED = 256 << 20
+# Objects in the vault of a node whose reasons are kept.
+_MOST_MOVED = 4096
 # Characters of a refusal that are shown.
 MAX_REFUSAL = 1000
 # Answers from this size on are said to have been seen at once; others with the next request.
@@ -56,6 +65,8 @@ class WebsocketStream(GatheringStream):
         super().__init__(client, location)
         self._where = where.at(STREAM)
         self._session: tuple[str, bytes] = ("", b"")
+        # Objects that moved into the vault of the node, and why.
+        self.moved: dict[ObjectId, str] = {}
         # Requests that may have to be sent again.
         self._unconfirmed: collections.deque[tuple[int, bytes]] = collections.deque()
         self._unconfirmed_bytes = 0
@@ -64,6 +75,8 @@ class WebsocketStream(GatheringStream):
         # The first request that was not done, and how often it was sent again.
         self._resent: tuple[int, int] = (0, 0)
         self._ended = threading.Event()
+        # Why the node ended the session, if it did.
+        self._session_end: str | None = None
         self.reconnects = 0
         self.node_id: Any = None
         self._pipe: ClientPipe | None = None
@@ -74,8 +87,11 @@ class WebsocketStream(GatheringStream):
 
     @property
     def is_replaced(self) -> bool:  # type: ignore[override]
-        """Whether the next call to the worker opens another stream: a node comes back, a session does not."""
-        return self.is_over
+        """Whether the next call to the worker opens another stream: a node comes back, a session does not.
+
+        The error of a call that nobody waited for is raised by this stream first.
+        """
+        return self._closed or (self._failed is None and (self.is_over or self._session_end is not None))
 
     # --- connections ------------------------------------------------------------------------------------------
 
@@ -84,7 +100,9 @@ class WebsocketStream(GatheringStream):
         self._pipe = self._dial(timeout)
         connection = PipeConnection(self._pipe, current().max_message_bytes)
         try:
-            connection.write(HELLO, self._seen, serialize((VERSION, *self._session)))
+            purpose = getattr(self.location, "purpose", "")
+            told = (VERSION, *self._session, purpose) if purpose else (VERSION, *self._session)
+            connection.write(HELLO, self._seen, serialize(told))
             frame = connection.read()
             if frame is None:
                 raise ConnectionError("it closed the connection")
@@ -123,11 +141,27 @@ class WebsocketStream(GatheringStream):
         connection = self._connection
         try:
             while connection is not None and (frame := connection.read()) is not None:
+                if frame[0] == NOTICE:
+                    self._note_moved(frame[2])
+                    continue
+                if frame[0] == BYE:
+                    self._session_end = printable(bytes(frame[2][:MAX_REFUSAL]).decode("utf-8", "replace"))
+                    continue
                 self._confirm(frame[1], bool(frame[2]) and len(frame[2]) >= _LARGE)
                 self._take_answer(*frame)
         except SerdeError as error:
             return str(error)
-        return ""
+        return self._session_end or ""
+
+    def _note_moved(self, contents: bytearray) -> None:
+        """Note which objects are in the vault of the node from now on, for the reprs of their pointers."""
+        rows = deserialize(contents)
+        if type(rows) is tuple:
+            for row in rows:
+                if type(row) is tuple and len(row) == 2 and is_id(row[0]) and type(row[1]) is str:
+                    self.moved[row[0]] = printable(row[1][:300])
+        while len(self.moved) > _MOST_MOVED:
+            del self.moved[next(iter(self.moved))]
 
     def _reconnect(self) -> str:
         """Come back to the session and send what was not done; returns why that can't be, if so."""
@@ -211,7 +245,7 @@ class WebsocketStream(GatheringStream):
         with self._room:
             self._await_room()
             if self._lost is not None:
-                raise NodeLostError(self.location.id, self._lost)
+                raise self.lost_error(self._lost)
             self._enqueue_gathered()
             self._enqueue(request, line, future)
             connection = self._connection
@@ -277,8 +311,8 @@ class WebsocketStream(GatheringStream):
         self._unconfirmed_bytes = 0
 
     def lost_error(self, reason: str) -> Exception:
-        """Return what those who wait are told."""
-        return NodeLostError(self.location.id, reason)
+        """Return the error of calls that wait."""
+        return SessionEndedError(reason) if self._session_end else NodeLostError(self.location.id, reason)
 
     def close(self) -> None:
         """Deliver what is left and end the session."""
@@ -307,7 +341,7 @@ class WebsocketStream(GatheringStream):
             if self._connection is None:
                 raise self.lost_error("its connection was lost.")
             self.synchronize()
-        except (WorkerLostError, TimeoutError) as error:
+        except (WorkerLostError, SessionEndedError, TimeoutError) as error:
             logger.warning("Calls to %r before the end of the session may not be done: %s", self.location.id, error)
         except Exception as error:
             return error

@@ -16,12 +16,14 @@ from typing import Any
 import torch
 
 from syft import exceptions
+from syft.core.byte_budget import spending
 from syft.core.id_provider import ObjectId, is_id
 from syft.core.references import TensorMeta
 from syft.exceptions import NotDoneError, RemoteError, SerdeError, SyftError
 from syft.messaging.message import ErrorMessage, Message
 from syft.messaging.steps import StepsMessage
 from syft.serde import deserialize, serialize
+from syft.workers.pipes import Refused
 from syft.workers.policy import ALLOW_ALL, Release
 from syft.workers.router import Leaving, put_back, route
 from syft.workers.session import Session, serving
@@ -95,6 +97,13 @@ def respond(worker: Any, session: Session, request: bytes | bytearray) -> tuple[
         The answer, empty if none is wanted; and what leaves with it, which is to be let go of, or put back
         (`router.put_back`), once it is known whether the answer arrived.
     """
+    if session.byte_budget is None:
+        return _respond(worker, session, request)
+    with spending(session.byte_budget):
+        return _respond(worker, session, request)
+
+
+def _respond(worker: Any, session: Session, request: bytes | bytearray) -> tuple[bytes, Any]:
     response: Any = None
     waits: bool | int = False
     served = serving.set(session)
@@ -162,6 +171,8 @@ def let_go(response: Any) -> None:
 def _read_request(
     session: Session, request: bytes | bytearray
 ) -> tuple[tuple[ObjectId, ...], Message, bool | int, int]:
+    if type(request) is Refused:
+        raise request.error
     # A frame that was read is nobody else's, so a large tensor in it stays where it is.
     owned = type(request) is bytearray
     parts = deserialize(request, session.reader, max_message_bytes=session.max_message_bytes, owns_buffer=owned)

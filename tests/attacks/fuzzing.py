@@ -61,6 +61,7 @@ class Target:
         self.alice.trusts_script_modules = False
         self.bob.compression = self.alice.compression = "none"
         self.session = self.bob.open_session("mallory")
+        self._linear = serialize(linear(), self.alice)
         self.fill()
 
     def fill(self) -> None:
@@ -82,11 +83,15 @@ class Target:
                 6: torch.ones(3, dtype=torch.float64),
                 "name": torch.tensor([True, False]),
                 7: pointer,
-                10: linear(),
-                id_of_model("model"): HostedModel("model", linear(), True, True, ((1, 3),)),
+                10: self._plan(),
+                id_of_model("model"): HostedModel("model", self._plan(), True, True, ((1, 3),)),
             }
         )
         self.before = self.state()
+
+    def _plan(self) -> Any:
+        """Return a fresh plan; to read one is cheaper than to build one."""
+        return deserialize(self._linear, self.bob)
 
     def state(self) -> dict[Any, Any]:
         """Describe what the worker holds, values included."""

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from syft.serde import deserialize, serialize
-from syft.workers.frames import ANSWER, HELLO, REQUEST, WELCOME
+from syft.workers.frames import ANSWER, BYE, HELLO, NOTICE, REQUEST, WELCOME
 from syft.workers.pipes import HEADER, PipeConnection
 from syft.workers.tls import client_context
 from syft.workers.websocket_pipe import WebsocketPipe, Where
@@ -39,6 +39,8 @@ class Visitor:
         self.connection.write(REQUEST, self.number, request)
         while (frame := self.connection.read()) is not None:
             kind, number, contents = frame
+            if kind in (NOTICE, BYE):
+                continue
             assert kind == ANSWER
             self.seen.append(bytes(contents))
             if number == self.number and contents:
@@ -67,6 +69,8 @@ class Visitor:
 
         def read():
             while (frame := self.connection.read()) is not None:
+                if frame[0] in (NOTICE, BYE):
+                    continue
                 self.answered = frame[1]
                 self.answers[frame[1]] = bytes(frame[2])
                 self.seen.append(bytes(frame[2]))

@@ -1,6 +1,8 @@
-"""Under a policy a stranger computes on what the owner published, and changes no bit of it, by any name or alias."""
+"""A user of a node computes on data that the owner published, and changes no bit of it, by any name or alias."""
 
 from __future__ import annotations
+
+import contextlib
 
 import pytest
 import torch
@@ -8,8 +10,10 @@ import torch
 import syft as sy
 from syft.core.references import Ref
 from syft.messaging import message as m
-from syft.workers.policy import DenyAll
-from tests.attacks.hostile import Mallory
+from syft.pointers.pointer_plan import PLAN_PARAMETERS, RUN_PLAN
+from syft.workers.wire import write_request
+from tests.grid.rights.people import Peer
+from tests.nodes import node as node_process
 
 NN = "torch.nn.functional"
 DIRECT = {
@@ -40,6 +44,9 @@ DIRECT = {
     "batch norm": (f"{NN}.batch_norm", (Ref(3), Ref(1), Ref(2)), {"training": True}),
     "batch norm by keyword": (f"{NN}.batch_norm", (Ref(3),), {"running_mean": Ref(1), "running_var": Ref(2), "training": True}),
     "instance norm": ("torch.instance_norm", (Ref(6), None, None, Ref(1), Ref(2), True, 0.9, 1e-5, False), {}),
+    "module_load": ("torch.Tensor.module_load", (Ref(1), Ref(2)), {}),
+    "module_load that does not assign": ("torch.Tensor.module_load", (Ref(1), Ref(2)), {"assign": 0}),
+    "module_load that assigns by a value": ("torch.Tensor.module_load", (Ref(1), Ref(2), Ref(4)), {}),
     "labels": ("syft.tag", (Ref(1), "#mine"), {}),
     "description": ("syft.describe", (Ref(1), "mine"), {}),
     "in place over several": ("torch.Tensor.copy_", (Ref(3, "T"), 0), {}),
@@ -68,36 +75,41 @@ ALIASES = {
     "unfolded": ("torch.Tensor.unfold", (Ref(1), 0, 2, 1)),
     "through two views": ("torch.Tensor.view", (Ref(3, "data.T.T"), -1)),
     "real": ("torch.real", (Ref(1),)),
+    "module_load that assigns": ("torch.Tensor.module_load", (Ref(2), Ref(1), True)),
     "dropout in evaluation": (f"{NN}.dropout", (Ref(1), 0.5, False)),
 }
 
 
-def _state(store):
-    return {
-        key: (
-            obj.detach().clone().tolist(), obj.requires_grad, None if obj.grad is None else obj.grad.tolist(),
-            frozenset(obj.tags or ()), obj.description,
-        )
-        for key, obj in store.items()
-        if key < 100
-    }  # fmt: skip
+TENSORS = {
+    1: torch.tensor([-1.0, 2.0, 3.0]), 2: torch.ones(3), 3: torch.tensor([[-1.0, 2.0, 3.0], [4.0, -5.0, 6.0]]),
+    4: torch.tensor([0, 1, 1]), 5: torch.tensor(5.0), 6: torch.linspace(-1, 1, 24).view(2, 3, 4),
+    7: torch.ones(3, requires_grad=True),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module", params=["private", "readable"])
+def place(request):
+    """A node whose data users may compute with, or read."""
+    with node_process(f"kept-{request.param}") as process:
+        with contextlib.closing(Peer(process, "owner")) as owner:
+            for number, tensor in TENSORS.items():
+                owner.send_tensor(tensor, number, published=True)
+                if request.param == "readable":
+                    assert owner.share(number, public=True) is None
+        yield process
 
 
 @pytest.fixture
-def owned(bob):
-    tensors = [
-        torch.tensor([-1.0, 2.0, 3.0]), torch.ones(3), torch.tensor([[-1.0, 2.0, 3.0], [4.0, -5.0, 6.0]]),
-        torch.tensor([0, 1, 1]), torch.tensor(5.0), torch.randn(2, 3, 4),
-    ]  # fmt: skip
-    for number, tensor in enumerate(tensors, 1):
-        tensor.id = number
-    bob.load_data(tensors)
-    before = _state(bob._objects)
-    bob.policy = DenyAll()
-    mallory = Mallory(bob)
-    yield mallory
-    assert _state(bob._objects) == before
-    bob.policy = sy.workers.policy.ALLOW_ALL
+def owned(place, hook):
+    """A hostile user; afterwards the data is as it was, for the owner and for the user."""
+    with contextlib.closing(Peer(place, "owner")) as owner, contextlib.closing(Peer(place, "bob")) as user:
+        yield user
+        for peer in (owner, user) if "readable" in place.id else (owner,):
+            for number, tensor in TENSORS.items():
+                found = peer.get(number)
+                assert torch.equal(found, tensor) and found.grad is None and found.requires_grad == tensor.requires_grad
+        for obj_id, _, tags, description in owner.ask(m.SearchMessage([])):
+            assert obj_id not in TENSORS or (tags, description) == (set(), None)
 
 
 @pytest.mark.parametrize("way", list(DIRECT))
@@ -148,30 +160,79 @@ def test_a_stranger_does_not_make_its_own_share_memory_with_others(owned, way, r
         owned.call("torch.Tensor.__setitem__", ref, 0, 78.0)
 
 
-def test_a_stranger_leaves_no_gradients_behind(bob):
-    weight = torch.ones(3, requires_grad=True)
-    weight.id = 1
-    bob.load_data([weight])
-    bob.policy = DenyAll()
-    mallory = Mallory(bob)
-    loss = mallory.keep("torch.sum", Ref(1))
-    mallory.call("torch.Tensor.backward", loss)
-    mallory.call("torch.autograd.backward", [mallory.keep("torch.sum", Ref(1))])
-    bob.policy = sy.workers.policy.ALLOW_ALL
-    assert weight.grad is None
+HARM = {
+    "delete": lambda p: p.ask(m.ForceObjectDeleteMessage(1)),
+    "release": lambda p: p.ask(m.ReleaseMessage((1,))),
+    "release on the way": lambda p: p.send(write_request(None, (1,), m.SearchMessage([]), True)),
+    "retain and claim": lambda p: (p.ask(m.RetainMessage(1)), p.ask(m.ClaimMessage(1)), p.ask(m.ReleaseMessage((1,)))),
+    "publish": lambda p: p.ask(m.PublishMessage(1)),
+    "send in its place": lambda p: p.ask(m.ObjectMessage(torch.zeros(3), 1, True)),
+    "result in its place": lambda p: (p.call("torch.zeros", 3, return_id=1), p.ask(m.ForceObjectDeleteMessage(1))),
+    "move": lambda p: p.ask(m.HandOverMessage(1, "me", 77, True)),
+}
 
 
-def test_a_stranger_trains_its_own_model_on_what_is_published(bob):
-    """The policy refuses changes to what is the owner's, not honest work."""
-    data = torch.randn(8, 3)
-    data.id = 1
-    bob.load_data([data])
-    bob.policy = DenyAll()
-    peer = Mallory(bob)
-    weight = peer.keep("torch.zeros", 1, 3)
-    assert not isinstance(peer.call("torch.Tensor.requires_grad_", weight), m.ErrorMessage)
-    loss = peer.keep("torch.sum", peer.keep(f"{NN}.linear", Ref(1), weight))
-    assert peer.call("torch.Tensor.backward", loss) is None
-    peer.call("torch.Tensor.sub_", Ref(weight.id, "data"), Ref(weight.id, "grad"))
-    assert torch.allclose(bob._objects[weight.id].detach(), -data.sum(0, keepdim=True))
-    bob.policy = sy.workers.policy.ALLOW_ALL
+@pytest.mark.parametrize("way", list(HARM))
+def test_a_stranger_does_not_take_data_away(owned, way):
+    HARM[way](owned)
+
+
+def test_a_plan_changes_nothing_of_others(owned, hook):
+    @sy.func2plan(args_shape=[(3,)])
+    def meddle(x):
+        x.zero_()
+        y = x.view(3, 1)
+        y.add_(1)
+        return x, y, {"x": x}
+
+    @sy.func2plan(args_shape=[(3,)])
+    def views(x):
+        return [x, x.view(3, 1), x[1:]]
+
+    for plan in (meddle, views):
+        owned.next_id += 1000
+        assert owned.ask(m.ObjectMessage(plan, owned.next_id)) is None
+        owned.call(RUN_PLAN, Ref(owned.next_id), Ref(1))
+        for place in range(4):
+            owned.call("torch.Tensor.fill_", Ref(owned.next_id + place), 9.0)
+
+
+def test_a_plan_of_others_is_not_changed(owned, place, hook):
+    """Neither its batch statistics nor its parameters, nor are gradients left on them."""
+    model = torch.nn.Sequential(torch.nn.BatchNorm1d(3), torch.nn.Linear(3, 1))
+    plan = sy.Plan(forward_func=model).build(torch.randn(4, 3))
+    before = [tensor.clone() for tensor in plan.state.tensors()]
+    with contextlib.closing(Peer(place, "owner")) as owner:
+        name = f"plan of {owned.next_id}"
+        assert owner.ask(m.ObjectMessage(plan, name, True)) is None
+        if "readable" in place.id:
+            owner.share(name, public=True)
+        owned.call(RUN_PLAN, Ref(name), torch.randn(8, 3))
+        owned.call("torch.Tensor.backward", Ref(owned.next_id), torch.ones(8, 1))
+        owned.call(PLAN_PARAMETERS, Ref(name))
+        for number in range(4):
+            owned.call("torch.Tensor.fill_", Ref(owned.next_id + number), 9.0)
+        fetched = owned.ask(m.PlanCommandMessage((name, True), "fetch_plan"))
+        assert isinstance(fetched, m.ErrorMessage) is ("private" in place.id)
+        after = owner.get(name).state.tensors()
+        assert all(torch.equal(a, b) and b.grad is None for a, b in zip(before, after, strict=True))
+
+
+def test_a_stranger_leaves_no_gradients_behind(owned):
+    loss = owned.keep("torch.sum", Ref(7))
+    owned.call("torch.Tensor.backward", loss)
+    owned.call("torch.autograd.backward", [owned.keep("torch.sum", Ref(7))])
+
+
+def test_another_user_trains_a_model_on_published_data(owned, place):
+    """The node refuses changes to data of the owner, not honest work; and what one user wrote concerns nobody else."""
+    owned.call("torch.Tensor.zero_", owned.keep("torch.Tensor.view", Ref(3), -1))
+    with contextlib.closing(Peer(place, "owner")) as owner, contextlib.closing(Peer(place, "alice")) as alice:
+        weight = alice.keep("torch.zeros", 1, 3)
+        assert not isinstance(alice.call("torch.Tensor.requires_grad_", weight), m.ErrorMessage)
+        loss = alice.keep("torch.sum", alice.keep(f"{NN}.linear", Ref(3), weight))
+        assert alice.call("torch.Tensor.backward", loss) is None
+        alice.call("torch.Tensor.sub_", Ref(weight.id, "data"), Ref(weight.id, "grad"))
+        if "private" in place.id:
+            owner.approve(alice.request(weight.id))
+        assert torch.allclose(alice.get(weight.id).detach(), -TENSORS[3].sum(0, keepdim=True))

@@ -231,7 +231,9 @@ def test_paths_in_ids_tags_and_keys(hook, target, alice, mallory, folder):
     for number, name in enumerate(
         ("../../owned", "/tmp/owned", "..", "store/../../owned", "a\0b", "C:\\owned", "%2e%2e%2fowned", "‮gpj.exe", "~")
     ):
-        answer = mallory.ask(m.ObjectMessage(torch.ones(2).tag(name), name, True))
+        tagged = torch.ones(2)
+        tagged.__dict__["_syft_tags"] = {name}
+        answer = mallory.ask(m.ObjectMessage(tagged, name, True))
         assert answer is None or is_error(answer)
         answer = mallory.ask(m.ObjectMessage(torch.full((70_000,), 1.0), f"{name}-{number}", True))
         assert answer is None or is_error(answer)

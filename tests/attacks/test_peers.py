@@ -6,6 +6,7 @@ import contextlib
 import socket
 import threading
 import time
+import types
 
 import pytest
 import torch
@@ -21,9 +22,10 @@ from syft.exceptions import (
     ObjectNotFoundError,
     SyftError,
 )
-from syft.grid.node.node import Node
-from syft.grid.node.settings import Settings
-from syft.messaging.message import ObjectMessage, Operation
+from syft.grid.identity.node_identity import NodeIdentity
+from syft.grid.node.tokens import TokenDoor
+from syft.grid.websocket_server import WebsocketServerWorker
+from syft.messaging.message import Operation
 from syft.mpc import dealing
 from syft.serde import serialize
 from syft.workers import circles, dialing, frames, introducing
@@ -37,14 +39,20 @@ SECRET = bytes(range(32))
 
 
 @pytest.fixture(scope="module")
-def nodes():
-    """Three nodes, in threads of this process."""
-    made = [Node(Settings(id=f"peer-{name}", tokens=True)) for name in ("a", "b", "dealer")]
-    for node in made:
-        node.start()
-    yield made
-    for node in made:
-        node.stop()
+def nodes(tmp_path_factory):
+    """Three servers with tokens in threads of this process, where delegation runs in process too."""
+    with contextlib.ExitStack() as closing:
+        made = []
+        for name in ("peer-a", "peer-b", "peer-dealer"):
+            identity = closing.enter_context(NodeIdentity.open(tmp_path_factory.mktemp(name), name))
+            worker = WebsocketServerWorker(None, port=0, id=name, door=TokenDoor(identity))
+            worker.start(background=True)
+            closing.callback(worker.stop)
+            desk, settings = worker._desk, types.SimpleNamespace(id=name)
+            made.append(types.SimpleNamespace(
+                worker=worker, port=worker.port, identity=identity, desk=desk, settings=settings
+            ))  # fmt: skip
+        yield made
 
 
 @contextlib.contextmanager
@@ -212,7 +220,7 @@ def test_another_client_gets_no_seeds(hook, nodes, alice):
         return [item for item in list(provider._groups.items()) if not item[0][0].is_over]
 
     soon(lambda: len(found()) == 1)  # groups of clients that left end a moment later
-    (((circle, name, parties), group),) = found()
+    (((circle, name, parties, keys), group),) = found()
     generation, seeds = group.generation, list(group.seeds)
     with client(hook, nodes, "bob") as workers:
         ((token, _, _),) = ask(workers[2], ADMIT, NAME, "peer-a")
@@ -223,7 +231,7 @@ def test_another_client_gets_no_seeds(hook, nodes, alice):
         assert kind == dealing.SEED
         assert dealing.SEEDS.unpack(contents)[1] not in seeds
         connection.close()
-    assert provider._groups[circle, name, parties].generation == generation  # nobody was replaced
+    assert provider._groups[circle, name, parties, keys].generation == generation  # nobody was replaced
     assert (x * x).get().tolist() == [4, 9]
 
 
@@ -299,16 +307,6 @@ def circles_serving(session):
 
     token = serving.set(session)
     return lambda: serving.reset(token)
-
-
-def test_nobody_gives_objects_to_others(nodes, alice):
-    """Who an object belongs to is who sends it, whatever the message says."""
-    stream = sy.local_worker.stream_to(alice[0])
-    with pytest.raises(NotPermittedError, match="not for others"):
-        stream.ask(ObjectMessage(torch.ones(1), 777001, False, "bob"))
-    assert 777001 not in nodes[0].worker.object_store.objects
-    stream.ask(ObjectMessage(torch.ones(1), 777002, False, "alice"))
-    assert 777002 in nodes[0].worker.object_store.objects
 
 
 def test_a_node_acts_with_the_rights_of_a_user_and_introduces_nobody(hook, nodes):

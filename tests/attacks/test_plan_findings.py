@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import nn
 
 import syft as sy
 from syft.core.references import Ref
@@ -16,8 +15,8 @@ from syft.pointers.pointer_plan import COPY_PLAN, PLAN_PARAMETERS, RUN_PLAN
 from syft.serde.msgpack.serde import _simplify
 from syft.workers.policy import ALLOW_ALL, DenyAll
 from tests import warm
-from tests.attacks.forged import op, parts_of, program, put, send, trained
-from tests.attacks.hostile import Mallory, error_name
+from tests.attacks.forged import op, parts_of, program, put, send
+from tests.attacks.hostile import error_name
 
 
 @pytest.fixture(autouse=True)
@@ -36,31 +35,6 @@ def test_expect_form_tells_values(mallory, bob, secret, honest):
     mallory.call(RUN_PLAN, Ref("forged"), Ref(secret.id))
     # The number of a worker may be any.
     assert all(b"7297" not in seen.replace(bob.id.encode(), b"") for seen in mallory.seen)
-
-
-def test_a_nested_argument_that_is_returned_is_kept_for_the_caller(mallory, bob, secret, honest):
-    """An identity plan over a list: the result is the very tensor of somebody else, kept under Mallory's id."""
-    before = secret.clone()
-    forged = program(outputs=Ref(0), arguments=((None, [Ref(0)], False, False),))
-    send(mallory, parts_of(honest, ROWS=forged))
-    mallory.call(RUN_PLAN, Ref("forged"), [Ref(secret.id)], return_id=777)
-    assert bob._objects.get(777) is not secret
-    mallory.call("torch.Tensor.zero_", Ref(777))
-    assert torch.equal(secret, before)
-
-
-def test_nobody_claims_what_nobody_offered_to_them(mallory, bob):
-    """Retain (offer) by Mallory, then claim by Mallory: she then holds anybody's object."""
-    theirs = torch.tensor([5.0, 6.0]).send(bob)
-    bob.policy = DenyAll()
-    obj_id = theirs.id_at_location
-    mallory.ask(m.RetainMessage(obj_id))
-    mallory.ask(m.ClaimMessage(obj_id))
-    mallory.call("torch.Tensor.zero_", Ref(obj_id))
-    assert bob._objects[obj_id].tolist() == [5.0, 6.0]
-    mallory.ask(m.ForceObjectDeleteMessage(obj_id))
-    assert obj_id in bob._objects
-    bob.policy = ALLOW_ALL
 
 
 def chained(*values):
@@ -102,33 +76,6 @@ def test_a_link_in_the_state_skips_the_guards(hook):
         send(mallory, parts)
         mallory.call(RUN_PLAN, Ref("forged"), torch.tensor([-1]))
     """)
-
-
-def test_a_plan_changes_chains_of_others(mallory, bob, honest):
-    """Loan knows only plain tensors: a LoggingTensor of somebody else is changed by a plan, and through a view."""
-    theirs = chained(1.0, 2.0, 3.0).send(bob)
-    bob.policy = DenyAll()
-    held = bob._objects[theirs.id_at_location]
-    send(mallory, parts_of(honest, ROWS=program(op("torch.Tensor.zero_", Ref(0)), outputs=None)))
-    mallory.call(RUN_PLAN, Ref("forged"), Ref(theirs.id_at_location))
-    mallory.call("torch.Tensor.view", Ref(theirs.id_at_location), -1, return_id=501)
-    mallory.call("torch.Tensor.fill_", Ref(501), 9.0)
-    assert held.child.child.tolist() == [1.0, 2.0, 3.0]
-    bob.policy = ALLOW_ALL
-
-
-def test_a_plan_changes_retained_gradients_of_others(mallory, bob, honest):
-    """_memories looks at the gradients of leaves only; one kept by retain_grad() is lent as it is."""
-    leaf = torch.ones(3, requires_grad=True)
-    result = leaf * 2
-    result.retain_grad()
-    result.sum().backward()
-    bob.object_store.objects["theirs"] = result
-    bob.policy = DenyAll()
-    send(mallory, parts_of(honest, ROWS=program(op("torch.Tensor.zero_", Ref(0)), outputs=None)))
-    mallory.call(RUN_PLAN, Ref("forged"), Ref("theirs", "grad"))
-    assert result.grad.tolist() == [1.0, 1.0, 1.0]
-    bob.object_store.objects.clear()
 
 
 def test_the_guard_of_recurrent_layers_unfolds_their_number(hook):
@@ -268,7 +215,8 @@ def test_labels_of_strangers_print_no_escape_codes(mallory, bob, honest):
     from syft.messaging.plan.state import State
     from syft.tensors.placeholder import PlaceHolder
 
-    parts = parts_of(honest, DESCRIPTION="\x1b[2J", TAGS={"\x1b[2J"})
+    assert error_name(send(mallory, parts_of(honest, DESCRIPTION="\x1b[2J", TAGS={"\x1b[2J"}))) == "ValueError"
+    parts = parts_of(honest)
     parts[5] = State(None, [PlaceHolder(tags={"#state"}, description="\x1b[2J", child=torch.ones(1))])
     send(mallory, parts)
     (found,) = sy.local_worker.request_search(["forged"], bob)
@@ -297,13 +245,6 @@ def test_a_plan_holds_a_bounded_number_of_values(mallory, bob, honest):
     assert not [key for key in bob._objects if str(key).startswith("many")]
 
 
-def test_under_a_policy_a_search_lists_what_is_published_and_ones_own(mallory, bob, secret):
-    theirs = Mallory(bob, "owner").keep("torch.ones", 2)
-    mine = mallory.keep("torch.ones", 3)
-    found = {row[0] for row in mallory.ask(m.SearchMessage([]))}
-    assert theirs.id not in found and mine.id in found and secret.id in found
-
-
 def test_a_plan_that_comes_along_with_a_call_is_not_run(mallory, bob, secret, hook):
     """A plan by value: nobody looked at what it changes."""
     before = secret.clone()
@@ -317,34 +258,6 @@ def test_a_plan_that_comes_along_with_a_call_is_not_run(mallory, bob, secret, ho
         assert error_name(mallory.call(name)) == "CommandNotAllowed"
         assert error_name(mallory.call(name, Ref(secret.id, "data"))) == "CommandNotAllowed"
     assert torch.equal(secret, before)
-
-
-def test_no_gradient_is_left_on_a_plan_of_somebody_else(mallory, bob, hook):
-    pointer = sy.Plan(forward_func=nn.Linear(3, 1)).build(torch.ones(2, 3)).send(bob)
-    plan = bob._objects[pointer.id_at_location]
-    bob.policy = DenyAll()
-    mallory.call(RUN_PLAN, Ref(pointer.id_at_location), torch.ones(2, 3), return_id=700)
-    mallory.call("torch.Tensor.sum", Ref(700), return_id=701)
-    mallory.call("torch.Tensor.backward", Ref(701))
-    assert all(tensor.grad is None for tensor in plan.state.tensors())
-    bob.policy = ALLOW_ALL
-
-
-def test_training_that_is_allowed_trains_the_plan_itself(mallory, bob, hook):
-    step = trained(torch.optim.SGD)
-    pointer = step.send(bob)
-    plan = bob._objects[pointer.id_at_location]
-    bob.object_store.claims.publish(pointer.id_at_location, "me")  # others see it
-    before = plan.state.tensors()[0].clone()
-
-    class Training(DenyAll):
-        def allows(self, release):
-            return release.how == "training"
-
-    bob.policy = Training()
-    mallory.call(RUN_PLAN, Ref(pointer.id_at_location), torch.ones(2, 3))
-    assert not torch.equal(plan.state.tensors()[0], before)
-    bob.policy = ALLOW_ALL
 
 
 def test_a_result_that_is_refused_in_part_leaves_nothing(mallory, bob, secret, hook):

@@ -161,30 +161,6 @@ def test_under_a_policy_others_may_compute_but_not_take(bob):
     still_answers(bob)
 
 
-HARM = {
-    "delete": lambda p: p.ask(m.ForceObjectDeleteMessage(1)),
-    "release": lambda p: p.ask(m.ReleaseMessage((1,))),
-    "release on the way": lambda p: p.send(request((131, (2,)), released=(1,))),
-    "overwrite": lambda p: p.call("torch.Tensor.zero_", Ref(1)),
-    "assign": lambda p: p.call("torch.Tensor.data.__set__", Ref(1), p.keep("torch.zeros", 2)),
-    "out=": lambda p: p.call("torch.neg", p.keep("torch.zeros", 2), out=Ref(1)),
-    "label": lambda p: p.call("syft.tag", Ref(1), "#stolen"),
-}
-
-
-@pytest.mark.parametrize("way", list(HARM))
-def test_under_a_policy_a_stranger_can_not_harm_what_the_owner_published(bob, way):
-    bob.load_data([torch.ones(2).tag("#data")])
-    (obj_id,) = bob._objects
-    bob.object_store.objects[1] = bob.object_store.objects.pop(obj_id)
-    bob.policy = DenyAll()
-    try:
-        HARM[way](Mallory(bob))
-    finally:
-        bob.policy = sy.workers.policy.ALLOW_ALL
-    assert bob._objects[1].tolist() == [1, 1] and bob._objects[1].tags == {"#data"}
-
-
 def test_a_stranger_can_not_keep_objects_alive(bob):
     x = torch.ones(2).send(bob)
     stranger = Mallory(bob)

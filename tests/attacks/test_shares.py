@@ -300,7 +300,7 @@ def test_no_pointer_names_a_secret(guarded):
 
 def test_nothing_printed_holds_a_value_or_a_share(workers, make_worker, caplog):
     caplog.set_level(logging.DEBUG)
-    x = torch.tensor([1234543211234543211, 4876567894876567894]).share(*workers, crypto_provider=make_worker("dealer"))
+    x = torch.tensor([1234543211234543211, 3876567893876567893]).share(*workers, crypto_provider=make_worker("dealer"))
     link = x.child
     held = [worker._objects[link.child[worker.id].id_at_location].tolist() for worker in workers]
     y = x * x
@@ -311,7 +311,7 @@ def test_nothing_printed_holds_a_value_or_a_share(workers, make_worker, caplog):
             bad()
         texts.append(str(info.value))
     texts += [record.getMessage() for record in caplog.records]
-    for number in (1234543211234543211, 4876567894876567894, *itertools.chain(*held)):
+    for number in (1234543211234543211, 3876567893876567893, *itertools.chain(*held)):
         assert not any(str(number) in text for text in texts)
 
 
@@ -410,6 +410,7 @@ def test_a_party_that_is_killed_is_missed_and_can_be_replaced(processes, hook):
             y = (y @ x) > 3
         y.get()
     assert time.monotonic() - start < 100
-    assert torch.ones(2).send(alice).get().tolist() == [1, 1]
+    # Alice's own report of the lost party may arrive after the client saw it: it is raised once.
+    assert eventually(lambda: torch.ones(2).send(alice).get().tolist()) == [1, 1]
     processes[1] = ProcessWorker(hook, id=bob.id)
     assert eventually(lambda: _squares(*processes)) == [1, 4, 9]

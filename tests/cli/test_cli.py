@@ -15,6 +15,7 @@ import syft as sy
 from syft import __main__ as entry
 from syft.cli import main as cli
 from syft.grid import certificates
+from syft.grid.isolation.confinement import available
 from syft.workers.http import ask
 from syft.workers.node_client import parse_address
 from syft.workers.websocket_client import where_of
@@ -309,6 +310,13 @@ def test_doctor_and_what_is_missing(monkeypatch, capsys):
     with pytest.raises(SystemExit) as end:
         entry.main()
     assert end.value.code == 1 and "pip install 'resyft[node]'" in capsys.readouterr().err
+
+
+def test_doctor_lists_the_measures_of_isolation():
+    shown = run("doctor")
+    assert shown.code == 0
+    for name, state in available().items():
+        assert f"{name} " in shown.out and state in shown.out
 
 
 def test_a_missing_package_gives_one_line(monkeypatch, tmp_path):

@@ -50,7 +50,7 @@ def answer(listener):
 @pytest.mark.timeout(300)
 def test_the_tour_runs(tmp_path, monkeypatch):
     blocks = re.findall(r"```bash\n# tested\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    assert len(blocks) == 8
+    assert len(blocks) == 11
     work, tools = tmp_path / "work", tmp_path / "bin"
     work.mkdir(), tools.mkdir()
     (tools / "python").write_text(SHIM.format(python=sys.executable, path=str(tmp_path / "s")))
@@ -80,7 +80,12 @@ def test_the_tour_runs(tmp_path, monkeypatch):
         "3x2",
         "columns: age, pressure",
         "rosa was added",
+        "Isolation: ",
         "There are no requests.",
+        "Verified: running this code again gives the same value.",
+        "alice may fetch",
+        "alice may run it 3 times",
+        "the means are tensor([ 53.3333, 131.6667]",
         "The log is whole",
         "The node hospital-a has stopped.",
     ):

@@ -12,7 +12,7 @@ import torch
 from torch.utils.data import TensorDataset
 
 import syft as sy
-from syft.exceptions import AuthenticationError, GetNotPermittedError
+from syft.exceptions import AuthenticationError, GetNotPermittedError, NotPermittedError
 from syft.messaging.message import ObjectMessage
 from syft.workers.kept_dataset import KeptDataset
 from tests.cli.running import Served, run
@@ -103,6 +103,9 @@ def test_data_sets_are_listed_shared_and_kept(hospital):
     with pytest.raises(GetNotPermittedError):
         alina.fit("pat").get()
     assert run("node", "data", "share", "dataset:pat", "--user", "alina", *hospital.store).code == 0
+    with pytest.raises(GetNotPermittedError, match="moved into the vault"):
+        alina.fit("pat")  # the model was trained there before
+    alina = hospital.trainer("alina")
     assert type(alina.fit("pat")) is torch.Tensor
     hospital.kill()
     hospital.start()
@@ -125,10 +128,10 @@ def test_a_user_can_not_pass_something_off_as_a_data_set(hospital):
     stream = sy.local_worker.stream_to(alina)
     for obj in (KeptDataset(samples.XOR, samples.XOR_TARGET), torch.ones(2)):
         stream.post(ObjectMessage(obj, "dataset:forged"))
-        stream.synchronize()
+        with pytest.raises(NotPermittedError, match="reserved"):
+            stream.synchronize()
         with pytest.raises(ValueError, match="has no data set"):
             alina.fit("forged")
-        run("node", "data", "delete", "dataset:forged", *hospital.store)
 
 
 def test_the_log_says_who_came_and_who_was_refused_and_why(hospital):

@@ -17,6 +17,7 @@ from syft.dp import renyi
 from syft.dp.accounting import Accountant, noise_for
 from syft.dp.mechanisms.gaussian import calibrated
 
+CLIENT = dp.Neighbours.ADD_REMOVE_CLIENT
 WHOLE = [*range(2, 24), 32, 48, 64, 128, 512]
 
 
@@ -28,7 +29,7 @@ def oracle_event(rate: float, noise: float) -> dp_accounting.DpEvent:
     return dp_accounting.PoissonSampledDpEvent(rate, dp_accounting.GaussianDpEvent(noise))
 
 
-# Against the oracle --------------------------------------------------------------------------------------
+# Against the oracle, for adding or removing one (replace-one: test_neighbours.py) --------------------------------------------------------------------------------------
 
 GRID = list(itertools.product((1.0, 0.5, 0.05, 0.001, 1e-6), (0.5, 1.0, 10.0), (1, 1000, 100_000)))
 
@@ -38,7 +39,7 @@ def test_epsilon_is_the_oracles_at_whole_orders():
     for rate, noise, steps in GRID:
         oracle = RdpAccountant(orders=WHOLE)
         oracle.compose(oracle_event(rate, noise), steps)
-        ours = Accountant(orders=WHOLE).compose(sampled(rate, noise), steps)
+        ours = Accountant(orders=WHOLE, neighbours=CLIENT).compose(sampled(rate, noise), steps)
         for delta in (1e-3, 1e-5, 1e-10):
             assert ours.epsilon(delta) == pytest.approx(oracle.get_epsilon(delta), rel=1e-5, abs=1e-7)
 
@@ -59,7 +60,7 @@ def test_epsilon_is_the_oracles_at_whole_orders():
 def test_epsilon_is_within_a_percent_of_the_oracles_as_it_comes(rate, noise, steps, delta):
     oracle = RdpAccountant()
     oracle.compose(oracle_event(rate, noise), steps)
-    found = Accountant().compose(sampled(rate, noise), steps).epsilon(delta)
+    found = Accountant(neighbours=CLIENT).compose(sampled(rate, noise), steps).epsilon(delta)
     assert found == pytest.approx(oracle.get_epsilon(delta), rel=0.01)
 
 
@@ -70,13 +71,13 @@ def test_epsilon_lies_between_the_exact_one_and_the_oracles(rate, noise, steps):
     loose.compose(oracle_event(rate, noise), steps)
     exact = PLDAccountant(value_discretization_interval=1e-3)
     exact.compose(oracle_event(rate, noise), steps)
-    found = Accountant().compose(sampled(rate, noise), steps).epsilon(1e-5)
+    found = Accountant(neighbours=CLIENT).compose(sampled(rate, noise), steps).epsilon(1e-5)
     assert exact.get_epsilon(1e-5) <= found <= loose.get_epsilon(1e-5) * (1 + 1e-9)
 
 
 def test_mixed_events_are_within_a_percent_of_the_oracles():
     oracle = RdpAccountant(orders=WHOLE)
-    ours = Accountant(orders=WHOLE)
+    ours = Accountant(orders=WHOLE, neighbours=CLIENT)
     for rate, noise, steps in ((0.01, 1.0, 500), (0.02, 1.5, 300), (1.0, 8.0, 3)):
         oracle.compose(oracle_event(rate, noise), steps)
         ours.compose(sampled(rate, noise), steps)
@@ -128,11 +129,12 @@ def test_tiny_noise_has_a_bound_that_is_none_too_small():
 @given(st.floats(1e-8, 1), st.floats(0.1, 100))
 def test_curves_rise_with_order_and_rate_and_fall_with_noise(rate, noise):
     orders = (1.25, 2.0, 3.5, 8.0, 32.0)
-    curve = renyi.curve(sampled(rate, noise), orders)
-    assert (np.diff(curve) >= -1e-12).all() and (curve >= 0).all()
-    assert (renyi.curve(sampled(rate / 2, noise), orders) <= curve * (1 + 1e-9)).all()
-    assert (renyi.curve(sampled(rate, noise * 2), orders) <= curve * (1 + 1e-9)).all()
-    assert (curve <= renyi.curve(dp.GaussianNoise(noise), orders) * (1 + 1e-12)).all()
+    for kind, clips in ((CLIENT, 1), (dp.Neighbours.REPLACE_ROW, 2)):
+        curve = renyi.curve(sampled(rate, noise), orders, kind)
+        assert (np.diff(curve) >= -1e-12).all() and (curve >= 0).all()
+        assert (renyi.curve(sampled(rate / 2, noise), orders, kind) <= curve * (1 + 1e-9)).all()
+        assert (renyi.curve(sampled(rate, noise * 2), orders, kind) <= curve * (1 + 1e-9)).all()
+        assert (curve <= renyi.curve(dp.GaussianNoise(noise / clips), orders) * (1 + 1e-12)).all()
 
 
 # Pure and approximate ------------------------------------------------------------------------------------
@@ -174,12 +176,12 @@ def test_deltas_add_up():
 
 
 def test_samples_cost_less():
-    amplified = Accountant().compose(dp.PoissonSampled(0.1, dp.Pure(1.0))).epsilon(0)
+    amplified = Accountant(neighbours=CLIENT).compose(dp.PoissonSampled(0.1, dp.Pure(1.0))).epsilon(0)
     assert amplified == pytest.approx(math.log(1 + 0.1 * (math.e - 1)))
-    assert Accountant().compose(dp.PoissonSampled(1.0, dp.Pure(1.0))).epsilon(0) == 1.0
-    large = Accountant().compose(dp.PoissonSampled(0.1, dp.Pure(1000.0))).epsilon(0)
+    assert Accountant(neighbours=CLIENT).compose(dp.PoissonSampled(1.0, dp.Pure(1.0))).epsilon(0) == 1.0
+    large = Accountant(neighbours=CLIENT).compose(dp.PoissonSampled(0.1, dp.Pure(1000.0))).epsilon(0)
     assert large == pytest.approx(1000 + math.log(0.1))
-    approximate = Accountant().compose(dp.PoissonSampled(0.1, dp.Approximate(1.0, 1e-5)))
+    approximate = Accountant(neighbours=CLIENT).compose(dp.PoissonSampled(0.1, dp.Approximate(1.0, 1e-5)))
     assert approximate.epsilon(1.01e-6) <= amplified * (1 + 1e-12) and approximate.epsilon(0.9e-6) == math.inf
 
 
@@ -229,7 +231,7 @@ def test_equal_events_are_one_entry_and_order_does_not_matter():
     assert one == two and len(one) == 8 and len(one.events) == 2
     assert one.epsilon(1e-5) == two.epsilon(1e-5)
     assert one != two.compose(dp.Pure(0.5)) and one != 3
-    assert repr(one) == "<Accountant, rdp, 8 events>"
+    assert repr(one) == "<Accountant, rdp, replace-one row, 8 events>"
 
 
 def test_asking_before_does_not_charge():

@@ -7,8 +7,8 @@ import threading
 
 import pytest
 import torch
-from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent
-from dp_accounting.rdp import RdpAccountant
+from dp_accounting import GaussianDpEvent, NeighboringRelation, PoissonSampledDpEvent, SelfComposedDpEvent
+from dp_accounting.pld import PLDAccountant
 from torch import nn
 
 import syft as sy
@@ -21,12 +21,14 @@ from syft.exceptions import (
     BudgetExceededError,
     FederatedError,
     GetNotPermittedError,
+    NotPermittedError,
     SerdeError,
     SyftError,
     TrainingError,
 )
-from syft.grid.rights import NodePolicy
-from syft.serde import msgpack, protobuf
+from syft.grid.isolation.program_jobs import fit_privately
+from syft.grid.isolation.program_process import PaidPolicy, ProgramProcess
+from syft.serde import msgpack, protobuf, serialize
 from syft.workers.chance import undisturbed
 from syft.workers.policy import ALLOW_ALL, DenyAll
 from syft.workers.rounds import terms_of
@@ -34,6 +36,8 @@ from syft.workers.sample_privacy import settings_from
 from syft.workers.station import Station
 from syft.workers.train_config import TrainConfig
 from tests.dp.drawing import distance, keyed
+from tests.nodes import forget
+from tests.nodes import node as node_process
 
 PRIVACY = {"noise_multiplier": 1.0, "max_grad_norm": 1.0, "delta": 1e-4}
 CROSS = nn.CrossEntropyLoss()
@@ -266,12 +270,12 @@ def test_others_get_torchs_generator_between_the_steps():
 
 
 @pytest.mark.parametrize("rate", [None, 0.013])
-def test_epsilon_is_that_of_dp_accounting(rate):
+def test_epsilon_lies_above_that_of_dp_accounting_and_near_it(rate):
     drawn = schedule(5000, TrainConfig(batch_size=50, epochs=3), rate)
-    oracle = RdpAccountant()
+    oracle = PLDAccountant(NeighboringRelation.REPLACE_ONE, 1e-3)
     oracle.compose(SelfComposedDpEvent(PoissonSampledDpEvent(drawn.rate, GaussianDpEvent(0.9)), drawn.steps))
     privacy = settings(noise_multiplier=0.9, rate=rate)
-    assert privacy.cost(5000, 50, 3) == pytest.approx(oracle.get_epsilon(1e-4), rel=0.01)
+    assert oracle.get_epsilon(1e-4) <= privacy.cost(5000, 50, 3) <= 1.4 * oracle.get_epsilon(1e-4)
 
 
 def test_what_is_told_depends_on_a_rounded_size_only():
@@ -319,7 +323,7 @@ def test_digits_are_learned_at_a_stated_epsilon(make_worker):
     with keyed():  # the same noise each time
         assert math.isnan(alice.fit("digits"))
     accuracy = (config.get_model()(x[1500:]).argmax(1) == y[1500:]).float().mean()
-    assert privacy.cost(1500, 128, 8) < 5 and accuracy > 0.75
+    assert privacy.cost(1500, 128, 8) < 8 and accuracy > 0.75
 
 
 @pytest.mark.parametrize("kind", ["inline", "bytes"])
@@ -328,7 +332,7 @@ def test_a_config_with_privacy_trains_at_the_worker(make_worker, kind):
     x, y = classes(5, count=40)
     alice.add_dataset(sy.BaseDataset(x, y), "some")
     model = nn.Linear(5, 3)
-    config = sy.TrainConfig(*plans(model, x, y), batch_size=8, privacy=settings(target_epsilon=4.5))
+    config = sy.TrainConfig(*plans(model, x, y), batch_size=8, privacy=settings(target_epsilon=5.5))
     before = [p.detach().clone() for p in model.parameters()]
     config.send(alice)
     assert math.isnan(alice.fit("some"))
@@ -348,19 +352,18 @@ def test_a_config_with_privacy_is_written_and_read(form):
 
 
 class Budget(DenyAll):
-    """Lets out what derives from what the asker sent alone, and takes payments until its purse is empty."""
+    """Lets stored results be fetched, and takes payments for programs until its purse is empty."""
 
     def __init__(self, purse=0):
         self.purse, self.events = purse, []
 
     def allows(self, release):
-        return all(getattr(source, "owner", None) == release.user for source in release.sources or ())
+        return release.how == "get"
 
-    def charge(self, worker, session, sources, event, what):
+    def charge_program(self, event, what):
         if len(self.events) >= self.purse:
             raise BudgetExceededError("The purse is empty.")
         self.events.append(event)
-        return sources
 
 
 def guarded(make_worker, policy, **changed):
@@ -396,40 +399,77 @@ def test_where_a_policy_holds_samples_are_run_apart(make_worker, monkeypatch, po
     assert is_apart is not bool(calls)
 
 
-def test_the_ledger_of_a_node_pays_for_configs_and_rounds_alike(make_worker):
-    policy = NodePolicy()
-    alice, config = guarded(make_worker, policy, privacy=settings())
+DATA = """
+from torch.utils.data import TensorDataset
+torch.manual_seed(0)
+node.worker.add_dataset(TensorDataset(torch.randn(40, 5), torch.randint(0, 3, (40,))), "some")
+"""
+
+
+@pytest.fixture
+def node(hook):
+    """A node with a data set, as alice and its owner see it."""
+    with node_process("training", prepare=DATA) as process:
+        alice, owner = process.connect(hook, "alice"), process.connect(hook, "owner")
+        yield alice, owner
+        forget(hook, alice, owner)
+
+
+def test_the_ledger_of_a_node_pays_for_configs_and_rounds_alike(node):
+    alice, owner = node
+    x, y = classes(5)
+    config = sy.TrainConfig(*plans(nn.Linear(5, 3), x, y), batch_size=8, privacy=settings())
+    config.send(alice)
     with pytest.raises(BudgetExceededError, match="budget"):
         alice.fit("some")
-    policy.budget.set(alice, "dataset:some", settings().cost(40, 8, rounds=2) + 0.01, 1e-4)
+    owner.budget.set("dataset:some", settings().cost(40, 8, rounds=2) + 0.01, 1e-4)
+    config.send(alice)  # in a new session: this client spoke as the owner in between
     alice.fit("some")
     assert isinstance(config.get_model(), sy.Plan)
-    x, y = classes(5)
     assert ask(alice, x, y, "train")["update"].shape == (18,)
     with pytest.raises(BudgetExceededError):
         ask(alice, x, y, "train")
     config.send(alice)
     with pytest.raises(BudgetExceededError):
         alice.fit("some")
+    assert [row["what"] for row in owner.budget.entries()] == ["fit", "federated train"]
 
 
-def test_a_model_that_was_trained_without_privacy_before_stays_where_it_is(make_worker):
-    alice, config = guarded(make_worker, Budget(purse=9))
+def test_a_model_that_was_trained_without_privacy_before_stays_in_the_vault(node):
+    alice, owner = node
+    owner.budget.set("dataset:some", 100.0, 1e-3)
+    config = sy.TrainConfig(*plans(nn.Linear(5, 3), *classes(5)), batch_size=8)
+    config.send(alice)
     alice.fit("some")
-    private = sy.TrainConfig(
-        None, None, batch_size=8, model_id=config._model_id, loss_fn_id=config._loss_fn_id, privacy=settings()
-    )
-    private.send(alice)
-    alice.fit("some")
+    ids = {"model_id": config._model_id, "loss_fn_id": config._loss_fn_id}
+    sy.TrainConfig(None, None, batch_size=8, privacy=settings(), **ids).send(alice)
+    with pytest.raises(GetNotPermittedError):
+        alice.fit("some")
     with pytest.raises(GetNotPermittedError):
         config.get_model()
+    assert owner.budget.entries() == []
 
 
-def test_without_a_budget_a_private_training_is_as_restricted_as_any(make_worker):
-    alice, config = guarded(make_worker, DenyAll(), privacy=settings())
+def test_only_private_training_runs_as_a_program(node, hook):
+    """A session process that was taken over can't have a model trained without noise, and fetch it."""
+    alice, owner = node
+    owner.budget.set("dataset:some", 100.0, 1e-3)
+    config = sy.TrainConfig(*plans(nn.Linear(5, 3), *classes(5)), batch_size=8, privacy=settings())
+    config.send(alice)
     alice.fit("some")
+    process = object.__new__(ProgramProcess)
+    process.data, process.worker = {}, sy.VirtualWorker(hook, id="program", auto_add=False)
+    process.worker.policy = PaidPolicy(None, None)
+    plain = sy.TrainConfig(*plans(nn.Linear(5, 3), *classes(5)), batch_size=8)
+    body = serialize((plain, None, None, None), process.worker)
+    with pytest.raises(NotPermittedError, match="differential privacy"):
+        fit_privately(process, body, "some", "cpu", ())
+
+
+def test_without_a_budget_the_policy_is_asked_before_a_private_training(make_worker):
+    alice, _ = guarded(make_worker, DenyAll(), privacy=settings())
     with pytest.raises(GetNotPermittedError):
-        config.get_model()
+        alice.fit("some")
 
 
 def test_mistakes_are_told_before_anything_is_paid(make_worker):

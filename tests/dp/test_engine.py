@@ -8,9 +8,8 @@ import sys
 
 import pytest
 import torch
-from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent
+from dp_accounting import GaussianDpEvent, NeighboringRelation, PoissonSampledDpEvent, SelfComposedDpEvent
 from dp_accounting.pld import PLDAccountant
-from dp_accounting.rdp import RdpAccountant
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -116,25 +115,22 @@ def test_no_sample_changes_the_sum_by_more_than_its_norm(name):
     assert engine.get_epsilon(1e-5) == float("inf")
 
 
-ORACLES = {"rdp": RdpAccountant, "prv": PLDAccountant}
-
-
-@pytest.mark.parametrize("kind", ORACLES)
-def test_epsilon_is_that_of_dp_accounting(kind):
+@pytest.mark.parametrize(("kind", "most"), [("rdp", 1.15), ("prv", 1.02)])
+def test_epsilon_lies_above_that_of_dp_accounting_and_near_it(kind, most):
     engine = make(accountant=kind)[0]
     engine.load_state_dict({"history": [[1.1, 0.01, 1000], [1.1, 0.02, 50]]})
-    oracle = ORACLES[kind]()
+    oracle = PLDAccountant(NeighboringRelation.REPLACE_ONE, 1e-3)
     for noise, rate, steps in ((1.1, 0.01, 1000), (1.1, 0.02, 50)):
         oracle.compose(SelfComposedDpEvent(PoissonSampledDpEvent(rate, GaussianDpEvent(noise)), steps))
-    assert engine.get_epsilon(1e-5) == pytest.approx(oracle.get_epsilon(1e-5), rel=0.01)
+    assert 0.99 * oracle.get_epsilon(1e-5) <= engine.get_epsilon(1e-5) <= most * oracle.get_epsilon(1e-5)
     assert engine.steps == 1050
 
 
 def test_steps_that_were_made_are_counted_at_the_rate_of_the_loader():
     engine = train(*make(noise=1.3, size=60, batch=15))
-    oracle = RdpAccountant()
+    oracle = PLDAccountant(NeighboringRelation.REPLACE_ONE, 1e-3)
     oracle.compose(SelfComposedDpEvent(PoissonSampledDpEvent(0.25, GaussianDpEvent(1.3)), 4))
-    assert engine.get_epsilon(1e-4) == pytest.approx(oracle.get_epsilon(1e-4), rel=0.01)
+    assert oracle.get_epsilon(1e-4) <= engine.get_epsilon(1e-4) <= 1.15 * oracle.get_epsilon(1e-4)
     assert f"4 steps, epsilon <= {engine.get_epsilon(1e-4):.4g} at delta=0.0001" in repr(engine)
     other = sy.dp.PrivacyEngine(accountant="rdp")
     other.load_state_dict(engine.state_dict())

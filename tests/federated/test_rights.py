@@ -1,39 +1,55 @@
-"""Training where a policy holds: what comes of it derives from the data set, and nothing else tells of the data."""
+"""Training at a node: what comes of it stays in the vault, and nothing else tells of the data."""
+
+import contextlib
 
 import pytest
 import torch
 from torch import nn
-from torch.utils.data import TensorDataset
 
 import syft as sy
-from syft.exceptions import (
-    GetNotPermittedError,
-    NotPermittedError,
-    ObjectNotFoundError,
-    RemoteError,
-    TrainingError,
-)
-from syft.grid.rights import NodePolicy
-from syft.workers.policy import DenyAll
+from syft.exceptions import GetNotPermittedError, NotPermittedError, ObjectNotFoundError, SyftError, TrainingError
+from syft.messaging import message as m
+from syft.workers.policy import ALLOW_ALL, DenyAll
 from tests.federated import samples
 from tests.federated.samples import XOR, XOR_TARGET, config, planned
+from tests.grid.rights.people import Peer
+from tests.nodes import forget
+from tests.nodes import node as node_process
+
+DATA = """
+from torch.utils.data import TensorDataset
+from tests.federated import samples
+node.worker.add_dataset(samples.xor(), "xor")
+node.worker.add_dataset(TensorDataset(torch.zeros(0, 2), torch.zeros(0, 1)), "empty")
+"""
+
+
+@pytest.fixture(scope="module")
+def place():
+    """A node with a data set of its owner."""
+    with node_process("hospital", prepare=DATA) as process:
+        yield process
 
 
 @pytest.fixture
-def node(make_worker, kind):
-    """A worker with the policy of a node, and a data set of its owner's."""
-    worker = make_worker("node", kind)
-    worker.add_dataset(samples.xor(), "xor")
-    worker.policy = NodePolicy(owner="the hospital")
-    return worker
+def node(place, hook):
+    """The node as alice sees it."""
+    client = place.connect(hook, "alice")
+    yield client
+    forget(hook, client)
 
 
-def approve(node, pointer, scope):
-    request = pointer.request(reason="to publish it")
-    node.policy.requests.approve(request.id, scope=scope)
+@pytest.fixture
+def owner(place):
+    with contextlib.closing(Peer(place, "owner")) as peer:
+        yield peer
 
 
-def test_what_was_trained_derives_from_the_data_set(node):
+def approve(owner, pointer):
+    owner.ask(m.DecideRequestMessage(pointer.request(reason="to publish it").id, True))
+
+
+def test_a_trained_model_stays_in_the_vault(node):
     sent = config(epochs=1)
     sent.send(node)
     loss = node.fit("xor")
@@ -45,65 +61,36 @@ def test_what_was_trained_derives_from_the_data_set(node):
         node.evaluate("xor")
     fresh = config(epochs=1)
     fresh.send(node)
-    assert torch.equal(fresh.get_model()(XOR), fresh.model(XOR)), "what was not trained is still its sender's own"
+    assert torch.equal(fresh.get_model()(XOR), fresh.model(XOR)), "a model that was not trained is its sender's own"
 
 
-def test_what_the_owner_grants_leaves(node):
+def test_an_approved_model_is_released(node, owner):
     sent = config()
     sent.send(node)
-    node.fit("xor")
-    approve(node, sent.model_ptr, "result")
-    model = sent.get_model()
-    assert samples.mean_square(XOR_TARGET, model(XOR)) < 0.01
-    again = config(model, epochs=1)
-    again.send(node)
     loss = node.fit("xor")
+    approve(owner, sent.model_ptr)
+    assert samples.mean_square(XOR_TARGET, sent.model_ptr.get()(XOR)) < 0.01
     with pytest.raises(GetNotPermittedError):
         loss.get()
-    approve(node, loss, "sources")
-    assert node.evaluate("xor")["nr_correct_predictions"] == 4
-    assert type(node.fit("xor")) is torch.Tensor
+    approve(owner, loss)
+    assert loss.get() < 0.01
 
 
-def test_tensors_that_are_objects_too_are_the_sources(make_worker):
-    node = make_worker("node")
-    data, target = XOR.clone(), XOR_TARGET.clone()
-    node.load_data([data, target])
-    node.add_dataset(TensorDataset(data, target), "xor")
-    node.policy = NodePolicy()
-    sent = config(epochs=1)
-    sent.send(node)
-    for tensor in (data, target):
-        assert node.fit("xor").location is node
-        node.policy.share(node, tensor.id, allowed_users=("me",))
-    assert type(node.fit("xor")) is torch.Tensor
-    assert node.evaluate("xor").keys() == {"loss", "nr_correct_predictions", "nr_predictions"}
+def test_readable_data_is_trained_on_as_anywhere(node, owner):
+    owner.share("dataset:xor", "alice")
+    try:
+        sent = config()
+        sent.send(node)
+        assert type(node.fit("xor")) is torch.Tensor
+        assert node.evaluate("xor")["nr_correct_predictions"] == 4
+        assert samples.mean_square(XOR_TARGET, sent.get_model()(XOR)) < 0.01
+    finally:
+        owner.share("dataset:xor")
+    with pytest.raises(GetNotPermittedError):
+        node.evaluate("xor")
 
 
-def test_nothing_that_was_there_before_learns_of_the_data(node):
-    sent = config(epochs=5)
-    sent.send(node)
-    parameters = sent.model_ptr.parameters()
-    node.fit("xor")
-    node.fit("xor")
-    for pointer, original in zip(parameters, sent.model.parameters(), strict=True):
-        assert torch.equal(pointer.get(), original)
-
-
-def test_the_optimizer_goes_on_in_copies(make_worker, node):
-    free = make_worker("free")
-    free.add_dataset(samples.xor(), "xor")
-    losses = {}
-    for worker in (node, free):
-        sent = config(epochs=2, shuffle=False)
-        sent.send(worker)
-        worker.fit("xor")
-        last = worker.fit("xor")
-        losses[worker] = node.object_store.get(last.child.id_at_location) if worker is node else last
-    assert torch.equal(losses[node], losses[free])
-
-
-def test_a_failure_that_values_cause_is_not_told(node):
+def test_a_failure_that_values_cause_is_not_reported(node, owner):
     """A model that fails for one target would tell it, one question after the other."""
     table = nn.Embedding(1, 1)
     loss_fn = sy.Plan(forward_func=lambda pred, target: pred.mean() + table(target.long()).mean())
@@ -112,74 +99,33 @@ def test_a_failure_that_values_cause_is_not_told(node):
     sent.send(node)
     loss = node.fit("xor")  # targets of 1 are not in the table
     assert loss.location is node and loss.shape == ()
-    for result in (loss, sent.model_ptr):
-        with pytest.raises(GetNotPermittedError):
-            result.get()
-    approve(node, loss, "sources")
-    for attempt in (loss.get, sent.model_ptr.get, lambda: node.evaluate("xor")):
-        with pytest.raises(RemoteError, match=r"syft.fit: IndexError: index out of range"):
-            attempt()
+    with pytest.raises(GetNotPermittedError):
+        loss.get()
+    approve(owner, loss)
+    with pytest.raises(GetNotPermittedError, match="there is no value"):
+        loss.get()
 
 
-def test_mistakes_that_shapes_tell_are_told(node):
-    cases = [
-        (config(planned(nn.Linear(3, 1), torch.zeros(4, 3)), epochs=1), RuntimeError, "same reduction dim"),
-        (config(sy.Plan(forward_func=lambda x: x.mean(1)).build(XOR)), TrainingError, "no parameters"),
-        (
-            config(loss_fn=sy.Plan(forward_func=lambda pred, target: pred * 1).build(XOR_TARGET, XOR_TARGET)),
-            TrainingError,
-            "Take its mean",
-        ),
-    ]
-    for sent, kind, text in cases:
-        sent.send(node)
-        with pytest.raises(kind, match=text):
-            node.fit("xor")
-    node.add_dataset(TensorDataset(torch.zeros(0, 2), torch.zeros(0, 1)), "empty")
-    with pytest.raises(TrainingError, match="no samples"):
-        node.fit("empty")
-
-
-def test_the_model_of_somebody_else_is_not_trained(node, make_worker):
+def test_the_model_of_another_user_is_not_trained(node, place):
     sent = config()
     sent.send(node)
-    stolen = sy.TrainConfig(None, None, model_id=sent._model_id, loss_fn_id=sent._loss_fn_id)
-    with sy.acting_as(make_worker("mallory")):
-        stolen.send(node)
-        for attempt in (lambda: node.fit("xor"), lambda: node.evaluate("xor")):
-            with pytest.raises(ObjectNotFoundError):
-                attempt()
-        ask = sy.local_worker.stream_to(node).run
-        with pytest.raises(ObjectNotFoundError):
-            ask("syft.use_train_config", (sent._last.config.id_at_location,), {}, None)
-        with pytest.raises(NotPermittedError, match="its owner's to add and to remove"):
-            ask("syft.remove_dataset", ("xor",), {}, None)
-    assert "xor" in node.datasets
+    ids = [sent._model_id, sent._loss_fn_id, sent._last.config.id_at_location]
+    with contextlib.closing(Peer(place, "bob")) as bob:
+        for obj_id in ids:
+            assert bob.get(obj_id).contents[0] == ObjectNotFoundError.__name__
+        assert bob.call("syft.use_train_config", ids[2]).contents[0] == ObjectNotFoundError.__name__
+        assert bob.call("syft.remove_dataset", "xor").contents[0] == NotPermittedError.__name__
+        assert "its owner's to add and to remove" in bob.call("syft.remove_dataset", "xor").contents[1]
+    assert node.fit("xor").location is node
 
 
-def test_a_published_model_of_somebody_else_is_not_trained(node, make_worker):
-    with sy.acting_as(make_worker("carol")):
-        model = planned().tag("#model").send(node)
-        loss = samples.planned_loss().tag("#loss").send(node)
-    sent = sy.TrainConfig(None, None, model_id=model.id_at_location, loss_fn_id=loss.id_at_location)
-    sent.send(node)
-    for attempt in (lambda: node.fit("xor"), lambda: node.evaluate("xor")):
-        with pytest.raises(TrainingError, match="of somebody else; send one of your own"):
-            attempt()
+def test_mistakes_before_training_are_reported(node):
+    with pytest.raises(TrainingError, match="no data set"):
+        config(epochs=1).send(node)
+        node.fit("nothing")
 
 
-def test_an_owner_without_a_word_on_release(make_worker):
-    bob = make_worker("bob")
-    bob.add_dataset(samples.xor(), "xor")
-    bob.policy = DenyAll()
-    sent = config(epochs=1)
-    sent.send(bob)
-    assert bob.fit("xor").location is bob
-    with pytest.raises(GetNotPermittedError):
-        bob.evaluate("xor")
-
-
-def test_data_does_not_leave_by_pointers_in_a_model(node, alice):
+def test_data_does_not_leave_by_pointers_in_a_model(node, bob):
     class Sends(nn.Module):
         def __init__(self):
             super().__init__()
@@ -189,8 +135,21 @@ def test_data_does_not_leave_by_pointers_in_a_model(node, alice):
             return data * self.weight
 
     model = planned(Sends())
-    model.state.state_placeholders[0].child = torch.ones(2).send(alice)
-    sent = config(model, epochs=1)
-    sent.send(node)
-    with pytest.raises(TrainingError, match="holds pointers"):
-        node.fit("xor")
+    model.state.state_placeholders[0].child = torch.ones(2).send(bob)
+    before = set(bob._objects)
+    with pytest.raises(SyftError):
+        config(model, epochs=1).send(node)
+        node.fit("xor").get()
+    assert set(bob._objects) == before
+
+
+def test_a_policy_of_an_ordinary_worker_is_asked(make_worker):
+    bob = make_worker("bob")
+    bob.add_dataset(samples.xor(), "xor")
+    bob.policy = DenyAll()
+    sent = config(epochs=1)
+    sent.send(bob)
+    for attempt in (lambda: bob.fit("xor").get(), lambda: bob.evaluate("xor"), sent.get_model):
+        with pytest.raises(GetNotPermittedError):
+            attempt()
+    bob.policy = ALLOW_ALL

@@ -1,6 +1,8 @@
-"""Federated runs over workers with a policy: updates derive from the data, and leave by a grant or a budget only."""
+"""Federated runs over nodes: updates leave if the data may be read, or by a budget."""
 
 from __future__ import annotations
+
+import contextlib
 
 import pytest
 import torch
@@ -11,7 +13,10 @@ from torch.utils.data import TensorDataset
 import syft as sy
 from syft.exceptions import FederatedError, GetNotPermittedError, TrainingError
 from syft.federated.clients import WorkerClient
-from syft.grid.rights import NodePolicy
+from syft.workers.budget import BUDGET
+from tests.grid.rights.people import Peer
+from tests.nodes import forget
+from tests.nodes import node as node_process
 
 EXAMPLE = (torch.zeros(2, 3), torch.zeros(2, dtype=torch.long))
 
@@ -22,18 +27,40 @@ def points(seed):
     return data, (data.sum(1) > 0).long()
 
 
+DATA = """
+from syft.grid.storage import Shelf
+from torch.utils.data import TensorDataset
+from tests.federated.test_run_rights import points
+data, targets = points(NUMBER)
+Shelf(node.keeper).publish(data.clone(), tags=("#points",), obj_id="samples")
+Shelf(node.keeper).publish(targets.clone(), tags=("#points",), obj_id="targets")
+node.worker.add_dataset(TensorDataset(data, targets), "points")
+node.policy.step_seconds = 0.01
+"""
+
+
+@pytest.fixture(scope="module")
+def places():
+    """Two nodes; their owners' data is there under a key and as published tensors."""
+    with contextlib.ExitStack() as stack:
+        yield [
+            stack.enter_context(node_process(f"hospital-{number}", prepare=DATA.replace("NUMBER", str(number))))
+            for number in range(2)
+        ]
+
+
 @pytest.fixture
-def hospitals(make_worker, kind):
-    """Two workers with the policy of a node; their owners' data is there under a key and as published tensors."""
-    made = []
-    for number in range(2):
-        worker = make_worker(f"hospital-{number}", kind)
-        data, targets = (tensor.tag("#points") for tensor in points(number))
-        worker.load_data([data, targets])
-        worker.add_dataset(TensorDataset(*points(number)), "points")
-        worker.policy = NodePolicy(owner="the hospital")
-        made.append(worker)
-    return made
+def hospitals(places, hook):
+    """The nodes as alice sees them."""
+    clients = [place.connect(hook, "alice") for place in places]
+    yield clients
+    forget(hook, *clients)
+
+
+@pytest.fixture
+def owners(places):
+    with contextlib.ExitStack() as stack:
+        yield [stack.enter_context(contextlib.closing(Peer(place, "owner"))) for place in places]
 
 
 def train(clients, rounds=2, **options):
@@ -49,7 +76,7 @@ def found_at(worker):
 
 
 def test_updates_do_not_leave_by_themselves(hospitals):
-    with pytest.raises(FederatedError, match="does not release this value to 'me' .federated train"):
+    with pytest.raises(FederatedError, match="does not release this value to 'alice' .federated train"):
         train(hospitals, dataset="points")
     with pytest.raises(FederatedError, match="does not release"):
         train([sy.BaseDataset(*found_at(worker)) for worker in hospitals])
@@ -63,33 +90,38 @@ def test_updates_do_not_leave_by_themselves(hospitals):
         WorkerClient(hospitals[0], "points").call("run", "evaluate", {"terms": {"dp_sgd": {}}})
 
 
-def test_updates_leave_when_the_owners_say_so(hospitals):
-    for worker in hospitals:
-        for pointer in found_at(worker):
-            request = pointer.request(reason="to train a model together")
-            worker.policy.requests.approve(request.id, scope="sources")
+def test_updates_leave_when_the_owners_say_so(hospitals, owners):
+    for owner in owners:
+        for name in ("samples", "targets"):
+            assert owner.share(name, "alice") is None
     # In the order that samples have: a shuffled one depends on the names of clients.
     found = train([sy.BaseDataset(*found_at(worker)) for worker in hospitals], shuffle=False)
     assert [record.answered for record in found.history] == [2, 2]
     free = train([TensorDataset(*points(number)) for number in range(2)], shuffle=False)
     assert found.history.losses == pytest.approx(free.history.losses, rel=1e-5)
+    for owner in owners:
+        for name in ("samples", "targets"):
+            assert owner.share(name) is None
+    with pytest.raises(FederatedError, match="does not release"):
+        train([sy.BaseDataset(*found_at(worker)) for worker in hospitals])
 
 
-def test_private_updates_are_paid_from_the_budget_of_each_owner(hospitals):
+def test_private_updates_are_paid_from_the_budget_of_each_owner(hospitals, owners):
     privacy = sy.dp.SamplePrivacy(noise_multiplier=1.0, max_grad_norm=1.0, delta=1e-5)
     with pytest.raises(FederatedError, match="no limit|budget"):
         train(hospitals, dataset="points", local_privacy=privacy)
-    for worker in hospitals:
-        worker.policy.budget.set(worker, "dataset:points", epsilon=20.0, delta=1e-5)
+    for owner in owners:
+        owner.call(BUDGET, "set", data="dataset:points", epsilon=50.0, delta=1e-5)
     found = train(hospitals, rounds=1, dataset="points", local_privacy=privacy)
-    assert found.history[0].answered == 2 and 0 < found.epsilon < 20
-    (entry,) = hospitals[0].policy.budget.entries()
-    assert (entry["user"], entry["what"]) == ("me", "federated train")
+    assert found.history[0].answered == 2 and 0 < found.epsilon < 50
+    (entry,) = owners[0].call(BUDGET, "entries")
+    assert (entry["user"], entry["what"]) == ("alice", "federated train")
     ended = train(hospitals, rounds=200, dataset="points", local_privacy=privacy)
-    assert 0 < ended.rounds < 200 and ended.rounds == len(ended.history) and found.epsilon < ended.epsilon < 20
-    assert ended.ending.startswith(f"the privacy budget is spent at client {hospitals[0].id!r} (and 1 more)")
+    assert 0 < ended.rounds < 200 and ended.rounds == len(ended.history) and found.epsilon < ended.epsilon < 50
+    first = [f"the privacy budget is spent at client {worker.id!r} (and 1 more)" for worker in hospitals]
+    assert ended.ending.startswith(tuple(first))  # whichever answers first
     assert ended.ending.endswith("python -m syft node budget set --help")
-    assert len(hospitals[0].policy.budget.entries()) == 1 + ended.rounds, "rounds that were within the limit"
+    assert len(owners[0].call(BUDGET, "entries")) == 1 + ended.rounds, "rounds that were within the limit"
     # A run that never had a round that was paid for has no result to end with.
     with pytest.raises(FederatedError, match="Round 1 failed. .*would pass the privacy budget"):
         train(hospitals, rounds=2, dataset="points", local_privacy=privacy)

@@ -5,6 +5,8 @@ A server that lies is played by hand: `Server` does what an honest one does, and
 
 from __future__ import annotations
 
+import hashlib
+
 import pytest
 import torch
 
@@ -12,7 +14,7 @@ import syft as sy
 from syft.exceptions import TrainingError
 from syft.workers.policy import ALLOW_ALL
 from syft.workers.secure import sealing
-from syft.workers.secure.guard import Identity, require_secure
+from syft.workers.secure.guard import Guard, Identity, require_secure
 from syft.workers.secure.member import add_pair_mask, self_mask, survivors_text
 from syft.workers.secure.packing import Packing
 from syft.workers.secure.roster import Roster
@@ -475,3 +477,15 @@ def test_what_an_owner_says_is_checked(bob, known):
     for secret in (b"short", "x" * 32):
         with pytest.raises(TrainingError):
             Identity(secret)
+
+
+def test_an_identity_of_small_order_signs_for_nobody():
+    """The server could sign for it: all-zero bytes are a valid signature for one of four texts."""
+    honest = [Identity() for _ in range(4)]
+    guard = Guard(known=frozenset({bytes(32), *(one.public for one in honest)}))
+    for number in range(32):
+        keys = [hashlib.sha512(bytes([place, number])).digest() for place in range(5)]
+        entries = [one.sign(RUN, number, key) for one, key in zip(honest, keys, strict=False)]
+        roster = Roster(RUN, number, 4, [*entries, keys[4] + bytes(32) + bytes(64)])
+        with pytest.raises(TrainingError, match="not signed by it for this round"):
+            guard.check(roster, RUN, number)

@@ -18,6 +18,7 @@ from syft.grid.node.api import ROUTERS
 from syft.grid.node.api.access import PasswordDesk
 from syft.grid.node.node import Node
 from syft.grid.node.settings import Settings
+from tests.nodes import forget
 
 SECRET = 424242.5  # a value that must show nowhere
 
@@ -67,15 +68,12 @@ def api(node):
 
 @pytest.fixture
 def data(node):
-    """A private data set of the node's owner, and one that only a session of somebody holds."""
+    """A private data set of the node's owner."""
     from syft.grid.storage.shelf import Shelf
 
     shelf = Shelf(node.keeper)
     obj_id = shelf.publish(torch.full((3, 2), SECRET), {"#biopsies", "<b>#x</b>"}, "three rows")
-    session = node.worker.open_session("bob")
-    session.keep(77, torch.full((5,), SECRET))
     yield obj_id
-    session.close()
     if obj_id in node.worker.object_store.objects:
         shelf.delete(obj_id)
 
@@ -226,13 +224,16 @@ def test_objects_are_listed_without_values(api, data):
     assert api("GET", "/v1/objects?limit=1&skip=1000", token=api.alice)[1] == []
 
 
-def test_temporaries_of_others_are_not_seen(api, data):
-    everything = "/v1/objects?published=false"
-    assert "77" not in [row["id"] for row in api("GET", everything, token=api.alice)[1]]
+def test_temporaries_are_seen_by_nobody_else(api, data, hook):
     bob = api.node.identity.tokens.issue("bob", "user", 60)
-    assert "77" in [row["id"] for row in api("GET", everything, token=bob)[1]]
-    assert "77" in [row["id"] for row in api("GET", everything, token=api.owner)[1]]
-    assert "77" not in [row["id"] for row in api("GET", "/v1/objects", token=api.owner)[1]]
+    client = sy.connect(api.node.url, token=bob, hook=hook)
+    pointer = torch.full((5,), SECRET).send(client)
+    client.synchronize()
+    for token in (api.alice, api.owner, bob):
+        rows = api("GET", "/v1/objects?published=false", token=token)[1]
+        assert str(pointer.id_at_location) not in [row["id"] for row in rows]
+    del pointer
+    forget(hook, client)
 
 
 def test_the_owner_deletes(api, data):

@@ -26,6 +26,8 @@ from syft.grid.certificates import (
     make_authority,
     server_context,
 )
+from syft.grid.node.node import Node
+from syft.grid.node.settings import Settings
 from tests.grid.identities import in_threads
 
 SECONDS = 60
@@ -484,3 +486,43 @@ def test_errors_that_nobody_has_seen_get_a_sentence_too():
             text = explain(error, host, port)
             assert text[0].isupper() and text.endswith(".") and ("[2001:db8::1]" in text or "2001" not in text)
     assert "SOMETHING_{NEW}" in explain(unseen) and "No route to host" in explain(OSError(113, "No route to host"))
+
+
+# --- node ids ---------------------------------------------------------------------------------------------------------
+
+
+def node_uris(path):
+    names = read(path).extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    return names.get_values_for_type(x509.UniformResourceIdentifier)
+
+
+@pytest.mark.parametrize("node_id", ["hospital-a", "Klinik_Zürich", "a.b"])
+def test_a_certificate_names_its_node(folder, authority, node_id):
+    made = issue(authority, "localhost", folder / "named", node_id=node_id)
+    assert len(node_uris(made.certificate)) == 1 and node_uris(made.certificate)[0].startswith("resyft-node:")
+    assert certificates.certificate_of(made.certificate, node_id) == read(made.certificate).fingerprint(hashes.SHA256())
+    outcome = handshake(server_context(made.certificate, made.key), client_context(authority.certificate))
+    assert outcome["server"] == b"over TLS"
+    for other in ("hospital-b", "Hospital-a", "hospital", ""):
+        with pytest.raises(CertificateError, match="not for"):
+            certificates.certificate_of(made.certificate, other)
+
+
+def test_a_certificate_without_a_node_id_is_for_any_node(node):
+    assert node_uris(node.certificate) == []
+    assert certificates.certificate_of(node.certificate, "anybody")
+    assert certificates.certificate_of(None, "anybody") is None
+
+
+@pytest.mark.parametrize("node_id", ["", "x" * 101, "a\nb", "\u202eabc", 7])
+def test_what_is_no_node_id(folder, authority, node_id):
+    with pytest.raises(CertificateError, match="node_id"):
+        issue(authority, "localhost", folder / "wrong", node_id=node_id)
+
+
+def test_a_node_does_not_start_with_the_certificate_of_another(folder, authority):
+    made = issue(authority, "localhost", folder / "of-a", node_id="hospital-a")
+    tls = {"certificate": made.certificate, "key": made.key}
+    Node(Settings(id="hospital-a", **tls)).stop()
+    with pytest.raises(CertificateError, match="is for node 'hospital-a', not for 'hospital-b'"):
+        Node(Settings(id="hospital-b", **tls))

@@ -32,7 +32,7 @@ def read_text(folder, text):
         ("a,b\n16777217,2\n", torch.int64, [[16777217, 2]]),
         ("9007199254740993\n", torch.int64, [[9007199254740993]]),
         ("a\n0.1\n\n16777217\n", torch.float64, [[0.1], [16777217]]),
-        ('"a\nb",c\n1,-2\n', torch.int64, [[1, -2]]),
+        ('"a, b",c\n1,-2\n', torch.int64, [[1, -2]]),
         ("a,b\n1,1e3\n", torch.float64, [[1, 1000]]),
         ("a,b\n", torch.float64, []),
         ("a,b\n\n\n", torch.float64, []),
@@ -41,7 +41,50 @@ def read_text(folder, text):
 def test_numbers_of_a_csv_stay_what_they_are(tmp_path, text, dtype, values):
     table, about = read_text(tmp_path, text)
     assert table.dtype is dtype and table.tolist() == values
-    assert (about is None) is text[0].isdigit()
+    assert about.startswith("columns: col0") is text[0].isdigit()
+
+
+NUMBERS = ("1,2.5,-3", "1e3,nan,inf", " 1 , +2 ,3.", "1,-inf,0")
+HEADERS = ("age,weight", "x1,x2", "age at visit,2nd visit of all", "Größe,naïve", "e,E5x")
+# Rows of data that are not all plain numbers, and headers with something else in them.
+MIXED = (
+    "41,weight", "age,1e3", "age,nan", "age,inf", "age,NA", "age,", ",", "1,,3", "age, ", 'age,"1,5"', "age,12.5%",
+    "2020-01-01,5", "2020-01-01,2020-01-02", "age,<5", "age,$5", "age,1/2", "age,12kg", "age,41 yrs", "age,0x1F",
+    "age,None", "age,\u0661\u0662", "age,1.234,5e", "age,true", "age,1 234", "age,-", "age,?",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("first", NUMBERS)
+def test_a_first_line_of_numbers_is_data_and_is_not_described(tmp_path, first):
+    table, about = read_text(tmp_path, f"{first}\n7,8,9\n")
+    assert len(table) == 2 and about == "columns: col0, col1, col2"
+
+
+@pytest.mark.parametrize("first", HEADERS)
+def test_a_first_line_of_names_is_a_header(tmp_path, first):
+    table, about = read_text(tmp_path, f"{first}\n7,8\n")
+    assert table.tolist() == [[7, 8]] and about == f"columns: {first.replace(',', ', ')}"
+
+
+@pytest.mark.parametrize("first", MIXED)
+def test_a_first_line_that_may_hold_values_is_refused(tmp_path, first):
+    with pytest.raises(Unreadable, match=r"first line, column \d") as refused:
+        read_text(tmp_path, f"{first}\n" + ",".join("7" for _ in first.split(",")) + "\n")
+    assert not any(cell.strip() in str(refused.value) for cell in first.split(",") if len(cell.strip()) > 2)
+
+
+def test_an_open_quote_does_not_make_a_name_of_the_data(tmp_path):
+    with pytest.raises(Unreadable, match="first row spans several lines"):
+        read_text(tmp_path, 'age,"weight\n41,80\n42,81\n')
+
+
+def test_the_folder_names_the_file_and_the_column(hook, tmp_path, caplog):
+    (tmp_path / "patients.csv").write_text("Smith,41\nJones,42\n")
+    worker = NodeWorker("header-node", NodePolicy("owner", MemoryRecords(), MemoryRecords(), AuditLog()))
+    Keeper(worker)
+    report = load_folder(worker, tmp_path)
+    assert "column 2" in report.skipped["patients.csv"]
+    assert "patients.csv" in caplog.text and "Smith" not in caplog.text and not worker.object_store.objects
 
 
 @pytest.mark.parametrize(

@@ -319,7 +319,7 @@ def test_models_are_hosted_and_asked_through_the_gateway(public):
     until(lambda: len(other._known_hosts("through", False)) == 2)
     assert {node.id for node in other.query_model_hosts("through")} == {"north", "south"}
     assert torch.equal(other.run_remote_inference("through", x), plan(x).detach())
-    with pytest.raises(RuntimeError, match="by who hosted it"):
+    with pytest.raises(RuntimeError, match="by the user who hosted it"):
         other.query_model_hosts("through")[0].delete_model("through")
     with pytest.raises(sy.exceptions.ModelError, match="can't be replaced|could not be hosted"):
         other.serve_model(plan, id="through", n_replica=1)

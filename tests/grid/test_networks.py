@@ -14,7 +14,6 @@ import syft as sy
 from syft.exceptions import ModelError, ModelNotFoundError, SyftError, WorkerLostError
 from syft.grid.abstract_grid import AbstractGrid
 from syft.grid.model_grid import ModelGrid
-from syft.grid.rights import NodePolicy
 from syft.workers import hosted, hosting
 from tests.nodes import websocket_server
 from tests.processes import end, start
@@ -221,7 +220,7 @@ def test_a_replica_that_is_gone_is_skipped(processes):
 def test_a_model_of_the_same_name_of_somebody_else_is_no_replica(make_worker, workers):
     alice, eve = make_worker("alice"), make_worker("eve")
     for worker in workers:
-        worker.policy = NodePolicy(owner=worker.id)
+        worker.policy = Guarded()
     with sy.acting_as(alice):
         hosting.host(workers[0], linear(4.0), "linear", allow_remote_inference=True)
     with sy.acting_as(eve):
@@ -268,10 +267,17 @@ def test_an_encrypted_model_takes_three_workers(workers):
         grid.run_remote_inference("linear", X, mpc=True)
 
 
+class Guarded:
+    """A policy that releases everything but models."""
+
+    def allows(self, release):
+        return not str(release.obj_id).startswith("model:")
+
+
 def test_who_may_not_ask_an_encrypted_model_gets_nothing(make_worker, workers):
     eve = make_worker("eve")
     for worker in workers:
-        worker.policy = NodePolicy(owner=worker.id)
+        worker.policy = Guarded()
     grid = sy.PrivateGridNetwork(*workers)
     grid.serve_model(linear(), id="closed", mpc=True)
     grid.serve_model(linear(), id="asked", mpc=True, allow_remote_inference=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import random
 import signal
@@ -19,13 +20,12 @@ from hypothesis import strategies as st
 
 import syft as sy
 from syft.core.references import Ref, TensorMeta
-from syft.exceptions import GetNotPermittedError, IdNotUniqueError, ObjectNotFoundError, StorageError, StorageFullError
+from syft.exceptions import IdNotUniqueError, NotPermittedError, ObjectNotFoundError, StorageError, StorageFullError
 from syft.grid.rights import NodePolicy
 from syft.grid.storage import Facts, Item, open_storage
 from syft.messaging import message as m
 from syft.pointers.object_wrapper import ObjectWrapper
 from syft.pointers.pointer_plan import RUN_PLAN
-from syft.workers.provenance import known_rights
 from syft.workers.router import put_back
 from tests import warm
 from tests.grid import postgres
@@ -161,11 +161,7 @@ def test_ids_and_labels_are_kept_as_they_are(node):
         item, obj = node.keeper.item(obj_id), node.objects[obj_id]
         assert (obj.item(), item.id, type(item.id)) == (IDS.index(obj_id), obj_id, type(obj_id))
         assert item.tags == {"#a", f"#{obj_id!r}"} and (item.description is None) == (obj_id == 0)
-        assert (item.facts.owner, item.facts.allowed_users, item.facts.sources) == (
-            "ann",
-            ("bob", "zo\u00eb"),
-            (obj_id,),
-        )
+        assert (item.facts.owner, item.facts.allowed_users) == ("ann", ("bob", "zo\u00eb"))
         assert sy.core.labels.tags_of(obj) == item.tags and sy.core.labels.description_of(obj) == item.description
     assert len(node.peer().search("#a")) == len(IDS)
     node.peer("ann").delete("1")
@@ -329,31 +325,61 @@ def test_nothing_is_written_when_nothing_changed(node, monkeypatch):
     assert len(peer.search()) == 1
 
 
-def test_rights_are_there_after_a_restart(node):
-    """Of a data set, and of what was derived from it: both follow what the owner decides later."""
+def test_readers_are_there_after_a_restart(node):
+    """One row says who may read a data set, and what was taken back does not come again."""
+    policy = NodePolicy(owner="boss")
     node.shelf.publish(torch.ones(3), {"#data"}, allowed_users=["bob"], obj_id="data")
-    node.worker.policy = NodePolicy(owner="boss")
-    peer = node.peer("ann")
-    peer.call("torch.Tensor.add", Ref("data"), 1, result="derived")
-    peer.ask(m.PublishMessage("derived"))
+    node.shelf.publish(torch.ones(3), obj_id="shared", owner="ann")
+    policy.share(node.worker, "shared", allowed_users=["Eve"], public=True)
+    policy.share(node.worker, "data", allowed_users=["ann"])
     node.restart()
-    node.worker.policy = NodePolicy(owner="boss")
-    assert [row[0] for row in node.peer("ann").search("#data")] == ["data"]
-    data, derived = [known_rights(node.worker.object_store.outlines()[key]) for key in ("data", "derived")]
-    assert (data.owner, derived.owner) == (None, "ann") and data.sources <= derived.sources
-    assert node.keeper.facts("derived").owner == "ann" and "data" in node.keeper.facts("derived").sources
-    with pytest.raises(GetNotPermittedError):
-        node.peer("ann").get("derived")
-    assert known_rights(node.objects["derived"]) is derived
-    assert {user for source in derived.sources if source.id == "data" for user in source.allowed_users} == {"bob"}
-    node.shelf.publish(torch.zeros(3), obj_id="data", allowed_users=["ann", "eve"], replace=True)
-    assert next(iter(data.sources)).allowed_users == {"ann", "eve"}  # the one that the result points at
+    data, shared = node.keeper.facts("data"), node.keeper.facts("shared")
+    assert (data.owner, data.allowed_users, data.is_public) == (None, ("ann",), False)
+    assert (shared.owner, shared.allowed_users, shared.is_public) == ("ann", ("eve",), True)
+    assert policy.may_read(data, "ann") and not policy.may_read(data, "bob") and policy.may_read(shared, "bob")
+    policy.share(node.worker, "shared")
+    node.shelf.publish(torch.zeros(3), obj_id="data", allowed_users=["eve"], replace=True)
     node.restart()
-    derived = known_rights(node.worker.object_store.outlines()["derived"])
-    assert {user for source in derived.sources if source.id == "data" for user in source.allowed_users} == {
-        "ann",
-        "eve",
-    }
+    assert not policy.may_read(node.keeper.facts("shared"), "eve") and policy.may_read(
+        node.keeper.facts("shared"), "ann"
+    )
+    assert node.keeper.facts("data").allowed_users == ("eve",)
+
+
+def source(obj_id, owner, users=(), public=False, **more):
+    return {"id": obj_id, "owner": owner, "allowed_users": list(users), "public": public, "key": "k", **more}
+
+
+FORMER = {
+    "a data set": ("x", None, [source("x", None, ["bob"])], {"bob"}),
+    "a public one": ("x", "ann", [source("x", "ann", [], True)], {"ann", "bob", "eve", "mallory"}),
+    "of a user": ("x", "ann", [source(None, "ann")], {"ann"}),
+    "of the user's own data": ("x", "ann", [source("y", "ann", ["bob"]), source(None, "ann")], {"ann"}),
+    "computed from data of others": ("x", "ann", [source("data", None, ["ann"], True), source(None, "ann")], set()),
+    "computed in part from others": ("x", "ann", [source("x", "ann", ["bob"], True), source("data", "eve")], set()),
+    "a call that failed": ("x", "ann", [source(None, "ann"), source(None, None, failed="why")], set()),
+    "a data set of tensors": ("dataset:x", None, [source("a", None, ["bob"]), source("b", None)], set()),
+}
+
+
+@pytest.mark.parametrize("case", FORMER)
+def test_stores_of_the_earlier_version_open(node, case):
+    """Their rows have a note of all data sets that an object was computed from; only its own row opens it."""
+    obj_id, owner, sources, readers = FORMER[case]
+    node.shelf.publish(torch.ones(3), obj_id=obj_id, owner=owner)
+    rights = {"rights": {"owner": owner, "sources": sources, "mark": ""}}
+    node.storage.amend(dataclasses.replace(node.keeper.item(obj_id), facts=Facts(owner, ("mallory",), rights)))
+    node.restart()
+    facts, policy = node.keeper.facts(obj_id), NodePolicy()
+    assert {user for user in ("ann", "bob", "eve", "mallory") if policy.may_read(facts, user)} == readers
+    assert facts.owner == owner and "rights" not in facts.notes
+    foreign = any("failed" in one or one["owner"] != owner for one in sources)
+    assert facts.is_derived is foreign
+    if foreign:
+        with pytest.raises(NotPermittedError, match="data of others"):
+            policy.share(node.worker, obj_id, public=True)
+        with pytest.raises(NotPermittedError, match="data of others"):
+            policy.budget.set(node.worker, obj_id, 1.0)
 
 
 # --- faults -------------------------------------------------------------------------------------------------
@@ -745,7 +771,7 @@ def test_a_log_of_many_writers(node):
 def test_a_raw_store(where):
     with open_storage(where) as storage:
         item = storage.put(
-            Item("x", TensorMeta.of(torch.ones(1)), facts=Facts("ann", (1, "s"), ("bob",), {"k": 1})), b"v" * 10**6
+            Item("x", TensorMeta.of(torch.ones(1)), facts=Facts("ann", ("bob",), {"k": 1})), b"v" * 10**6
         )
         assert bytes(storage.read(item)) == b"v" * 10**6 and storage.items() == [item]
         again = storage.put(item, b"")

@@ -13,7 +13,7 @@ import torch
 
 import syft as sy
 from syft.core.references import Ref
-from syft.exceptions import ObjectNotFoundError, QuotaExceededError
+from syft.exceptions import CommandNotAllowed, ObjectNotFoundError, QuotaExceededError, SyftError
 from syft.grid.storage import Keeper, Quota, Usage
 from syft.grid.storage.quotas import OBJECT_BYTES, memory_of
 from syft.messaging import message as m
@@ -131,7 +131,7 @@ def test_a_call_for_too_much_is_not_run(make, monkeypatch):
         ("torch.kron", Ref("line"), Ref("line")), ("torch.nn.functional.pad", Ref("x"), (0, 10**12)),
     ]  # fmt: skip
     for name, *args in huge:
-        with pytest.raises(QuotaExceededError, match="was not run"):
+        with pytest.raises((QuotaExceededError, CommandNotAllowed), match="was not run|can't be run"):
             peer.call(name, *args)
     assert held(node).objects == 2
     wide = peer.call("torch.Tensor.expand", peer.call("torch.ones", 1), 10**9)  # takes no memory
@@ -226,37 +226,24 @@ def test_workers_without_a_keeper_are_as_they_were(bob):
 # --- memory of the process ----------------------------------------------------------------------------------------
 
 
-HEADROOM = """
-from syft.grid.storage.headroom import used
-node.keeper._headroom.limit = used() + (100 << 20)
-extra = {"limit": str(node.keeper._headroom.limit)}
-"""
-
-
-def test_a_graph_that_takes_all_memory_is_refused_and_others_are_served(hook):
-    """Each result is released, and autograd keeps it all the same: no quota counts that."""
-    with node_process("graphs", users={"alice": "user", "bob": "user"}, prepare=HEADROOM) as process:
+def test_a_graph_that_takes_all_memory_ends_with_an_error_and_others_are_served(hook):
+    """Each result is released, and autograd keeps it all the same: no quota counts that, the limit of a process does."""
+    with node_process("graphs", users={"alice": "user", "bob": "user"}, max_process_memory=512 << 20) as process:
         alice, bob = process.connect(hook, "alice"), process.connect(hook, "bob")
         kept = torch.ones(3).send(bob)
         bob.synchronize()
+        before = int(Path(f"/proc/{process.pid}/statm").read_text().split()[1])
         y = torch.ones(1 << 18, requires_grad=True).send(alice)
-        with pytest.raises(QuotaExceededError, match="no memory left.*--max-memory"):
-            for _ in range(400):  # a MiB each
+        with pytest.raises((SyftError, RuntimeError, MemoryError)):
+            for _ in range(1000):  # a MiB each
                 y = y.sin()
                 alice.synchronize()
-        pages = int(Path(f"/proc/{process.pid}/statm").read_text().split()[1])
-        assert pages * os.sysconf("SC_PAGE_SIZE") < int(process.tokens["limit"]) + (64 << 20)
-        assert torch.equal(kept.get(), torch.ones(3))  # what is held can be fetched
+        pages = int(Path(f"/proc/{process.pid}/statm").read_text().split()[1]) - before
+        assert pages * os.sysconf("SC_PAGE_SIZE") < 128 << 20
+        assert torch.equal(kept.get(), torch.ones(3))
         del y
-        with contextlib.suppress(QuotaExceededError):
+        with contextlib.suppress(SyftError, RuntimeError):
             alice.close()
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:  # until the graph is gone with its session
-            try:
-                assert torch.equal((torch.ones(3).send(bob) + 1).get(), torch.full((3,), 2.0))
-                break
-            except QuotaExceededError:
-                time.sleep(0.2)
-        else:
-            raise AssertionError("memory is not given back")
-        forget(hook, alice, bob)
+        again = process.connect(hook, "alice")
+        assert torch.equal((torch.ones(3).send(again) + 1).get(), torch.full((3,), 2.0))
+        forget(hook, again, bob)

@@ -21,7 +21,8 @@ bits, 3 and 6 decimals), with gradients. Outside of its domain a function has th
 noise. The bound is what a test holds each result to: so many units of the last place (2^-16 with 16 bits, 0.001 with 3
 decimals), plus a number, plus a part of the result. The errors are the largest ones that were measured; where a result is
 more than one they count as parts of it. Finer formats bring no more digits than the numbers after the units say. Numbers that
-are here, not shared, are worked out in float64.
+are here, not shared, are worked out in float64. `x ** y` with both private is for x > 0, and 0 for other x and a positive y;
+a public x that is not positive is refused there.
 
 How they are made: a comparison with all powers of four tells the size of a number, and tables of polynomials, read at
 private places, do the rest (`piecewise`, `exp`, `root`, `softmax` below). `sy.PolynomialTensor` makes such tables of functions

@@ -255,15 +255,15 @@ def test_on_workers(make_worker, kind, nothing_left, count):
 
 @pytest.mark.parametrize("kind", ["fss_compare", "fss_equal"])
 def test_dealt_at_a_distance(kind):
-    """Parties that expand their part from a seed, the last one with corrections, hold what the dealer dealt."""
+    """Parties that expand their part from a seed, and receive the rest, hold what the dealer dealt."""
     row = dealer.row_of(kind)
     keys = bytes(16), bytes(range(16))
     deck = dealer.Deck([Generator(key) for key in keys])
     dealt = row(deck, 7)
-    corrections = iter(deck.corrections)
+    commons, corrections = iter(deck.commons), iter(deck.corrections)
     hands = (
-        dealer.Hand(Generator(keys[0])),
-        dealer.Hand(Generator(keys[1]), lambda shape: next(corrections).view(shape)),
+        dealer.Hand(Generator(keys[0]), lambda shape: next(commons).view(shape), last=False),
+        dealer.Hand(Generator(keys[1]), lambda shape: next(corrections).view(shape), last=True),
     )
     for party, hand in enumerate(hands):
         for item, share in zip(dealt, row(hand, 7), strict=True):

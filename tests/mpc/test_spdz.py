@@ -30,7 +30,7 @@ def carol(provider):
 
 
 def numbers(*shape):
-    return torch.randint(-(2**63), 2**63 - 1, shape)
+    return torch.randint(-(2**62), 2**62, shape)
 
 
 def test_spdz_mul(parties, carol, nothing_left):

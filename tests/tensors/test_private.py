@@ -19,7 +19,8 @@ from syft.exceptions import (
     SendNotPermittedError,
     SyftError,
 )
-from syft.grid.rights import NodePolicy
+from tests.nodes import forget
+from tests.nodes import node as node_process
 
 A = torch.tensor([[1.5, -2.0, 3.0], [0.5, 4.0, -1.0]])
 B = torch.tensor([[2.0, 1.0, -1.5], [3.0, -0.5, 2.0]])
@@ -245,34 +246,23 @@ def test_both_historic_ways_in(make_worker, kind, hook, secret):
             way()
 
 
-def test_at_a_node_the_connection_says_who_somebody_is(make_worker, kind, hook, secret):
-    node = make_worker("node", kind)
-    node.policy = NodePolicy()
-    sender = sy.VirtualWorker(hook, id="sender")
-    with sy.acting_as(sender):
-        pointer = secret.tag("#secret").send(node, user="alice")
-        node.synchronize()
-    assert all(type(obj) is torch.Tensor for obj in node._objects.values())
-    found = node.search("#secret")[0]  # as "me"
-    for user in ("alice", "sender", None):
-        with pytest.raises(GetNotPermittedError, match="'me'"):
-            found.copy().get(user=user)
-    alice = sy.VirtualWorker(hook, id="alice")
-    with sy.acting_as(alice):
-        (mine,) = node.search("#secret")
+def test_at_a_node_the_connection_says_who_somebody_is(hook, secret):
+    """The link is taken off there: the users that it names may read the published tensor, known by their tokens."""
+    users = {"owner": "owner", "sender": "user", "alice": "user", "bob": "user"}
+    with node_process("private", users=users) as process:
+        sender, alice, bob = (process.connect(hook, name) for name in ("sender", "alice", "bob"))
+        secret.tag("#secret").send(sender, user="alice", garbage_collect_data=False)
+        sender.synchronize()
+        (theirs,) = bob.search("#secret")
+        for user in ("alice", "sender", None):
+            with pytest.raises(GetNotPermittedError):
+                theirs.copy().get(user=user)
+        (mine,) = alice.search("#secret")
         assert (mine * 2).get().tolist() == [2 * SECRET, 2 * -7341.625]
-        with pytest.raises(GetNotPermittedError):
-            (mine + torch.ones(2).tag("#other").send(node).copy() * found_of(node, hook)).get()
-    with sy.acting_as(sender):
-        assert pointer.get().tolist() == [SECRET, -7341.625]
-    node.policy = sy.workers.policy.ALLOW_ALL
-
-
-def found_of(node, hook):
-    """Another private tensor at the node, of the node's owner."""
-    data = torch.ones(2).tag("#owners")
-    node.load_data([data])
-    return node.search("#owners")[0]
+        assert mine.get().tolist() == [SECRET, -7341.625]
+        (own,) = sender.search("#secret")
+        assert own.get().tolist() == [SECRET, -7341.625]
+        forget(hook, sender, alice, bob)
 
 
 def test_it_survives_bytes(hook, x):

@@ -22,7 +22,8 @@ class Exponential(Mechanism):
     Args:
         epsilon: the cost of one choice.
         sensitivity: how far one record can move any one of the scores.
-        monotonic: whether one more record can only raise scores, or only lower them (as in counts): then the factor
+        monotonic: whether two neighbouring data sets have scores of which none is lower, or none is higher. Counts are
+            monotonic when a record is added or removed, and not when it is replaced. If so, the factor
             2 is not needed, and the choice is better at the same cost.
     """
 

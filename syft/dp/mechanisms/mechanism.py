@@ -16,7 +16,7 @@ from syft.mpc.generator import Generator
 class Mechanism:
     """Releases values with a stated privacy. Each call of `release` costs one `event`.
 
-    The sensitivity is a promise of the caller: how much the value can change when one record is added or removed.
+    The sensitivity is a promise of the caller: how much the value can change when one record is replaced by another.
     Clip the records so that it holds; a mechanism cannot see whether it does.
     """
 

@@ -27,7 +27,8 @@ class ReportNoisyMax(Mechanism):
     Args:
         epsilon: the cost of one release.
         sensitivity: how far one record can move any one of the scores.
-        monotonic: whether one more record can only raise scores, or only lower them (as in counts): then half the
+        monotonic: whether two neighbouring data sets have scores of which none is lower, or none is higher. Counts are
+            monotonic when a record is added or removed, and not when it is replaced. If so, half the
             noise is enough.
         noise: "exponential", the better choice, made by its equal, permute-and-flip (McKenna and Sheldon 2020), without
             rounding; or "laplace", the older one.

@@ -72,6 +72,10 @@ class SecureCollector:
         """Who dropped out in the last round's short steps, and why."""
         return self._panel.left_out
 
+    def left(self, count: int) -> int:
+        """Return the number of clients that must be left at the end of a round that began with `count`."""
+        return self.settings.threshold_of(count)
+
     # --- the beginning of a round: keys and shares --------------------------------------------------------------
 
     def begin(self, round: Round, clients: Mapping[str, Any], strategy: Strategy) -> dict[str, dict[str, Any]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib.metadata
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from syft.grid.gateway.settings import GatewaySettings
 from syft.grid.identity import NodeIdentity
 from syft.grid.node.app import prepare
 from syft.grid.node.doors import Door, OpenDoor
+from syft.grid.node.folders import passing_folder
 from syft.grid.node.server import PortServer
 from syft.grid.node.tokens import TokenDoor
 from syft.grid.private_files import private_folder
@@ -58,7 +58,7 @@ class Gateway:
     def _store(self) -> Path:
         if self.settings.store is not None:
             return private_folder(self.settings.store)
-        return Path(self._closing.enter_context(tempfile.TemporaryDirectory(prefix="syft-gateway-")))
+        return Path(self._closing.enter_context(passing_folder("syft-gateway-")))
 
     def _app(self) -> FastAPI:
         settings = self.settings

@@ -12,6 +12,7 @@ from syft.grid.identity.keys import fingerprint, node_key
 from syft.grid.identity.revocations import StoredRevocations
 from syft.grid.identity.tokens import Tokens
 from syft.grid.identity.users import Users
+from syft.workers.proofs import PeerKey
 
 __all__ = ["NodeIdentity"]
 
@@ -33,6 +34,8 @@ class NodeIdentity:
         self._database = Database(folder)
         self.node_id = node_id
         self.fingerprint = fingerprint(key)
+        # Proves to other nodes who this one is.
+        self.peer_key = PeerKey(key)
         self.tokens = Tokens(node_id, key, StoredRevocations(self._database), clock)
         self.users = Users(self._database, self.tokens, clock=clock, **settings)
 

@@ -17,9 +17,11 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 
 from syft.config import current
+from syft.core.byte_budget import ByteBudget, UserBudgets
 from syft.core.labels import printable
 from syft.exceptions import (
     AuthenticationError,
+    ByteBudgetError,
     NotPermittedError,
     ObjectNotFoundError,
     StorageFullError,
@@ -35,11 +37,16 @@ from syft.workers.circles import Acquaintances
 from syft.workers.dialing import PATH, PROTOCOL
 from syft.workers.peers import Rules
 from syft.workers.pipes import PipeConnection
+from syft.workers.proofs import PeerKey
 from syft.workers.websocket_stream import VERSION
 
 logger = logging.getLogger("syft.node")
 # How often it is looked which clients did not come back, in seconds.
 _SWEEP = 5.0
+# Bytes in flight at a server: at least, and for requests before anybody is identified. A compressed message needs its
+# size twice: as it came, and as it was written.
+IN_FLIGHT, STRANGERS = 4 << 30, 64 << 20
+_TWICE = 2
 
 
 class Desk:
@@ -52,6 +59,8 @@ class Desk:
         most: connections at once.
         each: connections of one user at once.
         limit: the largest message that is read; None: what the configuration says.
+        in_flight: bytes that messages may take before they are dealt with; None: IN_FLIGHT, or more if one user may.
+        user_in_flight: the same for one user; None: twice the largest message.
     """
 
     def __init__(
@@ -62,27 +71,41 @@ class Desk:
         most: int = 512,
         each: int = 64,
         limit: int | None = None,
+        in_flight: int | None = None,
+        user_in_flight: int | None = None,
     ) -> None:
         self.worker = worker
         self.door = door
         self.limit = current().max_message_bytes if limit is None else limit
         self.conversations = Conversations(worker, door, grace, self.limit)
         self.turnstile = Turnstile(most, each)
+        of_user = _TWICE * self.limit if user_in_flight is None else user_in_flight
+        self.budgets = UserBudgets(max(IN_FLIGHT, of_user) if in_flight is None else in_flight, of_user, STRANGERS)
         # path of a websocket -> what serves it: function(websocket)
         self.websockets: dict[str, Callable[[WebSocket], Any]] = {}
         # Lets other nodes in, where that is wanted (see `welcome_nodes`).
-        self.peering: Peering | None = None
+        self.peering: Any = None
         # Seconds that a client may take to go on with a frame that it began, and to take an answer.
         self.patience = 3 * current().heartbeat
+        # Called every few seconds.
+        self.sweeps: list[Callable[[], None]] = []
 
-    def welcome_nodes(self, rules: Rules) -> None:
-        """Let clients introduce this worker and others to each other, so that they compute together."""
-        self.worker.acquaintances = Acquaintances(self.worker, rules)
+    def welcome_nodes(self, rules: Rules, key: PeerKey | None = None, certificate: bytes | None = None) -> None:
+        """Let clients introduce this worker and others to each other, so that they compute together.
+
+        Args:
+            rules: which addresses the worker connects to.
+            key: its identity key; by default one that lasts as long as this process.
+            certificate: the hash of its TLS certificate; None without TLS.
+        """
+        self.worker.acquaintances = Acquaintances(self.worker, rules, key, certificate)
         self.peering = Peering(self.worker.acquaintances, self.conversations)
 
     def sweep(self) -> None:
         """End what belongs to clients that did not come back, or may not stay."""
         self.conversations.sweep()
+        for sweep in self.sweeps:
+            sweep()
         if self.peering is not None:
             self.peering.sweep()
 
@@ -101,6 +124,7 @@ class Desk:
             "syft_pending_requests": 0 if requests is None else len(requests.list(status="pending")),
             "syft_requests_total": self.conversations.requests,
             "syft_received_bytes_total": self.conversations.received,
+            "syft_in_flight_bytes": self.budgets.node.taken,
         }
 
 
@@ -119,7 +143,7 @@ def make_app(desk: Desk, routers: Iterable[APIRouter] = (), title: str = "resyft
         docs_url=None,
         redoc_url=None,
     )
-    prepare(app, desk.door)
+    prepare(app, desk.door, desk.budgets.strangers)
     app.include_router(_facts(desk))
     for router in routers:
         app.include_router(router)
@@ -131,11 +155,17 @@ def make_app(desk: Desk, routers: Iterable[APIRouter] = (), title: str = "resyft
     return app
 
 
-def prepare(app: FastAPI, door: Door) -> None:
-    """Have an application explain what it refuses, and guard it."""
+def prepare(app: FastAPI, door: Door, budget: ByteBudget | None = None) -> None:
+    """Have an application explain what it refuses, and guard it.
+
+    Args:
+        app: the application.
+        door: whose rules hold.
+        budget: the bytes that bodies of requests may take at once.
+    """
     app.add_exception_handler(SyftError, _explain)
     app.add_exception_handler(RequestValidationError, _explain_fields)
-    app.add_middleware(Guard, door=door)
+    app.add_middleware(Guard, door=door, budget=budget or ByteBudget(STRANGERS, name="all requests"))
 
 
 @contextlib.asynccontextmanager
@@ -169,6 +199,7 @@ STATUS: list[tuple[type[Exception], int]] = [
     (NotPermittedError, 403),
     (ObjectNotFoundError, 404),
     (StorageFullError, 507),
+    (ByteBudgetError, 503),
 ]
 
 
@@ -256,6 +287,7 @@ _HELP = {
     "syft_pending_requests": "Requests for release that wait for the owner.",
     "syft_requests_total": "Messages of clients that were answered.",
     "syft_received_bytes_total": "Bytes that clients sent.",
+    "syft_in_flight_bytes": "Bytes of messages that are being received, read or answered.",
 }
 
 
@@ -294,12 +326,19 @@ async def _stream(desk: Desk, websocket: WebSocket) -> None:
     if guest is None:
         return
     try:
-        pipe = ServerPipe(websocket, desk.patience)
-        connection = PipeConnection(pipe, MAX_HELLO)
-        serve = desk.conversations.serve
-        thread = threading.Thread(target=serve, args=(connection, guest), name=f"syft {guest.user}", daemon=True)
-        thread.start()
+        budget = desk.budgets.of(guest.user)
+        pipe = ServerPipe(websocket, desk.patience, budget)
+        args = (desk, pipe, PipeConnection(pipe, MAX_HELLO, budget), guest)
+        threading.Thread(target=_serve, args=args, name=f"syft {guest.user}", daemon=True).start()
         await pipe.pump()
     finally:
         desk.turnstile.leave(guest.user)
         logger.info("%s left, from %s", guest, websocket.client.host if websocket.client else "")
+
+
+def _serve(desk: Desk, pipe: ServerPipe, connection: PipeConnection, guest: Guest) -> None:
+    """Serve a client in a thread of its own, until its connection ends."""
+    try:
+        desk.conversations.serve(connection, guest)
+    finally:
+        pipe.release()

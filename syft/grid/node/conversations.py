@@ -17,17 +17,16 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from syft.exceptions import AuthenticationError, SerdeError
+from syft.core.byte_budget import ByteBudget, Holding
+from syft.exceptions import AuthenticationError, ByteBudgetError, SerdeError, SessionEndedError, SyftError
 from syft.grid.node.doors import Delegate, Door, Guest
+from syft.grid.node.responders import LocalResponder, Responder
 from syft.messaging.message import ErrorMessage
 from syft.serde import deserialize, serialize
-from syft.workers.frames import ANSWER, BYE, HELLO, REQUEST, SEEN, WELCOME
-from syft.workers.numbered import NumberedStream
+from syft.workers.frames import ANSWER, BYE, HELLO, NOTICE, REQUEST, SEEN, WELCOME
 from syft.workers.pipes import PipeConnection
-from syft.workers.router import put_back
 from syft.workers.session import Session
 from syft.workers.websocket_stream import MAX_REFUSAL, VERSION, versions_differ
-from syft.workers.wire import let_go, respond
 
 logger = logging.getLogger("syft.node")
 # A request that went well is answered only now and then, so that its writer can forget it.
@@ -37,6 +36,7 @@ ACKNOWLEDGED_BYTES = 1 << 20
 MAX_UNSEEN = 4096
 MAX_UNSEEN_BYTES = 1 << 30
 MAX_HELLO = 1 << 12
+MAX_PURPOSE = 300
 # Conversations of one user whose connections were lost, and that wait for it to come back.
 MAX_LEFT = 64
 # How often it is looked whether a client's token is still good, in seconds.
@@ -58,6 +58,10 @@ class Unseen:
     leaving: Any
 
 
+def _error_answer(error: Exception) -> bytes:
+    return serialize(ErrorMessage((type(error).__name__, str(error), "")))
+
+
 class Conversation:
     """What a node and one client have said to each other, over any number of connections.
 
@@ -65,9 +69,11 @@ class Conversation:
         worker: the worker that is spoken to.
         session: who speaks.
         check: raises AuthenticationError if the client may not stay.
+        responder: answers its requests.
     """
 
-    def __init__(self, worker: Any, session: Session, check: Callable[[], None]) -> None:
+    def __init__(self, worker: Any, session: Session, check: Callable[[], None], responder: Responder) -> None:
+        self.responder = responder
         self.id = secrets.token_hex(16)
         self.secret = secrets.token_bytes(32)
         self.worker = worker
@@ -82,6 +88,7 @@ class Conversation:
         self._turn = threading.Lock()
         self._unseen: collections.OrderedDict[int, Unseen] = collections.OrderedDict()
         self._unseen_bytes = 0
+        self._held: Holding | None = None
         self._quiet_bytes = 0
 
     def take(self, connection: PipeConnection, seen: int) -> None:
@@ -123,17 +130,24 @@ class Conversation:
         if number != self.done + 1:
             raise SerdeError(f"Request {number} does not follow request {self.done}.")
         self.check_stay()
-        written, leaving = respond(self.worker, self.session, request)
+        try:
+            written, leaving = self.responder.respond(request)
+        except SessionEndedError as error:
+            self.is_over = True
+            # Before the answer, so that the client's next call begins a new session.
+            connection.write(BYE, 0, str(error)[:MAX_REFUSAL].encode())
+            written, leaving = _error_answer(error), None
+        except ByteBudgetError as error:
+            written, leaving = _error_answer(error), None
+        if moved := getattr(self.responder, "moved", ()):
+            connection.write(NOTICE, 0, serialize(moved))
         self.done = number
         self._quiet_bytes += len(request)
         if written:
-            self._keep(number, Unseen(written, leaving))
+            written = self._keep(number, Unseen(written, leaving))
         if written or number % ACKNOWLEDGED == 0 or self._quiet_bytes >= ACKNOWLEDGED_BYTES:
             self._quiet_bytes = 0
             self._write_answer(connection, number, written)
-        for stream in list(self.worker._streams.values()):
-            if isinstance(stream, NumberedStream):
-                stream.pass_on()
 
     def check_stay(self) -> None:
         """See whether the session lasts, and now and then whether the token is still good: else AuthenticationError."""
@@ -148,20 +162,37 @@ class Conversation:
         try:
             connection.write(ANSWER, number, written)
         except SerdeError as error:  # it is too large; saying so is not
-            said = serialize(ErrorMessage((type(error).__name__, str(error), "")))
-            unseen = self._unseen.pop(number)
-            put_back(unseen.leaving)
-            self._unseen_bytes -= len(unseen.written)
-            self._keep(number, Unseen(said, None))
-            connection.write(ANSWER, number, said)
+            connection.write(ANSWER, number, self._say_instead(number, error))
 
-    def _keep(self, number: int, unseen: Unseen) -> None:
+    def _say_instead(self, number: int, error: Exception) -> bytes:
+        """Keep an error in place of an answer, whose objects stay."""
+        said = _error_answer(error)
+        unseen = self._unseen.pop(number)
+        self.responder.put_back(unseen.leaving)
+        self._unseen[number] = Unseen(said, None)
+        self._unseen_bytes += len(said) - len(unseen.written)
+        return said
+
+    def _hold(self) -> None:
+        """Hold what unseen answers take in the budget of the user; ByteBudgetError if there is no room."""
+        if self._held is None and self.session.byte_budget is not None:
+            self._held = Holding(self.session.byte_budget)
+        if self._held is not None:
+            self._held.follow(self._unseen_bytes)
+
+    def _keep(self, number: int, unseen: Unseen) -> bytes:
+        """Keep an answer until the client has seen it, or an error if there is no room; returns the one kept."""
         self._unseen[number] = unseen
         self._unseen_bytes += len(unseen.written)
         crowded = len(self._unseen) > 1 and self._unseen_bytes > MAX_UNSEEN_BYTES
         if len(self._unseen) > MAX_UNSEEN or crowded:
             self.is_over = True
             raise SerdeError("This client does not say which answers it has seen.")
+        try:
+            self._hold()
+        except ByteBudgetError as error:
+            return self._say_instead(number, error)
+        return unseen.written
 
     def _see(self, number: int) -> None:
         """Let go of what the client has got."""
@@ -169,7 +200,9 @@ class Conversation:
             _, unseen = self._unseen.popitem(last=False)
             self._unseen_bytes -= len(unseen.written)
             if unseen.leaving is not None:
-                let_go(unseen.leaving)
+                self.responder.let_go(unseen.leaving)
+        if self._held is not None:
+            self._held.follow(min(self._unseen_bytes, self._held.size))
 
     def end(self) -> None:
         """End the session: what left and did not arrive stays, what only the client held goes."""
@@ -180,8 +213,11 @@ class Conversation:
         had_turn = self._turn.acquire(timeout=_LAST_WAIT)
         try:
             for unseen in self._unseen.values():
-                put_back(unseen.leaving)
+                self.responder.put_back(unseen.leaving)
             self._unseen.clear()
+            if self._held is not None:
+                self._held.release(for_good=True)
+            self.responder.close()
             self.session.close()
         finally:
             if had_turn:
@@ -206,6 +242,8 @@ class Conversations:
         # What those did and sent that have ended; others are asked themselves.
         self._ended_requests = 0
         self._ended_bytes = 0
+        # Makes what answers the requests of a session: in this process, or in one of its own.
+        self.open_responder: Callable[[Session], Responder] = LocalResponder
         self._connections: set[PipeConnection] = set()
         self._open: dict[str, Conversation] = {}
         self._lock = threading.Lock()
@@ -225,7 +263,7 @@ class Conversations:
             if frame is None or frame[0] != HELLO:
                 return
             _, seen, contents = frame
-            conversation = self._find(guest, *_read_hello(connection, contents))
+            conversation = self._greet(connection, guest, contents)
             connection.limit = self.limit
             conversation.take(connection, seen)
         except (OSError, SerdeError, AuthenticationError) as error:
@@ -234,13 +272,24 @@ class Conversations:
             logger.exception("The connection of %r ended", guest.user)
         finally:
             connection.close()
+            connection.release()
             with self._lock:
                 self._connections.discard(connection)
                 self._ended_bytes += connection.read_bytes
             if conversation is not None and conversation.is_over:
                 self.end(conversation)
 
-    def _find(self, guest: Guest, session_id: str, secret: bytes) -> Conversation:
+    def _greet(self, connection: PipeConnection, guest: Guest, contents: bytearray) -> Conversation:
+        """Return the conversation that a client begins or resumes; one that is refused gets the reason."""
+        try:
+            return self._find(guest, connection.budget, *_parse_hello(contents))
+        except SyftError as error:
+            connection.write(BYE, 0, str(error)[:MAX_REFUSAL].encode())  # a plain text, which every version can read
+            raise SerdeError(str(error)) from None
+
+    def _find(
+        self, guest: Guest, budget: ByteBudget | None, session_id: str, secret: bytes, purpose: str
+    ) -> Conversation:
         """Return the conversation that somebody comes back to, if it is theirs; otherwise a new one."""
         self.sweep()
         with self._lock:
@@ -248,21 +297,35 @@ class Conversations:
             if found is not None and not found.is_over and hmac.compare_digest(found.secret, secret):
                 is_theirs = guest.user is None or found.session.client_id == guest.user
                 # Who comes back with another role has other rights: that is another session.
-                if is_theirs and found.session.role == guest.role and found.session.via == getattr(guest, "via", None):
+                same = found.session.role == guest.role and found.session.via == getattr(guest, "via", None)
+                if is_theirs and same and found.session.purpose == purpose:
                     found.check = self._check_of(guest)
                     logger.debug("%s comes back to a session", guest)
                     return found
-            name = guest.user if guest.user is not None else f"anonymous-{secrets.token_hex(8)}"
-            session = self.worker.open_session(name)
-            session.role = guest.role
-            session.may_wait = True
-            session.max_message_bytes = self.limit
-            conversation = Conversation(self.worker, session, self._check_of(guest))
-            self._open[conversation.id] = conversation
+        conversation = self._begin(guest, budget, purpose)
+        session = conversation.session
         logger.debug("%s has a new session; there are %d", guest, len(self))
         if isinstance(guest, Delegate):
             session.via, session.circle = guest.via, guest.circle
             guest.circle.end_with_me(conversation, self.end)
+        return conversation
+
+    def _begin(self, guest: Guest, budget: ByteBudget | None, purpose: str) -> Conversation:
+        """Return a new conversation. A process may have to be started for it, so the lock is not held."""
+        name = guest.user if guest.user is not None else f"anonymous-{secrets.token_hex(8)}"
+        session = self.worker.open_session(name)
+        session.role, session.purpose = guest.role, purpose
+        session.may_wait = True
+        session.max_message_bytes = self.limit
+        session.byte_budget = budget
+        try:
+            responder = self.open_responder(session)
+        except Exception:
+            session.close()
+            raise
+        conversation = Conversation(self.worker, session, self._check_of(guest), responder)
+        with self._lock:
+            self._open[conversation.id] = conversation
         return conversation
 
     def _check_of(self, guest: Guest) -> Callable[[], None]:
@@ -307,23 +370,18 @@ class Conversations:
         return len(self._open)
 
 
-def _read_hello(connection: PipeConnection, contents: bytearray) -> tuple[str, bytes]:
-    """Read how a client begins: the session it comes back to, and its secret; else it is told what is wrong."""
-    try:
-        return _parse_hello(contents)
-    except SerdeError as error:
-        connection.write(BYE, 0, str(error)[:MAX_REFUSAL].encode())  # a plain text, which every version can read
-        raise
-
-
-def _parse_hello(contents: bytearray) -> tuple[str, bytes]:
+def _parse_hello(contents: bytearray) -> tuple[str, bytes, str]:
+    """Read how a client begins: the session that it resumes, its secret, and what the connection is for."""
     if len(contents) > MAX_HELLO:
         raise SerdeError("This is not how a client begins.")
-    parts = deserialize(contents)
+    parts = deserialize(contents, max_message_bytes=MAX_HELLO)
     if type(parts) is tuple and parts and type(parts[0]) is int and parts[0] != VERSION:
         raise SerdeError(versions_differ(parts[0], VERSION))  # what follows may be of another kind there
-    if type(parts) is not tuple or len(parts) != 3 or type(parts[1]) is not str or type(parts[2]) is not bytes:
+    if type(parts) is not tuple or len(parts) not in (3, 4) or list(map(type, parts[1:3])) != [str, bytes]:
         raise SerdeError("This is not how a client begins.")
     if parts[0] != VERSION or type(parts[0]) is not int:
         raise SerdeError("This is not how a client begins.")
-    return parts[1], parts[2]
+    purpose = parts[3] if len(parts) == 4 else ""
+    if type(purpose) is not str or len(purpose) > MAX_PURPOSE:
+        raise SerdeError("This is not how a client begins.")
+    return parts[1], parts[2], purpose

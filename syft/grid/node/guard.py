@@ -8,7 +8,8 @@ from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
 
-from syft.exceptions import AuthenticationError
+from syft.core.byte_budget import ByteBudget, Holding
+from syft.exceptions import AuthenticationError, ByteBudgetError
 from syft.grid.node.doors import Door
 
 # The largest body that is read; what is larger travels over the stream.
@@ -26,7 +27,7 @@ SECURITY = {
 
 
 class _TooLarge(Exception):
-    """More came than is read."""
+    """More came than is read, or than there is room for."""
 
 
 class Guard:
@@ -35,11 +36,13 @@ class Guard:
     Args:
         app: what answers the rest.
         door: whose rules hold; one without tokens serves this machine only, whatever is asked for.
+        budget: the bytes that the bodies of all requests may take at once.
     """
 
-    def __init__(self, app: Any, door: Door) -> None:
+    def __init__(self, app: Any, door: Door, budget: ByteBudget) -> None:
         self.app = app
         self.door = door
+        self._budget = budget
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer one request, or pass it on."""
@@ -53,28 +56,41 @@ class Guard:
             return
         started = False  # the answer
         taken = 0  # of the body
+        refused: tuple[int, str] | None = None
+        held = Holding(self._budget)
 
         async def take() -> Any:
-            nonlocal taken
+            nonlocal taken, refused
             message = await receive()
-            taken += len(message.get("body", b""))
+            size = len(message.get("body", b""))
+            taken += size
             if taken > MAX_BODY:
+                refused = 413, _TOO_LARGE
+            elif size:
+                try:
+                    held.take(size)
+                except ByteBudgetError:
+                    refused = 503, _CROWDED
+            if refused is not None:
                 raise _TooLarge
             return message
 
         async def give(message: Any) -> None:
             nonlocal started
-            if taken > MAX_BODY and not started:
+            if refused is not None and not started:
                 return  # whatever was made of the error, this was the reason
             if message["type"] == "http.response.start":
                 started = True
                 _protect(message)
             await send(message)
 
-        with contextlib.suppress(_TooLarge):
-            await self.app(scope, take, give)
-        if taken > MAX_BODY and not started:
-            await _refuse(send, 413, _TOO_LARGE)
+        try:
+            with contextlib.suppress(_TooLarge):
+                await self.app(scope, take, give)
+            if refused is not None and not started:
+                await _refuse(send, *refused)
+        finally:
+            held.release()
 
     def _refusal(self, headers: Headers, scope: Any) -> tuple[int, str] | None:
         length = headers.get("content-length", "0")
@@ -90,6 +106,7 @@ class Guard:
         return None
 
 
+_CROWDED = "Too many requests arrive at once. Try again later."
 _TOO_LARGE = f"A request has at most {MAX_BODY} bytes here. Send data over the stream: sy.connect(...)."
 
 

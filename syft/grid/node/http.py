@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.exceptions import InvalidState
+
+from syft.grid.node.waiting import WaitingRoom
 
 # Seconds until TLS must be agreed on, until the head of a request must be there, and then until its body must be.
 TLS_SECONDS = 10.0
@@ -16,6 +19,17 @@ BODY_SECONDS = 60.0
 
 
 _BAD_REQUEST = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+
+
+class PortConfig(uvicorn.Config):
+    """uvicorn's settings, and where connections wait whose clients are not identified yet."""
+
+    room: WaitingRoom | None = None
+
+
+def _room_of(protocol: Any) -> WaitingRoom:
+    room: WaitingRoom | None = getattr(protocol.config, "room", None)
+    return WaitingRoom() if room is None else room  # one that nobody is in
 
 
 class PatientLoop(asyncio.SelectorEventLoop):
@@ -53,6 +67,15 @@ class PatientProtocol(H11Protocol):
             self._wait(BODY_SECONDS)
         if after is not None and not after.more_body:
             self._stop_waiting()
+            self._mark(not after.response_complete)
+
+    def on_response_complete(self) -> None:
+        """Count the connection as silent until its next request is there."""
+        self._mark(False)
+        super().on_response_complete()
+
+    def _mark(self, is_busy: bool) -> None:
+        _room_of(self).mark(self.transport.get_extra_info("peername"), is_busy)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop to wait."""
@@ -70,12 +93,15 @@ class PatientProtocol(H11Protocol):
     def handle_websocket_upgrade(self, event: Any) -> None:
         """Hand the connection over to the protocol that was asked for, which has limits of its own."""
         self._stop_waiting()
+        self._mark(True)
         take = self._taker()
         if take is None:
             super().handle_websocket_upgrade(event)
         else:
             self.connections.discard(self)
             take(self.transport, self.headers, self.conn.trailing_data[0])
+            if not self.transport.is_closing():  # it was let in
+                _room_of(self).leave(self.transport.get_extra_info("peername"))
 
     def _wait(self, seconds: float) -> None:
         self._stop_waiting()
@@ -123,6 +149,8 @@ class PatientWebsocket(WebSocketsSansIOProtocol):
     async def send(self, message: Any) -> None:
         """Send something of the application; a refusal ends the handshake, which uvicorn takes for a mistake."""
         await super().send(message)
+        if message["type"] == "websocket.accept":  # the application knows who it is
+            _room_of(self).leave(self.transport.get_extra_info("peername"))
         if message["type"] == "websocket.http.response.body" and not message.get("more_body", False):
             self.handshake_complete = True
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import tempfile
+import os
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -13,19 +14,37 @@ import torch
 from fastapi import APIRouter
 
 from syft.config import configure
+from syft.core.labels import printable
+from syft.grid.certificates import certificate_of
 from syft.grid.identity import NodeIdentity
+from syft.grid.isolation import upcalls_models as upcalls_models  # fills the table of calls
+from syft.grid.isolation import upcalls_programs as upcalls_programs
+from syft.grid.isolation.limits import Limits
+from syft.grid.isolation.peering import SupervisedPeering
+from syft.grid.isolation.programs import ProgramRules
+from syft.grid.isolation.supervisor import Supervisor
+from syft.grid.isolation.template import Template
+from syft.grid.isolation.upcalls_plans import SLICE
+from syft.grid.isolation.upcalls_rights import SEALED
 from syft.grid.node.app import Desk, make_app
 from syft.grid.node.doors import Door, OpenDoor
+from syft.grid.node.folders import passing_folder
 from syft.grid.node.server import PortServer
 from syft.grid.node.settings import Settings
 from syft.grid.node.tokens import TokenDoor
+from syft.grid.node.waiting import WaitingRoom
 from syft.grid.node.worker import NodeWorker
-from syft.grid.rights import Audit, AuditLog, MemoryRecords, NodePolicy, Records, StoredAudit, StoredRecords
+from syft.grid.rights import NodePolicy, StoredAudit, StoredRecords
 from syft.grid.storage import Headroom, Keeper, Loaded, Quota, Storage, load_folder, open_storage
 from syft.workers.peers import Rules
+from syft.workers.private import check_step_seconds
 from syft.workers.tls import is_loopback, server_context
 
 logger = logging.getLogger("syft.node")
+# Address space that a process needs beside its user's objects: temporary results, stacks, torch's own buffers.
+PROCESS_SLACK = 4 << 30
+# Descriptors of one process: a conversation takes one, also while it waits for its client to come back.
+PROCESS_FILES = 4096
 
 
 class Node:
@@ -34,61 +53,114 @@ class Node:
     Args:
         settings: how it is run.
         routers: functions that make what is answered over HTTP, given the node.
+        serves_users: start the template of session processes at once; without, when the first one is needed.
 
     Example:
         >>> node = Node(Settings(id="hospital-a", tokens=False))  # doctest: +SKIP
         >>> node.start()  # doctest: +SKIP
     """
 
-    def __init__(self, settings: Settings, routers: Iterable[Any] = ()) -> None:
+    def __init__(self, settings: Settings, routers: Iterable[Any] = (), serves_users: bool = True) -> None:
         self.settings = settings
+        self._serves_users = serves_users
         self._closing = contextlib.ExitStack()
         try:
+            context = server_context(settings.certificate, settings.key) if settings.tls else None  # type: ignore[arg-type]
             self._open(settings)
             made: list[APIRouter] = [router(self) for router in routers]
             app = make_app(self.desk, made, title=f"resyft node {settings.id}")
-            context = server_context(settings.certificate, settings.key) if settings.tls else None  # type: ignore[arg-type]
-            self.server = PortServer(app, settings.host, settings.port, context, settings.heartbeat)
+            room = WaitingRoom(settings.max_pending, settings.max_address_pending)
+            self.server = PortServer(app, settings.host, settings.port, context, settings.heartbeat, room)
         except Exception:
             self._closing.close()
             raise
 
     def _open(self, settings: Settings) -> None:
+        # Before any key is loaded: everything that is forked later has the memory of this process as it is now.
+        reader, writer = os.pipe()
+        self._closing.callback(os.close, writer)
+        self._template = Template.start(log=writer) if self._serves_users else Template.when_needed(log=writer)
+        self._closing.callback(self._template.close)
+        threading.Thread(target=_copy_log, args=(reader,), name="syft process log", daemon=True).start()
         self.identity: NodeIdentity = self._closing.enter_context(NodeIdentity.open(self._home(), settings.id))
-        self.storage: Storage | None = None
-        if settings.store is not None:
-            self.storage = self._closing.enter_context(open_storage(str(settings.store)))
-        requests, grants = (self._records(area) for area in ("requests", "grants"))
-        books = None if self.storage is None else self.storage.records
-        self.policy = NodePolicy(settings.owner, requests, grants, self._audit(), books)
+        self.storage: Storage = self._closing.enter_context(open_storage(self._store()))
+        records = self.storage.records
+        self.policy = NodePolicy(settings.owner, StoredRecords(records, "requests"), StoredAudit(records), records)
+        self.policy.step_seconds = check_step_seconds(settings.step_seconds)
         self.audit = self.policy.audit
+        self.programs = ProgramRules(
+            StoredRecords(records, "programs"), StoredRecords(records, "program_plans"), self.audit
+        )
         self.worker = NodeWorker(settings.id, self.policy)
         self.worker.trusts_script_modules = settings.trust_script_modules
+        self.worker.request_counts = records
         self.keeper = Keeper(
             self.worker,
             storage=self.storage,
             quota=Quota(settings.max_user_objects, settings.max_user_bytes),
             node_quota=Quota(settings.max_objects, settings.max_bytes),
             headroom=Headroom(settings.max_memory),
+            keeps_values=False,
         )
         self._closing.callback(self.keeper.close)
         self.loaded = Loaded() if settings.data is None else load_folder(self.worker, settings.data)
         door: Door = TokenDoor(self.identity) if settings.tokens else OpenDoor()
         most, each = settings.max_connections, settings.max_user_connections
-        self.desk = Desk(self.worker, door, settings.grace, most, each, settings.max_message_bytes)
+        in_flight = settings.max_in_flight_bytes, settings.max_user_in_flight_bytes
+        self.desk = Desk(self.worker, door, settings.grace, most, each, settings.max_message_bytes, *in_flight)
         self.desk.patience = 3 * settings.heartbeat
-        self.desk.welcome_nodes(Rules(settings.ca, is_loopback(settings.host), settings.peers))
+        certificate = certificate_of(settings.certificate, settings.id) if settings.certificate is not None else None
+        self.supervisor = self._supervise(settings, certificate)
+        self.keeper.at_removal.append(self.supervisor.forget_object)
+        self.supervisor.party_checks = upcalls_models.prepare_party
+        self.desk.conversations.open_responder = self.supervisor.open
+        self.desk.sweeps += [self.supervisor.sweep, self.policy.requests.expire]
+        self.policy.requests.forget_copy = self._forget_copy
+        self.desk.peering = SupervisedPeering(self.supervisor)
+
+    def _supervise(self, settings: Settings, certificate: bytes | None) -> Supervisor:
+        """Return the supervisor of session processes."""
+        limits = Limits(
+            memory=settings.max_process_memory or settings.max_user_bytes + PROCESS_SLACK,
+            cpu_seconds=settings.call_seconds,
+            wall_seconds=settings.call_seconds,
+            open_files=PROCESS_FILES,
+        )
+        told = {
+            "id": settings.id,
+            "threads": settings.threads or 1,
+            "stream_timeout": settings.stream_timeout,
+            "heartbeat": settings.heartbeat,
+            "trust_script_modules": settings.trust_script_modules,
+            "max_message_bytes": settings.max_message_bytes,
+            "max_user_in_flight_bytes": self.desk.budgets.user_limit,
+            "peer_key": self.identity.peer_key.public.hex(),
+            "certificate": None if certificate is None else certificate.hex(),
+            "max_user_objects": settings.max_user_objects,
+            "max_user_bytes": settings.max_user_bytes,
+            "limits": limits.to_plain(),
+        }
+        rules = Rules(settings.ca, is_loopback(settings.host), settings.peers)
+        supervisor = Supervisor(self, self._template, limits, told, settings.max_message_bytes + (1 << 20), rules)
+        self._closing.callback(supervisor.close)
+        return supervisor
+
+    def _forget_copy(self, request_id: str) -> None:
+        """Delete the sealed copy of a request, and the calls that lead to it."""
+        for prefix in (SEALED, SLICE):
+            self.keeper.discard(f"{prefix}{request_id}")
+
+    def _store(self) -> str:
+        """Return where objects are stored; for a node without a store, in a folder that goes with it."""
+        if self.settings.store is not None:
+            return str(self.settings.store)
+        memory = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108
+        return self._closing.enter_context(passing_folder("syft-node-", memory))
 
     def _home(self) -> Path:
         if self.settings.identity_folder is not None:
             return self.settings.identity_folder
-        return Path(self._closing.enter_context(tempfile.TemporaryDirectory(prefix="syft-node-"))) / "identity"
-
-    def _records(self, area: str) -> Records:
-        return MemoryRecords() if self.storage is None else StoredRecords(self.storage.records, area)
-
-    def _audit(self) -> Audit:
-        return AuditLog() if self.storage is None else StoredAudit(self.storage.records)
+        return Path(self._closing.enter_context(passing_folder("syft-node-"))) / "identity"
 
     @property
     def url(self) -> str:
@@ -131,3 +203,10 @@ class Node:
         except Exception as error:  # of a call to somebody else; who serves others closes in any case
             logger.warning("A call of %r to another worker had failed: %s", self.worker.id, error)
         self._closing.close()
+
+
+def _copy_log(reader: int) -> None:
+    """Write what processes of users print to the log. It is for the owner alone: a vault may print data."""
+    with open(reader, "rb", closefd=True) as file:
+        for line in file:
+            logger.debug("A process of a user wrote: %s", printable(line[:500].decode("utf-8", "replace").rstrip()))

@@ -67,34 +67,21 @@ class Peering:
                 raise AuthenticationError("Nothing is said before the answer.")
             if not self.acquaintances.has_room(admission.circle.user):
                 raise AuthenticationError("Too many connections for this client.")
-            sock = _detach(transport)
+            sock = accept_socket(transport)
         except (AuthenticationError, OSError) as error:
             logger.info("Another node was not let in: %s", error)
-            text = str(error).encode() if isinstance(error, AuthenticationError) else b""
-            transport.write(
-                b"HTTP/1.1 401 Unauthorized\r\nConnection: close\r\nContent-Type: text/plain\r\n"
-                b"Content-Length: %d\r\n\r\n%s" % (len(text), text)
-            )
-            transport.close()
+            refuse(transport, error)
             return
         name = f"syft peer {admission.peer}"
-        threading.Thread(target=self._serve, args=(admission, sock), name=name, daemon=True).start()
+        threading.Thread(target=self.serve, args=(admission, sock), name=name, daemon=True).start()
 
     def _identify(self, headers: dict[bytes, bytes]) -> Admission:
-        if b"origin" in headers:
-            raise AuthenticationError("Pages in browsers are not served here.")
-        kind, _, text = headers.get(b"authorization", b"").partition(b" ")
-        try:
-            token = bytes.fromhex(text.decode("ascii")) if len(text) == 2 * TOKEN_BYTES else b""
-        except ValueError:
-            token = b""
-        if kind.lower() != b"peer" or len(token) != TOKEN_BYTES:
-            raise AuthenticationError("Nodes come in by the introduction of a client.")
-        return self.acquaintances.find(token)
+        return self.acquaintances.find(token_in(headers))
 
     # --- in a thread of the connection ------------------------------------------------------------------------
 
-    def _serve(self, admission: Admission, sock: socket.socket) -> None:
+    def serve(self, admission: Admission, sock: socket.socket) -> None:
+        """Serve an accepted connection until it ends."""
         try:
             admission.circle.hold(sock)
             purpose = _shake_hands(admission, sock)
@@ -113,7 +100,32 @@ class Peering:
 
     def _serve_stream(self, admission: Admission, sock: socket.socket) -> None:
         guest = Delegate(str(admission.circle.user), via=admission.peer, circle=admission.circle)
-        self._conversations.serve(PipeConnection(SocketPipe(sock), MAX_HELLO), guest)
+        budget = admission.circle.session.byte_budget
+        self._conversations.serve(PipeConnection(SocketPipe(sock), MAX_HELLO, budget), guest)
+
+
+def token_in(headers: dict[bytes, bytes]) -> bytes:
+    """Return the token that another node shows with its request."""
+    if b"origin" in headers:
+        raise AuthenticationError("Pages in browsers are not served here.")
+    kind, _, text = headers.get(b"authorization", b"").partition(b" ")
+    try:
+        token = bytes.fromhex(text.decode("ascii")) if len(text) == 2 * TOKEN_BYTES else b""
+    except ValueError:
+        token = b""
+    if kind.lower() != b"peer" or len(token) != TOKEN_BYTES:
+        raise AuthenticationError("Nodes come in by the introduction of a client.")
+    return token
+
+
+def refuse(transport: Any, error: Exception) -> None:
+    """Refuse a connection, with the reason if it is about authentication."""
+    text = str(error).encode() if isinstance(error, AuthenticationError) else b""
+    transport.write(
+        b"HTTP/1.1 401 Unauthorized\r\nConnection: close\r\nContent-Type: text/plain\r\n"
+        b"Content-Length: %d\r\n\r\n%s" % (len(text), text)
+    )
+    transport.close()
 
 
 def _may_stay(session: Any) -> bool:
@@ -183,17 +195,23 @@ def _readable(sock: socket.socket, seconds: float) -> bool:
     return bool(poll.poll(seconds * 1000))
 
 
-def _detach(transport: Any) -> socket.socket:
-    """Return a socket that has what is sent and received over a transport from now on."""
+def accept_socket(transport: Any, at_end: Callable[[], None] = lambda: None) -> socket.socket:
+    """Return a socket that has what is sent and received over a transport from now on.
+
+    Args:
+        transport: the transport.
+        at_end: called when this process no longer carries the bytes; at once without TLS.
+    """
     if transport.get_extra_info("sslcontext") is None:
         transport.pause_reading()
         sock = socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno()))
         transport.abort()  # which closes its own handle and sends nothing
         keep_alive(sock)
+        at_end()
         return sock
     keep_alive(transport.get_extra_info("socket"))
     ours, theirs = socket.socketpair()
-    transport.set_protocol(Bridge(transport, theirs))
+    transport.set_protocol(Bridge(transport, theirs, at_end))
     return ours
 
 
@@ -203,10 +221,12 @@ class Bridge(asyncio.Protocol):
     Args:
         transport: the transport.
         sock: the end of the pair.
+        at_end: called when the connection is lost.
     """
 
-    def __init__(self, transport: Any, sock: socket.socket) -> None:
+    def __init__(self, transport: Any, sock: socket.socket, at_end: Callable[[], None] = lambda: None) -> None:
         self._transport = transport
+        self._at_end = at_end
         self._loop = asyncio.get_running_loop()
         self._waiting = bytearray()
         self._sock = sock
@@ -269,6 +289,7 @@ class Bridge(asyncio.Protocol):
         self._loop.remove_reader(self._sock)
         self._loop.remove_writer(self._sock)
         self._sock.close()
+        self._at_end()
 
 
 Taker = Callable[[Any, Headers, bytes], None]

@@ -9,6 +9,8 @@ from typing import Any
 
 from starlette.websockets import WebSocket
 
+from syft.core.byte_budget import ByteBudget
+from syft.exceptions import ByteBudgetError
 from syft.grid.node.http import ABORT
 
 # Bytes that wait for the thread before the client has to wait.
@@ -25,15 +27,19 @@ class ServerPipe:
     Args:
         websocket: an accepted websocket.
         patience: seconds that the client may take to take what is sent, and to go on with what it began.
+        budget: the budget of the client, which counts what waits for the thread.
     """
 
-    def __init__(self, websocket: WebSocket, patience: float) -> None:
+    def __init__(self, websocket: WebSocket, patience: float, budget: ByteBudget | None = None) -> None:
         self._websocket = websocket
         self.patience: float | None = patience
         self._loop = asyncio.get_running_loop()
         self._abort: Any = websocket.scope.get("extensions", {}).get(ABORT)
-        self._arrived: collections.deque[bytes] = collections.deque()
+        # What waits for the thread, each with the bytes that it took from the budget.
+        self._arrived: collections.deque[tuple[bytes, int]] = collections.deque()
         self._size = 0
+        self._budget = budget
+        self._is_released = False
         self._news = threading.Condition()
         self._has_room = asyncio.Event()
         self._has_room.set()
@@ -63,12 +69,27 @@ class ServerPipe:
             self._end()
 
     def _put(self, data: bytes) -> None:
+        counted = self._count(len(data))
         with self._news:
-            self._arrived.append(data)
+            self._arrived.append((data, counted))
             self._size += len(data)
-            if self._size > _HIGH:
+            # Where the budget is used up the client waits until the thread has taken everything.
+            if self._size > (_HIGH if counted == len(data) else 0):
                 self._has_room.clear()
             self._news.notify()
+            ended = self._is_released
+        if ended:
+            self.release()
+
+    def _count(self, size: int) -> int:
+        """Take what arrived from the budget of the client; returns what was taken."""
+        if self._budget is None:
+            return size
+        try:
+            self._budget.take(size)
+        except ByteBudgetError:
+            return 0
+        return size
 
     def _end(self) -> None:
         with self._news:
@@ -107,12 +128,22 @@ class ServerPipe:
         with self._news:
             if not self._news.wait_for(lambda: self._arrived or self._ended, within) or not self._arrived:
                 return b""
-            data = self._arrived.popleft()
-            crowded = self._size > _LOW
+            data, counted = self._arrived.popleft()
             self._size -= len(data)
-            if crowded and self._size <= _LOW:
+            if not self._has_room.is_set() and (not self._arrived or self._size <= _LOW):
                 self._tell(self._has_room.set)
+        if self._budget is not None and counted:
+            self._budget.give(counted)
         return data
+
+    def release(self) -> None:
+        """Forget what nobody took, once both the client and the thread are gone."""
+        with self._news:
+            self._is_released = True
+            left = sum(counted for _, counted in self._arrived)
+            self._arrived.clear()
+        if self._budget is not None and left:
+            self._budget.give(left)
 
     def send(self, data: Any) -> None:
         """Send bytes after those before them, waiting where the client does not take them."""

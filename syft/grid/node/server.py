@@ -13,7 +13,8 @@ import uvicorn
 
 from syft.config import current
 from syft.exceptions import SyftError
-from syft.grid.node.http import PatientLoop, PatientProtocol, PatientWebsocket
+from syft.grid.node.http import PatientLoop, PatientProtocol, PatientWebsocket, PortConfig
+from syft.grid.node.waiting import BATCH, BoundedListener, WaitingRoom
 from syft.workers.websocket_pipe import CHUNK
 
 # Threads that answer share the interpreter with the one that moves bytes, which must not wait long for its turn.
@@ -31,6 +32,7 @@ class PortServer:
         port: the port; 0: any that is free.
         context: TLS, if it is to be used.
         heartbeat: seconds of silence after which a client is asked whether it is there; None: as configured.
+        room: where connections wait until their clients are identified; None: one of the usual size.
     """
 
     def __init__(
@@ -40,11 +42,14 @@ class PortServer:
         port: int,
         context: ssl.SSLContext | None = None,
         heartbeat: float | None = None,
+        room: WaitingRoom | None = None,
     ) -> None:
         self.app = app
         self.context = context
         self._heartbeat = current().heartbeat if heartbeat is None else heartbeat
+        self.room = WaitingRoom() if room is None else room
         self._socket = _listen(host, port)
+        self._socket.room = self.room
         self.host = host
         self.port: int = self._socket.getsockname()[1]
         self._thread: threading.Thread | None = None
@@ -52,7 +57,7 @@ class PortServer:
 
     def _config(self) -> uvicorn.Config:
         context = self.context
-        return uvicorn.Config(
+        config = PortConfig(
             self.app,
             http=PatientProtocol,
             ws=PatientWebsocket,
@@ -67,12 +72,17 @@ class PortServer:
             date_header=False,
             timeout_keep_alive=5,
             timeout_graceful_shutdown=_STOP_SECONDS,
-            limit_concurrency=1024,
+            # There is no limit on all connections, by which strangers would keep clients out: the waiting room has one
+            # for strangers, and the application for clients.
+            limit_concurrency=None,
+            backlog=BATCH,
             h11_max_incomplete_event_size=1 << 14,
             proxy_headers=False,
             loop=f"{PatientLoop.__module__}:{PatientLoop.__qualname__}",
             ssl_context_factory=None if context is None else lambda config, default: context,
         )
+        config.room = self.room
+        return config
 
     @property
     def url(self) -> str:
@@ -114,15 +124,15 @@ class PortServer:
         self._socket.close()
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def _listen(host: str, port: int) -> BoundedListener:
     """Open a port. Small answers leave at once: asyncio sees to that only for sockets that say they are TCP."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    sock = BoundedListener(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.bind((host, port))
-        sock.listen(256)
+        sock.listen()
     except OSError as error:
         sock.close()
         reason = error.strerror or type(error).__name__

@@ -41,11 +41,20 @@ class Settings:
         max_objects: objects of all users together.
         max_bytes: bytes of all users together.
         max_message_bytes: the largest message that is read.
+        max_in_flight_bytes: bytes that messages of all users may take until they are dealt with; None: 4 GiB, or more
+            if one user may have more.
+        max_user_in_flight_bytes: the same for one user; None: twice the largest message.
+        max_pending: connections at once whose clients are not identified yet.
+        max_address_pending: the same for one address.
         max_memory: bytes that the process may take before users are refused more; None: most of what there is.
         peers: the only other nodes that this one connects to, as "host:port"; empty: all that its authority signed.
+        max_process_memory: bytes of address space that a session process or vault may take beyond the template's; None:
+            what a user may hold, and 4 GiB.
+        call_seconds: CPU time, and elapsed time, that one call may take.
+        step_seconds: the planned duration of one step of private training; None: measured with made-up samples.
         threads: how many threads torch uses; None: as many as it likes.
-        trust_script_modules: load script modules that users send, which are programs: whoever may connect can then read
-            all that the node holds.
+        trust_script_modules: load script modules that users send. They are programs and not bound to the table of
+            allowed calls; they run in the confined processes of users.
     """
 
     id: str = "node"
@@ -69,8 +78,15 @@ class Settings:
     max_objects: int = 1_000_000
     max_bytes: int = 16384 * MiB
     max_message_bytes: int = 1024 * MiB
+    max_in_flight_bytes: int | None = None
+    max_user_in_flight_bytes: int | None = None
+    max_pending: int = 256
+    max_address_pending: int = 64
     max_memory: int | None = None
     peers: tuple[str, ...] = ()
+    max_process_memory: int | None = None
+    call_seconds: float = 600.0
+    step_seconds: float | None = None
     threads: int | None = None
     trust_script_modules: bool = False
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from syft.core.id_provider import ObjectId
@@ -19,6 +21,11 @@ class NodeWorker(BaseWorker, FederatedClient):
         id: the name of the node.
         policy: what may leave.
     """
+
+    # Where requests to hosted models are counted, if there is a store (see `syft.mpc.allowance`).
+    request_counts: Any = None
+    # Owners name objects by the text of their ids, so users may not choose ids that look like others.
+    takes_any_id = False
 
     def __init__(self, id: ObjectId, policy: ReleasePolicy) -> None:
         super().__init__(None, id, auto_add=False)

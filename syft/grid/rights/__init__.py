@@ -8,7 +8,6 @@ from syft.grid.rights.audit import AuditFile as AuditFile
 from syft.grid.rights.audit import AuditLog as AuditLog
 from syft.grid.rights.audit import StoredAudit as StoredAudit
 from syft.grid.rights.budget import Budget as Budget
-from syft.grid.rights.grants import Grants as Grants
 from syft.grid.rights.policy import NodePolicy as NodePolicy
 from syft.grid.rights.records import MemoryRecords as MemoryRecords
 from syft.grid.rights.records import Records as Records

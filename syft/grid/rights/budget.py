@@ -17,21 +17,17 @@ from syft.dp.ledger import EACH, Ledger, Row, limit_of
 from syft.exceptions import BudgetExceededError, NotPermittedError, ObjectNotFoundError, SyftError
 from syft.grid.rights.audit import Audit
 from syft.grid.rights.names import canonical
+from syft.grid.storage.interface import Item
 from syft.workers.kept_dataset import DATASET
-from syft.workers.provenance import Failure, Source, source_of
-from syft.workers.trainer import trainer_of
 
 _STRANGER = "Nobody knows who you are here, so there is no privacy budget for you. Log in first."
 
 
-def account_name(source: Source) -> str:
-    """Return what the account of a data set is called, or refuse what can have none."""
-    if isinstance(source, Failure) or source.id is None or not isinstance(source.owner, str | int | None):
-        raise NotPermittedError(
-            "This derives from what has no privacy budget: from what somebody sent and did not publish, or from a call "
-            "that failed. Compute it from published data."
-        )
-    return json.dumps([source.owner, source.id])
+def account_name(item: Item) -> str:
+    """Return the name of the account of a published object, or refuse an object that can have none."""
+    if item.facts.is_derived:
+        raise NotPermittedError("This was computed from data of others, so it has no privacy budget of its own.")
+    return json.dumps([item.facts.owner, item.id])
 
 
 def shown(name: str) -> str:
@@ -59,12 +55,12 @@ class Budget:
         self._audit = audit
         self.ledger = Ledger(books, shown, clock)
 
-    def charge(self, user: object, sources: Collection[Source], event: Row, what: str) -> Row:
+    def charge(self, user: object, data: Collection[Item], event: Row, what: str) -> Row:
         """Pay for a release from data sets to a user, or raise and change nothing (see `Ledger.charge`)."""
-        first = min((str(source.id) for source in sources), default=None)
+        first = min((str(item.id) for item in data), default=None)
         text = " ".join(f"{name}={value:g}" for name, value in event.items() if isinstance(value, int | float))
         try:
-            entry = self.ledger.charge(user_key(user), map(account_name, sources), event, what)
+            entry = self.ledger.charge(user_key(user), map(account_name, data), event, what)
         except NotPermittedError as error:
             why = "budget" if isinstance(error, BudgetExceededError) else "no account"
             self._audit.write(user, "charge", first, what, False, f"{why}: {event.get('mechanism')} {text}")
@@ -116,9 +112,9 @@ class Budget:
             return [None]
         if not is_id(data):
             raise SyftError("A data set is named by the id of a published object, or by dataset:KEY.")
-        found = sources_at(worker, data)
-        if found:
-            return [account_name(source) for source in found]
+        found = published(worker, data)
+        if found is not None:
+            return [account_name(found)]
         names = {
             limit.data for limit in self.ledger.limits() if limit.data is not None and shown(limit.data) == str(data)
         }
@@ -141,19 +137,13 @@ class Budget:
         return [{**row, "data": [_named(name)["data"] for name in row["data"]]} for row in rows]
 
 
-def sources_at(worker: Any, data: ObjectId) -> list[Source]:
-    """Return the data sets that an id stands for: a published object, or what a data set is made of."""
-    key = data.removeprefix(DATASET) if isinstance(data, str) and data.startswith(DATASET) else None
-    trainer = trainer_of(worker)
-    if key is not None and trainer.has(key):
-        return sorted(trainer._dataset_sources(key), key=lambda source: str(source.id))
-    held = worker.object_store.outlines().get(data)
-    if held is not None:
-        source = source_of(worker, data, held)
-        if source is None:
-            raise NotPermittedError("It derives from other data; a budget is set for that.")
-        return [source]
-    return []
+def published(worker: Any, obj_id: ObjectId) -> Item | None:
+    """Return the description of a published object of a node; None if there is none."""
+    keeper = worker.object_store.keeper
+    if keeper is None or obj_id not in worker.object_store.objects:
+        return None
+    found: Item | None = keeper.item(obj_id)
+    return found
 
 
 def _named(name: str | None) -> Row:

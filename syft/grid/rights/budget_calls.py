@@ -6,14 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from syft.exceptions import NotPermittedError, SyftError
-from syft.grid.rights.budget import sources_at, user_key
+from syft.grid.rights.budget import published, user_key
 from syft.grid.rights.handlers import owners_policy, policy_of
 from syft.grid.rights.policy import OWNER
 from syft.workers.budget import BUDGET
 from syft.workers.execution import DEPUTIES
-from syft.workers.provenance import user_of
 from syft.workers.session import Session
-from syft.workers.visibility import sees
 
 MAX_NUMBER = 2**62
 
@@ -55,8 +53,8 @@ def _policy(worker: Any, session: Session, data: Any) -> Any:
     """Return the policy for somebody who may set limits: an owner of the node, or of the data."""
     policy = policy_of(worker)
     if session.role != OWNER and session.client_id is not None and isinstance(data, str | int):
-        held = data in worker.object_store.objects and sees(worker, session, data)
-        if held and all(source.owner == user_of(session) for source in sources_at(worker, data)):
+        item = published(worker, data)
+        if item is not None and item.facts.owner == session.client_id:
             return policy
     return owners_policy(worker, session)
 
@@ -77,11 +75,12 @@ CALLS: dict[str, tuple[Callable[..., Any], frozenset[str]]] = {
 }
 
 
-def _budget(worker: Any, session: Session, action: Any = None, *rest: Any, **settings: Any) -> Any:
+def answer(worker: Any, session: Session, action: Any = None, *rest: Any, **settings: Any) -> Any:
+    """Answer a question about privacy budgets."""
     function, names = CALLS.get(action, (None, frozenset())) if type(action) is str else (None, frozenset())
     if function is None or rest or not settings.keys() <= names:
         raise SyftError(f"Of budgets one can ask: {', '.join(CALLS)}; each has arguments of its own.")
     return function(worker, session, **settings)
 
 
-DEPUTIES[BUDGET] = _budget
+DEPUTIES[BUDGET] = answer

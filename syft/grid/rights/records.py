@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import threading
+from collections.abc import Callable
 from typing import Any, Protocol
 
 Row = dict[str, Any]
@@ -22,6 +23,22 @@ class Records(Protocol):
 
     def update(self, row_id: str, **fields: Any) -> Row | None:
         """Change fields of a row, and return it; None if there is none of this id."""
+        ...
+
+    def get(self, row_id: str) -> Row | None:
+        """Return a row; None if there is none of this id."""
+        ...
+
+    def change(self, row_id: str, function: Callable[[Row], Row]) -> Row | None:
+        """Replace a row by the result of a function, while nobody else writes to it; return the new row.
+
+        Args:
+            row_id: the id of the row.
+            function: called with the row; if it raises, nothing changes.
+
+        Returns:
+            None if there is no row of this id.
+        """
         ...
 
 
@@ -52,6 +69,21 @@ class MemoryRecords:
                 row.update(fields)
             return None if row is None else dict(row)
 
+    def get(self, row_id: str) -> Row | None:
+        """Return a row; None if there is none of this id."""
+        with self._lock:
+            row = self._rows.get(row_id)
+            return None if row is None else dict(row)
+
+    def change(self, row_id: str, function: Callable[[Row], Row]) -> Row | None:
+        """Replace a row by the result of a function, while nobody else writes to it."""
+        with self._lock:
+            row = self._rows.get(row_id)
+            if row is None:
+                return None
+            self._rows[row_id] = function(dict(row))
+            return dict(self._rows[row_id])
+
 
 class StoredRecords:
     """Rows in the store of a node (`storage.records`), each change on disk before it counts.
@@ -80,5 +112,17 @@ class StoredRecords:
         """Change fields of a row, and return it; None if there is none of this id."""
         found: Row | None = self._records.update(
             self._area, row_id, lambda row: None if row is None else {**row, **fields}
+        )
+        return found
+
+    def get(self, row_id: str) -> Row | None:
+        """Return a row; None if there is none of this id."""
+        found: Row | None = self._records.get(self._area, row_id)
+        return found
+
+    def change(self, row_id: str, function: Callable[[Row], Row]) -> Row | None:
+        """Replace a row by the result of a function, in one transaction."""
+        found: Row | None = self._records.update(
+            self._area, row_id, lambda row: None if row is None else function(dict(row))
         )
         return found

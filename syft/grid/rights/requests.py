@@ -1,111 +1,160 @@
-"""Requests: users ask for results, the owner approves or denies."""
+"""Requests: a user asks for a result, and the owner decides about exactly the copy that was sealed with it."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
-import torch
-
-from syft.core.labels import tags_of
 from syft.exceptions import NotPermittedError, ObjectNotFoundError, SyftError
-from syft.grid.rights.grants import RESULT, SOURCES, Grants, fingerprint
 from syft.grid.rights.records import Records, Row
 from syft.grid.rights.texts import bounded
-from syft.workers.provenance import mark_of, rights_of, row_of, user_of
-from syft.workers.registrar import kind_of
 
+Rows = list[Row]
 PENDING, APPROVED, DENIED, EXPIRED, REVOKED = "pending", "approved", "denied", "expired", "revoked"
-# What a user is told who fetches what is not released, by how the request for it stands.
+# The only thing that a decision covers: the sealed copy. Everything from a data set is shared with `data share`.
+RESULT = "result"
+# What a user reads who fetches an object that is not released, by the status of the request for it.
 _EXPLAINED = {
     PENDING: "Your request for it waits for its owner",
-    APPROVED: "It has changed since your request was approved: ask again, with ptr.request(reason=...)",
     DENIED: "Your request for it was denied",
-    EXPIRED: "What was approved has expired: ask again, with ptr.request(reason=...)",
-    REVOKED: "What was approved was revoked",
+    EXPIRED: "The approval has expired: ask again with ptr.request(reason=...)",
+    REVOKED: "The approval was revoked",
 }
-_COPY = (
-    "Your request was approved for the very object that you asked for: fetch that one, with ptr.get(). A copy of it, "
-    "or what is computed from it, needs a request of its own."
-)
-# How many requests one user may have open at a time.
+# Open requests of one user.
 MAX_PENDING = 32
-# What a user is told of a request.
+# The fields of a request that its user gets.
 TOLD = ("id", "object", "reason", "status", "at", "decided_at", "answer", "scope", "expires_at")
+# Requests that no longer need their sealed copy.
+_CLOSED = frozenset({DENIED, EXPIRED, REVOKED})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Subject:
+    """What a request is about: known without looking at a value.
+
+    Attributes:
+        object: the id of the object, or of the first of several.
+        kind: the kind of object: tensor, plan, ...
+        shape: its sizes, for a tensor.
+        tags: its tags.
+        objects: how many objects are released together.
+        data: the data sets it was computed from: rows with id, name, spec and number of rows.
+        code: the calls that lead to it, as readable code.
+        calls: the number of calls in the code.
+        other_calls: the number of other calls that the vault ran.
+        problem: why the code can't be verified; "" if it can.
+        version: changes when the vault runs a call.
+        ids: all objects.
+        stamps: the versions of the data sets: pairs of an id and a stamp.
+    """
+
+    object: Any
+    kind: str = "tensor"
+    shape: tuple[int, ...] | None = None
+    tags: tuple[str, ...] = ()
+    objects: int = 1
+    data: tuple[Row, ...] = ()
+    code: str = ""
+    calls: int = 0
+    other_calls: int = 0
+    problem: str = ""
+    version: str = ""
+    ids: tuple[Any, ...] = ()
+    stamps: tuple[tuple[Any, str], ...] = ()
 
 
 class Requests:
-    """What users asked for.
+    """The requests of all users.
 
     Args:
         records: where requests are kept.
-        grants: what was granted.
-        audit: where decisions are written down.
+        audit: where decisions are logged.
         clock: gives seconds since 1970.
     """
 
-    def __init__(self, records: Records, grants: Grants, audit: Any, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, records: Records, audit: Any, clock: Callable[[], float] = time.time) -> None:
         self._records = records
-        self._grants = grants
         self._audit = audit
         self._clock = clock
         self._lock = threading.RLock()
+        # Called with the id of a request whose sealed copy is no longer needed.
+        self.forget_copy: Callable[[str], None] = lambda request_id: None
 
     # --- users ------------------------------------------------------------------------------------------------
 
-    def ask(self, worker: Any, session: Any, obj_id: Any, obj: Any, reason: str) -> Row:
-        """Keep the question of a user; a second one, before anything is written to the object, is the first one.
+    def check(self, user: object, reason: object) -> str:
+        """Return the reason as it is kept; raise if this user can't ask now."""
+        text = bounded(reason)
+        if user is None or str(user).startswith("anonymous-"):
+            raise NotPermittedError("This node does not know who you are, so nothing can be granted to you. Log in.")
+        if not text:
+            raise SyftError('A request needs a reason, for the owner to decide by: ptr.request(reason="...").')
+        if sum(row["user"] == user and row["status"] == PENDING for row in self._records.list()) >= MAX_PENDING:
+            raise NotPermittedError(f"{MAX_PENDING} of your requests wait for an answer; wait for some of them.")
+        return text
 
-        Nothing that is told depends on values: else a user who writes private values into an object of its own could
-        tell from the answer which they are.
+    def pending(self, user: object, subject: Subject) -> Row | None:
+        """Return the user's open request for the same object, if the vault ran no call since."""
+        for row in self._records.list():
+            same = row["user"] == user and row.get("ids") == list(subject.ids) and row["status"] == PENDING
+            if same and row.get("version") == subject.version:
+                return self._told(row)
+        return None
+
+    def add(self, user: object, subject: Subject, reason: str, sealed: int | None, failure: str = "") -> Row:
+        """Keep a request; its sealed copy is stored by the caller under the id that this returns.
 
         Args:
-            worker: the worker that holds the object.
-            session: who asks.
-            obj_id: the id of the object.
-            obj: the object.
+            user: who asks.
+            subject: what it is about.
             reason: what it is needed for.
+            sealed: the bytes of the sealed copy; None if there is none.
+            failure: why there is none, for the owner.
         """
-        user, text = session.client_id, bounded(reason)
-        if user is None:
-            raise NotPermittedError("Nobody knows who you are here, so nothing can be granted to you. Log in first.")
-        if not text:
-            raise SyftError('A request needs a reason, for its owner to decide by: ptr.request(reason="...").')
-        rights = rights_of(worker, obj_id, obj)
-        mark, values = mark_of(worker, obj_id, obj), fingerprint(worker, obj)
-        with self._lock:
-            mine = [row for row in self._records.list() if row["user"] == user and row["status"] == PENDING]
-            for row in mine:
-                if row["object"] == obj_id and row.get("mark") == mark:
-                    return self._told(row)
-            if len(mine) >= MAX_PENDING:
-                raise NotPermittedError(f"{MAX_PENDING} of your requests wait for an answer; wait for some of them.")
-            row = {
-                "at": self._clock(), "user": user, "object": obj_id, "kind": kind_of(obj), "reason": text,
-                "shape": list(obj.shape) if isinstance(obj, torch.Tensor) else None,
-                "tags": sorted(bounded(tag, 60) for tag in list(tags_of(obj))[:20]),
-                # That a call failed is nothing to be granted: who may have the rest is told.
-                "sources": [
-                    source
-                    for source in row_of(rights)["sources"]
-                    if "failed" not in source and source["owner"] != user_of(session)
-                ],
-                "fingerprint": values, "mark": mark, "status": PENDING, "decided_at": None, "decided_by": None,
-                "answer": "", "scope": None, "expires_at": None, "grants": [],
-            }  # fmt: skip
-            row["id"] = self._records.append(row)
-        self._audit.write(user, "request", obj_id, "request", None, text, row["id"])
+        row = {
+            "at": self._clock(), "user": user, "object": subject.object, "kind": subject.kind, "reason": reason,
+            "shape": None if subject.shape is None else list(subject.shape), "objects": subject.objects,
+            "tags": sorted(bounded(tag, 60) for tag in subject.tags[:20]), "data": list(subject.data),
+            "code": subject.code, "calls": subject.calls, "other_calls": subject.other_calls,
+            "problem": subject.problem, "version": subject.version, "sealed": sealed,
+            "failure": bounded(failure, 2000), "ids": list(subject.ids),
+            "stamps": [list(pair) for pair in subject.stamps], "verified": None, "status": PENDING, "decided_at": None,
+            "decided_by": None, "answer": "", "scope": None, "expires_at": None,
+        }  # fmt: skip
+        row["id"] = self._records.append(row)
+        self._audit.write(user, "request", subject.object, "request", None, reason, row["id"])
         return self._told(row)
 
-    def status(self, session: Any, request_id: str) -> Row:
+    def status(self, user: object, is_owner: bool, request_id: str) -> Row:
         """Return how a request of a user stands; an owner may ask about all."""
         row = self._find(request_id)
-        if row is None or (session.role != "owner" and row["user"] != session.client_id):
-            raise ObjectNotFoundError(str(request_id)[:40], session.worker.id, "there is no such request of yours.")
+        if row is None or not (is_owner or row["user"] == user):
+            raise ObjectNotFoundError(str(request_id)[:40], "this node", "there is no such request of yours.")
         return self._told(row)
+
+    def released(self, user: object, obj_id: object = None, request_id: str | None = None) -> Row | str:
+        """Return the approved request for an object of a user, or the text that says why there is none.
+
+        Args:
+            user: who fetches.
+            obj_id: the object.
+            request_id: the request, instead of the object.
+        """
+        mine = [row for row in self._records.list() if row["user"] == user is not None]
+        about = [r for r in mine if (r["id"] == request_id if request_id is not None else obj_id in r.get("ids", ()))]
+        if not about:
+            return ""
+        for row in reversed(about):
+            if self.status_of(row) == APPROVED:
+                if row["sealed"] is None:
+                    return f"It was approved, but there is no value: {row['failure'] or 'it was lost'}."
+                return row
+        status, answer = self.status_of(about[-1]), about[-1]["answer"]
+        return f"{_EXPLAINED[status]}: {answer}." if answer and status == DENIED else f"{_EXPLAINED[status]}."
 
     def _told(self, row: Row) -> Row:
         row = {**row, "status": self.status_of(row)}
@@ -117,75 +166,92 @@ class Requests:
             return EXPIRED
         return str(row["status"])
 
-    def explain(self, user: object, obj_id: object) -> str:
-        """Say why a user does not get an object, as far as requests for it tell; "" if there is none."""
-        mine = [row for row in self._records.list() if row["user"] == user is not None]
-        about = [row for row in mine if row["object"] == obj_id is not None]
-        if about:
-            status, answer = self.status_of(about[-1]), about[-1]["answer"]
-            return f"{_EXPLAINED[status]}: {answer}." if answer and status == DENIED else f"{_EXPLAINED[status]}."
-        granted = any(self.status_of(row) == APPROVED and row["scope"] == RESULT for row in mine)
-        return _COPY if granted else ""
-
     # --- the owner --------------------------------------------------------------------------------------------
 
-    def list(self, status: str | None = None) -> list[Row]:
-        """Return requests, the oldest first; only those that stand so, if that is said."""
+    def list(self, status: str | None = None) -> Rows:
+        """Return requests, the oldest first; only those with a status, if one is given."""
         rows = [{**row, "status": self.status_of(row)} for row in self._records.list()]
         return rows if status is None else [row for row in rows if row["status"] == status]
+
+    def find(self, request_id: str) -> Row:
+        """Return a request, for the owner."""
+        row = self._find(request_id)
+        if row is None:
+            raise SyftError(f"There is no request {str(request_id)[:40]!r}; list them with requests.list().")
+        return {**row, "status": self.status_of(row)}
 
     def approve(
         self, request_id: str, expires: float | None = None, scope: str = RESULT, by: object = "owner", answer: str = ""
     ) -> Row:
-        """Grant what was asked for.
+        """Release the sealed copy of a request.
 
         Args:
             request_id: the request.
             expires: for how many seconds; None: until it is revoked.
-            scope: `result`, the object with the values it had when it was asked for; or `sources`, everything that
-                derives from the same data sets.
+            scope: `result`; nothing else can be approved.
             by: who decides.
-            answer: a text for whoever asked.
+            answer: a text for the user.
         """
-        if scope not in (RESULT, SOURCES):
-            raise SyftError(f'The scope is "{RESULT}" (this very result) or "{SOURCES}" (all from the same data).')
+        if scope != RESULT:
+            raise SyftError(
+                f"A request is approved for its sealed copy: scope={RESULT!r}. To release everything that is computed "
+                "from a data set, share the data set: node data share ID --user NAME."
+            )
         if expires is not None and not (math.isfinite(expires) and expires > 0):
-            raise SyftError("A grant expires after a positive number of seconds, or never: expires=None.")
+            raise SyftError("An approval expires after a positive number of seconds, or never: expires=None.")
         with self._lock:
             row = self._undecided(request_id)
-            if scope == RESULT:
-                made = [self._grants.add_result(row["user"], row["object"], row, expires)]
-            else:
-                if any(source["id"] is None for source in row["sources"]):
-                    raise SyftError('It derives from what another user sent, too; grant this result: scope="result".')
-                made = [self._grants.add_source(row["user"], source, row, expires) for source in row["sources"]]
             end = None if expires is None else self._clock() + expires
-            return self._decide(row, APPROVED, by, answer, scope=scope, expires_at=end, grants=[m["id"] for m in made])
+            return self._decide(row, APPROVED, by, answer, scope=scope, expires_at=end)
 
     def deny(self, request_id: str, reason: str = "", by: object = "owner") -> Row:
-        """Refuse what was asked for."""
+        """Refuse a request; its sealed copy is deleted."""
         with self._lock:
-            return self._decide(self._undecided(request_id), DENIED, by, reason)
+            row = self._decide(self._undecided(request_id), DENIED, by, reason)
+        self.forget_copy(row["id"])
+        return row
 
-    def revoke(self, grant_id: str, by: object = "owner") -> Row:
-        """Take a grant back; the request it came from is revoked when it has no other one left."""
+    def revoke(self, request_id: str, by: object = "owner") -> Row:
+        """Take an approval back; its sealed copy is deleted."""
         with self._lock:
-            grant = self._grants.revoke(grant_id)
-            row = self._find(grant["request"])
-            if row is not None and not self._grants.are_left(row["grants"]):
-                self._records.update(row["id"], status=REVOKED, answer="")
-        self._audit.write(by, "revoke", grant["object"], grant["scope"], None, f"of {grant['user']}", grant["request"])
-        return grant
+            row = self._find(request_id)
+            if row is None or row["status"] != APPROVED:
+                raise SyftError(f"There is no approval {str(request_id)[:40]!r}; list them with node grants list.")
+            self._records.update(row["id"], status=REVOKED, answer="", revoked_at=self._clock())
+        self.forget_copy(row["id"])
+        self._audit.write(by, "revoke", row["object"], RESULT, None, f"of {row['user']}", row["id"])
+        return self.find(request_id)
+
+    def grants(self) -> Rows:
+        """Return the approvals, as rows of their own."""
+        return [
+            {
+                "id": row["id"], "user": row["user"], "scope": RESULT, "object": row["object"], "request": row["id"],
+                "at": row["decided_at"], "expires_at": row["expires_at"], "revoked_at": row.get("revoked_at"),
+            }
+            for row in self._records.list()
+            if row["status"] in (APPROVED, REVOKED)
+        ]  # fmt: skip
+
+    def note_verified(self, request_id: str, verified: bool) -> Row:
+        """Keep the result of replaying the code of a request."""
+        row = self._records.update(request_id, verified=verified)
+        return self.find(request_id) if row is None else {**row, "status": self.status_of(row)}
+
+    def expire(self) -> None:
+        """Delete the sealed copies of requests that were closed."""
+        for row in self._records.list():
+            if row["sealed"] is not None and self.status_of(row) in _CLOSED:
+                self._records.update(row["id"], sealed=None)
+                self.forget_copy(row["id"])
 
     def _find(self, request_id: str) -> Row | None:
         return next((row for row in self._records.list() if row["id"] == request_id), None)
 
     def _undecided(self, request_id: str) -> Row:
-        row = self._find(request_id)
-        if row is None:
-            raise SyftError(f"There is no request {str(request_id)[:40]!r}; see which there are with requests.list().")
+        row = self.find(request_id)
         if row["status"] != PENDING:
-            raise SyftError(f"Request {row['id']!r} was decided already: {self.status_of(row)}.")
+            raise SyftError(f"Request {row['id']!r} was decided already: {row['status']}.")
         return row
 
     def _decide(self, row: Row, status: str, by: object, answer: str, **fields: Any) -> Row:

@@ -16,10 +16,10 @@ from syft.exceptions import ObjectNotFoundError, StorageError
 from syft.grid.storage.interface import Facts, Item, Storage, checksum_of
 from syft.grid.storage.live import LiveObjects
 from syft.grid.storage.quotas import Ledger, memory_of
-from syft.grid.storage.reviving import facts_of
 from syft.grid.storage.watch import Watch, labels_of
 from syft.serde import serialize
 from syft.workers.execution import kind_of
+from syft.workers.kept_dataset import KeptDataset
 from syft.workers.values import pointers_in
 
 
@@ -88,13 +88,14 @@ class Archive:
                 del self._items[obj_id]
             return
         tags, description = labels_of(obj)
+        facts = _with_parts(obj, _named(facts))
         meta = TensorMeta.of_copy(obj) if isinstance(obj, torch.Tensor) else ObjectMeta(kind_of(obj))
         item = Item(
             obj_id,
             meta,
             tags,
             description,
-            facts_of(obj_id, obj, facts),
+            facts,
             memory=sum(memory_of(obj).values()),
             created=0.0 if before is None else before.created,
             origin=origin,
@@ -108,10 +109,23 @@ class Archive:
             self._watch.see(obj_id, obj)
 
     def _amend(self, item: Item, obj: Any) -> None:
-        """Write labels and rights anew."""
+        """Write labels again."""
         tags, description = labels_of(obj)
-        new = dataclasses.replace(item, tags=tags, description=description, facts=facts_of(item.id, obj, item.facts))
+        new = dataclasses.replace(item, tags=tags, description=description)
         if new != item:
             self._items[item.id] = new if self.storage is None else self.storage.amend(new)
         if type(obj) is not Outline:
             self._watch.see(item.id, obj)
+
+
+def _named(facts: Facts) -> Facts:
+    """Return facts that can be written: a client without a name can't be recognised after a restart."""
+    return facts if isinstance(facts.owner, str | int) else dataclasses.replace(facts, owner=None)
+
+
+def _with_parts(obj: Any, facts: Facts) -> Facts:
+    """Note the specs of the tensors of a data set, so that they are known without reading it."""
+    if not isinstance(obj, KeptDataset):
+        return facts
+    specs = [("tensor", list(t.shape), str(t.dtype).removeprefix("torch."), False) for t in obj.contents()]
+    return dataclasses.replace(facts, notes={**facts.notes, "parts": specs})

@@ -50,6 +50,10 @@ class Blobs:
         """Return a value in memory of its own; None if it is not there, or has another size."""
         raise NotImplementedError(f"{type(self).__name__} must say how to read a value")
 
+    def file(self, name: str) -> Path | None:
+        """Return the file of a value; None if it is not in one."""
+        return None
+
     def set_aside(self, name: str) -> None:
         """Put a damaged value where nobody looks for one, for its owner to look at."""
 
@@ -129,6 +133,10 @@ class FileBlobs(Blobs):
         except FileNotFoundError:
             return None
         return memory if filled == size else None
+
+    def file(self, name: str) -> Path | None:
+        """Return the file of a value."""
+        return self.path(name)
 
     def set_aside(self, name: str) -> None:
         """Move the file away."""

@@ -8,10 +8,12 @@ from typing import Any
 
 import torch
 
+from syft.core.byte_budget import ask
 from syft.messaging.message import Operation
 from syft.pointers.pointer_plan import RUN_PLAN
 from syft.workers.foresight import foresee
-from syft.workers.outlines import Form
+from syft.workers.outlines import TensorSpec
+from syft.workers.plan_memory import peak_bytes
 
 _WIDEST = 16
 _METHODS = ("torch.", "torch.Tensor.", "torch.nn.functional.")
@@ -21,14 +23,20 @@ def _named(names: str) -> frozenset[str]:
     return frozenset(f"{place}{name}" for place in _METHODS for name in names.split())
 
 
-# Calls whose result is no larger than their first argument, or a view, which takes no memory however large it looks.
-_SMALL = _named(
-    "expand expand_as unfold broadcast_to broadcast_tensors meshgrid view reshape t transpose permute squeeze "
-    "unsqueeze flatten detach contiguous sum mean prod std var max min amax amin argmax argmin all any norm cumsum "
-    "cumprod softmax log_softmax relu sigmoid tanh exp log sqrt rsqrt abs neg sign square sin cos erf floor ceil round "
-    "reciprocal gelu softplus dropout clone float double int long bool half flip roll sort argsort clamp nll_loss size "
-    "dim numel item tolist __neg__ __invert__ __len__ backward"
+# Calls whose result is a view, which takes no memory however large it looks, or a single number.
+_VIEWS = _named(
+    "expand expand_as unfold broadcast_to broadcast_tensors meshgrid view t transpose permute squeeze unsqueeze detach "
+    "size dim numel item __len__ backward"
 )
+# Calls whose result has no more elements than their first argument, which may be a view of less memory than it looks.
+_SMALL = _VIEWS | _named(
+    "reshape flatten contiguous sum mean prod std var max min amax amin argmax argmin all any norm cumsum cumprod "
+    "softmax log_softmax relu sigmoid tanh exp log sqrt rsqrt abs neg sign square sin cos erf floor ceil round "
+    "reciprocal gelu softplus dropout clone float double int long bool half flip roll sort argsort clamp nll_loss "
+    "tolist __neg__ __invert__"
+)
+# What a number of a list takes.
+_LISTED = 40
 # Calls whose result has the common shape of all their tensors.
 _ELEMENTWISE = _named(
     "add sub subtract mul multiply div divide true_divide floor_divide remainder fmod pow eq ne lt le gt ge maximum "
@@ -68,7 +76,13 @@ def expected_bytes(operation: Operation, args: tuple[Any, ...], kwargs: dict[str
     name = operation.cmd_name
     if name in _WILD:
         return _WILD[name](*args, **kwargs)
-    if name == RUN_PLAN or _WIDEST * _most(name, args, kwargs) <= room:
+    if name == RUN_PLAN:
+        return peak_bytes(args[0], args[1:], kwargs, operation.grad_enabled)
+    if name == "torch.Tensor.tolist":
+        size = _LISTED * int(args[0].numel())
+        ask(size)
+        return size
+    if _WIDEST * _most(name, args, kwargs) <= room:
         return 0
     outcome = foresee(name, args, kwargs, operation.grad_enabled)
     return _bytes_of(outcome.form) if outcome.is_known else 0
@@ -76,8 +90,10 @@ def expected_bytes(operation: Operation, args: tuple[Any, ...], kwargs: dict[str
 
 def _most(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> float:
     """Return a number that the elements of a result are not more than, found without trying."""
-    if name in _SMALL or (name.endswith("_") and not name.endswith("__")):
+    if name in _VIEWS or (name.endswith("_") and not name.endswith("__")):
         return 0
+    if name in _SMALL:
+        return max([arg.numel() for arg in args if isinstance(arg, torch.Tensor)], default=1)
     if name in _ELEMENTWISE and not kwargs:
         shapes = [arg.shape for arg in args if isinstance(arg, torch.Tensor)]
         return _common(shapes)
@@ -121,7 +137,7 @@ def _extent(value: Any) -> float:
 
 
 def _bytes_of(form: Any) -> float:
-    if isinstance(form, Form):
+    if isinstance(form, TensorSpec):
         return math.prod(form.shape) * form.dtype.itemsize
     if isinstance(form, dict):
         form = tuple(form.values())

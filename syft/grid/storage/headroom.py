@@ -34,17 +34,25 @@ class Headroom:
         self._looked = self._trimmed = 0.0
         self._used = 0
 
-    def check(self) -> None:
-        """Raise QuotaExceededError if the process has taken what it may."""
-        if self._used_now() <= self.limit:
+    def check(self, more: int = 0) -> None:
+        """Raise QuotaExceededError if the process has taken what it may, or would with some more bytes."""
+        if self._used_now() + more <= self.limit:
             return
         self._give_back()
-        if (taken := self._used_now()) > self.limit:
+        if (taken := self._used_now() + more) > self.limit:
             raise QuotaExceededError(
-                f"This node has no memory left: it takes {taken >> 20} MiB, and may take {self.limit >> 20} "
+                f"This node has no memory left: it would take {taken >> 20} MiB, and may take {self.limit >> 20} "
                 "(--max-memory). Nothing was kept: release what you hold, end sessions with long graphs of autograd, "
                 "or try again later."
             )
+
+    def room(self) -> int:
+        """Return how many bytes the process may still take."""
+        left = self.limit - self._used_now()
+        if left <= 0:
+            self._give_back()
+            left = self.limit - self._used_now()
+        return max(0, left)
 
     def _used_now(self) -> int:
         now = time.monotonic()

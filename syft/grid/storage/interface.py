@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 Bytes = bytes | bytearray | memoryview
 # Larger values go to files of their own, or to rows of their own; small ones stay beside their description.
 INLINE_BYTES = 64 * 1024
+# Notes of objects: every user may read it; it was computed from data of others (written by earlier versions only).
+PUBLIC, DERIVED = "public", "derived"
 
 
 def checksum_of(value: Bytes) -> str:
@@ -26,19 +28,32 @@ def checksum_of(value: Bytes) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Facts:
-    """Whose an object is, and who may see it.
+    """The owner of an object, and the users who may read it.
 
     Attributes:
         owner: the user who published it; None for the owner of the node.
-        sources: the ids of the restricted objects that it was derived from.
-        allowed_users: the users who may fetch it; None where nobody was named.
-        notes: what else the node's policy wants to find again after a restart: JSON values by name.
+        allowed_users: the users who may read it; None where nobody was named.
+        notes: further JSON values by name, such as PUBLIC and DERIVED.
     """
 
     owner: object = None
-    sources: tuple[ObjectId, ...] = ()
-    allowed_users: tuple[str, ...] | None = None
+    allowed_users: tuple[Any, ...] | None = None
     notes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    @property
+    def is_public(self) -> bool:
+        """Whether every user may read the object."""
+        return bool(self.notes.get(PUBLIC))
+
+    @property
+    def is_derived(self) -> bool:
+        """Whether an earlier version stored it as computed from data of others: only owners of the node may read it."""
+        return bool(self.notes.get(DERIVED))
+
+    def opened_to(self, users: Iterable[Any], public: bool) -> Facts:
+        """Return the facts of the same object with other readers."""
+        notes = {name: value for name, value in self.notes.items() if name != PUBLIC}
+        return Facts(self.owner, tuple(sorted(set(users), key=str)), {**notes, PUBLIC: True} if public else notes)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -125,6 +140,10 @@ class Storage(abc.ABC):
         Raises:
             StorageError: it is damaged, and was set aside; or it is not there.
         """
+
+    def open_value(self, item: Item) -> int | None:
+        """Return a descriptor of the file that holds the value of an object; None if it is in no file."""
+        return None
 
     @abc.abstractmethod
     def remove(self, obj_id: ObjectId, stamp: str | None = None) -> bool:

@@ -6,9 +6,12 @@ it is fetched, after it has gone. One that was changed in place is written again
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+import itertools
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from syft.core.id_provider import ObjectId
@@ -19,12 +22,19 @@ from syft.grid.storage.expecting import expected_bytes, is_modest
 from syft.grid.storage.headroom import Headroom
 from syft.grid.storage.interface import Facts, Item, Storage
 from syft.grid.storage.quotas import NODE_QUOTA, USER_QUOTA, Ledger, Quota, memory_of
-from syft.grid.storage.reviving import outline_of, payer_of, restore_rights, revive
+from syft.grid.storage.reviving import outline_of, payer_of, revive
 from syft.grid.storage.watch import is_quiet
 from syft.messaging.message import Operation
-from syft.workers.provenance import known_rights, set_rights
 
 logger = logging.getLogger("syft.grid")
+# The kind of objects that are stored and not published: sealed copies of results.
+HIDDEN_KIND = "sealed"
+# Keys of memory in the ledger for values that are on disk only. Ids of Python objects would be used again.
+_keys = itertools.count(1 << 62)
+
+
+def _fresh_key() -> int:
+    return -next(_keys)
 
 
 class Keeper(Archive):
@@ -37,6 +47,7 @@ class Keeper(Archive):
         node_quota: what all may hold together.
         users: other bounds for some users, by name.
         headroom: how much memory the process may take; None: that is not looked at.
+        keeps_values: whether values stay in memory; otherwise each is read when it is asked for.
     """
 
     def __init__(
@@ -47,8 +58,12 @@ class Keeper(Archive):
         node_quota: Quota = NODE_QUOTA,
         users: Mapping[Any, Quota] | None = None,
         headroom: Headroom | None = None,
+        keeps_values: bool = True,
     ) -> None:
         super().__init__(worker, storage, Ledger(quota, node_quota, users))
+        self._keeps_values = keeps_values
+        # Called with the id of each object that was deleted.
+        self.at_removal: list[Callable[[ObjectId], None]] = []
         self._headroom = headroom
         self._dirty: dict[ObjectId, tuple[Any, bool]] = {}  # id -> (the session that did it, whether it is sure)
         self._failed: dict[Any, SyftError] = {}
@@ -65,13 +80,14 @@ class Keeper(Archive):
 
     def _restore(self) -> None:
         """Take up what is stored: only descriptions are read."""
-        items = [] if self.storage is None else self.storage.items()
-        # What says of a data set who may see it is its own row; those of results may be older.
-        for item in sorted(items, key=lambda item: item.id not in item.facts.sources):
+        for item in () if self.storage is None else self.storage.items():
+            if item.kind == HIDDEN_KIND:
+                self._items[item.id] = item
+                self.ledger.charge(item.id, item.facts.owner, {_fresh_key(): item.memory}, checked=False)
+                continue
             outline = outline_of(item)
-            restore_rights(self.worker, item, outline)
             self._items[item.id] = item
-            self.ledger.charge(item.id, item.facts.owner, {-id(outline): item.memory}, checked=False)
+            self.ledger.charge(item.id, item.facts.owner, {_fresh_key(): item.memory}, checked=False)
             dict.__setitem__(self.objects, item.id, outline)
             self.worker.object_store.claims.publish(item.id, item.facts.owner)
 
@@ -103,12 +119,10 @@ class Keeper(Archive):
                 if any(damaged.stamp == item.stamp for damaged in self._store().damaged()):
                     self._lose(obj_id, str(error))
                 raise
-            rights = known_rights(found)
-            if rights is not None:
-                set_rights(obj, rights)
-            dict.__setitem__(self.objects, obj_id, obj)
-            self.ledger.recharge(obj_id, memory_of(obj))
-            self._watch.see(obj_id, obj)
+            if self._keeps_values:
+                dict.__setitem__(self.objects, obj_id, obj)
+                self.ledger.recharge(obj_id, memory_of(obj))
+                self._watch.see(obj_id, obj)
             return obj
 
     def _lose(self, obj_id: ObjectId, why: str) -> None:
@@ -145,14 +159,25 @@ class Keeper(Archive):
         except Exception:
             self.ledger.release(obj_id)
             raise
-        dict.__setitem__(self.objects, obj_id, obj)
+        self._set(obj_id, obj)
         self.worker.object_store.claims.publish(obj_id, facts.owner)
+
+    def _set(self, obj_id: ObjectId, obj: Any) -> None:
+        """Hold an object that was written, or only its description."""
+        item = self._items.get(obj_id)
+        if self._keeps_values or item is None:
+            dict.__setitem__(self.objects, obj_id, obj)
+            return
+        outline = outline_of(item)
+        self.ledger.recharge(obj_id, {_fresh_key(): item.memory})
+        self._watch.forget(obj_id)
+        dict.__setitem__(self.objects, obj_id, outline)
 
     def replace(self, obj_id: ObjectId, obj: Any, facts: Facts, origin: str = "") -> None:
         """Put an object in the place of another one that is stored; takes what `hold` takes."""
         self._write(obj_id, obj, facts, origin)
         self.ledger.recharge(obj_id, memory_of(obj))
-        dict.__setitem__(self.objects, obj_id, obj)
+        self._set(obj_id, obj)
 
     def drop(self, obj_id: ObjectId) -> None:
         """Take an object out, from disk first; one that is just leaving stays there until it has gone."""
@@ -168,6 +193,8 @@ class Keeper(Archive):
         with self._lock:
             self._forget(obj_id)
             dict.pop(self.objects, obj_id, None)
+        for listener in self.at_removal:
+            listener(obj_id)
 
     def _forget(self, obj_id: ObjectId) -> None:
         self._items.pop(obj_id, None)
@@ -200,6 +227,75 @@ class Keeper(Archive):
             except Exception:
                 self.ledger.release(obj_id)
                 raise
+
+    def adopt(self, item: Item, value: Any, owner: object, payer: object, hidden: bool = False) -> Item:
+        """Store the bytes of an object that another process made. Its value is not loaded here.
+
+        An object that replaces one of the same owner keeps its readers. One that replaces another user's belongs to
+        its own owner alone.
+
+        Args:
+            item: its description.
+            value: its bytes.
+            owner: the user whose it is.
+            payer: the user whose quota it counts in; None: only the bounds of the node apply.
+            hidden: whether it is kept out of searches and lists.
+
+        Raises:
+            QuotaExceededError: the user holds too much, or all do; nothing was stored.
+        """
+        with self._lock:
+            before = self._items.get(item.id)
+            outline = Outline(item.id, item.meta, set(item.tags), item.description)
+            memory = {_fresh_key(): max(item.memory, len(value)) + labels_bytes(item)}
+            if before is None:
+                self.ledger.charge(item.id, payer, memory)
+                undo: Callable[[], Any] = functools.partial(self.ledger.release, item.id)
+                facts = Facts(owner, notes=item.facts.notes)
+            elif before.facts.owner != owner:
+                undo = self.ledger.exchange(item.id, memory, payer)
+                facts = Facts(owner, notes=item.facts.notes)
+            else:
+                undo = self.ledger.exchange(item.id, memory)
+                facts = dataclasses.replace(before.facts, notes={**before.facts.notes, **item.facts.notes})
+                item = dataclasses.replace(item, created=before.created)
+            item = dataclasses.replace(item, facts=facts, memory=sum(memory.values()))
+            try:
+                stored = self._store().put(item, value)
+            except Exception:
+                undo()
+                raise
+            self._items[item.id] = stored
+            if not hidden:
+                dict.__setitem__(self.objects, item.id, outline)
+                self.worker.object_store.claims.publish(item.id, owner)
+            return stored
+
+    def relabel(self, item: Item) -> Item:
+        """Write tags and description of a stored object again."""
+        with self._lock:
+            before = self._items[item.id]
+            new = dataclasses.replace(before, tags=item.tags, description=item.description)
+            outline = dict.get(self.objects, item.id)
+            if type(outline) is Outline:
+                outline.tags, outline.description = set(item.tags), item.description
+            self._items[item.id] = stored = self._store().amend(new)
+            return stored
+
+    def share(self, obj_id: ObjectId, users: Iterable[Any], public: bool) -> Item:
+        """Write the users who may read a stored object, in place of those before."""
+        with self._lock:
+            before = self._items[obj_id]
+            new = dataclasses.replace(before, facts=before.facts.opened_to(users, public))
+            self._items[obj_id] = stored = new if self.storage is None else self.storage.amend(new)
+            return stored
+
+    def discard(self, obj_id: ObjectId) -> None:
+        """Remove a stored object that is kept out of searches and lists; silent if it is not there."""
+        item = self._items.get(obj_id)
+        if item is not None:
+            self._store().remove(obj_id, item.stamp)
+            self._forget(obj_id)
 
     def exchange(self, obj_id: ObjectId, obj: Any) -> None:
         """Count another object in the place of one that a client holds; raises, and all is as it was.
@@ -247,11 +343,14 @@ class Keeper(Archive):
         if is_modest(operation.cmd_name, args):
             return
         room = self.ledger.room(payer_of(session))
-        if (size := expected_bytes(operation, args, kwargs, room)) > room:
+        memory = room if self._headroom is None else min(room, self._headroom.room())
+        if (size := expected_bytes(operation, args, kwargs, memory)) > room:
             raise QuotaExceededError(
                 f"The result of {operation.cmd_name} would take {size:.0f} bytes, and there is room for {room:.0f}. "
                 "It was not run: release or delete some objects first, or ask for less."
             )
+        if size and self._headroom is not None:
+            self._headroom.check(int(size))
 
     # --- changes --------------------------------------------------------------------------------------------
 
@@ -335,9 +434,11 @@ class Keeper(Archive):
             item = self._items.get(obj_id)
             if item is not None and self.storage is not None:
                 outline = outline_of(item)
-                rights = known_rights(dict.get(self.objects, obj_id))
-                if rights is not None:
-                    set_rights(outline, rights)
                 self._watch.forget(obj_id)
                 dict.__setitem__(self.objects, obj_id, outline)
-                self.ledger.recharge(obj_id, {-id(outline): item.memory})
+                self.ledger.recharge(obj_id, {_fresh_key(): item.memory})
+
+
+def labels_bytes(item: Item) -> int:
+    """Return the bytes that tags and description of an object take."""
+    return sum(map(len, item.tags)) + len(item.description or "")

@@ -10,7 +10,7 @@ import dataclasses
 import math
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -157,6 +157,10 @@ class _Holding:
         return total
 
 
+# Stands for the user who holds an object already.
+SAME: Any = object()
+
+
 class Ledger:
     """Who holds what. All together hold the sum of what each does.
 
@@ -246,20 +250,34 @@ class Ledger:
         if obj_id in self.entries and self.entries[obj_id][1] != memory:
             self.charge(obj_id, self.release(obj_id), memory, checked=False)
 
-    def exchange(self, obj_id: ObjectId, memory: Mapping[int, int]) -> None:
+    def exchange(self, obj_id: ObjectId, memory: Mapping[int, int], user: Any = SAME) -> Callable[[], None]:
         """Note that an object takes the place of one that is held.
+
+        Args:
+            obj_id: the id of both.
+            memory: where the values of the new one are, and how many bytes there.
+            user: the user who holds it from now on; by default the one who held the other.
+
+        Returns:
+            A function that notes the earlier one again.
 
         Raises:
             QuotaExceededError: that would be too much; nothing is noted.
         """
         with self._lock:
             before = self.entries[obj_id][1]
-        user = self.release(obj_id)
+        holder = self.release(obj_id)
+
+        def undo() -> None:
+            self.release(obj_id)
+            self.charge(obj_id, holder, before, checked=False)
+
         try:
-            self.charge(obj_id, user, memory)
+            self.charge(obj_id, holder if user is SAME else user, memory)
         except QuotaExceededError:
-            self.charge(obj_id, user, before, checked=False)
+            undo()
             raise
+        return undo
 
     def is_over(self, obj_id: ObjectId) -> bool:
         """Say whether the holder of an object has more than is allowed, or all have."""

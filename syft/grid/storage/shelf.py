@@ -14,15 +14,14 @@ from typing import IO, Any
 import torch
 
 from syft.core.id_provider import ID_PROVIDER, ObjectId
-from syft.core.labels import DESCRIPTION, TAGS, check_labels, set_id
+from syft.core.labels import DESCRIPTION, TAGS, check_description, check_labels, check_tags, set_id
 from syft.exceptions import IdNotUniqueError, ObjectNotFoundError, StorageError
 from syft.grid.storage import tables
 from syft.grid.storage.blobs import sync_folder
 from syft.grid.storage.failures import translated
 from syft.grid.storage.interface import Facts, Item, checksum_of
 from syft.grid.storage.keeper import Keeper
-from syft.grid.storage.reviving import restore_rights, revive
-from syft.workers.provenance import Rights, ledger_of, set_rights
+from syft.grid.storage.reviving import revive
 
 _MAGIC = b"resyft objects 1\n"
 _LENGTH = struct.Struct(">Q")
@@ -56,7 +55,7 @@ class Shelf:
             obj: a tensor or another sendable object; the node keeps this very object.
             tags: the words it can be found by.
             description: the text it can be found by.
-            allowed_users: the users who may fetch it, and what is derived from it alone.
+            allowed_users: the users who may read it.
             owner: the user whose it is; None: the owner of the node.
             obj_id: its id; a fresh one if None.
             origin: what it was made of.
@@ -68,19 +67,15 @@ class Shelf:
         words = {tags} if isinstance(tags, str) else set(tags)
         obj_id = ID_PROVIDER.pop() if obj_id is None else obj_id
         check_labels(obj_id, words, description)
+        check_tags(*words)
+        check_description(description)
         if not replace and obj_id in self.keeper.objects:
             raise IdNotUniqueError(f"Worker {self.keeper.worker.id!r} already holds an object with id {obj_id!r}.")
         set_id(obj, obj_id)
         label(obj, words, description)
         allowed = None if allowed_users is None else tuple(sorted(set(allowed_users)))
-        ledger = ledger_of(self.keeper.worker)
-        source = ledger.known(obj_id) if replace else None  # results that derive from it follow
-        if source is None or source.owner != owner:
-            source = ledger.source(obj_id, owner)
-        source.allowed_users = frozenset(allowed or ())
-        set_rights(obj, Rights(owner, frozenset({source})))
         put = self.keeper.replace if replace else self.keeper.hold
-        put(obj_id, obj, Facts(owner, (obj_id,), allowed), origin)
+        put(obj_id, obj, Facts(owner, allowed), origin)
         return obj_id
 
     def list(self) -> list[Item]:
@@ -163,7 +158,6 @@ class Shelf:
     def _keep(self, item: Item, value: bytes) -> None:
         worker = self.keeper.worker
         obj = revive(worker, item, memoryview(bytearray(value)))
-        restore_rights(worker, item, obj)
         self.keeper.hold(item.id, obj, item.facts, item.origin)
 
 

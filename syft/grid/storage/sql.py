@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import json
 import logging
+import os
 import secrets
 import threading
 import time
@@ -41,6 +42,8 @@ class SqlStorage(Storage):
         self._blobs = blobs
         self._turn = threading.RLock()
         self._closed = False
+        # The stamps of values in files whose checksums were compared.
+        self._checked: set[str] = set()
         self.records = Records(self.transaction)
         with self.transaction() as connection:
             tables.metadata.create_all(connection)
@@ -185,6 +188,20 @@ class SqlStorage(Storage):
             f"The object {item.id!r} is damaged in the store of this node. It was set aside and is not served; "
             "its owner can bring it back from a backup."
         )
+
+    def open_value(self, item: Item) -> int | None:
+        """Return a descriptor of the file that holds the value of an object; its checksum is compared once."""
+        objects = tables.objects
+        which = (objects.c.key == tables.key_of(item.id)) & (objects.c.stamp == item.stamp)
+        with self.transaction() as connection:
+            blob = connection.execute(sa.select(objects.c.blob).where(which)).scalar()
+        file = None if blob is None else self._blobs.file(blob)
+        if file is None:
+            return None
+        if item.stamp not in self._checked:
+            self.read(item)
+            self._checked.add(item.stamp)
+        return os.open(file, os.O_RDONLY | os.O_CLOEXEC)
 
     def remove(self, obj_id: ObjectId, stamp: str | None = None) -> bool:
         """Remove an object, or only the one with a stamp."""

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from syft.core.id_provider import ObjectId, is_id
 from syft.core.references import ObjectMeta, TensorMeta
 from syft.exceptions import SyftError
-from syft.grid.storage.interface import Facts, Item
+from syft.grid.storage.interface import DERIVED, Facts, Item
 from syft.serde import deserialize, serialize
 
 # The version of this layout; a store with another one is not opened.
@@ -118,7 +118,7 @@ def row_of(item: Item, blob: str | None) -> dict[str, Any]:
         "kind": item.kind,
         "tags": json.dumps(sorted(item.tags)),
         "description": json.dumps(item.description),
-        "sources": json.dumps(list(facts.sources)),
+        "sources": "[]",  # a column of earlier versions
         "allowed_users": json.dumps(None if facts.allowed_users is None else list(facts.allowed_users)),
         "notes": json.dumps(dict(facts.notes), sort_keys=True),
         "meta": serialize(item.meta).hex(),
@@ -150,19 +150,12 @@ def item_of(row: Any) -> Item:
     obj_id = json.loads(fields["id"])
     if not is_id(obj_id):
         raise ValueError("its id is not one")
-    allowed = json.loads(fields["allowed_users"])
-    facts = Facts(
-        json.loads(fields["owner"]),
-        tuple(json.loads(fields["sources"])),
-        None if allowed is None else tuple(allowed),
-        json.loads(fields["notes"]),
-    )
     return Item(
         obj_id,
         _meta_of(fields["meta"]),
         frozenset(json.loads(fields["tags"])),
         json.loads(fields["description"]),
-        facts,
+        _facts_of(obj_id, fields),
         fields["memory"],
         fields["size"],
         fields["checksum"],
@@ -170,6 +163,25 @@ def item_of(row: Any) -> Item:
         fields["stamp"],
         json.loads(fields["origin"]),
     )
+
+
+def _facts_of(obj_id: ObjectId, fields: dict[str, Any]) -> Facts:
+    """Read who owns an object and who may read it.
+
+    Earlier versions wrote a note "rights" with the data sets that an object was computed from, each with its readers.
+    Only the row of the object itself says who may read it; an object that was computed from data of others is closed.
+    """
+    owner, allowed, notes = (json.loads(fields[name]) for name in ("owner", "allowed_users", "notes"))
+    facts = Facts(owner, None if allowed is None else tuple(allowed), notes)
+    former = notes.pop("rights", None)
+    if former is None:
+        return facts
+    facts = Facts(former["owner"], None, notes)
+    sources = former["sources"]
+    if any("failed" in source or source["owner"] != facts.owner for source in sources):
+        return Facts(facts.owner, None, {**notes, DERIVED: True})
+    own = [source for source in sources if source["id"] == obj_id]
+    return facts.opened_to(own[0]["allowed_users"], bool(own[0]["public"])) if own else facts
 
 
 def _meta_of(text: str) -> TensorMeta | ObjectMeta:

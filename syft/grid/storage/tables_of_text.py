@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from pathlib import Path
 
 import numpy as np
@@ -13,15 +14,22 @@ from syft.grid.storage.unreadable import Unreadable
 _WHOLE = b'0123456789+-, \t\r\n"'
 _CHUNK = 1 << 20
 _COLUMNS = "columns: "
+_LONGEST_NAME = 200
+_MISSING = frozenset({"na", "n/a", "n.a.", "nan", "null", "none", "nil", "missing", "unknown", "true", "false"})
+# A number with a unit of up to three letters, or in another base.
+_AMOUNT = re.compile(r"[<>=~]*\s*[+-]?\s*[\d.,]+\s*[^\W\d_]{0,3}%?|[+-]?0[xob][\da-f]+|[+-]?[\d.,]+e[+-]?\d+", re.I)
 # What a first line may be full of where commas are expected: semicolons come from a spreadsheet in many countries.
 _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
 def read_csv(path: Path) -> tuple[dict[str, torch.Tensor], str | None]:
-    """Read numbers, with the names of the columns in the first line if that is no line of numbers.
+    """Read numbers, and the names of the columns from a first line that holds names only.
+
+    The description that is returned is public. A file without a header gets made-up names: col0, col1 and so on.
 
     Raises:
-        Unreadable: something in it is no number; the text says where, and never what stood there.
+        Unreadable: something in it is no number, or the first line has both names and values; the text says where,
+            and never what stood there.
     """
     with path.open(newline="", encoding="utf-8-sig") as file:
         reader = csv.reader(file)
@@ -29,9 +37,12 @@ def read_csv(path: Path) -> tuple[dict[str, torch.Tensor], str | None]:
         begin, is_bare = reader.line_num, not any(reader)
     if not first:
         raise Unreadable("it is empty")
-    named = not all(_is_number(cell) for cell in first)
-    description = f"{_COLUMNS}{', '.join(cell.strip() for cell in first)}" if named else None
     _check_separator(first)
+    named = not all(_is_number(cell) for cell in first)
+    if named:
+        _check_header(first, begin)
+    names = [cell.strip() for cell in first] if named else [f"col{number}" for number in range(len(first))]
+    description = f"{_COLUMNS}{', '.join(names)}"
     if named and is_bare:
         return {"": torch.empty((0, len(first)), dtype=torch.float64)}, description
     dtype = np.int64 if _is_whole(path, begin if named else 0) else np.float64
@@ -60,6 +71,34 @@ def _check_separator(first: list[str]) -> None:
     name = next((name for sign, name in _SEPARATORS.items() if sign in cell), None)
     if name is not None:
         raise Unreadable(f"its columns are separated by {name}: save it with commas, and with points in the numbers")
+
+
+def _check_header(first: list[str], lines: int) -> None:
+    """Refuse a first line that may hold data: its cells would become public as the names of columns."""
+    if lines > 1:
+        raise Unreadable("its first row spans several lines. Close its quotes, and put all names on one line")
+    for number, cell in enumerate(first, 1):
+        if _is_like_value(cell):
+            raise Unreadable(
+                f"in its first line, column {number} holds a value or nothing, and others hold names. Write a name for "
+                "each column there, or numbers alone"
+            )
+        if not cell.strip().isprintable() or len(cell) > _LONGEST_NAME:
+            raise Unreadable(
+                f"in its first line, the name of column {number} has unprintable characters or more than "
+                f"{_LONGEST_NAME} characters"
+            )
+
+
+def _is_like_value(cell: str) -> bool:
+    """Return whether a cell may be a value: a number in some notation, a date, an amount, or a missing value."""
+    text = cell.strip()
+    return (
+        text.lower() in _MISSING
+        or not any(character.isalpha() for character in text)
+        or _is_number(text)
+        or _AMOUNT.fullmatch(text) is not None
+    )
 
 
 def _is_whole(path: Path, lines: int) -> bool:

@@ -17,11 +17,10 @@ from syft.core.labels import description_of, tags_of
 from syft.core.references import Ref
 from syft.core.trees import iter_tensors
 from syft.grid.storage.quotas import memory_of
-from syft.messaging.changes import alters
+from syft.messaging.changes import alters, changed_values
 from syft.messaging.message import Operation
 from syft.messaging.plan.plan import Plan
 from syft.pointers.pointer_plan import RUN_PLAN
-from syft.workers.changes import changed_refs
 from syft.workers.execution import DEPUTIES
 
 _LABELS = frozenset({"syft.tag", "syft.describe"})
@@ -114,7 +113,9 @@ class Watch:
             held: returns the object in memory of an id, or None.
         """
         name = operation.cmd_name
-        for ref in changed_refs(operation):
+        for ref in iter_tensors(changed_values(operation)):
+            if type(ref) is not Ref:
+                continue
             yield ref.id, name not in _LABELS
             for place in memory_of(held(ref.id)):  # a view of something stored, or of its gradient
                 if place in self._at:

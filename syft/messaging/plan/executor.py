@@ -17,6 +17,7 @@ from syft.core.callsite import describe_line
 from syft.core.trees import iter_tensors
 from syft.exceptions import PlanMismatchError, TensorsNotCollocatedException
 from syft.hook.guards import GUARDS, guard_call
+from syft.hook.size_bounds import bound_size_tensors, bound_sizes, may_take_sizes
 from syft.hook.syft_tensor import SyftTensor
 from syft.messaging.message import Operation
 from syft.messaging.plan.checks import function_for
@@ -138,7 +139,7 @@ class _Writer:
             return f"step(optimizers[{int(operation.cmd_args[0])}], {self._value(operation.cmd_args[1])})"
         arguments = [self._value(arg) for arg in operation.cmd_args]
         arguments += [f"{key}={self._value(value)}" for key, value in operation.cmd_kwargs.items()]
-        call = f"{self._constant('f', guarded(operation.cmd_name))}({', '.join(arguments)})"
+        call = f"{self._constant('f', guarded(operation))}({', '.join(arguments)})"
         if not operation.return_ids or operation.return_ids[0] is None:
             return call
         return f"{self._target(operation.return_ids[0])} = {call}"
@@ -184,13 +185,18 @@ class _Writer:
         return name
 
 
-def guarded(name: str) -> Callable[..., Any]:
-    """Return the function of an operation, with its check in front if it needs one."""
+def guarded(operation: Operation) -> Callable[..., Any]:
+    """Return the function of an operation, with its checks in front if it needs any."""
+    name = operation.cmd_name
     function = function_for(name)
-    if name not in GUARDS:
+    sized = may_take_sizes(name, operation.cmd_args, operation.cmd_kwargs)
+    if not sized and name not in GUARDS:
         return function
 
     def checked(*args: Any, **kwargs: Any) -> Any:
+        if sized:
+            bound_sizes(name, args, kwargs)
+            bound_size_tensors(name, args, kwargs)
         guard_call(name, args, kwargs)
         return function(*args, **kwargs)
 

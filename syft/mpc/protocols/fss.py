@@ -1,7 +1,9 @@
 """Comparison by function secret sharing: one round, for two parties.
 
-The dealer deals a mask r and the keys of a function of c = x + r (see `syft.mpc.fss_keys`); the parties open c and
-evaluate, each alone. With another number of parties the protocols of `comparison` run instead.
+The dealer deals a mask r and the keys of a function of c = x + r (see `syft.mpc.fss_keys`), each party its own; the
+parties open c, 8 bytes an element, and evaluate, each alone. The keys are large, 1,504 bytes an element or 1,040, and
+come from the dealer, ahead of the run once it knows what a program needs. With another number of parties the protocols
+of `comparison` run instead.
 """
 
 from __future__ import annotations
@@ -24,45 +26,32 @@ SIGN_ROWS = fss_keys.rows(fss_keys.SIGN_BITS, True)
 EQUAL_ROWS = fss_keys.rows(64, False)
 
 
-@deals("fss_compare")
+@deals("fss_compare", common=True)
 def deal_compare(deck: Any, count: int) -> tuple[Any, ...]:
     """Deal a mask r, its top bit, and keys that tell whether c - r is negative."""
     r, own = deck.random((count,)), deck.random_bits((2, count))
     top = deck.fixed((count,), lambda: fss_keys.top_bit(r.value))
-    return r, own, deck.fixed_bits((SIGN_ROWS, count), lambda: fss_keys.sign_words(r.value, own.shares)), top
+    return r, own, deck.common((SIGN_ROWS, count), lambda: fss_keys.sign_words(r.value, own.shares)), top
 
 
-@deals("fss_equal")
+@deals("fss_equal", common=True)
 def deal_equal(deck: Any, count: int) -> tuple[Any, ...]:
     """Deal a mask r, and keys that tell whether c is r."""
     r, own = deck.random((count,)), deck.random_bits((2, count))
-    words = deck.fixed_bits((EQUAL_ROWS, count), lambda: fss_keys.common_words(r.value, None, 64, own.shares))
+    words = deck.common((EQUAL_ROWS, count), lambda: fss_keys.common_words(r.value, None, 64, own.shares))
     return r, own, words
-
-
-async def _masked(party: Party, x: torch.Tensor, words: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Open a masked value, and the part of the keys that both parties have, in the same round."""
-
-    async def numbers() -> Any:
-        return await party.open(x)
-
-    async def bits() -> Any:
-        return await party.open_bits(words)
-
-    (masked,), (common,) = await party.together(numbers(), bits())
-    return masked, common
 
 
 async def _negative(party: Party, x: torch.Tensor) -> torch.Tensor:
     r, own, words, top = await party.deal("fss_compare", x.numel())
-    c, common = await _masked(party, x + r, words)
-    return fss_keys.negative(party.index, Key(own, common), top, c)
+    (c,) = await party.open(x + r)
+    return fss_keys.negative(party.index, Key(own, words), top, c)
 
 
 async def _zero(party: Party, x: torch.Tensor) -> torch.Tensor:
     r, own, words = await party.deal("fss_equal", x.numel())
-    c, common = await _masked(party, x + r, words)
-    return fss_keys.evaluate(party.index, Key(own, common), c)
+    (c,) = await party.open(x + r)
+    return fss_keys.evaluate(party.index, Key(own, words), c)
 
 
 async def _in_chunks(party: Party, test: Any, x: torch.Tensor, invert: bool, scale: int) -> torch.Tensor:
@@ -80,16 +69,16 @@ def _elementwise(x: torch.Tensor, **options: Any) -> torch.Size:
     return x.shape
 
 
-@protocol("fss_negative", shape=_elementwise, rounds="1 for each 32,768 elements", bytes="8, and 1,504 of keys")
+@protocol("fss_negative", shape=_elementwise, rounds="1 for each 32,768 elements", bytes="8")
 async def negative(party: Party, x: torch.Tensor, invert: bool = False, scale: int = 1) -> torch.Tensor:
     """Tell which elements are negative (or, inverted, which are not), as 1 or 0 times a public scale.
 
     1. The dealer deals a uniform r, shares of its top bit, and two keys that compare with the rest of r.
-    2. The parties open c = x + r, and the words that their keys have in common.
+    2. The parties open c = x + r.
     3. Each evaluates its key at c: shares of "c_low < r_low" xor r_top, and, c_top being public, of the top bit of x.
 
     Sees: c, which is uniform, and a key, which says nothing about r without the other one. Rounds: 1. Bytes: 8 an
-    element, and 1,504 for the words of the keys. Right for every x of the ring.
+    element; the dealer sends 1,504 of keys to each party. Right for every x of the ring.
     """
     if party.count != 2:
         result: torch.Tensor = await comparison.negative(party, x, invert, scale)
@@ -97,16 +86,16 @@ async def negative(party: Party, x: torch.Tensor, invert: bool = False, scale: i
     return await _in_chunks(party, _negative, x, invert, scale)
 
 
-@protocol("fss_zero", shape=_elementwise, rounds="1 for each 32,768 elements", bytes="8, and 1,040 of keys")
+@protocol("fss_zero", shape=_elementwise, rounds="1 for each 32,768 elements", bytes="8")
 async def zero(party: Party, x: torch.Tensor, invert: bool = False, scale: int = 1) -> torch.Tensor:
     """Tell which elements are zero (or, inverted, which are not), as 1 or 0 times a public scale.
 
     1. The dealer deals a uniform r and two keys of the function that is 1 at r and 0 elsewhere.
-    2. The parties open c = x + r, and the words that their keys have in common.
+    2. The parties open c = x + r.
     3. Each evaluates its key at c.
 
     Sees: c, which is uniform, and a key, which says nothing about r without the other one. Rounds: 1. Bytes: 8 an
-    element, and 1,040 for the words of the keys. Right for every x of the ring.
+    element; the dealer sends 1,040 of keys to each party. Right for every x of the ring.
     """
     if party.count != 2:
         result: torch.Tensor = await comparison.zero(party, x, invert, scale)
@@ -114,11 +103,11 @@ async def zero(party: Party, x: torch.Tensor, invert: bool = False, scale: int =
     return await _in_chunks(party, _zero, x, invert, scale)
 
 
-@protocol("fss_relu", shape=_elementwise, rounds="1 for each 32,768 elements, and 1", bytes="24, and 1,504 of keys")
+@protocol("fss_relu", shape=_elementwise, rounds="1 for each 32,768 elements, and 1", bytes="24")
 async def relu(party: Party, x: torch.Tensor) -> torch.Tensor:
     """Keep what is not negative, and make the rest zero: `negative`, and a product.
 
-    Sees: what `negative` and `multiply` show. Rounds: 2. Bytes: 24 an element, and 1,504 for the words of the keys.
+    Sees: what `negative` and `multiply` show. Rounds: 2. Bytes: 24 an element.
     """
     if party.count != 2:
         result: torch.Tensor = await comparison.relu(party, x)
@@ -131,28 +120,28 @@ def _broadcast(x: torch.Tensor, y: torch.Tensor) -> Any:
     return ring.broadcast(x.shape, y.shape)
 
 
-@protocol("fss_ge0", shape=_elementwise, rounds="1 for each 32,768 elements", bytes="8, and 1,504 of keys")
+@protocol("fss_ge0", shape=_elementwise, rounds="1 for each 32,768 elements", bytes="8")
 async def ge0(party: Party, x: torch.Tensor) -> torch.Tensor:
     """Tell which elements are zero or more. See `negative`."""
     result: torch.Tensor = await negative(party, x, invert=True)
     return result
 
 
-@protocol("fss_lt", shape=_broadcast, rounds="1 for each 32,768 elements", bytes="8, and 1,504 of keys")
+@protocol("fss_lt", shape=_broadcast, rounds="1 for each 32,768 elements", bytes="8")
 async def lt(party: Party, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """Tell where x < y, for x and y in [-2^62, 2^62). See `negative`."""
     result: torch.Tensor = await negative(party, x - y)
     return result
 
 
-@protocol("fss_le", shape=_broadcast, rounds="1 for each 32,768 elements", bytes="8, and 1,504 of keys")
+@protocol("fss_le", shape=_broadcast, rounds="1 for each 32,768 elements", bytes="8")
 async def le(party: Party, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """Tell where x <= y, for x and y in [-2^62, 2^62): where y - x is not negative. See `negative`."""
     result: torch.Tensor = await negative(party, y - x, invert=True)
     return result
 
 
-@protocol("fss_eq", shape=_broadcast, rounds="1 for each 32,768 elements", bytes="8, and 1,040 of keys")
+@protocol("fss_eq", shape=_broadcast, rounds="1 for each 32,768 elements", bytes="8")
 async def eq(party: Party, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """Tell where x equals y, for all of the ring. See `zero`."""
     result: torch.Tensor = await zero(party, x - y)

@@ -76,7 +76,7 @@ async def softmax(party: Party, x: torch.Tensor, dim: int, scale: int, log: bool
     check_scales(scale)
     if x.numel() == 0:
         return x.clone()
-    if x.dim() == 0:
+    if x.dim() == 0 or x.shape[dim] == 1:  # of one number alone: exactly 1
         return torch.full_like(x, 0 if log or not party.first else scale)
     rows = x.movedim(dim, 0)
     count = rows.shape[0]

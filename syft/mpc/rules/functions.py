@@ -14,16 +14,14 @@ from typing import Any
 import torch
 
 from syft.exceptions import UnsupportedOperation
-from syft.mpc import engine, ring, values
+from syft.mpc import engine, values
 from syft.mpc.approximations import SLOPES, table_of
 from syft.mpc.encoding import encode_plain
 from syft.mpc.protocols.exponential import edges
-from syft.mpc.rules.arithmetic import add, div, mul, power, reciprocal, sub
+from syft.mpc.rules.arithmetic import add, div, mul, reciprocal, sub
 from syft.mpc.rules.comparison import clamp, ge
-from syft.mpc.rules.operands import Form, Value, aten, content, form_of, is_link, rule, writes
+from syft.mpc.rules.operands import Form, Value, aten, content, form_of, is_link, rule
 
-# How many different whole powers of a tensor are worked out one by one.
-MAX_POWERS = 8
 Plain = Callable[[torch.Tensor], torch.Tensor]
 
 
@@ -42,7 +40,7 @@ def on_plain(function: Plain, value: torch.Tensor, form: Form) -> torch.Tensor:
     return encode_plain(function(value.double() / form.scale), form.scale, form.field)
 
 
-def _apply(x: Any, name: str, shared: Callable[[Value, Form], Value], plain: Plain) -> Any:
+def apply(x: Any, name: str, shared: Callable[[Value, Form], Value], plain: Plain) -> Any:
     """Work a function out, on shares or on numbers that are here."""
     form = encoded(x, name)
     value = content(x)
@@ -62,13 +60,13 @@ def _exp_plain(x: torch.Tensor, form: Form) -> torch.Tensor:
 def exp(x: Any) -> Any:
     """e^x."""
     form = encoded(x, "exp")
-    return _apply(x, "exp", lambda v, f: engine.run("exp", v, scale=f.scale), functools.partial(_exp_plain, form=form))
+    return apply(x, "exp", lambda v, f: engine.run("exp", v, scale=f.scale), functools.partial(_exp_plain, form=form))
 
 
 def exp_of_negative(x: Any) -> Any:
     """e^x where no x is positive: a comparison less."""
     form = encoded(x, "exp")
-    return _apply(
+    return apply(
         x,
         "exp",
         lambda v, f: engine.run("exp", v, scale=f.scale, negative=True),
@@ -90,7 +88,7 @@ def expm1(x: Any) -> Any:
 
 def _root(name: str, plain: Plain) -> Callable[[Any], Any]:
     def run(x: Any) -> Any:
-        return _apply(x, name, lambda v, f: engine.run("root", v, kind=name, scale=f.scale), plain)
+        return apply(x, name, lambda v, f: engine.run("root", v, kind=name, scale=f.scale), plain)
 
     return run
 
@@ -131,64 +129,6 @@ def log1p(x: Any) -> Any:
     return log(add(x, 1))
 
 
-# --- powers -----------------------------------------------------------------------------------------------------
-
-_POWERS: dict[float, Callable[[Any], Any]] = {0.5: sqrt, -0.5: rsqrt, -1.0: reciprocal}
-
-
-@writes(aten.pow_.Scalar)
-@rule(aten.pow.Tensor_Scalar)
-def pow_scalar(x: Any, exponent: Any) -> Any:
-    """Return x to a public power: whole ones by squaring, others of positive numbers as e^(n log x)."""
-    if float(exponent) in _POWERS:
-        return _POWERS[float(exponent)](x)
-    if float(exponent).is_integer() and abs(exponent) <= 64:
-        return power(x, exponent)
-    if float(exponent * 2).is_integer() and 0 < exponent < 64:
-        return mul(power(x, int(exponent)), sqrt(x))
-    return exp(mul(_log_of_base(x), float(exponent)))
-
-
-# The logarithm of a base that is not positive: small enough for e^(n log x) to be 0 for n from about 0.01 on, and with
-# room for its product with a private n (of up to 2^20 with 16 bits).
-FAR_BELOW = -(1 << 10)
-
-
-def _log_of_base(x: Any) -> Any:
-    return _apply(
-        x,
-        "pow",
-        lambda v, f: engine.run("root", v, kind="log", scale=f.scale, nothing=FAR_BELOW * f.scale),
-        lambda v: torch.where(v > 0, v.clamp(min=torch.finfo(torch.float64).tiny).log(), torch.full_like(v, FAR_BELOW)),
-    )
-
-
-@rule(aten.pow.Tensor_Tensor, in_place=False)
-def pow_tensor(x: Any, exponent: Any) -> Any:
-    """Return x to powers element by element: public whole ones by squaring, others of positive numbers."""
-    if not is_link(x):
-        if not bool((x > 0).all()):
-            raise UnsupportedOperation("x ** y of a public x that is not positive", "encrypted tensors")
-        return exp(mul(exponent, x.double().log()))
-    if is_link(exponent):
-        return exp(mul(_log_of_base(x), exponent))
-    powers = exponent.unique().tolist()
-    if len(powers) > MAX_POWERS or not all(float(one).is_integer() for one in powers):
-        return exp(mul(_log_of_base(x), exponent))
-    made: Any = torch.zeros(ring.broadcast(tuple(x.shape), tuple(exponent.shape)))
-    for one in powers:
-        made = add(made, mul(pow_scalar(x, one), exponent == one))
-    return made
-
-
-@rule(aten.pow.Scalar, in_place=False)
-def scalar_pow(x: Any, exponent: Any) -> Any:
-    """Return a positive public number to private powers."""
-    if x <= 0:
-        raise UnsupportedOperation(f"{x} ** y", "encrypted tensors", "The base must be positive.")
-    return exp(mul(exponent, math.log(x)))
-
-
 # --- functions given by pieces ----------------------------------------------------------------------------------
 
 
@@ -199,7 +139,7 @@ def piecewise(x: Any, name: str, plain: Plain) -> Any:
         table = table_of(name, form.scale)
         return engine.run("piecewise", value, table.coefficients, **table.options)
 
-    return _apply(x, name, shared, plain)
+    return apply(x, name, shared, plain)
 
 
 def _piecewise(name: str, plain: Plain) -> Callable[[Any], Any]:

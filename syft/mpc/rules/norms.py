@@ -13,8 +13,9 @@ from syft.mpc.protocols.exponential import MAX_SCALE
 from syft.mpc.rules.arithmetic import sub
 from syft.mpc.rules.comparison import absolute, ne
 from syft.mpc.rules.factors import times
-from syft.mpc.rules.functions import encoded, of_positive, on_plain, pow_scalar
+from syft.mpc.rules.functions import encoded, of_positive, on_plain
 from syft.mpc.rules.operands import Form, Value, aten, content, rule
+from syft.mpc.rules.powers import pow_scalar
 from syft.mpc.rules.reduction import amax, amin, check_dtype, dims_of, mean, total
 
 

@@ -17,6 +17,7 @@ from syft.core.trees import iter_tensors
 from syft.exceptions import SyftError, UnsupportedOperation
 from syft.mpc import values
 from syft.mpc.encoding import encode_number, encode_plain
+from syft.mpc.rules.dtypes import with_dtype
 from syft.tensors.additive_shared import AdditiveSharingTensor
 from syft.tensors.precision import FixedPrecisionTensor
 
@@ -155,8 +156,9 @@ def rule(*operations: Any, in_place: bool = True, views: bool = False) -> Callab
     """
 
     def register(function: Rule) -> Rule:
+        typed = with_dtype(function if views else _independent(function))
         for kind in (FixedPrecisionTensor, AdditiveSharingTensor):
-            kind.implements(*operations)(function if views else _independent(function))
+            kind.implements(*operations)(typed)
         if in_place:
             for operation in operations:
                 _register_in_place(operation, function if views else _independent(function))

@@ -51,6 +51,8 @@ def softmax_backward(grad: Any, result: Any, dim: int, dtype: Any = None) -> Any
 @rule(aten._log_softmax_backward_data.default, in_place=False)
 def log_softmax_backward(grad: Any, result: Any, dim: int, dtype: Any = None) -> Any:
     """Gradient of the logarithm of softmax, from its result."""
+    if not len(grad.shape) or grad.shape[dim] == 1:  # it is 0 whatever its input is
+        return mul(grad, 0) if is_link(grad) else mul(result, 0)
     softmaxed = exp_of_negative(result) if is_link(result) else result.double().exp()
     summed = total(grad, [dim], True) if is_link(grad) else grad.sum(dim, keepdim=True)
     return sub(grad, mul(softmaxed, summed))
@@ -63,6 +65,9 @@ def logsumexp(x: Any, dim: Any, keepdim: bool = False) -> Any:
     value = content(x)
     if not values.is_shared(value):
         return form.link(on_plain(lambda v: torch.logsumexp(v, dims, keepdim), value, form))
+    kept = [size for at, size in enumerate(x.shape) if at not in dims]
+    if all(x.shape[one] == 1 for one in dims):  # the logarithm of one exponential
+        return form.link(values.scale(values.reshape(value, x.shape if keepdim else kept), 1))
     largest = value
     for one in dims:
         largest = values.extreme(largest, one, True)
@@ -70,5 +75,4 @@ def logsumexp(x: Any, dim: Any, keepdim: bool = False) -> Any:
     raised = engine.run("exp", values.sub(value, largest), scale=form.scale, out=inner, negative=True)
     summed = engine.run("root", values.total(raised, dims, True), kind="log", scale=inner, out=form.scale)
     made = values.add(largest, summed)
-    kept = [size for at, size in enumerate(x.shape) if at not in dims]
     return form.link(made if keepdim else values.reshape(made, kept))

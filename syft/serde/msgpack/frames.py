@@ -19,7 +19,8 @@ from typing import Any
 
 import msgpack  # type: ignore[import-untyped,unused-ignore]
 
-from syft.exceptions import SerdeError
+from syft.exceptions import SerdeError, SyftError
+from syft.serde.msgpack.items import unpack
 
 VERSION = 1
 EXT_FRAME = 1
@@ -167,8 +168,14 @@ class _Reader:
         return frame
 
 
-def read(body: memoryview) -> Any:
-    """Read a body: the simplified value, with a memoryview in place of each frame."""
+def read(body: memoryview, wire_size: int | None = None) -> Any:
+    """Read a body: the simplified value, with a memoryview in place of each frame.
+
+    Args:
+        body: the body.
+        wire_size: the size of the message before decompression; that of the body if None.
+    """
+    wire_size = len(body) if wire_size is None else wire_size
     if len(body) < _PREFIX.size:
         raise SerdeError("The message is cut short inside its prefix; ask for it again.")
     version, header_size, count = _PREFIX.unpack_from(body)
@@ -181,9 +188,9 @@ def read(body: memoryview) -> Any:
     if len(body) < end or (not count and len(body) != end):
         raise SerdeError(f"The message has {len(body)} bytes and its prefix declares another size.")
     if not count:
-        return _unpack(body[start:end], _plain_ext)
+        return _unpack(body[start:end], wire_size, _plain_ext)
     reader = _Reader(_slice(body, struct.unpack_from(f">{count}Q", body, _PREFIX.size), end))
-    value = _unpack(body[start:end], reader.extend)
+    value = _unpack(body[start:end], wire_size, reader.extend)
     if reader.left:
         raise SerdeError(f"The message has {reader.left} frames that nothing in it uses; ask for it again.")
     return value
@@ -205,10 +212,10 @@ def _slice(body: memoryview, lengths: tuple[int, ...], position: int) -> list[me
     return frames
 
 
-def _unpack(header: memoryview, ext_hook: Any) -> Any:
+def _unpack(header: memoryview, wire_size: int, ext_hook: Any) -> Any:
     try:
-        return msgpack.unpackb(header, use_list=False, ext_hook=ext_hook, object_pairs_hook=_refuse_map)
-    except SerdeError:
+        return unpack(header, wire_size, ext_hook, _refuse_map)
+    except SyftError:
         raise
     except Exception as error:
         raise SerdeError(f"The message has a damaged header ({type(error).__name__}).") from error

@@ -61,7 +61,7 @@ def deserialize(
     body = compression.opened(binary, max_message_bytes)
     if not owns_buffer:
         body = body.toreadonly()
-    return _detail(worker, frames.read(body))
+    return _detail(worker, frames.read(body, len(binary)))
 
 
 def _simplify(worker: Any, obj: Any, depth: int = 0) -> Any:

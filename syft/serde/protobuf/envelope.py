@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from syft.core.byte_budget import ask
 from syft.exceptions import SerdeError
 from syft.serde.msgpack.frames import MAX_FRAMES, Buffer
 from syft.serde.msgpack.serde import _short
@@ -20,6 +21,8 @@ from syft.serde.protobuf.schema import syft_pb2
 VERSION = 1
 MAX_VALUE_BYTES = 32 * 2**20
 MAX_MESSAGE_BYTES = 2**31 - 1  # protobuf's own limit
+# What parsing takes for each byte, at most; values up to the second size are harmless.
+_UNFOLDED, _SMALL = 30, 1 << 16
 
 _pb: Any = syft_pb2
 _VERSION, _VALUE, _FRAME = 0x08, 0x12, 0x1A
@@ -105,6 +108,8 @@ def parse(kind: Any, data: bytes | memoryview, limit: int = MAX_VALUE_BYTES) -> 
     """
     if len(data) > limit:
         raise SerdeError(f"The message has {len(data)} bytes of plain values and the limit is {limit}.")
+    if len(data) > _SMALL:
+        ask(_UNFOLDED * len(data))
     data = bytes(data)
     message = _parse(kind, data)
     message.DiscardUnknownFields()

@@ -12,8 +12,9 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from syft.core import signatures
 from syft.exceptions import TrainingError
 from syft.workers.secure.roster import LEAST, MOST, Roster
 from syft.workers.secure.sealing import draw, joined
@@ -98,7 +99,7 @@ class Guard:
         for place, owner in enumerate(owners):
             try:
                 text = _text(run, round, roster.keys(place))
-                Ed25519PublicKey.from_public_bytes(owner).verify(roster.signature(place), text)
+                signatures.verify(owner, roster.signature(place), text)
             except (InvalidSignature, ValueError):
                 raise TrainingError("The keys of a listed client are not signed by it for this round.") from None
 

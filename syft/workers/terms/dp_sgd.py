@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from syft.exceptions import TrainingError
-from syft.workers.policy import charge, check_release
-from syft.workers.private import prepare
+from syft.workers.policy import check_release, pay
+from syft.workers.private import prepare, step_seconds_of
 from syft.workers.rounds import TERMS, Term, Work, term
 from syft.workers.sample_privacy import settings_from
 from syft.workers.station import Station, answers
@@ -43,7 +43,15 @@ class DPSGD(Term):
             raise TrainingError(f"The term {strange[0]!r} can't be combined with private training at the clients.")
         spent = station.memory.get(_MEMORY)
         training = prepare(
-            work.plan, work.loss, station.tensors(), self.privacy, work.config, spent, self.rounds, station.is_guarded
+            work.plan,
+            work.loss,
+            station.tensors(),
+            self.privacy,
+            work.config,
+            spent,
+            self.rounds,
+            station.is_guarded,
+            step_seconds_of(station.worker),
         )
         _pay(station, training.event)
         station.memory[_MEMORY] = training.spent.to_dict()  # it counts from here on, whatever happens
@@ -66,10 +74,9 @@ def spent(station: Station, payload: dict[str, Any]) -> dict[str, Any]:
 
 
 def _pay(station: Station, event: dict[str, Any]) -> None:
-    """Have the budget of a worker charged; raises if it does not suffice, or if there is none."""
+    """Charge the budget, or ask the policy where there is none; raises before anything is computed."""
     if not station.is_guarded:
         return
-    worker, session = station.worker, station.session
-    station.paid = charge(worker, session, station.sources, event, "federated train")
-    # What is left must be what the client may have anyway; if not, it is said before anything is computed.
-    check_release(worker, session, None, "federated train", sources=station.sources - station.paid)
+    if not pay(station.worker, event, "federated train"):
+        check_release(station.worker, station.session, None, "federated train")
+    station.is_paid = True

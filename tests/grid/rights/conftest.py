@@ -1,42 +1,66 @@
-"""A node with an owner, two data sets and three people: fixtures of the tests about rights."""
+"""A node in a process of its own, with an owner, two data sets and two users: fixtures of the tests about rights."""
 
 from __future__ import annotations
+
+import itertools
 
 import pytest
 import torch
 
-import syft as sy
-from syft.grid.rights import NodePolicy
-from tests.grid.rights.people import Clock, Peer
+from tests.grid.rights.people import Peer
+from tests.nodes import node as node_process
+
+_number = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def place():
+    """A node that all tests of this package share."""
+    users = {"owner": "owner", "alice": "user", "carol": "user"}
+    with node_process("clinic", users=users) as process:
+        yield process
 
 
 @pytest.fixture
-def clock():
-    return Clock()
+def connect(place, hook):
+    """Connects a user; the connection ends with the test."""
+    peers = []
+
+    def connect(name, process=place):
+        peers.append(Peer(process, name))
+        return peers[-1]
+
+    yield connect
+    for peer in peers:
+        peer.close()
 
 
 @pytest.fixture
-def node(bob, clock):
-    """A node with two data sets of its owner: objects 1 and 2."""
-    for number, values in ((1, [1.0, 2.0, 4.0]), (2, [10.0, 20.0, 40.0])):
-        data = torch.tensor(values).tag("#data", f"#{number}")
-        data.id = number
-        bob.load_data([data])
-    bob.policy = NodePolicy("Dr. Bob", clock=clock)
-    yield bob
-    bob.policy = sy.workers.policy.ALLOW_ALL
+def alice(connect):
+    return connect("alice")
 
 
 @pytest.fixture
-def alice(node):
-    return Peer(node, "alice")
+def carol(connect):
+    return connect("carol")
 
 
 @pytest.fixture
-def carol(node):
-    return Peer(node, "carol")
+def owner(connect):
+    return connect("owner")
 
 
 @pytest.fixture
-def owner(node):
-    return Peer(node, "dr-bob", role="owner")
+def data(owner):
+    """The ids of two new data sets of the owner."""
+    name = f"data-{next(_number)}"
+    ids = f"{name}-a", f"{name}-b"
+    for obj_id, values in zip(ids, ([1.0, 2.0, 4.0], [10.0, 20.0, 40.0]), strict=True):
+        owner.send_tensor(torch.tensor(values).tag("#data", f"#{obj_id}"), obj_id, published=True)
+    return ids
+
+
+@pytest.fixture
+def fresh():
+    """Gives ids that no other test uses."""
+    return lambda: f"mine-{next(_number)}"

@@ -1,26 +1,54 @@
-"""Two worlds that differ in private data only: what a user gets out of them must not differ.
+"""Two nodes that differ in private values only: the bytes that they send to a client must be equal.
 
-A program is run in both. Everything that leaves (values, shapes, errors) is written down; a difference is a leak. This
-asks nothing of the code that is tested but what it does, so it finds ways that nobody thought of.
+A client talks to both at once. Every byte it sends goes to both, and what the first one answers is what it sees. The
+frames of both are kept and compared. This asks nothing of the code that is tested but what it does, so it finds ways
+that nobody thought of.
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import itertools
+import json
+import random
 import re
+import threading
+from concurrent.futures import Future
 
 import torch
 
 import syft as sy
-from syft.grid.rights import NodePolicy
+from syft.core import id_provider
+from syft.grid.isolation import session_process
+from syft.messaging import message as m
+from syft.workers.pipes import HEADER
+from syft.workers.websocket_pipe import WebsocketPipe, Where
+from syft.workers.websocket_stream import WebsocketStream
+from tests.depth import IS_DEEP
+from tests.nodes import NODE, NodeProcess, forget
 
-_number = itertools.count()
+MATRIX, VECTOR, BIT = 1 << 90, 1 << 91, 1 << 92
 PRIVATE = (
-    (torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.5]]), torch.tensor([0.5, -1.5, 2.5])),
-    (torch.tensor([[-3.0, 0.25, 1.0], [2.0, -4.0, 0.5], [0.0, 6.0, -2.0]]), torch.tensor([3.5, 1.25, -0.5])),
+    ([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.5]], [0.5, -1.5, 2.5], 0.0),
+    ([[-3.0, 0.25, 1.0], [2.0, -4.0, 0.5], [0.0, 6.0, -2.0]], [3.5, 1.25, -0.5], 1.0),
 )
-
-
+# How long a node may take for an answer.
+SECONDS = 120
+USERS = {f"user{number}": "user" for number in range(64)}
+# Session processes of both nodes draw the same numbers; vaults do not.
+_SEED = """
+from syft.grid.isolation import template
+template.ENTRIES.update(session="tests.grid.rights.noninterference:session_main")
+"""
+_LOAD = """
+from syft.core.labels import set_id
+data = {private!r}
+made = [torch.tensor(value).tag(tag) for value, tag in zip(data, ("#matrix", "#vector", "#bit"))]
+for tensor, number in zip(made, (1 << 90, 1 << 91, 1 << 92)):
+    set_id(tensor, number)
+node.worker.load_data(made)
+"""
 # What can be asked about a tensor beside its values, sizes and dtype.
 LOOKS = [
     lambda link: link.is_leaf, lambda link: link.stride(), lambda link: link.is_contiguous(),
@@ -29,35 +57,160 @@ LOOKS = [
 ]  # fmt: skip
 
 
+def session_main(fds, settings):
+    """Run a session process whose generators start at a known place."""
+    torch.manual_seed(11)
+    rng = random.Random(11)
+    id_provider._draw = lambda count: [rng.getrandbits(127) for _ in range(count)]
+    sy.ID_PROVIDER._ready.clear()
+    session_process.main(fds, settings)
+
+
+prepare = session_process.prepare
+
+
+class SeededNode(NodeProcess):
+    """A node with one of the two sets of private values."""
+
+    def __init__(self, private, **settings):
+        self.id, self.settings = "hospital", {"id": "hospital", **settings}
+        code = _SEED + NODE.format(prepare=_LOAD.format(private=private), before="")
+        super(NodeProcess, self).__init__(code, json.dumps(self.settings), json.dumps({"owner": "owner", **USERS}))
+
+
+class TwoPipes(WebsocketPipe):
+    """A pipe to one node whose bytes also go to another one; what both say is kept."""
+
+    def __init__(self, where, other, timeout):
+        super().__init__(where, timeout)
+        self._other = WebsocketPipe(other, timeout)
+        self.said, self.other_said = bytearray(), bytearray()
+        self._reader = threading.Thread(target=self._read_other, daemon=True)
+        self._reader.start()
+
+    def _read_other(self):
+        while data := self._other.recv():
+            self.other_said += data
+
+    def recv(self, within=None):
+        data = super().recv(within)
+        self.said += data
+        return data
+
+    def send(self, data):
+        data = bytes(data)
+        super().send(data)
+        self._other.send(data)
+
+    def finish(self):
+        super().finish()
+        with contextlib.suppress(OSError):
+            self._other.finish()
+
+    def close(self):
+        super().close()
+        self._reader.join(20)
+        self._other.close()
+
+
+class Pair:
+    """Two nodes, and clients that talk to both."""
+
+    def __init__(self, **settings):
+        self.nodes = [SeededNode(private, **settings) for private in PRIVATE]
+
+    @contextlib.contextmanager
+    def connect(self, hook, user):
+        """Give the first node as a user sees it; the client's bytes go to both, and both answers are in `pipes`."""
+        first, second = self.nodes
+        pipes = []
+
+        def dial(stream, timeout):
+            where = stream._where
+            other = Where(second.url, second.tokens[user], where.context).at("/stream")
+            pipes.append(TwoPipes(where, other, timeout))
+            return pipes[-1]
+
+        before, WebsocketStream._dial = WebsocketStream._dial, dial
+        try:
+            client = first.connect(hook, user)
+        finally:
+            WebsocketStream._dial = before
+        try:
+            yield client, pipes
+        finally:
+            forget(hook, client)
+
+    def stop(self):
+        for node in self.nodes:
+            node.stop()
+
+
+def frames_in(data):
+    """Split bytes into frames, without the first one, which has a random secret."""
+    found, at = [], 0
+    while at + HEADER.size <= len(data):
+        kind, number, length = HEADER.unpack_from(data, at)
+        if at + HEADER.size + length > len(data):
+            break
+        found.append((kind, number, bytes(data[at + HEADER.size : at + HEADER.size + length])))
+        at += HEADER.size + length
+    return found[1:]
+
+
+def difference(pipes):
+    """Return the first frames that differ, or None; and the number of frames that were compared."""
+    count = 0
+    for pipe in pipes:
+        ours, theirs = frames_in(pipe.said), frames_in(pipe.other_said)
+        for one, other in itertools.zip_longest(ours, theirs):
+            if one != other:
+                return (one, other), count
+            count += 1
+    return None, count
+
+
+def fetch(obj_id):
+    """Return the message that asks for a value."""
+    return m.ObjectRequestMessage((obj_id, None, ""))
+
+
+def ask(client, message):
+    """Write a message, and return the future of its answer; calls that failed before do not keep it from being done."""
+    future = Future()
+    sy.local_worker.stream_to(client)._send(message, None, future, True)
+    return future
+
+
 class World:
-    """A node with private data, a user's tensors and plans, and a list of all that left.
+    """The two nodes as a client sees them, with private data and the client's own tensors and plans.
 
     Args:
-        hook: the hook.
-        private: the private data.
+        client: the client.
+        private: pointers to the private matrix and vector.
     """
 
-    def __init__(self, hook, private):
-        self.node = sy.VirtualWorker(hook, id=f"node-{next(_number)}")
-        data = [tensor.clone().tag(tag) for tensor, tag in zip(private, ("#matrix", "#vector"), strict=True)]
-        self.node.load_data(data)
-        self.node.policy = NodePolicy()
-        torch.manual_seed(3)
-        self.matrix, self.vector = self.node.search("#matrix")[0], self.node.search("#vector")[0]
+    def __init__(self, client, private):
+        self.node = client
+        self.matrix, self.vector = private
         self.own = [
-            torch.ones(3, 3).send(self.node), torch.arange(3.0).send(self.node),
-            torch.eye(3).send(self.node).requires_grad_(), torch.full((3,), 2.0).send(self.node).requires_grad_(),
+            torch.ones(3, 3).send(client), torch.arange(3.0).send(client),
+            torch.eye(3).send(client).requires_grad_(), torch.full((3,), 2.0).send(client).requires_grad_(),
         ]  # fmt: skip
         self.pool = [self.matrix, self.vector, *self.own]
-        self.plans = [plan.send(self.node) for plan in make_plans()]
         self.left = []
+
+    @functools.cached_property
+    def plans(self):
+        """Plans at the node, sent when they are first needed."""
+        return [plan.send(self.node) for plan in make_plans()]
 
     def note(self, function):
         """Do something, and write down what comes out of it; returns the result if there is one."""
         try:
             result = function()
         except Exception as error:
-            self.left.append((type(error).__name__, re.sub(r"\d{10,}|node-\d+", "#", str(error))))
+            self.left.append((type(error).__name__, re.sub(r"\d{10,}", "#", str(error))))
             return None
         self.left.append(told(result))
         return result
@@ -70,10 +223,17 @@ class World:
                 self.pool.append(item)
         return result
 
-    def take_everything(self):
-        """Try to get everything out, in every way."""
-        for pointer in list(self.pool):
-            self.note(lambda pointer=pointer: pointer.copy().get())
+    def take_everything(self, thorough=True):
+        """Try to get everything out: copies of all values, and if thorough, whatever else can be asked."""
+        pool = list(self.pool) if IS_DEEP else self.pool[-8:]
+        copies = [self.note(lambda pointer=pointer: pointer.copy()) for pointer in pool]
+        ids = [copy.child.id_at_location for copy in copies if copy is not None]
+        self.left += [future.result(SECONDS) for future in [ask(self.node, fetch(obj_id)) for obj_id in ids]]
+        if thorough:
+            self._look_at(pool)
+
+    def _look_at(self, pool):
+        for pointer in pool:
             self.note(lambda pointer=pointer: pointer.grad)
             self.note(lambda pointer=pointer: pointer.grad.copy().get())
             self.note(lambda pointer=pointer: pointer.data.copy().get())
@@ -81,16 +241,16 @@ class World:
             for look in LOOKS:
                 self.note(lambda pointer=pointer, look=look: look(pointer.child))
             self.note(lambda pointer=pointer: pointer.contiguous() is pointer)
-        for plan in self.plans:
+        for plan in self.__dict__.get("plans", ()):
             self.note(lambda plan=plan: [t.detach() for t in plan.copy().get().state.tensors()])
 
     def close(self):
-        """End it."""
-        self.plans.clear(), self.pool.clear(), self.own.clear()
-        self.node.stop()
-        sy.local_worker._known_workers.pop(self.node.id, None)
+        """Let go of everything."""
+        self.__dict__.pop("plans", None)
+        self.pool.clear(), self.own.clear()
 
 
+@functools.cache
 def make_plans():
     """Plans that compute, that change what they are given, and that train."""
     weight, start = torch.ones(3, 3), torch.full((3,), 0.5)
@@ -137,17 +297,3 @@ def told(result):
         grad = None if result.grad is None else told(result.grad)
         return ("value", tuple(result.shape), result.detach().tolist(), grad)
     return repr(result) if not isinstance(result, sy.PointerPlan) else "plan"
-
-
-def both(hook, program):
-    """Run a program in both worlds, and return what left each."""
-    outcomes = []
-    for private in PRIVATE:
-        world = World(hook, private)
-        try:
-            program(world)
-            world.take_everything()
-            outcomes.append(world.left)
-        finally:
-            world.close()
-    return outcomes

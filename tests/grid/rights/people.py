@@ -1,25 +1,37 @@
-"""People at a node, and a clock that is set by hand."""
+"""People at a real node, who use the same messages as everybody."""
 
 from __future__ import annotations
 
+import itertools
+
+from syft.core.references import Ref
 from syft.messaging import message as m
-from tests.attacks.hostile import Mallory, error_name
+from tests.attacks.hostile import error_name
+from tests.attacks.live import Visitor
+
+_number = itertools.count(1)
 
 
-class Clock:
-    def __init__(self):
-        self.now = 1000.0
+class Peer(Visitor):
+    """A user who is connected to a node."""
 
-    def __call__(self):
-        return self.now
+    def __init__(self, process, name):
+        super().__init__(process.url, process.tokens[name])
+        self.name = name
+        self.next_id = 10**6 * next(_number)
 
+    def call(self, name, *args, return_id=None, **kwargs):
+        """Ask for a call, and return the answer; the result is at `self.next_id` unless an id is given."""
+        if return_id is None:
+            self.next_id += 1000
+            return_id = self.next_id
+        return self.ask(m.Operation(name, None, args, kwargs, (return_id,)))
 
-class Peer(Mallory):
-    """A connected user, who uses the same messages as everybody."""
-
-    def __init__(self, worker, name, role="user"):
-        super().__init__(worker, name)
-        self.session.role = role
+    def keep(self, name, *args, **kwargs):
+        """Ask for a call that must succeed, and return a reference to its result."""
+        response = self.call(name, *args, **kwargs)
+        assert not isinstance(response, m.ErrorMessage), response
+        return Ref(self.next_id)
 
     def get(self, obj_id):
         return self.ask(m.ObjectRequestMessage((obj_id, None, "")))
@@ -27,11 +39,20 @@ class Peer(Mallory):
     def send_tensor(self, tensor, obj_id, published=False):
         assert self.ask(m.ObjectMessage(tensor, obj_id, published)) is None
 
+    def share(self, obj_id, *users, public=False):
+        return self.ask(m.ShareSourceMessage(obj_id, users, public))
+
     def request(self, obj_id, reason="for a paper"):
         return self.ask(m.RequestReleaseMessage(obj_id, reason))
 
     def status(self, request):
         return self.ask(m.RequestStatusMessage(request["id"]))["status"]
+
+    def approve(self, request, expires=None, scope="result"):
+        return self.ask(m.DecideRequestMessage(request["id"], True, scope, expires))
+
+    def deny(self, request, answer=""):
+        return self.ask(m.DecideRequestMessage(request["id"], False, answer=answer))
 
 
 def denied(response):

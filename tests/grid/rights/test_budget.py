@@ -18,16 +18,17 @@ from tests.nodes import Line, forget
 from tests.nodes import node as node_process
 
 DATA = "age\n" + "\n".join(str(float(number)) for number in range(100))
-# Ends the node between the charge and what is charged for, as a power cut would; one very question does that.
+# Ends the node between the charge and the computation, as a power cut would; one question does that.
 FATAL = """
 import os, signal
-from syft.dp import answering
-answers = answering.compute
-def compute(question, tensor):
-    if question.event.get("epsilon") == 0.625:
+budget = node.policy.budget
+charges = budget.charge
+def charge(user, data, event, what):
+    entry = charges(user, data, event, what)
+    if event.get("epsilon") == 0.625:
         os.kill(os.getpid(), signal.SIGKILL)
-    return answers(question, tensor)
-answering.compute = compute
+    return entry
+budget.charge = charge
 """
 
 

@@ -8,7 +8,7 @@ import torch
 from syft.core.references import Ref
 from syft.messaging import message as m
 from tests.attacks.hostile import error_name
-from tests.grid.rights.people import Peer, denied
+from tests.grid.rights.people import denied
 
 NAMING = {
     "get": lambda i: m.ObjectRequestMessage((i, None, "")),
@@ -38,56 +38,68 @@ NAMING = {
 
 
 @pytest.mark.parametrize("way", list(NAMING))
-def test_the_object_of_another_user_is_not_there(node, alice, carol, way):
-    alice.send_tensor(torch.ones(3), "theirs")
-    before = alice.ask(m.GetShapeMessage(Ref("theirs")))
-    theirs, absent = carol.ask(NAMING[way]("theirs")), carol.ask(NAMING[way]("absent"))
-    assert isinstance(absent, m.ErrorMessage)
-    assert [text.replace("absent", "theirs") for text in absent.contents] == list(theirs.contents)
-    assert alice.ask(m.GetShapeMessage(Ref("theirs"))) == before
-    assert 77 not in node._objects and 50 not in node._objects
-    assert alice.get("theirs").tolist() == [1, 1, 1]
+def test_the_object_of_another_user_is_not_there(alice, carol, fresh, way):
+    theirs, absent = fresh(), fresh()
+    alice.send_tensor(torch.ones(3), theirs)
+    before = alice.ask(m.GetShapeMessage(Ref(theirs)))
+    found, missing = carol.ask(NAMING[way](theirs)), carol.ask(NAMING[way](absent))
+    if isinstance(missing, m.ErrorMessage):
+        assert [text.replace(absent, theirs) for text in missing.contents] == list(found.contents)
+    else:
+        assert way == "delete" and found == missing
+    assert alice.ask(m.GetShapeMessage(Ref(theirs))) == before
+    assert alice.get(theirs).tolist() == [1, 1, 1]
 
 
-def test_nobody_hears_what_became_of_the_objects_of_others(node, alice, carol):
-    alice.send_tensor(torch.ones(3), 7)
-    alice.get(7)
-    assert "alice" in alice.get(7).contents[1]
-    assert carol.get(7).contents[1] == carol.get("x").contents[1].replace("'x'", "7")
+def test_nobody_hears_what_became_of_the_objects_of_others(alice, carol, fresh):
+    mine, absent = fresh(), fresh()
+    alice.send_tensor(torch.ones(3), mine)
+    alice.get(mine)
+    assert "alice" in alice.get(mine).contents[1]
+    assert carol.get(mine).contents[1] == carol.get(absent).contents[1].replace(absent, mine)
 
 
-def test_search_lists_ones_own_and_what_is_published(node, alice, carol, owner):
-    alice.send_tensor(torch.ones(3).tag("#data"), 7)
-    alice.send_tensor(torch.ones(3).tag("#data"), 8, published=True)
-    found = {peer: {row[0] for row in peer.ask(m.SearchMessage(["#data"]))} for peer in (alice, carol, owner)}
-    assert found == {alice: {1, 2, 7, 8}, carol: {1, 2, 8}, owner: {1, 2, 7, 8}}
-    assert carol.ask(m.SearchMessage([7])) == []
+def test_search_lists_ones_own_and_what_is_published(data, alice, carol, owner, fresh):
+    mine, published, tag = fresh(), fresh(), f"#{fresh()}"
+    alice.send_tensor(torch.ones(3).tag(tag), mine)
+    alice.send_tensor(torch.ones(3).tag(tag), published, published=True)
+    found = {peer.name: {row[0] for row in peer.ask(m.SearchMessage([tag]))} for peer in (alice, carol, owner)}
+    assert found == {"alice": {mine, published}, "carol": {published}, "owner": {published}}
+    assert carol.ask(m.SearchMessage([mine])) == []
+    assert {row[0] for row in carol.ask(m.SearchMessage(["#data"]))} >= set(data)
 
 
-def test_all_sessions_of_a_user_are_the_user(node, alice):
-    """The name counts, not the connection: two notebooks of one person work on the same things."""
-    second = Peer(node, "alice")
-    alice.send_tensor(torch.ones(3), 7)
-    total = second.keep("torch.Tensor.sum", Ref(7))
-    assert second.get(total.id).item() == 3
-    assert not isinstance(second.call("torch.Tensor.add_", Ref(7), 1), m.ErrorMessage)
-    alice.session.close()
-    assert error_name(second.get(7)) == "ObjectNotFoundError"  # it lives as long as the session that sent it
+def test_all_sessions_of_a_user_are_the_user(alice, connect, fresh):
+    """The name counts, not the connection: two notebooks of one person work on the same objects."""
+    second, mine = connect("alice"), fresh()
+    alice.send_tensor(torch.ones(3), mine)
+    assert second.get(second.keep("torch.Tensor.sum", Ref(mine)).id).item() == 3
+    assert not isinstance(second.call("torch.Tensor.add_", Ref(mine), 1), m.ErrorMessage)
+    assert second.get(mine).tolist() == [2, 2, 2]
 
 
-def test_nobody_without_a_name_is_somebody_else(node):
-    first, second = Peer(node, None), Peer(node, None)
-    first.send_tensor(torch.ones(3), 7)
-    assert error_name(second.ask(m.GetShapeMessage(Ref(7)))) == "ObjectNotFoundError"
-    assert first.get(7).tolist() == [1, 1, 1]
-    assert error_name(first.request(1)) == "NotPermittedError"
+def test_an_id_that_another_user_has_can_be_used(alice, carol, fresh):
+    """Unpublished objects are in processes of their users, so nobody learns of an id by trying it."""
+    name = fresh()
+    alice.send_tensor(torch.ones(3), name)
+    carol.send_tensor(torch.zeros(3), name)
+    assert alice.get(name).tolist() == [1, 1, 1] and carol.get(name).tolist() == [0, 0, 0]
 
 
-def test_a_taken_id_does_not_become_what_its_predecessor_was(node, alice):
-    """A user who had an object of this id has no rights in the one that the owner loads under it later."""
-    alice.send_tensor(torch.ones(3), "patients")
-    alice.get("patients")
-    data = torch.tensor([41.5]).tag("#late")
-    data.id = "patients"
-    node.load_data([data])
-    assert denied(alice.get("patients"))
+def test_a_taken_id_does_not_become_what_its_predecessor_was(alice, owner, fresh):
+    """A user who had an object of this id has no rights in the one that the owner publishes under it later."""
+    name = fresh()
+    data = m.ObjectMessage(torch.tensor([41.5]), name, True)
+    alice.send_tensor(torch.ones(3), name, published=True)
+    assert error_name(owner.ask(data)) == "IdNotUniqueError"  # or it would be alice's to read
+    assert alice.ask(m.ForceObjectDeleteMessage(name)) is None
+    assert owner.ask(data) is None
+    assert denied(alice.get(name))
+    assert owner.get(name).tolist() == [41.5]
+
+
+def test_nobody_gives_objects_to_others(alice, carol, fresh):
+    """An object belongs to the user who sends it, whatever the message says."""
+    name = fresh()
+    alice.ask(m.ObjectMessage(torch.ones(1), name, False, "carol"))
+    assert error_name(carol.get(name)) == "ObjectNotFoundError" and carol.ask(m.SearchMessage([name])) == []

@@ -17,7 +17,6 @@ from syft.exceptions import NotPermittedError, TooManyAttemptsError
 from syft.grid.identity.roles import Capability, may
 from syft.grid.node.api.models import Refusal
 from syft.grid.node.doors import Guest
-from syft.workers.session import Session
 
 T = TypeVar("T")
 logger = logging.getLogger("syft.node")
@@ -86,13 +85,6 @@ def _identify(node: Any, request: Request) -> Guest:
     guest: Guest = node.desk.door.identify(request.headers, address_of(request))
     logger.debug("%s asks for %s %s", guest, request.method, printable(request.url.path)[:200])
     return guest
-
-
-def session_of(node: Any, guest: Guest) -> Session:
-    """Return what stands for somebody where the worker is asked what they may see."""
-    session = Session(node.worker, guest.user)
-    session.role = guest.role
-    return session
 
 
 class PasswordDesk:

@@ -125,6 +125,15 @@ class Sharing(Given):
     public: bool = Field(default=False, description="everybody may")
 
 
+class DataUsed(BaseModel):
+    """A data set that a result was computed from."""
+
+    id: str
+    name: str
+    spec: str
+    rows: int | None
+
+
 class RequestRow(BaseModel):
     """A wish that a result be released."""
 
@@ -143,15 +152,20 @@ class RequestRow(BaseModel):
     scope: str | None
     expires: float | None
     grants: list[str]
+    data: list[DataUsed] = Field(description="the data sets that the result was computed from")
+    code: str = Field(description="the calls that lead to the result")
+    calls: int = Field(description="the number of these calls")
+    other_calls: int = Field(description="the number of other calls that the user's vault ran before the request")
+    problem: str = Field(description="why the code can't be verified; empty if it can")
+    verified: bool | None = Field(description="whether running the code again gave the same value; null: not tried")
+    size: int | None = Field(description="bytes of the sealed copy; null if there is none")
+    failure: str = Field(description="why there is no sealed copy")
 
 
 class Approval(Given):
     """What is approved."""
 
-    scope: Literal["result", "sources"] = Field(
-        default="result",
-        description="result: this result with the values it has; sources: everything derived from the same data",
-    )
+    scope: Literal["result"] = Field(default="result", description="result: the sealed copy of the request")
     seconds: Seconds | None = Field(default=None, description="how long it is good; null: until it is revoked")
     answer: Reason = ""
 
@@ -173,6 +187,55 @@ class GrantRow(BaseModel):
     expires: float | None
     revoked_at: float | None
     request: str
+
+
+class NewProgram(Given):
+    """A program to allow: a plan that is published at the node, and what it may be run on."""
+
+    object: str = Field(min_length=1, max_length=MAX_ID_CHARS, description="the id of the plan, or one of its tags")
+    name: Annotated[str, StringConstraints(max_length=100)] = ""
+    data: list[Annotated[str, StringConstraints(min_length=1, max_length=MAX_ID_CHARS)]] = Field(
+        min_length=1, max_length=100, description="the ids of the data sets that it may read"
+    )
+    users: list[UserName] = Field(default=[], max_length=1000)
+    everybody: bool = Field(default=False, description="every user of the node may run it")
+    runs: Annotated[int, Field(ge=1, le=2**31)] | None = Field(default=1, description="null: without a limit")
+    max_outputs: Annotated[int, Field(ge=1, le=2**40)] = Field(description="how many numbers a run may give at most")
+    seconds: Seconds | None = Field(default=None, description="how long it is allowed; null: until it is revoked")
+
+    @model_validator(mode="after")
+    def _is_for_somebody(self) -> Self:
+        if bool(self.users) is self.everybody:
+            raise ValueError("give users, or everybody, and not both")
+        return self
+
+
+class ProgramRow(BaseModel):
+    """A program that is allowed, or was."""
+
+    id: str
+    hash: str = Field(description="the hash of what the plan does")
+    name: str
+    data: list[str]
+    users: list[str] | None = Field(description="null: everybody")
+    runs: int | None = Field(description="null: without a limit")
+    taken: int = Field(description="how many runs were taken")
+    max_outputs: int
+    allowed_at: float
+    allowed_by: str | None
+    expires: float | None
+    revoked_at: float | None
+
+
+class ProgramCode(BaseModel):
+    """What an allowed program does."""
+
+    hash: str
+    code: str
+    inputs: int
+    operations: int
+    alters: bool = Field(description="whether it may change its arguments or its state")
+    draws: bool = Field(description="whether it may draw random numbers")
 
 
 class AuditRow(BaseModel):
@@ -221,6 +284,7 @@ class BudgetRow(BaseModel):
     spent: float | None = Field(description="null: without a bound at this delta")
     left: float
     releases: int
+    neighbours: str = Field(description="which data sets count as neighbours in epsilon: replace-one row")
 
 
 class ChargeRow(BaseModel):

@@ -8,19 +8,17 @@ from typing import Any
 import torch
 from fastapi import APIRouter, HTTPException, Path, Query
 
-from syft.core.id_provider import MAX_ID_CHARS, ObjectId
+from syft.core.id_provider import MAX_ID_CHARS, ObjectId, parse_id
 from syft.core.labels import description_of, printable, tags_of
 from syft.core.object_storage import Outline
 from syft.core.references import ObjectMeta, TensorMeta
 from syft.grid.identity.names import user_name
 from syft.grid.identity.roles import Capability
-from syft.grid.node.api.access import caller, make_router, needs, refusals, session_of
+from syft.grid.node.api.access import caller, make_router, needs, refusals
 from syft.grid.node.api.models import ObjectRow, Sharing
 from syft.grid.node.doors import Guest
 from syft.grid.storage.quotas import memory_of
 from syft.workers.execution import kind_of
-from syft.workers.provenance import known_rights
-from syft.workers.visibility import sees
 
 _MAX_TEXT = 2000
 
@@ -38,18 +36,16 @@ def make_objects(node: Any) -> APIRouter:
         limit: int = Query(default=100, ge=1, le=1000),
         guest: Guest = anybody,
     ) -> list[ObjectRow]:
-        """List the objects that the caller may see: its own, and published ones."""
-        session, store = session_of(node, guest), node.worker.object_store
+        """List the published objects."""
+        store = node.worker.object_store
         found = (
             (obj_id, obj)
             for obj_id, obj in store.outlines().items()
-            if (tag is None or tag in tags_of(obj))
-            and (not published or store.claims.is_published(obj_id))
-            and sees(node.worker, session, obj_id)
+            if (tag is None or tag in tags_of(obj)) and (not published or store.claims.is_published(obj_id))
         )
         return [_row(node, *each) for each in itertools.islice(found, skip, skip + limit)]
 
-    @router.delete("/objects/{object_id:path}", status_code=204, responses=refusals(404, 409))
+    @router.delete("/objects/{object_id:path}", status_code=204, responses=refusals(404))
     def delete_object(object_id: str = Path(min_length=1, max_length=MAX_ID_CHARS), guest: Guest = owner) -> None:
         """Delete an object, from disk too."""
         store = node.worker.object_store
@@ -58,34 +54,30 @@ def make_objects(node: Any) -> APIRouter:
         store.note_departure(obj_id, "it was deleted by the owner of the node")
         node.audit.write(guest.user, "delete", obj_id=obj_id, allowed=True)
 
-    @router.put("/objects/{object_id:path}/users", status_code=204, responses=refusals(404, 409))
+    @router.put("/objects/{object_id:path}/users", status_code=204, responses=refusals(404))
     def share_object(
         given: Sharing, object_id: str = Path(min_length=1, max_length=MAX_ID_CHARS), guest: Guest = owner
     ) -> None:
-        """Say who may have a data set, and everything derived from it, from now on."""
+        """Say who may read a data set from now on."""
         obj_id = find_id(node.worker.object_store.objects, object_id)
         names = [user_name(user) for user in given.users]
         node.policy.share(node.worker, obj_id, names, given.public, by=guest.user)
-        node.keeper.flush()
 
     return router
 
 
 def find_id(objects: Any, text: str) -> ObjectId:
-    """Return the id that a text stands for: ids are texts and numbers, and both are written as text."""
-    number = int(text) if text.isascii() and text.isdigit() else None
-    found = [obj_id for obj_id in (text, number) if obj_id is not None and obj_id in objects]
-    if not found:
+    """Return the id of a held object, given as text: the text of a number means the number."""
+    obj_id = parse_id(text)
+    if obj_id not in objects:
         raise HTTPException(404, f"No object {printable(text)!r} is held here.")
-    if len(found) > 1:
-        raise HTTPException(409, f"Both the text {text!r} and the number {text} are ids of objects here.")
-    return found[0]
+    return obj_id
 
 
 def _row(node: Any, obj_id: ObjectId, obj: Any) -> ObjectRow:
     meta = meta_of(obj)
-    rights, description = known_rights(obj), description_of(obj)
-    owner = None if rights is None else rights.owner
+    item, description = node.keeper.item(obj_id), description_of(obj)
+    owner = None if item is None else item.facts.owner
     return ObjectRow(
         id=str(obj_id),
         kind=getattr(meta, "kind", "tensor"),

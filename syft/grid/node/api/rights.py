@@ -9,6 +9,8 @@ from fastapi import APIRouter, HTTPException, Query
 from syft.dp.ledger import LOG as BUDGET_LOG
 from syft.exceptions import StorageError
 from syft.grid.identity.roles import Capability, may
+from syft.grid.isolation.upcalls_plans import verify
+from syft.grid.isolation.upcalls_rights import SEALED
 from syft.grid.node.api.access import caller, make_router, needs, refusals
 from syft.grid.node.api.models import Approval, AuditRow, Denial, GrantRow, RequestRow, RowId, Verified
 from syft.grid.node.doors import Guest
@@ -31,14 +33,19 @@ def _add_requests(router: APIRouter, node: Any) -> None:
     @router.get("/requests", responses=refusals())
     def list_requests(
         status: Literal["pending", "approved", "denied", "expired", "revoked"] | None = None,
-        limit: int = Query(default=100, ge=1, le=1000, description="the newest so many"),
+        limit: int = Query(default=100, ge=1, le=1000, description="at most this many, the newest"),
         guest: Guest = anybody,
     ) -> list[RequestRow]:
         """List requests: an owner sees all, others their own."""
         rows = node.policy.requests.list(status=status)
         if not may(guest.role, Capability.DECIDE):
-            rows = [row for row in rows if row["user"] == guest.user is not None]
+            rows = [_without_copy(row) for row in rows if row["user"] == guest.user is not None]
         return [request_row(row) for row in rows[-limit:]]
+
+
+def _without_copy(row: dict[str, Any]) -> dict[str, Any]:
+    """Leave out what depends on the sealed copy, and so on private values: its size, or why there is none."""
+    return {**row, "sealed": None, "failure": "", "verified": None}
 
 
 def _add_decisions(router: APIRouter, node: Any) -> None:
@@ -53,6 +60,17 @@ def _add_decisions(router: APIRouter, node: Any) -> None:
         )
         return request_row(row)
 
+    @router.get("/requests/{request_id}", responses=refusals(404))
+    def show_request(request_id: RowId, guest: Guest = owner) -> RequestRow:
+        """Show a request with the code that leads to its result."""
+        return request_row(_find_request(node, request_id))
+
+    @router.post("/requests/{request_id}/verify", responses=refusals(400, 404))
+    def verify_request(request_id: RowId, guest: Guest = owner) -> RequestRow:
+        """Run the code of a request again, and compare the result with the sealed copy."""
+        _find_request(node, request_id)
+        return request_row(verify(node.supervisor, request_id, f"{SEALED}{request_id}"))
+
     @router.post("/requests/{request_id}/deny", responses=refusals(400, 404, 409))
     def deny(given: Denial, request_id: RowId, guest: Guest = owner) -> RequestRow:
         """Deny a request."""
@@ -60,10 +78,15 @@ def _add_decisions(router: APIRouter, node: Any) -> None:
         return request_row(node.policy.requests.deny(request_id, reason=given.reason, by=guest.user))
 
 
-def _check_pending(node: Any, request_id: str) -> None:
-    found = next((row for row in node.policy.requests.list() if row["id"] == request_id), None)
+def _find_request(node: Any, request_id: str) -> dict[str, Any]:
+    found: dict[str, Any] | None = next((r for r in node.policy.requests.list() if r["id"] == request_id), None)
     if found is None:
         raise HTTPException(404, f"There is no request {request_id!r}. List them: GET /v1/requests")
+    return found
+
+
+def _check_pending(node: Any, request_id: str) -> None:
+    found = _find_request(node, request_id)
     if found["status"] != "pending":
         raise HTTPException(409, f"Request {request_id!r} was decided already: it is {found['status']}.")
 
@@ -73,16 +96,16 @@ def _add_grants(router: APIRouter, node: Any) -> None:
 
     @router.get("/grants", responses=refusals())
     def list_grants(
-        limit: int = Query(default=100, ge=1, le=1000, description="the newest so many"),
+        limit: int = Query(default=100, ge=1, le=1000, description="at most this many, the newest"),
         guest: Guest = owner,
     ) -> list[GrantRow]:
         """List what was granted."""
-        return [grant_row(row) for row in node.policy.grants.list()[-limit:]]
+        return [grant_row(row) for row in node.policy.requests.grants()[-limit:]]
 
     @router.delete("/grants/{grant_id}", status_code=204, responses=refusals(404))
     def revoke_grant(grant_id: RowId, guest: Guest = owner) -> None:
         """Revoke a grant; what has left already can't be called back."""
-        if not any(row["id"] == grant_id for row in node.policy.grants.list()):
+        if not any(row["id"] == grant_id for row in node.policy.requests.grants()):
             raise HTTPException(404, f"There is no grant {grant_id!r}. List them: GET /v1/grants")
         node.policy.requests.revoke(grant_id, by=guest.user)
 
@@ -127,7 +150,15 @@ def request_row(row: dict[str, Any]) -> RequestRow:
         answer=row["answer"],
         scope=row["scope"],
         expires=row["expires_at"],
-        grants=row["grants"],
+        grants=[row["id"]] if row["status"] in ("approved", "expired") else [],
+        data=row.get("data", []),
+        code=row.get("code", ""),
+        calls=row.get("calls", 0),
+        other_calls=row.get("other_calls", 0),
+        problem=row.get("problem", ""),
+        verified=row.get("verified"),
+        size=row.get("sealed"),
+        failure=row.get("failure", ""),
     )
 
 

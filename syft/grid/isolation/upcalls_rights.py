@@ -1,0 +1,198 @@
+"""What the supervisor does for session processes about releases: requests, decisions, sharing and budgets."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+from syft.core.references import ObjectMeta
+from syft.exceptions import NotPermittedError, QuotaExceededError, SerdeError, SyftError
+from syft.grid.isolation.access import may_change
+from syft.grid.isolation.arguments import count, either, flag, number, object_id, optional, settings, several, text
+from syft.grid.isolation.call_table import Principal, Reply, serves
+from syft.grid.isolation.channel import Frame
+from syft.grid.isolation.supervisor import Supervisor
+from syft.grid.isolation.upcalls import SEALED as SEALED
+from syft.grid.isolation.upcalls import load_data, payer_of, value_fd, vault_of
+from syft.grid.isolation.upcalls_plans import keep_slice
+from syft.grid.rights import budget_calls
+from syft.grid.rights.requests import Requests, Subject
+from syft.grid.storage.interface import Item
+
+# What serialization adds to the values of an object: headers, names, a plan's operations.
+_OVERHEAD = 1 << 20
+_TENSOR_OVERHEAD = 1 << 14
+_LARGEST_ELEMENT = 16
+MAX_TOLD = 1000
+# A request waits for its copy shorter than any call may take, so that a busy vault does not end the session.
+SEAL_SHARE = 0.5
+
+
+def _requests(supervisor: Supervisor) -> Requests:
+    found: Requests = supervisor.node.policy.requests
+    return found
+
+
+def _require_owner(supervisor: Supervisor, principal: Principal) -> None:
+    if principal.role != "owner":
+        supervisor.node.audit.write(principal.user, "owner only", allowed=False)
+        raise NotPermittedError(f"Only an owner of {supervisor.node.worker.id!r} may do this.")
+
+
+# --- requests -----------------------------------------------------------------------------------------------------
+
+
+@serves("request", either(object_id, several(object_id)), text, text, optional(several(count)), count, several(text))
+def request(
+    supervisor: Supervisor,
+    principal: Principal,
+    frame: Frame,
+    ids: Any,
+    reason: Any,
+    kind: Any,
+    shape: Any,
+    size: Any,
+    tags: Any,
+) -> Any:
+    """Keep a request of the user with a sealed copy of its objects. The answer depends on no value."""
+    ids = ids if type(ids) is tuple else (ids,)
+    if not ids or len(ids) > 10_000 or type(kind) is not str or type(size) is not int or type(tags) is not tuple:
+        raise SerdeError("A request names objects, their kind and their size.")
+    requests = _requests(supervisor)
+    text = requests.check(principal.user, reason)
+    subject = Subject(ids[0], kind[:40], _shape(shape), tuple(map(str, tags)), len(ids))
+    vault = vault_of(supervisor, principal)
+    for obj_id in ids:
+        load_data(supervisor, principal, vault, obj_id)
+    subject, records = _with_history(subject, vault, ids)
+    if (known := requests.pending(principal.user, subject)) is not None:
+        return known
+    limit = _copy_limit(subject, size)
+    room = supervisor.node.keeper.ledger.room(payer_of(principal))
+    if limit > room:
+        raise QuotaExceededError(
+            f"The sealed copy of this result takes up to {limit} bytes, and {room:.0f} are left of your quota. Delete "
+            "published objects, or wait for decisions on earlier requests."
+        )
+    copy = vault.seal(ids, limit, SEAL_SHARE * supervisor.limits.wall_seconds)
+    row = requests.add(principal.user, subject, text, None if copy.value is None else len(copy.value), copy.failure)
+    # The user's quota shows how much is charged, so that must not depend on the copy, nor on whether there is one.
+    item = Item(f"{SEALED}{row['id']}", ObjectMeta("sealed"), memory=limit)
+    value = b"" if copy.value is None else copy.value
+    supervisor.node.keeper.adopt(item, value, principal.user, payer_of(principal), hidden=True)
+    if not subject.problem:
+        keep_slice(supervisor, row["id"], records, principal.user, payer_of(principal))
+    return row
+
+
+def _copy_limit(subject: Subject, size: int) -> int:
+    """Return the largest sealed copy that a request gets, from the spec that the owner sees."""
+    size = max(0, size)
+    if subject.kind == "tensor" and subject.objects == 1 and subject.shape is not None:
+        size = min(size, _LARGEST_ELEMENT * math.prod(subject.shape))
+        return 2 * size + _TENSOR_OVERHEAD
+    return 2 * size + _OVERHEAD
+
+
+def _shape(shape: Any) -> tuple[int, ...] | None:
+    if shape is None or type(shape) is not tuple or not all(type(size) is int and size >= 0 for size in shape):
+        return None
+    return shape[:64]
+
+
+def _with_history(subject: Subject, vault: Any, ids: tuple[Any, ...]) -> tuple[Subject, Any]:
+    """Add what the vault's history says of how objects were computed; returns the records too."""
+    found = vault.history.slice(*ids)
+    rows = tuple({"id": str(r.obj_id), "name": r.name, "spec": r.spec, "rows": r.rows} for r in found.datasets)
+    complete = dataclasses.replace(
+        subject,
+        ids=ids,
+        stamps=tuple((r.obj_id, vault.stamp_of(r.obj_id)) for r in found.datasets),
+        data=rows,
+        code=found.code(),
+        calls=len(found.calls),
+        other_calls=found.others,
+        problem="; ".join(found.reasons),
+        version=str(vault.history.calls),
+    )
+    return complete, found.records
+
+
+@serves("request_status", text)
+def request_status(supervisor: Supervisor, principal: Principal, frame: Frame, request_id: Any) -> Any:
+    """Say how a request stands."""
+    return _requests(supervisor).status(principal.user, principal.role == "owner", str(request_id))
+
+
+@serves("fetch", optional(object_id), optional(text))
+def fetch(supervisor: Supervisor, principal: Principal, frame: Frame, obj_id: Any, request_id: Any = None) -> Any:
+    """Return the sealed copy of an approved request of the user, or the text that says why there is none."""
+    found = _requests(supervisor).released(principal.user, obj_id, request_id)
+    if isinstance(found, str):
+        return found
+    item = supervisor.node.keeper.item(f"{SEALED}{found['id']}")
+    if item is None:
+        return "It was approved, but its sealed copy is gone."
+    supervisor.node.audit.write(principal.user, "release", found["object"], "get", True, "", found["id"])
+    several = request_id is None and len(found["ids"]) > 1
+    return Reply(found["ids"].index(obj_id) if several else None, fds=[value_fd(supervisor, item)])
+
+
+# --- owners -------------------------------------------------------------------------------------------------------
+
+
+@serves("list_rights", text, optional(text))
+def list_rights(supervisor: Supervisor, principal: Principal, frame: Frame, name: Any, status: Any) -> Any:
+    """List requests, grants, or the latest rows of the audit log."""
+    _require_owner(supervisor, principal)
+    policy = supervisor.node.policy
+    if name == "requests":
+        return policy.requests.list(status)
+    if name == "grants":
+        return policy.requests.grants()
+    if name == "audit":
+        return policy.audit.rows()[-MAX_TOLD:]
+    raise SyftError('There are lists of "requests", "grants" and "audit".')
+
+
+@serves("decide", text, flag, optional(number), text, text)
+def decide(
+    supervisor: Supervisor,
+    principal: Principal,
+    frame: Frame,
+    request_id: Any,
+    approved: Any,
+    expires: Any,
+    scope: Any,
+    answer: Any,
+) -> Any:
+    """Approve or deny a request."""
+    _require_owner(supervisor, principal)
+    requests = _requests(supervisor)
+    if not approved:
+        return requests.deny(str(request_id), str(answer), by=principal.user)
+    return requests.approve(str(request_id), expires, str(scope), by=principal.user, answer=str(answer))
+
+
+@serves("revoke", text)
+def revoke(supervisor: Supervisor, principal: Principal, frame: Frame, request_id: Any) -> Any:
+    """Take an approval back."""
+    _require_owner(supervisor, principal)
+    return _requests(supervisor).revoke(str(request_id), by=principal.user)
+
+
+@serves("share", object_id, optional(either(text, several(text))), flag)
+def share(supervisor: Supervisor, principal: Principal, frame: Frame, obj_id: Any, users: Any, public: Any) -> None:
+    """Say who may read a data set: for owners of the node, and for the user whose it is."""
+    node = supervisor.node
+    if not may_change(node, principal, obj_id):
+        _require_owner(supervisor, principal)
+    node.policy.share(node.worker, obj_id, users, bool(public), by=principal.user)
+
+
+@serves("budget", text, settings)
+def budget(supervisor: Supervisor, principal: Principal, frame: Frame, action: Any, settings: Any) -> Any:
+    """Answer a question about privacy budgets."""
+    session = supervisor.session_of(principal)
+    return budget_calls.answer(supervisor.node.worker, session, action, **dict(settings))

@@ -1,0 +1,80 @@
+"""Folders that last as long as a node: for its values and keys if it has no store.
+
+A node that is killed can't delete them. The next one does, if it runs as the same user: it takes the lock of a folder,
+which the system gives back when a process ends, however it ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import shutil
+import stat
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+if sys.platform != "win32":
+    import fcntl
+
+logger = logging.getLogger("syft.node")
+# Is in a folder from the moment on that it is locked, so that one that is just being made is not deleted.
+_MARK = ".locked"
+
+
+@contextlib.contextmanager
+def passing_folder(prefix: str, parent: str | None = None) -> Iterator[str]:
+    """Make a folder that is deleted at the end of the block, or, if this process is killed, by the next call.
+
+    Args:
+        prefix: what its name begins with.
+        parent: the folder that it is in; by default the one for temporary files.
+    """
+    parent = tempfile.gettempdir() if parent is None else parent
+    remove_left(prefix, parent)
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=parent) as made:
+        handle = os.open(made, os.O_RDONLY)
+        try:
+            _lock(handle)
+            (Path(made) / _MARK).touch(0o600)
+            yield made
+        finally:
+            os.close(handle)
+
+
+def remove_left(prefix: str, parent: str) -> None:
+    """Delete the folders of processes of this user that were killed."""
+    if sys.platform == "win32":
+        return
+    with os.scandir(parent) as entries:
+        names = [entry.name for entry in entries if entry.name.startswith(prefix)]
+    for name in names:
+        with contextlib.suppress(OSError):  # another process was faster, or it is not a folder of this user
+            _remove(Path(parent) / name)
+
+
+def _remove(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        facts = os.fstat(handle)
+        if facts.st_uid != os.geteuid() or stat.S_IMODE(facts.st_mode) & 0o077:
+            return
+        os.stat(_MARK, dir_fd=handle, follow_symlinks=False)
+        if _lock(handle):
+            shutil.rmtree(folder)  # follows no links
+            logger.info("Deleted %s, which a killed process left behind", folder)
+    finally:
+        os.close(handle)
+
+
+def _lock(handle: int) -> bool:
+    """Lock a folder for this process; False if another one has it."""
+    if sys.platform == "win32":
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,32 @@
+"""Functions that torch composes of infinities, which have no form in fixed precision: the same in other calls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from syft.hook.composed import composed
+from syft.mpc.rules.operands import floored
+
+_Tensor: Any = torch.Tensor
+
+
+@composed(torch.logaddexp, _Tensor.logaddexp)
+def logaddexp(input: Any, other: Any) -> Any:
+    """Return log(e^x + e^y) as y + softplus(x - y), which is right for all numbers, and for a public minus infinity."""
+    input, other = (floored(x) if type(x) is torch.Tensor else x for x in (input, other))
+    return other + F.softplus(input - other)
+
+
+@composed(torch.nan_to_num, _Tensor.nan_to_num)
+def nan_to_num(input: Any, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
+    """Return a copy: no encoded number is NaN or infinite, so there is nothing to replace."""
+    return input.clone()
+
+
+@composed(torch.nan_to_num_, _Tensor.nan_to_num_)
+def nan_to_num_in_place(input: Any, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
+    """Return the tensor as it is."""
+    return input

@@ -1,0 +1,123 @@
+"""Rules for powers: whole ones by squaring, others of positive numbers as e^(n log x)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from syft.exceptions import UnsupportedOperation
+from syft.mpc import engine, ring, values
+from syft.mpc.encoding import encode_plain
+from syft.mpc.rules.arithmetic import add, mul, power, reciprocal
+from syft.mpc.rules.functions import apply, exp, rsqrt, sqrt
+from syft.mpc.rules.operands import aten, content, form_of, is_link, rule, writes
+from syft.tensors.precision import FixedPrecisionTensor
+
+# How many different whole powers of a tensor are worked out one by one, and how large a whole power may be.
+MAX_POWERS = 8
+MAX_WHOLE = 64
+_POWERS: dict[float, Callable[[Any], Any]] = {0.5: sqrt, -0.5: rsqrt, -1.0: reciprocal}
+
+
+@writes(aten.pow_.Scalar)
+@rule(aten.pow.Tensor_Scalar)
+def pow_scalar(x: Any, exponent: Any) -> Any:
+    """Return x to a public power: whole ones by squaring, others of positive numbers as e^(n log x)."""
+    if float(exponent) in _POWERS:
+        return _POWERS[float(exponent)](x)
+    if float(exponent).is_integer() and abs(exponent) <= MAX_WHOLE:
+        return power(x, exponent)
+    if float(exponent * 2).is_integer() and 0 < exponent < MAX_WHOLE:
+        return mul(power(x, int(exponent)), sqrt(x))
+    return exp(mul(_log_of_base(x), float(exponent)))
+
+
+# The logarithm of a base that is not positive: small enough for e^(n log x) to be 0 for n from about 0.01 on, and with
+# room for its product with a private n (of up to 2^20 with 16 bits).
+FAR_BELOW = -(1 << 10)
+
+
+def _log_of_base(x: Any) -> Any:
+    return apply(
+        x,
+        "pow",
+        lambda v, f: engine.run("root", v, kind="log", scale=f.scale, nothing=FAR_BELOW * f.scale),
+        lambda v: torch.where(v > 0, v.clamp(min=torch.finfo(torch.float64).tiny).log(), torch.full_like(v, FAR_BELOW)),
+    )
+
+
+def _in_clear(operand: Any) -> Any:
+    """Return the numbers of an encoded operand that is not shared, and any other operand as it is."""
+    if isinstance(operand, FixedPrecisionTensor) and not values.is_shared(content(operand)):
+        return content(operand).double() / operand.scale
+    return operand
+
+
+@rule(aten.pow.Tensor_Tensor, in_place=False)
+def pow_tensor(x: Any, exponent: Any) -> Any:
+    """Return x to powers element by element: public whole ones by squaring, others of positive numbers."""
+    form = form_of(x, exponent)
+    exponent = _in_clear(exponent)
+    if not is_link(x) and not is_link(exponent):
+        return form.link(encode_plain(x.double() ** exponent, form.scale, form.field))
+    if is_link(exponent):
+        base = _in_clear(x)
+        if is_link(base):
+            return exp(mul(_log_of_base(x), exponent))
+        if not bool((base > 0).all()):
+            raise _not_positive("x ** y of a public x that is not positive")
+        return exp(mul(_as(form, exponent), base.double().log()))
+    whole = (exponent == exponent.round()) & (exponent.abs() <= MAX_WHOLE)
+    if not bool(whole.any()):
+        return exp(mul(_log_of_base(x), exponent))
+    made = _whole_powers(x, torch.where(whole, exponent, 0).long())
+    if bool(whole.all()):
+        return made
+    others = exp(mul(_log_of_base(x), torch.where(whole, 0, exponent)))
+    return add(mul(made, whole.long()), mul(others, (~whole).long()))
+
+
+def _as(form: Any, link: Any) -> Any:
+    """Return a link in a form that is as fine or finer."""
+    return form.link(values.scale(content(link), form.scale // link.scale))
+
+
+def _whole_powers(x: Any, exponent: torch.Tensor) -> Any:
+    """Return x to public whole powers: one by one if they are few, else bit by bit for all elements at once."""
+    powers = sorted(set(exponent.flatten().tolist()))
+    shape = ring.broadcast(tuple(x.shape), tuple(exponent.shape))
+    made: Any = torch.zeros(shape)
+    if len(powers) <= MAX_POWERS:
+        for one in powers:
+            made = add(made, mul(pow_scalar(x, one), (exponent == one).long()))
+        return made
+    negative = exponent < 0
+    if bool(negative.any()):
+        x = add(mul(x, (~negative).long()), mul(reciprocal(x), negative.long()))
+    exponent, made = exponent.abs(), torch.ones(shape)
+    while bool(exponent.any()):
+        odd = exponent % 2
+        made = mul(made, add(mul(x, odd), 1 - odd))
+        exponent = exponent // 2
+        x = power(x, 2) if bool(exponent.any()) else x
+    return made
+
+
+@rule(aten.pow.Scalar, in_place=False)
+def scalar_pow(x: Any, exponent: Any) -> Any:
+    """Return a positive public number to private powers."""
+    if x <= 0:
+        raise _not_positive(f"{x} ** y")
+    return exp(mul(exponent, math.log(x)))
+
+
+def _not_positive(call: str) -> UnsupportedOperation:
+    return UnsupportedOperation(
+        call,
+        "encrypted tensors",
+        "The base must be positive: nobody can see whether a private y is whole. If all y are whole, use "
+        "abs(x) ** y * (1 - 2 * (y % 2)) for a negative x.",
+    )

@@ -1,0 +1,88 @@
+"""What the owner sees before a decision, and decisions that a restart keeps."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+import torch
+
+from syft.core.labels import TAGS
+from syft.exceptions import SyftError
+from syft.messaging import message as m
+from tests.attacks.live import Visitor
+from tests.attacks.private_data import SECRET
+from tests.attacks.watching import http, requests_of
+from tests.nodes import forget, node
+
+
+def test_M3_the_owner_sees_code_and_data_sets(hook, hospital):
+    client = hospital.connect(hook, "carol")
+    (weather,), (private,) = client.search("#weather"), client.search("#patients")
+    whole = weather.mean() + 0 * private.sum()
+    row_17, mean = private[17], private.mean(0)
+    rows = {}
+    for name, result in (("both", whole), ("row", row_17), ("mean", mean)):
+        request = result.request(reason=name)
+        (rows[name],) = [row for row in requests_of(hospital, "carol", "pending") if row["id"] == request.id]
+    assert {data["name"] for data in rows["both"].get("data", ())} == {"#patients", "#weather"}
+    assert {data["name"] for data in rows["row"]["data"]} == {"#patients"}, rows["row"]["code"]
+    assert "[17]" in rows["row"]["code"] and "mean" in rows["mean"]["code"]
+    assert rows["row"]["shape"] == rows["mean"]["shape"] == [20]
+    assert rows["row"]["code"] != rows["mean"]["code"]
+    forget(hook, client)
+
+
+def test_M6_a_share_that_was_taken_back_stays_so(hook, tmp_path):
+    """A data set of alice's was written to while she could read the table: its row kept that she could."""
+    with node("kept", store=str(tmp_path / "store")) as process:
+        owner, alice = process.connect(hook, "owner"), process.connect(hook, "alice")
+        torch.zeros(3).tag("#before").send(alice)
+        alice.synchronize()
+        table = torch.full((3,), SECRET).tag("#table").send(owner)
+        owner.synchronize()
+        torch.zeros(3).tag("#after").send(alice)
+
+        def share(public):
+            http(process, "PUT", f"objects/{table.id_at_location}/users", {"users": [], "public": public})
+
+        def fetch():
+            return alice.search("#table")[0].copy().get()
+
+        share(True)
+        assert torch.equal(fetch(), torch.full((3,), SECRET))
+        for tag in ("#before", "#after"):
+            alice.search(tag)[0].copy_(alice.search("#table")[0])
+        alice.synchronize()
+        share(False)
+        with pytest.raises(SyftError):
+            fetch()
+        forget(hook, owner, alice)
+        process.stop()
+        process.start()
+        alice = process.connect(hook, "alice")
+        with pytest.raises(SyftError):
+            fetch()
+        forget(hook, alice)
+
+
+def test_low_a_tag_does_not_split_rows_of_the_owners_list(hook, hospital):
+    """Sent past the check of the client."""
+    tensor = torch.zeros(1)
+    tensor.__dict__[TAGS] = {"#mine\n#patients public"}
+    with contextlib.closing(Visitor(hospital.url, hospital.tokens["bob"])) as visitor:
+        visitor.ask(m.ObjectMessage(tensor, 77_001, True))
+        rows = http(hospital, "GET", "objects?limit=1000")
+        visitor.ask(m.ForceObjectDeleteMessage(77_001))
+    assert not [tag for row in rows for tag in row["tags"] if "\n" in tag]
+
+
+@pytest.mark.parametrize("look_alike", ["the text of a number", "the id of a data set"])
+def test_M1_ids_that_look_like_those_of_data_sets_are_refused(attacker, patients, hospital, look_alike):
+    """The owner who names the data set would reach the object of the user."""
+    obj_id = str(patients.id_at_location) if look_alike == "the text of a number" else "dataset:pat"
+    with contextlib.closing(Visitor(hospital.url, hospital.tokens["bob"])) as visitor:
+        answer = visitor.ask(m.ObjectMessage(torch.zeros(1), obj_id, True))
+        if answer is None:
+            visitor.ask(m.ForceObjectDeleteMessage(obj_id))
+    assert isinstance(answer, m.ErrorMessage), f"{obj_id!r} was taken"

@@ -1,0 +1,95 @@
+"""The connections that the supervisor carries: bounded for a process and for the node, and counted by itself."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import types
+
+import pytest
+
+from syft.exceptions import QuotaExceededError
+from syft.grid.certificates import client_context, issue, make_authority, server_context
+from syft.grid.isolation import peering
+from syft.grid.isolation.call_table import CALLS, Principal
+from syft.grid.isolation.places import Places
+from syft.workers.websocket_pipe import Where
+from tests.nodes import soon
+
+
+@pytest.fixture(scope="module")
+def echo(tmp_path_factory):
+    """A TLS server that sends back what it receives; gives its address with a context."""
+    folder = tmp_path_factory.mktemp("certificates")
+    authority = make_authority(folder / "authority", "town")
+    made = issue(authority, ["localhost", "127.0.0.1"], folder / "node", node_id="a")
+    context, listener = server_context(made.certificate, made.key), socket.create_server(("127.0.0.1", 0))
+
+    def serve(sock):
+        with contextlib.suppress(OSError), context.wrap_socket(sock, server_side=True) as secure:
+            while data := secure.recv(1000):
+                secure.sendall(data)
+
+    def accept():
+        with contextlib.suppress(OSError):
+            while True:
+                threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    yield Where(f"wss://localhost:{listener.getsockname()[1]}", None, client_context(authority.certificate))
+    listener.close()
+
+
+def process_of(supervisor, limit):
+    return types.SimpleNamespace(supervisor=supervisor, relays=Places(limit, supervisor.relays))
+
+
+def dial(supervisor, process, where):
+    reply = peering.dial(supervisor, Principal("alice", "user", process), None, where.url, 10.0)
+    return socket.socket(fileno=reply.fds[0])
+
+
+def test_relays_are_bounded_for_a_process_and_for_the_node(echo):
+    supervisor = types.SimpleNamespace(relays=Places(3), rules=types.SimpleNamespace(place=lambda url: echo))
+    one, other = process_of(supervisor, 2), process_of(supervisor, 2)
+    with contextlib.ExitStack() as closing:
+        socks = [closing.enter_context(dial(supervisor, process, echo)) for process in (one, one, other)]
+        for process, found in ((one, "2 of 2 connections of this session"), (other, "3 of 3 of this node")):
+            with pytest.raises(QuotaExceededError, match=found):
+                dial(supervisor, process, echo)
+        for sock in socks:
+            sock.sendall(b"hello")
+            assert sock.recv(5) == b"hello"
+        socks[0].close()
+        assert soon(lambda: one.relays.taken == 1, 10) and supervisor.relays.taken == 2
+        closing.enter_context(dial(supervisor, other, echo))
+    assert soon(lambda: supervisor.relays.taken == 0, 10)
+    assert one.relays.taken == other.relays.taken == 0
+
+
+def test_an_address_that_can_not_be_reached_takes_no_place(echo):
+    gone = Where("wss://localhost:1", None, echo.context)
+    supervisor = types.SimpleNamespace(relays=Places(1), rules=types.SimpleNamespace(place=lambda url: gone))
+    process = process_of(supervisor, 1)
+    for _ in range(3):
+        with pytest.raises(Exception, match="can't be reached"):
+            dial(supervisor, process, gone)
+    assert supervisor.relays.taken == 0
+
+
+def test_no_process_gives_places_back():
+    assert "peer_left" not in CALLS
+
+
+def test_a_place_is_given_back_once():
+    node = Places(8)
+    process = Places(4, node)
+    leaves = [process.take() for _ in range(4)]
+    assert process.take() is None
+    threads = [threading.Thread(target=leave) for leave in leaves * 3]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert process.taken == node.taken == 0

@@ -1,0 +1,78 @@
+"""Connections before authentication: who has to go when there are too many."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from syft.grid.node import waiting
+from syft.grid.node.waiting import WaitingRoom, origin_of
+
+
+@pytest.fixture
+def pairs():
+    made = [socket.socketpair() for _ in range(8)]
+    yield made
+    for pair in made:
+        for sock in pair:
+            sock.close()
+
+
+def is_hung_up(pair):
+    pair[1].setblocking(False)
+    try:
+        return pair[1].recv(1) == b""
+    except BlockingIOError:
+        return False
+
+
+def test_one_address_sends_its_own_oldest_away(pairs):
+    room = WaitingRoom(most=10, each=2)
+    for number, pair in enumerate(pairs[:4]):
+        assert room.enter(("10.0.0.1", number), pair[0])
+    assert room.enter(("10.0.0.2", 1), pairs[4][0])
+    assert [is_hung_up(pair) for pair in pairs[:5]] == [True, True, False, False, False]
+    assert len(room) == 3
+
+
+def test_the_address_with_most_connections_goes_first(pairs):
+    room = WaitingRoom(most=4, each=4)
+    assert room.enter(("10.0.0.1", 1), pairs[0][0])
+    for number in (1, 2, 3):
+        assert room.enter(("10.0.0.2", number), pairs[number][0])
+    assert room.enter(("10.0.0.3", 1), pairs[4][0])
+    assert [is_hung_up(pair) for pair in pairs[:5]] == [False, True, False, False, False]
+
+
+def test_requests_that_are_answered_stay_and_then_nobody_comes_in(pairs, monkeypatch):
+    room = WaitingRoom(most=2, each=2)
+    for number in (0, 1):
+        assert room.enter(("10.0.0.1", number), pairs[number][0])
+        room.mark(("10.0.0.1", number), True)
+    assert not room.enter(("10.0.0.2", 1), pairs[2][0])
+    room.mark(("10.0.0.1", 1), False)
+    assert room.enter(("10.0.0.2", 1), pairs[2][0])
+    assert [is_hung_up(pair) for pair in pairs[:3]] == [False, True, False]
+    monkeypatch.setattr(waiting, "_ANSWERED", -1.0)
+    room.mark(("10.0.0.2", 1), True)
+    assert room.enter(("10.0.0.3", 1), pairs[3][0])  # an answer that takes long does not keep others out
+
+
+def test_those_who_were_let_in_do_not_count(pairs):
+    room = WaitingRoom(most=1, each=1)
+    assert room.enter(("10.0.0.1", 1), pairs[0][0])
+    room.leave(("10.0.0.1", 1), pairs[1][0])  # another socket
+    assert len(room) == 1
+    room.leave(("10.0.0.1", 1))
+    assert room.enter(("10.0.0.1", 2), pairs[1][0])
+    assert not is_hung_up(pairs[0])
+
+
+def test_addresses_of_one_client():
+    assert origin_of(("10.0.0.1", 5)) == "10.0.0.1"
+    assert origin_of(("2001:db8::1", 5, 0, 0)) == origin_of(("2001:db8::ffff", 6, 0, 0))
+    assert origin_of(("2001:db8::1", 5, 0, 0)) != origin_of(("2001:db8:0:1::1", 5, 0, 0))
+    assert origin_of(("::ffff:10.0.0.1", 5, 0, 0)) == "10.0.0.1"
+    assert origin_of(("fe80::1%eth0", 5, 0, 2)) == origin_of(("fe80::2", 5, 0, 2))
+    assert origin_of(None) == origin_of("") == ""
