@@ -50,7 +50,9 @@ class Visitor:
     def ask(self, message):
         """Send a message of a known type, and return the answer as an object."""
         written = self.send(write_request(None, (), message, True))
-        return None if written is None else deserialize(written)
+        if written is None:
+            raise ConnectionError("the node closed the connection")
+        return deserialize(written)
 
     def raw(self, data):
         """Send bytes that need not be frames."""
