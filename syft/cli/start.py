@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-import threading
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -154,10 +153,11 @@ def _where(id: str, store: str | None, no_store: bool) -> str | None:
 
 def _serve(settings: Any, show_token: bool, ready_file: Path | None, as_json: bool, membership: Any) -> None:
     from syft.cli.welcome import facts_of, welcome
+    from syft.grid.isolation.confinement import protect_supervisor
     from syft.grid.node.api import ROUTERS
     from syft.grid.node.node import Node
-    from syft.workers.foresight import warm_up
 
+    protect_supervisor()
     folder = settings.identity_folder
     routers = ROUTERS if membership is None else (*ROUTERS, membership.router)
     with contextlib.ExitStack() as closing:
@@ -166,8 +166,6 @@ def _serve(settings: Any, show_token: bool, ready_file: Path | None, as_json: bo
         node = Node(settings, routers)
         closing.callback(node.stop)
         node.take_process()
-        # Loads what the first call on private data needs, while nobody waits for it.
-        threading.Thread(target=warm_up, name="syft warming up", daemon=True).start()
         token_file = owner_token(node.identity, settings.owner, folder) if settings.tokens else None
         node.start()
         stopping.is_serving = True

@@ -10,7 +10,9 @@ import torch
 from syft.core.references import SameAs, TensorMeta
 from syft.core.trees import iter_tensors, map_tensors
 from syft.hook.functions import function_of
+from syft.hook.guards import guard_call
 from syft.hook.pieces import check_pieces
+from syft.hook.size_bounds import bound_sizes
 from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.pointer_plan import RUN_PLAN
 
@@ -118,6 +120,9 @@ def _infer(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], grad: bool)
         meta_args, meta_kwargs = map_tensors(_on_meta, (args, kwargs))
         if name in _OFF_ON_META and not _is_common((meta_args, meta_kwargs)):
             return False, None
+        # A call that the worker will refuse may take hours here.
+        bound_sizes(name, meta_args, meta_kwargs)
+        guard_call(name, meta_args, meta_kwargs, by_values=False)
         check_pieces(name, meta_args, meta_kwargs)
         with torch.set_grad_enabled(grad):
             result = function_of(name)(*meta_args, **meta_kwargs)

@@ -5,6 +5,7 @@ import re
 import shutil
 import stat
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -111,3 +112,27 @@ def test_a_node_with_postgresql(place, hook, monkeypatch):
         assert str(postgres.server().folder) not in again.log.read_text()  # of the address only what has no password
     finally:
         again.end()
+
+
+# Runs `node start`, and prints whether other processes of the same account may read its memory: 0 for no.
+DUMPABLE = """
+import ctypes, os, pathlib, runpy, signal, sys, threading, time
+
+def look():
+    end = time.monotonic() + 60
+    while not pathlib.Path(sys.argv[-1]).exists() and time.monotonic() < end:
+        time.sleep(0.05)
+    print("dumpable:", ctypes.CDLL(None).prctl(3, 0, 0, 0, 0), flush=True)
+    os.kill(os.getpid(), signal.SIGINT)
+
+threading.Thread(target=look, daemon=True).start()
+runpy.run_module("syft", run_name="__main__", alter_sys=True)
+"""
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="prctl is a call of Linux")
+def test_memory_of_a_node_is_closed_to_other_processes_of_its_account(tmp_path):
+    words = ("node", "start", "--no-store", "--threads", "1", "--ready-file", tmp_path / "ready")
+    done = warm.run(DUMPABLE, *words, env=ENV, timeout=100)
+    assert "dumpable: 0" in done.stdout, done.stdout + done.stderr

@@ -102,6 +102,14 @@ def test_the_error_names_the_argument_and_the_number(bob):
         bound_sizes("torch.Tensor.sum", (X, 2**20000), {})
 
 
+def test_shape_inference_at_the_client_ends_for_calls_that_the_worker_refuses(make_worker):
+    """A threaded stream infers shapes before it sends a call: for this one that would take hours."""
+    x = torch.ones(3).send(make_worker("bob", "thread"))
+    with pytest.raises(CommandNotAllowed, match="r must be an integer between 0 and 64"):
+        torch.combinations(x, 10**5)
+    assert torch.equal(x.get(), torch.ones(3))
+
+
 def test_makers_of_tensors_are_bounded(bob):
     for make in (
         lambda torch: torch.zeros(HUGE),

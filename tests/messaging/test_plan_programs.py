@@ -153,7 +153,7 @@ class TestRandomPrograms:
     @settings(
         deadline=None,
         derandomize=True,
-        max_examples=deep(25, 50),
+        max_examples=deep(15, 50),
         database=None,
         suppress_health_check=list(HealthCheck),
     )

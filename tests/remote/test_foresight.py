@@ -85,7 +85,11 @@ def compare(name, function, sample, kind):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", deep(["plain", "turned results"], list(KINDS)))
 def test_results_have_the_specs_of_fake_ones(kind):
+    """Of the other kinds, one sample a call; tests/workers/test_twins.py has all of them."""
+    most = None if kind == "plain" else deep(1, None)
     compared = sum(
-        compare(name, function, sample, kind) for name, function in allowed().items() for sample in samples()[name]
+        compare(name, function, sample, kind)
+        for name, function in allowed().items()
+        for sample in samples()[name][:most]
     )
-    assert compared > 1500
+    assert compared > (1500 if most is None else 400)

@@ -12,6 +12,7 @@ from syft.core.trees import map_tensors
 from syft.hook.functions import allowed, function_of
 from syft.pointers.pointer_tensor import PointerTensor
 from syft.workers import inference
+from tests.depth import IS_DEEP
 from tests.remote.sample import Sample, replaced
 from tests.remote.samples import samples, unlisted_samples
 
@@ -80,6 +81,11 @@ def variants(sample):
     )
 
 
+def chosen(number, ways):
+    """All ways for the first sample of a call, and a third of them for the others; all of them in a deep run."""
+    return ways[number % 3 :: 3] if number and not IS_DEEP else ways
+
+
 def pointer(t):
     """A pointer that knows the form of a tensor and nothing else."""
     made = PointerTensor.__new__(PointerTensor)
@@ -132,7 +138,7 @@ def test_forms_are_those_of_the_real_call(shard):
         if name not in allowed():
             continue
         for number, sample in enumerate(table[name]):
-            for note, change in variants(sample):
+            for note, change in chosen(number, list(variants(sample))):
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
                     found = wrong_forms(name, sample, change)
