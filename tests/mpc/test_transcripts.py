@@ -154,7 +154,13 @@ CASES: dict[str, tuple[Callable[..., Any], int, dict[str, Any]]] = {
     "softmax": (in_rows(softmax.softmax), 1, {"dim": 1, "scale": 65536, "log": True}),
 }
 # These are made of others, which are looked at with three parties too.
-FOR_TWO = {"piecewise without edges", "log", "reciprocal", "softmax", *deep(("extreme", "extreme_at", "exp", "piecewise"), ())}
+FOR_TWO = {
+    "piecewise without edges",
+    "log",
+    "reciprocal",
+    "softmax",
+    *deep(("extreme", "extreme_at", "exp", "piecewise"), ()),
+}
 
 
 @pytest.mark.parametrize(("name", "count"), [(n, c) for n in CASES for c in (2, 3) if c == 2 or n not in FOR_TWO])
