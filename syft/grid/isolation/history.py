@@ -16,10 +16,12 @@ from typing import Any, TypeAlias
 from syft.core.id_provider import ObjectId
 from syft.exceptions import ObjectNotFoundError
 from syft.grid.isolation import effects
-from syft.grid.isolation.records import CallRecord, DeleteRecord, LoadRecord, PutRecord, Record
+from syft.grid.isolation.records import Blob, CallRecord, DeleteRecord, LoadRecord, PutRecord, Record
 
 MAX_RECORDS = 50_000
 MAX_BLOB_BYTES = 64 * 2**20
+# Bytes of records without their blobs. In memory a record takes about ten times as many.
+MAX_HEADER_BYTES = 8 * 2**20
 # How many results one call can have: they take the ids that follow the one that was chosen.
 MAX_RESULTS = 65_536
 Key: TypeAlias = Hashable
@@ -35,6 +37,7 @@ class Slice:
         datasets: the data sets that they name.
         others: the number of other calls that the vault ran.
         reasons: why the slice can't be expected to give the same values again; empty if it can.
+        numbers: the numbers of the records in the history, by which a vault reports the ones that failed.
     """
 
     ids: tuple[ObjectId, ...]
@@ -42,6 +45,7 @@ class Slice:
     datasets: tuple[LoadRecord, ...]
     others: int
     reasons: tuple[str, ...]
+    numbers: frozenset[int] = frozenset()
 
     @property
     def obj_id(self) -> ObjectId:
@@ -58,10 +62,9 @@ class Slice:
         """The calls among the records."""
         return tuple(record for record in self.records if type(record) is CallRecord)
 
-    def plans(self) -> tuple[str, ...]:
-        """Return the hashes of the plans that were sent along, to be described by a program process."""
-        blobs = [blob for record in self.records for blob in record.blobs if blob.kind == "plan"]
-        return tuple(dict.fromkeys(blob.hash for blob in blobs))
+    def plan_blobs(self) -> dict[str, Blob]:
+        """Return the plans that were sent along, by hash, to be described by a program process."""
+        return {blob.hash: blob for record in self.records for blob in record.blobs if blob.kind == "plan"}
 
     def code(self, plans: dict[str, str] | None = None) -> str:
         """Return the calls as Python.
@@ -80,58 +83,92 @@ class VaultHistory:
     Args:
         max_records: how many records are kept; the oldest go first.
         max_blob_bytes: how many bytes of blobs are kept; further blobs are dropped.
+        max_header_bytes: how many bytes of records are kept beside blobs; the oldest go first.
     """
 
-    def __init__(self, max_records: int = MAX_RECORDS, max_blob_bytes: int = MAX_BLOB_BYTES) -> None:
+    def __init__(
+        self,
+        max_records: int = MAX_RECORDS,
+        max_blob_bytes: int = MAX_BLOB_BYTES,
+        max_header_bytes: int = MAX_HEADER_BYTES,
+    ) -> None:
         self.max_records = max_records
         self.max_blob_bytes = max_blob_bytes
-        self.blob_bytes = 0
+        self.max_header_bytes = max_header_bytes
+        self.blob_bytes = self.header_bytes = 0
         self.calls = 0
         self.lost = 0
         # Hashes of plans that are known to change neither their arguments nor their state (`describe_plan`).
         self.harmless_plans: set[str] = set()
-        self._records: deque[Record] = deque()
+        # Each with its bytes beside blobs.
+        self._records: deque[tuple[Record, int]] = deque()
 
     def __len__(self) -> int:
         return len(self._records)
 
-    def append(self, record: Record) -> None:
-        """Add a record that goes to the vault."""
-        size = _blob_bytes(record)
-        if size and self.blob_bytes + size > self.max_blob_bytes:
+    def append(self, record: Record, size: int = 0) -> int:
+        """Add a record that goes to the vault, and return its number.
+
+        Args:
+            record: the record.
+            size: the bytes that it takes, with its blobs.
+        """
+        blob_bytes = _blob_bytes(record)
+        header_bytes = max(0, size - blob_bytes)
+        if blob_bytes and self.blob_bytes + blob_bytes > self.max_blob_bytes:
             record = _without_blobs(record)
         else:
-            self.blob_bytes += size
-        self._records.append(record)
+            self.blob_bytes += blob_bytes
+        self._records.append((record, header_bytes))
+        self.header_bytes += header_bytes
         self.calls += type(record) is CallRecord
-        if len(self._records) > self.max_records:
-            self.blob_bytes -= _blob_bytes(self._records.popleft())
+        while len(self._records) > self.max_records or self.header_bytes > self.max_header_bytes:
+            oldest, oldest_bytes = self._records.popleft()
+            self.blob_bytes -= _blob_bytes(oldest)
+            self.header_bytes -= oldest_bytes
             self.lost += 1
+        return self.lost + len(self._records) - 1
+
+    def snapshot(self) -> Snapshot:
+        """Return the history as it is now."""
+        return Snapshot(tuple(record for record, _ in self._records), self.lost, self.calls, self.harmless_plans)
 
     def slice(self, *ids: ObjectId) -> Slice:
-        """Return the records that lead to objects as they are now.
+        """Return the records that lead to objects as they are now; see `Snapshot.slice`."""
+        return self.snapshot().slice(*ids)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A history at one point.
+
+    Attributes:
+        records: the records that are kept, in order.
+        lost: the number of older records, and so the number of the first one.
+        calls: the number of calls that the vault was given.
+        harmless_plans: hashes of plans that change nothing.
+    """
+
+    records: tuple[Record, ...]
+    lost: int
+    calls: int
+    harmless_plans: Collection[str] = frozenset()
+
+    def slice(self, *ids: ObjectId) -> Slice:
+        """Return the records that lead to objects.
 
         Raises:
             ObjectNotFoundError: no record makes one of them.
         """
-        records = tuple(self._records)
-        slicer = _Slicer(records, self.harmless_plans)
-        chosen: set[int] = set()
-        missing = False
-        for obj_id in ids:
-            found, is_missing = slicer.slice(obj_id)
-            if not found:
-                raise ObjectNotFoundError(obj_id, "the vault", "no call that made it is known")
-            chosen |= found
-            missing = missing or is_missing
-        taken = _with_deletions(records, chosen)
+        chosen, missing = _Slicer(self.records, self.harmless_plans).slice(ids)
+        taken = _with_deletions(self.records, chosen)
         datasets = tuple({r.obj_id: r for r in taken if type(r) is LoadRecord}.values())
         calls = [record for record in taken if type(record) is CallRecord]
         unknown = (
             ("earlier calls are no longer kept" if self.lost else "an object is of unknown origin") if missing else ""
         )
-        reasons = tuple(_reasons(taken, unknown))
-        return Slice(ids, taken, datasets, self.calls - len(calls), reasons)
+        numbers = frozenset(self.lost + place for place in chosen)
+        return Slice(ids, taken, datasets, self.calls - len(calls), tuple(_reasons(taken, unknown)), numbers)
 
 
 def _blob_bytes(record: Record) -> int:
@@ -169,7 +206,7 @@ def _with_deletions(records: Sequence[Record], chosen: Collection[int]) -> tuple
     for number, record in enumerate(records):
         if number in chosen:
             taken.append(record)
-            made.update(_made(record))
+            made.update(made_by(record))
         elif type(record) is DeleteRecord and not made.isdisjoint(record.ids):
             taken.append(DeleteRecord(tuple(obj_id for obj_id in record.ids if obj_id in made)))
     while taken and type(taken[-1]) is DeleteRecord:
@@ -177,7 +214,8 @@ def _with_deletions(records: Sequence[Record], chosen: Collection[int]) -> tuple
     return tuple(taken)
 
 
-def _made(record: Record) -> tuple[ObjectId, ...]:
+def made_by(record: Record) -> tuple[ObjectId, ...]:
+    """Return the ids that a record chooses for what it makes."""
     if type(record) is CallRecord:
         return record.return_ids
     return (record.obj_id,) if type(record) is PutRecord or type(record) is LoadRecord else ()
@@ -240,7 +278,7 @@ class _Slicer:
 
     def __init__(self, records: Sequence[Record], harmless: Collection[str]) -> None:
         self.records = records
-        self.keys = _Keys(base for record in records for base in _made(record))
+        self.keys = _Keys(base for record in records for base in made_by(record))
         # Objects that may share memory, and objects that may be in one graph of autograd.
         self.memory, self.graphs = _Groups(), _Groups()
         self._harmless = harmless
@@ -290,15 +328,16 @@ class _Slicer:
         """Return the references to what a call may change."""
         return [] if self.runs_harmless_plan(call) else effects.writes(call)
 
-    def slice(self, obj_id: ObjectId) -> tuple[set[int], bool]:
-        """Return the indices of the records that lead to an object, and whether some are missing."""
+    def slice(self, ids: Sequence[ObjectId]) -> tuple[set[int], bool]:
+        """Return the indices of the records that lead to objects, and whether some are missing."""
         needs = _Needs(self)
-        needs.add(obj_id)
+        for obj_id in ids:
+            needs.add(obj_id)
         chosen: set[int] = set()
         made: set[Key] = set()
         for number in range(len(self.records) - 1, -1, -1):
             record = self.records[number]
-            keys = {self.keys.of(base) for base in _made(record)}
+            keys = {self.keys.of(base) for base in made_by(record)}
             if type(record) is CallRecord:
                 if not (keys & needs.values or needs.is_changed_by(record)):
                     continue
@@ -307,7 +346,15 @@ class _Slicer:
                 continue
             chosen.add(number)
             made |= keys
+        for obj_id in ids:
+            if self.keys.of(obj_id) not in made and not self._is_named(self.keys.of(obj_id), chosen):
+                raise ObjectNotFoundError(obj_id, "the vault", "no call that made it is known")
         return chosen, bool(needs.values - made)
+
+    def _is_named(self, key: Key, chosen: Iterable[int]) -> bool:
+        """Say whether one of some records is a call on an object; the record that made it may be lost."""
+        calls = [record for number in chosen if type(record := self.records[number]) is CallRecord]
+        return any(self.keys.of(ref.id) == key for call in calls for ref in call.refs())
 
 
 class _Needs:

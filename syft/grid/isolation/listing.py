@@ -46,7 +46,7 @@ def code_of(part: Slice, plans: Mapping[str, str]) -> str:
     body = writer.lines()
     head = [f"# {line}" for line in writer.inputs]
     lines = [_cut(line) for line in [*_shortened(head), *_shortened(body)]]
-    for digest in part.plans():
+    for digest in part.plan_blobs():
         text = plans.get(digest)
         if text is not None:
             lines += ["", f"# plan_{digest[:8]}", *printable(text[:MAX_PLAN_TEXT]).split("\n")]
@@ -219,6 +219,7 @@ class _ListingWriter:
             if short is not None:
                 return short
         keywords = [f"{key}={self.value(value)}" for key, value in list(call.kwargs.items())[:MAX_ITEMS]]
+        keywords += _rest(call.kwargs)
         texts = [self.value(arg) for arg in args[:MAX_ITEMS]] + _rest(args) + keywords
         if name == effects.RUN_PLAN and args:
             return f"{texts[0]}({', '.join(texts[1:])})"

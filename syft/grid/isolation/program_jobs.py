@@ -16,7 +16,7 @@ from syft.dp.tables import Form
 from syft.exceptions import ModelError, NotPermittedError, PrivacyError, SerdeError
 from syft.grid.isolation.call_codec import operation_of, read_call
 from syft.grid.isolation.program_process import ProgramProcess, job
-from syft.grid.isolation.replay import describe_plan, replay
+from syft.grid.isolation.replay import describe_copy, describe_plan, replay
 from syft.grid.isolation.slices import read_slice
 from syft.messaging.plan.plan import Plan
 from syft.serde import deserialize, serialize
@@ -122,6 +122,25 @@ def describe(process: ProgramProcess, body: Any) -> bytes:
     """Return hash and code of a plan."""
     packed: bytes = msgpack.packb(describe_plan(bytes(body)))
     return packed
+
+
+@job("inspect")
+def inspect_release(process: ProgramProcess, body: Any) -> bytes:
+    """Return what the sealed copy of a request is, and the code of plans."""
+    parts, view = [], memoryview(body)
+    while view:
+        (size,) = _LENGTH.unpack(view[: _LENGTH.size])
+        parts.append(view[_LENGTH.size : _LENGTH.size + size])
+        view = view[_LENGTH.size + size :]
+    packed: bytes = msgpack.packb({**describe_copy(parts[0]), "plans": [_plan_code(part) for part in parts[1:]]})
+    return packed
+
+
+def _plan_code(data: memoryview) -> str:
+    try:
+        return str(describe_plan(data)["code"])
+    except Exception:
+        return ""
 
 
 @job("replay")

@@ -12,13 +12,15 @@ from typing import Any
 import torch
 
 from syft.core.id_provider import ObjectId
-from syft.exceptions import ObjectNotFoundError, SerdeError, SyftError
+from syft.core.references import Ref
+from syft.exceptions import IdNotUniqueError, ObjectNotFoundError, SerdeError, SyftError
 from syft.grid.isolation.call_codec import (
     CallRecord,
     DeleteRecord,
     LoadRecord,
     PutRecord,
     Record,
+    kind_of,
     operation_of,
     read_blob,
 )
@@ -35,12 +37,12 @@ from syft.workers.virtual import VirtualWorker
 
 # How many operations of a plan are shown.
 MAX_OPERATIONS = 1000
+# How many objects of a sealed copy are described.
+MAX_SPECS = 50
 
 
 def replay(records: Iterable[Record], ids: Sequence[ObjectId], datasets: Mapping[ObjectId, Any]) -> bytes:
     """Run records on a fresh worker and return the sealed copy of objects.
-
-    Calls that fail are passed over: they failed in the vault too, or the copies differ.
 
     Args:
         records: the records of a slice.
@@ -49,11 +51,14 @@ def replay(records: Iterable[Record], ids: Sequence[ObjectId], datasets: Mapping
 
     Raises:
         ObjectNotFoundError: the records do not make the object.
+        SyftError: a record failed, so the code of the slice does not describe the object.
     """
-    worker = VirtualWorker(None, id="replay", auto_add=False)
+    worker = ReplayWorker(None, id="replay", auto_add=False)
     runner = Runner(worker, datasets)
     for record in records:
         runner.run(record)
+    if runner.errors:
+        raise SyftError(f"A call fails when it is run again: {runner.errors[0]}")
     return seal_all([runner.get(obj_id) for obj_id in ids])
 
 
@@ -62,6 +67,14 @@ def seal_all(objects: Sequence[Any]) -> bytes:
     if len(objects) == 1:
         return seal(objects[0])
     return serialize(tuple(_bare_plan(obj) if isinstance(obj, Plan) else _bare(obj) for obj in objects))
+
+
+class ReplayWorker(VirtualWorker):
+    """The worker of a replay."""
+
+    def resolve(self, ref: Ref) -> Any:
+        """Refuse pointers inside blobs, as vaults do."""
+        raise SerdeError("A blob holds a pointer to an object; references belong in the record.")
 
 
 class Runner:
@@ -104,6 +117,8 @@ class Runner:
         return found
 
     def _keep(self, obj_id: ObjectId, obj: Any) -> None:
+        if obj_id in self.worker.object_store.objects:
+            raise IdNotUniqueError(f"The replay holds an object with id {obj_id!r} already.")
         self.session.keep(obj_id, obj, published=True)
 
 
@@ -136,6 +151,41 @@ def _bare_plan(plan: Plan) -> Plan:
         for note in [key for key in tensor.__dict__ if key.startswith("_syft_")]:
             del tensor.__dict__[note]
     return twin
+
+
+def describe_copy(data: bytes | memoryview) -> dict[str, Any]:
+    """Return what a sealed copy is, for the data owner. To be run in a program process, since it parses values.
+
+    Args:
+        data: the bytes of the copy; empty if there is none.
+
+    Returns:
+        kind: the kind of object; "" if there are several, or none.
+        shape: the sizes of a tensor, else None.
+        specs: a short text for each object, of the first `MAX_SPECS`; empty if the bytes can't be read.
+    """
+    nothing: dict[str, Any] = {"kind": "", "shape": None, "specs": []}
+    if not len(data):
+        return nothing
+    try:
+        obj = deserialize(data, max_message_bytes=1 << 40)
+    except Exception:
+        return nothing
+    if not isinstance(obj, tuple):
+        shape = list(obj.shape) if isinstance(obj, torch.Tensor) else None
+        return {"kind": _kind(obj), "shape": shape, "specs": [_spec(obj)]}
+    more = [f"{len(obj) - MAX_SPECS} more"] if len(obj) > MAX_SPECS else []
+    return {**nothing, "specs": [*map(_spec, obj[:MAX_SPECS]), *more]}
+
+
+def _kind(obj: Any) -> str:
+    return "tensor" if isinstance(obj, torch.Tensor) else kind_of(obj)
+
+
+def _spec(obj: Any) -> str:
+    if isinstance(obj, torch.Tensor):
+        return f"tensor {str(obj.dtype).removeprefix('torch.')} {tuple(obj.shape)}"
+    return kind_of(obj)
 
 
 def describe_plan(data: bytes | memoryview) -> dict[str, Any]:

@@ -6,6 +6,7 @@ it. Values pass through as bytes.
 
 from __future__ import annotations
 
+import functools
 import os
 from typing import Any
 
@@ -17,6 +18,7 @@ from syft.grid.isolation.access import COMPUTE, READ, may_change, right_of
 from syft.grid.isolation.arguments import object_id, optional, row, text
 from syft.grid.isolation.call_table import Principal, Reply, serves
 from syft.grid.isolation.channel import Frame
+from syft.grid.isolation.history import made_by
 from syft.grid.isolation.items import read_item, write_item, write_meta, write_private_item
 from syft.grid.isolation.record_reader import read_record
 from syft.grid.isolation.records import CallRecord, LoadRecord
@@ -171,6 +173,9 @@ def run_in_vault(supervisor: Supervisor, principal: Principal, frame: Frame) -> 
     record = read_record(memoryview(frame.body))
     if isinstance(record, LoadRecord):
         raise SerdeError("Data sets are loaded by the supervisor.")
+    for obj_id in made_by(record):
+        if supervisor.node.keeper.item(obj_id) is not None:
+            raise IdNotUniqueError(f"An object with id {obj_id!r} is published at this node. Choose another id.")
     vault = vault_of(supervisor, principal)
     refs = getattr(record, "refs", None)
     for ref in refs() if refs is not None else ():
@@ -195,11 +200,7 @@ def load_data(supervisor: Supervisor, principal: Principal, vault: VaultHandle, 
     item = supervisor.node.keeper.item(obj_id)
     if item is None or vault.has_loaded(obj_id, item.stamp) or right_of(supervisor.node, principal, obj_id) is None:
         return
-    fd = value_fd(supervisor, item)
-    try:
-        vault.load(load_record(item), item.stamp, fd)
-    finally:
-        os.close(fd)
+    vault.load(load_record(item), item.stamp, functools.partial(value_fd, supervisor, item))
 
 
 def load_record(item: Item) -> LoadRecord:

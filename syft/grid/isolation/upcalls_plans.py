@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import struct
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
+
+import msgpack  # type: ignore[import-untyped,unused-ignore]
 
 from syft.core.id_provider import SLICE_PREFIX, ObjectId, is_id
 from syft.core.references import ObjectMeta
@@ -15,7 +18,7 @@ from syft.grid.isolation.arguments import object_id, several, text
 from syft.grid.isolation.call_table import Principal, Reply, serves
 from syft.grid.isolation.channel import Frame
 from syft.grid.isolation.program import fresh_program
-from syft.grid.isolation.records import Record
+from syft.grid.isolation.records import Blob, Record
 from syft.grid.isolation.slices import write_slice
 from syft.grid.isolation.supervisor import Supervisor
 from syft.grid.isolation.upcalls import value_fd
@@ -25,6 +28,8 @@ SLICE = SLICE_PREFIX
 _LENGTH = struct.Struct(">Q")
 # Bytes of an output beside its numbers, and of one number: names, shapes, headers.
 _OVERHEAD, _NUMBER = 1 << 14, 16
+# How many plans of one request are shown to the owner.
+MAX_PLANS = 16
 
 
 # --- allowed programs ---------------------------------------------------------------------------------------------
@@ -63,11 +68,56 @@ def _data(supervisor: Supervisor, principal: Principal, obj_id: ObjectId) -> Ite
 
 def describe_stored_plan(supervisor: Supervisor, value: Any) -> dict[str, Any]:
     """Return hash and code of a plan, worked out in a process that holds nothing else."""
-    import msgpack  # type: ignore[import-untyped,unused-ignore]
-
     with fresh_program(supervisor) as program:
         found: dict[str, Any] = msgpack.unpackb(program.run("describe_plan", (), value))
     return found
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ReleaseFacts:
+    """What a sealed copy is and what plans do, found out by a process that holds nothing else.
+
+    Attributes:
+        kind: the kind of object in the copy; "" if there is no copy, or several objects.
+        shape: its sizes, for one tensor.
+        specs: a short text for each object; empty if the copy can't be read.
+        plans: the code of plans, by the hash of their bytes.
+        problems: why a plan is not shown.
+    """
+
+    kind: str = ""
+    shape: tuple[int, ...] | None = None
+    specs: tuple[str, ...] = ()
+    plans: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+
+
+def inspect_release(supervisor: Supervisor, user: Any, copy: Any, plans: Mapping[str, Blob]) -> ReleaseFacts:
+    """Describe the sealed copy of a request, and the plans that led to it.
+
+    Args:
+        supervisor: the supervisor.
+        user: the user.
+        copy: the bytes of the sealed copy; None: there is none.
+        plans: the plans as they were sent, by hash.
+    """
+    shown = {digest: blob for digest, blob in list(plans.items())[:MAX_PLANS] if not blob.dropped}
+    problems = () if len(shown) == len(plans) else (f"{len(plans) - len(shown)} plans are not shown",)
+    if copy is None and not shown:
+        return ReleaseFacts(problems=problems)
+    parts = [b"" if copy is None else copy, *(blob.data for blob in shown.values())]
+    body = b"".join(part for data in parts for part in (_LENGTH.pack(len(data)), data))
+    try:
+        with fresh_program(supervisor, user) as program:
+            found = msgpack.unpackb(program.run("inspect", (), body))
+    except SyftError as error:
+        return ReleaseFacts(problems=(*problems, f"the copy could not be inspected: {str(error)[:200]}"))
+    codes = dict(zip(shown, found["plans"], strict=True))
+    unread = tuple(f"plan_{digest[:8]} can't be shown" for digest, code in codes.items() if not code)
+    shape = found["shape"]
+    return ReleaseFacts(
+        found["kind"], None if shape is None else tuple(shape), tuple(found["specs"]), codes, (*problems, *unread)
+    )
 
 
 # --- verification -------------------------------------------------------------------------------------------------
@@ -102,9 +152,13 @@ def verify(supervisor: Supervisor, request_id: str, sealed: str) -> dict[str, An
         if item is None or item.stamp != stamp:
             raise SyftError(f"Request {request_id} can't be verified: the data set {used!r} was changed or deleted.")
         data.append((item.id, value_fd(supervisor, item)))
-    with fresh_program(supervisor, None, data) as program:
-        found = program.run("replay", tuple(row["ids"]), bytes(node.keeper.value(kept)))
-    same = bytes(found) == bytes(node.keeper.value(copy))
-    node.audit.write("owner", "verify", row["object"], "replay", same, "", request_id)
+    why = ""
+    try:
+        with fresh_program(supervisor, None, data) as program:
+            found = program.run("replay", tuple(row["ids"]), bytes(node.keeper.value(kept)))
+        same = bytes(found) == bytes(node.keeper.value(copy))
+    except SyftError as error:
+        same, why = False, str(error)[:500]
+    node.audit.write("owner", "verify", row["object"], "replay", same, why, request_id)
     result: dict[str, Any] = node.policy.requests.note_verified(request_id, same)
     return result

@@ -6,16 +6,19 @@ import dataclasses
 import math
 from typing import Any
 
+from syft.core.byte_budget import PATIENCE
 from syft.core.references import ObjectMeta
 from syft.exceptions import NotPermittedError, QuotaExceededError, SerdeError, SyftError
 from syft.grid.isolation.access import may_change
 from syft.grid.isolation.arguments import count, either, flag, number, object_id, optional, settings, several, text
 from syft.grid.isolation.call_table import Principal, Reply, serves
 from syft.grid.isolation.channel import Frame
+from syft.grid.isolation.records import Record
 from syft.grid.isolation.supervisor import Supervisor
 from syft.grid.isolation.upcalls import SEALED as SEALED
 from syft.grid.isolation.upcalls import load_data, payer_of, value_fd, vault_of
-from syft.grid.isolation.upcalls_plans import keep_slice
+from syft.grid.isolation.upcalls_plans import inspect_release, keep_slice
+from syft.grid.isolation.vault import SealedCopy
 from syft.grid.rights import budget_calls
 from syft.grid.rights.requests import Requests, Subject
 from syft.grid.storage.interface import Item
@@ -65,8 +68,8 @@ def request(
     vault = vault_of(supervisor, principal)
     for obj_id in ids:
         load_data(supervisor, principal, vault, obj_id)
-    subject, records = _with_history(subject, vault, ids)
-    if (known := requests.pending(principal.user, subject)) is not None:
+    asked = dataclasses.replace(subject, ids=ids, version=str(vault.history.calls))
+    if (known := requests.pending(principal.user, asked)) is not None:
         return known
     limit = _copy_limit(subject, size)
     room = supervisor.node.keeper.ledger.room(payer_of(principal))
@@ -75,15 +78,59 @@ def request(
             f"The sealed copy of this result takes up to {limit} bytes, and {room:.0f} are left of your quota. Delete "
             "published objects, or wait for decisions on earlier requests."
         )
-    copy = vault.seal(ids, limit, SEAL_SHARE * supervisor.limits.wall_seconds)
-    row = requests.add(principal.user, subject, text, None if copy.value is None else len(copy.value), copy.failure)
-    # The user's quota shows how much is charged, so that must not depend on the copy, nor on whether there is one.
-    item = Item(f"{SEALED}{row['id']}", ObjectMeta("sealed"), memory=limit)
-    value = b"" if copy.value is None else copy.value
-    supervisor.node.keeper.adopt(item, value, principal.user, payer_of(principal), hidden=True)
+    with supervisor.budget_of(principal.user).holding(limit, PATIENCE):
+        subject, copy, records = _sealed(supervisor, principal, vault, asked, limit)
+        row = requests.add(principal.user, subject, text, None if copy.value is None else len(copy.value), copy.failure)
+        # The user's quota shows how much is charged, so that must not depend on the copy, or on whether there is one.
+        item = Item(f"{SEALED}{row['id']}", ObjectMeta("sealed"), memory=limit)
+        value = b"" if copy.value is None else copy.value
+        try:
+            supervisor.node.keeper.adopt(item, value, principal.user, payer_of(principal), hidden=True)
+        except Exception:
+            requests.deny(row["id"], "its sealed copy could not be stored", by="the node")
+            raise
     if not subject.problem:
         keep_slice(supervisor, row["id"], records, principal.user, payer_of(principal))
     return row
+
+
+def _sealed(
+    supervisor: Supervisor, principal: Principal, vault: Any, subject: Subject, limit: int
+) -> tuple[Subject, SealedCopy, tuple[Record, ...]]:
+    """Return what a request is about as far as the supervisor can tell, its sealed copy, and its records.
+
+    Nothing of it is taken from the session process: the history is the supervisor's, and what the copy is and what its
+    plans do are found out in a process that holds nothing else.
+    """
+    sealing = vault.begin_seal(subject.ids, limit)
+    try:
+        found = sealing.history.slice(*subject.ids)
+    except SyftError:
+        vault.give_up(sealing)
+        raise
+    copy = vault.finish_seal(sealing, SEAL_SHARE * supervisor.limits.wall_seconds)
+    if not copy.failed.isdisjoint(found.numbers):
+        number = min(copy.failed & found.numbers) - sealing.history.lost
+        name = getattr(sealing.history.records[number], "name", "a copy of an object") or "a call"
+        copy = SealedCopy(failure=f"{name} failed in the vault, so the code does not describe the result")
+    facts = inspect_release(supervisor, principal.user, copy.value, found.plan_blobs())
+    if copy.value is not None and not facts.specs:
+        copy = SealedCopy(failure="the sealed copy could not be read")
+    rows = tuple({"id": str(r.obj_id), "name": r.name, "spec": r.spec, "rows": r.rows} for r in found.datasets)
+    described = [f"# sealed copy: {'; '.join(facts.specs)}"] if facts.specs else []
+    subject = dataclasses.replace(
+        subject,
+        kind=facts.kind or subject.kind,
+        shape=facts.shape if facts.specs else subject.shape,
+        stamps=tuple((r.obj_id, sealing.stamps.get(r.obj_id, "")) for r in found.datasets),
+        data=rows,
+        code="\n".join([found.code(facts.plans), *described]),
+        calls=len(found.calls),
+        other_calls=found.others,
+        problem="; ".join((*found.reasons, *facts.problems)),
+        version=str(sealing.history.calls),
+    )
+    return subject, copy, found.records
 
 
 def _copy_limit(subject: Subject, size: int) -> int:
@@ -99,24 +146,6 @@ def _shape(shape: Any) -> tuple[int, ...] | None:
     if shape is None or type(shape) is not tuple or not all(type(size) is int and size >= 0 for size in shape):
         return None
     return shape[:64]
-
-
-def _with_history(subject: Subject, vault: Any, ids: tuple[Any, ...]) -> tuple[Subject, Any]:
-    """Add what the vault's history says of how objects were computed; returns the records too."""
-    found = vault.history.slice(*ids)
-    rows = tuple({"id": str(r.obj_id), "name": r.name, "spec": r.spec, "rows": r.rows} for r in found.datasets)
-    complete = dataclasses.replace(
-        subject,
-        ids=ids,
-        stamps=tuple((r.obj_id, vault.stamp_of(r.obj_id)) for r in found.datasets),
-        data=rows,
-        code=found.code(),
-        calls=len(found.calls),
-        other_calls=found.others,
-        problem="; ".join(found.reasons),
-        version=str(vault.history.calls),
-    )
-    return complete, found.records
 
 
 @serves("request_status", text)

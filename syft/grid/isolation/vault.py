@@ -8,24 +8,27 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import dataclasses
 import logging
 import os
 import threading
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, TypeAlias
 
 from syft.core.id_provider import ObjectId
 from syft.exceptions import SerdeError
 from syft.grid.isolation.channel import Frame, FrameKind, pair
 from syft.grid.isolation.child import ConfinedProcess
-from syft.grid.isolation.history import VaultHistory
+from syft.grid.isolation.history import Snapshot, VaultHistory
 from syft.grid.isolation.progress import ProgressPage
 from syft.grid.isolation.records import CallRecord, LoadRecord, Record
 from syft.grid.isolation.watchdog import Work
 
 logger = logging.getLogger("syft.node")
-# Calls that wait for a busy vault: how many, and their bytes.
+# Calls that wait for a busy vault: how many, and their bytes, which also have the bound for a user's messages.
 MAX_QUEUED = 100_000
 MAX_QUEUED_BYTES = 1 << 30
+Opener: TypeAlias = Callable[[], int]
 
 
 class SealedCopy:
@@ -34,11 +37,28 @@ class SealedCopy:
     Attributes:
         value: the bytes; None if there are none.
         failure: what went wrong inside the vault. For the owner, and after a decision for the user.
+        failed: the numbers of all records that failed in the vault so far.
     """
 
-    def __init__(self, value: Any = None, failure: str = "") -> None:
+    def __init__(self, value: Any = None, failure: str = "", failed: Collection[int] = ()) -> None:
         self.value = value
         self.failure = failure
+        self.failed = frozenset(failed)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Sealing:
+    """A sealed copy that was asked for, and the history at that point: both see the same calls.
+
+    Attributes:
+        number: names the copy.
+        history: the records before it.
+        stamps: the versions of the data sets that are loaded.
+    """
+
+    number: int
+    history: Snapshot
+    stamps: Mapping[ObjectId, str]
 
 
 class VaultHandle:
@@ -65,8 +85,9 @@ class VaultHandle:
         self._is_over = False
         self._overrun = False
         self._waiting = threading.Condition()
-        self._queue: collections.deque[tuple[Any, Any, list[int]]] = collections.deque()
+        self._queue: collections.deque[tuple[Any, Any, Opener | None]] = collections.deque()
         self._queued = 0
+        self._max_queued = min(MAX_QUEUED_BYTES, supervisor.node.desk.budgets.user_limit)
         # Orders that the channel has taken.
         self._given = 0
         self._channel, theirs = pair(0)
@@ -82,36 +103,39 @@ class VaultHandle:
 
     # --- what goes in ---------------------------------------------------------------------------------------------
 
-    def load(self, record: LoadRecord, stamp: str, fd: int) -> None:
-        """Make a data set available to calls under its id; a changed one replaces the one before."""
+    def load(self, record: LoadRecord, stamp: str, opener: Opener) -> None:
+        """Make a data set available to calls under its id; a changed one replaces the one before.
+
+        Args:
+            record: the record of the data set.
+            stamp: its version.
+            opener: returns a descriptor of its value. Called when the vault is about to read it, and not before: a
+                queue of open files could use up those of the whole node.
+        """
         with self._order:
             if self._loaded.get(record.obj_id) != stamp:
                 self._loaded[record.obj_id] = stamp
                 self.history.append(record)
-                self._send(("load", record.obj_id), fds=(fd,))
+                self._send(("load", record.obj_id), opener=opener)
 
     def has_loaded(self, obj_id: ObjectId, stamp: str) -> bool:
         """Whether this version of a data set is in the vault."""
         return self._loaded.get(obj_id) == stamp
 
-    def stamp_of(self, obj_id: ObjectId) -> str:
-        """Return the version of a data set that is in the vault."""
-        return self._loaded.get(obj_id, "")
-
     def run(self, record: Record, written: Any) -> None:
         """Have a record carried out, after those before it."""
         with self._order:
-            self.history.append(record)
-            self._send(("record", record.name if isinstance(record, CallRecord) else ""), written)
+            number = self.history.append(record, len(written))
+            self._send(("record", record.name if isinstance(record, CallRecord) else "", number), written)
 
-    def _send(self, header: Any, body: Any = b"", fds: tuple[int, ...] = ()) -> None:
+    def _send(self, header: Any, body: Any = b"", opener: Opener | None = None) -> None:
         """Have an order sent after those before it. Never waits, so that no answer depends on how busy the vault is."""
         if self._is_over:
             return
         with self._waiting:
-            self._queue.append((header, body, [os.dup(fd) for fd in fds]))
+            self._queue.append((header, body, opener))
             self._queued += len(body)
-            if len(self._queue) > MAX_QUEUED or self._queued > MAX_QUEUED_BYTES:
+            if len(self._queue) > MAX_QUEUED or self._queued > self._max_queued:
                 self._overrun = True
             self._waiting.notify()
 
@@ -122,8 +146,13 @@ class VaultHandle:
                 self._waiting.wait_for(lambda: self._queue or self._is_over or self._overrun)
                 if not self._queue:
                     continue
-                header, body, fds = self._queue.popleft()
+                header, body, opener = self._queue.popleft()
                 self._queued -= len(body)
+            try:
+                fds = [] if opener is None else [opener()]
+            except Exception as error:  # the data set was deleted meanwhile: calls on it fail in the vault
+                logger.warning("A data set could not be loaded into the vault of %r: %s", self.user, error)
+                continue
             try:
                 self._channel.send(FrameKind.ORDER, header, body, fds)
                 self._given += 1
@@ -141,13 +170,12 @@ class VaultHandle:
 
     # --- what comes out -------------------------------------------------------------------------------------------
 
-    def seal(self, ids: tuple[ObjectId, ...], limit: int, timeout: float) -> SealedCopy:
-        """Return the bytes of objects as they are after all calls so far.
+    def begin_seal(self, ids: tuple[ObjectId, ...], limit: int) -> Sealing:
+        """Ask for the bytes of objects as they are after all calls so far.
 
         Args:
             ids: the objects; one, or several that are released together.
             limit: the largest number of bytes that is accepted.
-            timeout: seconds to wait for the calls before it and for the copy.
         """
         with self._order:
             with self._sealing:
@@ -156,6 +184,22 @@ class VaultHandle:
                 self._awaited[number] = limit
                 self._channel.limit = max(self._awaited.values())
             self._send(("seal", number, ids, limit))
+            return Sealing(number, self.history.snapshot(), dict(self._loaded))
+
+    def give_up(self, sealing: Sealing) -> None:
+        """Discard the copy that was asked for, when it comes."""
+        with self._sealing:
+            if self._sealed.pop(sealing.number, None) is None:
+                self._given_up.add(sealing.number)
+
+    def finish_seal(self, sealing: Sealing, timeout: float) -> SealedCopy:
+        """Return the copy that was asked for.
+
+        Args:
+            sealing: what `begin_seal` returned.
+            timeout: seconds to wait for the calls before it and for the copy.
+        """
+        number = sealing.number
         with self._sealing:
             self._sealing.wait_for(lambda: number in self._sealed or self._is_over, timeout)
             found = self._sealed.pop(number, None)
@@ -176,8 +220,8 @@ class VaultHandle:
 
     def _take(self, frame: Frame) -> None:
         match frame.kind, frame.header:
-            case FrameKind.ANSWER, int() as number:
-                copy = SealedCopy(frame.body)
+            case FrameKind.ANSWER, (int() as number, tuple() as failed) if all(type(one) is int for one in failed):
+                copy = SealedCopy(frame.body, failed=failed)
             case FrameKind.FAILED, (int() as number, str() as text):
                 copy = SealedCopy(failure=text[:2000])
             case _:
@@ -211,9 +255,6 @@ class VaultHandle:
         self._channel.close()
         self.progress.close()
         with self._waiting:
-            for _, _, fds in self._queue:
-                for fd in fds:
-                    os.close(fd)
             self._queue.clear()
             self._waiting.notify_all()
         with self._sealing:

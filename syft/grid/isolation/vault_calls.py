@@ -252,6 +252,13 @@ class VaultCalls:
         self._released.append(made)
         return made
 
+    def post_plan(self, plan: Plan) -> ObjectId:
+        """Put a copy of a plan into the vault, and return its id. It goes with the next call."""
+        made = ID_PROVIDER.pop()
+        self.put_copy(made, plan)
+        self._released.append(made)
+        return made
+
     def put_copy(self, obj_id: ObjectId, obj: Any) -> None:
         """Put a copy of an object of this process into the vault, under the same id."""
         self._post(b"".join(encode_parts(write_put(obj_id, obj, self.worker))))
@@ -263,6 +270,7 @@ class VaultCalls:
     def keep_result(self, session: Session, operation: Operation, twin: Any, return_ids: Any) -> Any:
         """Have a command run in the vault, and keep the twin of its result."""
         with self._turn:
+            self._flush_released()
             sent = dataclasses.replace(operation, return_ids=tuple(return_ids))
             response = _Results(self.worker, session, sent).register(twin)
             self.post(sent)
@@ -319,6 +327,8 @@ class _Arguments:
             if type(leaf) is not Ref or isinstance(self._calls.worker.object_store.look(leaf.id), _TWINS):
                 return leaf
             value = self._calls.resolve(leaf)
+            if isinstance(value, Plan):
+                return Ref(self._calls.post_plan(value))  # a worker runs plans that it holds
             return value.detach() if isinstance(value, torch.Tensor) else value
 
         operation = self._operation

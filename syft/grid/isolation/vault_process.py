@@ -12,6 +12,8 @@ import torch
 from syft.core.byte_budget import ByteBudget, spending
 from syft.core.id_provider import ObjectId
 from syft.core.labels import set_id
+from syft.core.references import Ref
+from syft.exceptions import IdNotUniqueError, SerdeError
 from syft.grid.isolation import vault_commands as vault_commands  # fills the table of commands
 from syft.grid.isolation.call_codec import operation_of, read_blob
 from syft.grid.isolation.channel import Channel, Frame, FrameKind
@@ -32,6 +34,8 @@ from syft.workers.trainer import trainer_of
 
 logger = logging.getLogger("syft.node")
 _NO_LIMIT = 1 << 62
+# Failed calls after which a vault seals nothing more: their numbers must fit into the header of a frame.
+MAX_FAILED = 10_000
 
 
 class VaultWorker(BaseWorker, FederatedClient):
@@ -45,6 +49,10 @@ class VaultWorker(BaseWorker, FederatedClient):
     def __init__(self, id: ObjectId, trusts_script_modules: bool) -> None:
         super().__init__(None, id, auto_add=False)
         self.trusts_script_modules = trusts_script_modules
+
+    def resolve(self, ref: Ref) -> Any:
+        """Refuse pointers inside blobs: the history would not show what a call reads through them."""
+        raise SerdeError("A blob holds a pointer to an object of the vault; references belong in the record.")
 
 
 class VaultProcess:
@@ -65,6 +73,8 @@ class VaultProcess:
         self.worker = VaultWorker(settings["id"], settings["trust_script_modules"])
         TorchHook(torch, local_worker=self.worker)
         self.session = self.worker.open_session("vault")
+        # The numbers of records that failed. What they should have made or changed is not what the history says.
+        self.failed: set[int] = set()
         self._orders = {"load": self._load, "record": self._record, "seal": self._seal}
 
     def run(self) -> None:
@@ -84,12 +94,14 @@ class VaultProcess:
             trainer_of(self.worker).datasets[obj_id.removeprefix(DATASET)] = obj.dataset
 
     def _record(self, frame: Frame) -> None:
-        """Carry out a record. A failure stays here: later uses of its results report it."""
-        self._progress.write(frame.header[1])
+        """Carry out a record. A failure stays here: a copy of what depends on it is not kept."""
+        _, name, number = frame.header
+        self._progress.write(name)
         try:
             with self._clock.call(), spending(self._budget):
                 self._carry_out(read_record(memoryview(frame.body)))
         except Exception as error:
+            self.failed.add(number)
             logger.debug("A call in the vault failed: %s", type(error).__name__)
         self._progress.write("")
 
@@ -98,6 +110,8 @@ class VaultProcess:
         if isinstance(record, CallRecord):
             run_call(self.worker, self.session, record)
         elif isinstance(record, PutRecord):
+            if record.obj_id in store.objects:
+                raise IdNotUniqueError(f"The vault holds an object with id {record.obj_id!r} already.")
             obj = read_blob(record.blob, self.worker)
             set_id(obj, record.obj_id)
             store.objects[record.obj_id] = obj
@@ -108,6 +122,8 @@ class VaultProcess:
     def _seal(self, frame: Frame) -> None:
         _, number, ids, limit = frame.header
         try:
+            if len(self.failed) > MAX_FAILED:
+                raise ValueError(f"more than {MAX_FAILED} calls of this session failed in the vault")
             found = [self.worker.object_store.get(obj_id) for obj_id in ids]
             written = seal_all(found)
             if len(written) > limit:
@@ -115,7 +131,7 @@ class VaultProcess:
         except Exception as error:
             self._channel.send(FrameKind.FAILED, (number, f"{type(error).__name__}: {error}"[:2000]))
         else:
-            self._channel.send(FrameKind.ANSWER, number, written)
+            self._channel.send(FrameKind.ANSWER, (number, tuple(sorted(self.failed))), written)
 
 
 def run_call(worker: Any, session: Session, record: CallRecord) -> None:

@@ -246,7 +246,7 @@ class Requests:
                 self.forget_copy(row["id"])
 
     def _find(self, request_id: str) -> Row | None:
-        return next((row for row in self._records.list() if row["id"] == request_id), None)
+        return self._records.get(str(request_id))
 
     def _undecided(self, request_id: str) -> Row:
         row = self.find(request_id)
