@@ -65,7 +65,7 @@ def show_request(
     for used in row["data"]:
         people = "" if used["rows"] is None else f", {used['rows']} rows"
         say(f"Data: {used['name']} ({used['spec']}{people})")
-    size = "none" if row["size"] is None else f"{row['size']} bytes"
+    size = "none" if row["size"] is None else f"{row['size']} bytes: {', '.join(row['specs'])}"
     say(f"Sealed copy: {size}{'; ' + row['failure'] if row['failure'] else ''}")
     say(f"Code: {row['calls']} calls; {row['other_calls']} other calls ran in the same vault")
     for line in row["code"].split("\n"):

@@ -124,23 +124,11 @@ def describe(process: ProgramProcess, body: Any) -> bytes:
     return packed
 
 
-@job("inspect")
-def inspect_release(process: ProgramProcess, body: Any) -> bytes:
-    """Return what the sealed copy of a request is, and the code of plans."""
-    parts, view = [], memoryview(body)
-    while view:
-        (size,) = _LENGTH.unpack(view[: _LENGTH.size])
-        parts.append(view[_LENGTH.size : _LENGTH.size + size])
-        view = view[_LENGTH.size + size :]
-    packed: bytes = msgpack.packb({**describe_copy(parts[0]), "plans": [_plan_code(part) for part in parts[1:]]})
+@job("describe_copy")
+def describe_sealed(process: ProgramProcess, body: Any) -> bytes:
+    """Return what a sealed copy is: the shape of one tensor, and a short text for each object."""
+    packed: bytes = msgpack.packb(describe_copy(body))
     return packed
-
-
-def _plan_code(data: memoryview) -> str:
-    try:
-        return str(describe_plan(data)["code"])
-    except Exception:
-        return ""
 
 
 @job("replay")

@@ -153,33 +153,20 @@ def _bare_plan(plan: Plan) -> Plan:
     return twin
 
 
-def describe_copy(data: bytes | memoryview) -> dict[str, Any]:
+def describe_copy(data: bytes | bytearray | memoryview) -> tuple[list[int] | None, list[str]]:
     """Return what a sealed copy is, for the data owner. To be run in a program process, since it parses values.
 
     Args:
-        data: the bytes of the copy; empty if there is none.
+        data: the bytes of the copy.
 
     Returns:
-        kind: the kind of object; "" if there are several, or none.
-        shape: the sizes of a tensor, else None.
-        specs: a short text for each object, of the first `MAX_SPECS`; empty if the bytes can't be read.
+        The sizes of one tensor, or None, and a short text for each object, of the first `MAX_SPECS`.
     """
-    nothing: dict[str, Any] = {"kind": "", "shape": None, "specs": []}
-    if not len(data):
-        return nothing
-    try:
-        obj = deserialize(data, max_message_bytes=1 << 40)
-    except Exception:
-        return nothing
+    obj = deserialize(data, max_message_bytes=1 << 40)
     if not isinstance(obj, tuple):
-        shape = list(obj.shape) if isinstance(obj, torch.Tensor) else None
-        return {"kind": _kind(obj), "shape": shape, "specs": [_spec(obj)]}
+        return list(obj.shape) if isinstance(obj, torch.Tensor) else None, [_spec(obj)]
     more = [f"{len(obj) - MAX_SPECS} more"] if len(obj) > MAX_SPECS else []
-    return {**nothing, "specs": [*map(_spec, obj[:MAX_SPECS]), *more]}
-
-
-def _kind(obj: Any) -> str:
-    return "tensor" if isinstance(obj, torch.Tensor) else kind_of(obj)
+    return None, [*map(_spec, obj[:MAX_SPECS]), *more]
 
 
 def _spec(obj: Any) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import contextlib
 import struct
 import time
 from collections.abc import Iterable, Mapping
@@ -66,58 +66,41 @@ def _data(supervisor: Supervisor, principal: Principal, obj_id: ObjectId) -> Ite
     return item
 
 
-def describe_stored_plan(supervisor: Supervisor, value: Any) -> dict[str, Any]:
+def describe_stored_plan(supervisor: Supervisor, value: Any, user: Any = None) -> dict[str, Any]:
     """Return hash and code of a plan, worked out in a process that holds nothing else."""
-    with fresh_program(supervisor) as program:
+    with fresh_program(supervisor, user) as program:
         found: dict[str, Any] = msgpack.unpackb(program.run("describe_plan", (), value))
     return found
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ReleaseFacts:
-    """What a sealed copy is and what plans do, found out by a process that holds nothing else.
-
-    Attributes:
-        kind: the kind of object in the copy; "" if there is no copy, or several objects.
-        shape: its sizes, for one tensor.
-        specs: a short text for each object; empty if the copy can't be read.
-        plans: the code of plans, by the hash of their bytes.
-        problems: why a plan is not shown.
-    """
-
-    kind: str = ""
-    shape: tuple[int, ...] | None = None
-    specs: tuple[str, ...] = ()
-    plans: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    problems: tuple[str, ...] = ()
-
-
-def inspect_release(supervisor: Supervisor, user: Any, copy: Any, plans: Mapping[str, Blob]) -> ReleaseFacts:
-    """Describe the sealed copy of a request, and the plans that led to it.
+def describe_plans(
+    supervisor: Supervisor, user: Any, plans: Mapping[str, Blob]
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return the code of plans by the hash of their bytes, and why some are not shown.
 
     Args:
         supervisor: the supervisor.
         user: the user.
-        copy: the bytes of the sealed copy; None: there is none.
         plans: the plans as they were sent, by hash.
     """
-    shown = {digest: blob for digest, blob in list(plans.items())[:MAX_PLANS] if not blob.dropped}
-    problems = () if len(shown) == len(plans) else (f"{len(plans) - len(shown)} plans are not shown",)
-    if copy is None and not shown:
-        return ReleaseFacts(problems=problems)
-    parts = [b"" if copy is None else copy, *(blob.data for blob in shown.values())]
-    body = b"".join(part for data in parts for part in (_LENGTH.pack(len(data)), data))
-    try:
-        with fresh_program(supervisor, user) as program:
-            found = msgpack.unpackb(program.run("inspect", (), body))
-    except SyftError as error:
-        return ReleaseFacts(problems=(*problems, f"the copy could not be inspected: {str(error)[:200]}"))
-    codes = dict(zip(shown, found["plans"], strict=True))
-    unread = tuple(f"plan_{digest[:8]} can't be shown" for digest, code in codes.items() if not code)
-    shape = found["shape"]
-    return ReleaseFacts(
-        found["kind"], None if shape is None else tuple(shape), tuple(found["specs"]), codes, (*problems, *unread)
-    )
+    found: dict[str, str] = {}
+    for digest, blob in list(plans.items())[:MAX_PLANS]:
+        if not blob.dropped:
+            with contextlib.suppress(SyftError):
+                found[digest] = str(describe_stored_plan(supervisor, blob.data, user)["code"])
+    hidden = [f"plan_{digest[:8]}" for digest in plans if digest not in found]
+    return found, (f"the code of {', '.join(hidden[:8])} can't be shown",) if hidden else ()
+
+
+def describe_copy(supervisor: Supervisor, user: Any, value: Any) -> tuple[tuple[int, ...] | None, tuple[str, ...]]:
+    """Return what a sealed copy is: the shape of one tensor, or None, and a short text for each object.
+
+    Raises:
+        SyftError: it can't be read.
+    """
+    with fresh_program(supervisor, user) as program:
+        shape, specs = msgpack.unpackb(program.run("describe_copy", (), value))
+    return None if shape is None else tuple(shape), tuple(map(str, specs))
 
 
 # --- verification -------------------------------------------------------------------------------------------------

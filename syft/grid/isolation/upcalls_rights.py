@@ -17,7 +17,7 @@ from syft.grid.isolation.records import Record
 from syft.grid.isolation.supervisor import Supervisor
 from syft.grid.isolation.upcalls import SEALED as SEALED
 from syft.grid.isolation.upcalls import load_data, payer_of, value_fd, vault_of
-from syft.grid.isolation.upcalls_plans import inspect_release, keep_slice
+from syft.grid.isolation.upcalls_plans import describe_copy, describe_plans, keep_slice
 from syft.grid.isolation.vault import SealedCopy
 from syft.grid.rights import budget_calls
 from syft.grid.rights.requests import Requests, Subject
@@ -80,7 +80,8 @@ def request(
         )
     with supervisor.budget_of(principal.user).holding(limit, PATIENCE):
         subject, copy, records = _sealed(supervisor, principal, vault, asked, limit)
-        row = requests.add(principal.user, subject, text, None if copy.value is None else len(copy.value), copy.failure)
+        sealed = None if copy.value is None else len(copy.value)
+        row = requests.add(principal.user, subject, text, sealed, copy.failure, copy.specs)
         # The user's quota shows how much is charged, so that must not depend on the copy, or on whether there is one.
         item = Item(f"{SEALED}{row['id']}", ObjectMeta("sealed"), memory=limit)
         value = b"" if copy.value is None else copy.value
@@ -99,8 +100,8 @@ def _sealed(
 ) -> tuple[Subject, SealedCopy, tuple[Record, ...]]:
     """Return what a request is about as far as the supervisor can tell, its sealed copy, and its records.
 
-    Nothing of it is taken from the session process: the history is the supervisor's, and what the copy is and what its
-    plans do are found out in a process that holds nothing else.
+    The history is the supervisor's own. What plans do, and whether the copy is what the request says, is found out in
+    processes that hold nothing else.
     """
     sealing = vault.begin_seal(subject.ids, limit)
     try:
@@ -113,24 +114,33 @@ def _sealed(
         number = min(copy.failed & found.numbers) - sealing.history.lost
         name = getattr(sealing.history.records[number], "name", "a copy of an object") or "a call"
         copy = SealedCopy(failure=f"{name} failed in the vault, so the code does not describe the result")
-    facts = inspect_release(supervisor, principal.user, copy.value, found.plan_blobs())
-    if copy.value is not None and not facts.specs:
-        copy = SealedCopy(failure="the sealed copy could not be read")
+    plans, problems = describe_plans(supervisor, principal.user, found.plan_blobs())
+    if copy.value is not None:
+        copy = _checked(supervisor, principal.user, subject, copy)
     rows = tuple({"id": str(r.obj_id), "name": r.name, "spec": r.spec, "rows": r.rows} for r in found.datasets)
-    described = [f"# sealed copy: {'; '.join(facts.specs)}"] if facts.specs else []
     subject = dataclasses.replace(
         subject,
-        kind=facts.kind or subject.kind,
-        shape=facts.shape if facts.specs else subject.shape,
         stamps=tuple((r.obj_id, sealing.stamps.get(r.obj_id, "")) for r in found.datasets),
         data=rows,
-        code="\n".join([found.code(facts.plans), *described]),
+        code=found.code(plans),
         calls=len(found.calls),
         other_calls=found.others,
-        problem="; ".join((*found.reasons, *facts.problems)),
+        problem="; ".join((*found.reasons, *problems)),
         version=str(sealing.history.calls),
     )
     return subject, copy, found.records
+
+
+def _checked(supervisor: Supervisor, user: Any, subject: Subject, copy: SealedCopy) -> SealedCopy:
+    """Return a copy with its specs, or without its value if it is not what the request says. For the owner alone."""
+    try:
+        shape, specs = describe_copy(supervisor, user, copy.value)
+    except SyftError as error:
+        return SealedCopy(failure=f"the sealed copy can't be read: {error}")
+    if subject.objects == 1 and (shape is not None or subject.kind == "tensor") and shape != subject.shape:
+        said = f"a {subject.kind}" if subject.shape is None else f"a {subject.kind} of shape {subject.shape}"
+        return SealedCopy(failure=f"the sealed copy is a {specs[0]}, and the request says {said}")
+    return SealedCopy(copy.value, failed=copy.failed, specs=specs)
 
 
 def _copy_limit(subject: Subject, size: int) -> int:

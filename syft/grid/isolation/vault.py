@@ -38,12 +38,16 @@ class SealedCopy:
         value: the bytes; None if there are none.
         failure: what went wrong inside the vault. For the owner, and after a decision for the user.
         failed: the numbers of all records that failed in the vault so far.
+        specs: a short text for each object in it, for the owner.
     """
 
-    def __init__(self, value: Any = None, failure: str = "", failed: Collection[int] = ()) -> None:
+    def __init__(
+        self, value: Any = None, failure: str = "", failed: Collection[int] = (), specs: tuple[str, ...] = ()
+    ) -> None:
         self.value = value
         self.failure = failure
         self.failed = frozenset(failed)
+        self.specs = specs
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -130,13 +134,15 @@ class VaultHandle:
 
     def _send(self, header: Any, body: Any = b"", opener: Opener | None = None) -> None:
         """Have an order sent after those before it. Never waits, so that no answer depends on how busy the vault is."""
-        if self._is_over:
+        if self._is_over or self._overrun:
             return
         with self._waiting:
             self._queue.append((header, body, opener))
             self._queued += len(body)
             if len(self._queue) > MAX_QUEUED or self._queued > self._max_queued:
                 self._overrun = True
+                self._queue.clear()
+                self.child.kill("it could not keep up with the calls of its user")
             self._waiting.notify()
 
     def _write(self) -> None:
@@ -161,8 +167,6 @@ class VaultHandle:
             finally:
                 for fd in fds:
                     os.close(fd)
-        if self._overrun:
-            self.child.kill("it could not keep up with the calls of its user")
         self.end()
 
     def _work(self) -> Work:

@@ -105,7 +105,15 @@ class Requests:
                 return self._told(row)
         return None
 
-    def add(self, user: object, subject: Subject, reason: str, sealed: int | None, failure: str = "") -> Row:
+    def add(
+        self,
+        user: object,
+        subject: Subject,
+        reason: str,
+        sealed: int | None,
+        failure: str = "",
+        specs: tuple[str, ...] = (),
+    ) -> Row:
         """Keep a request; its sealed copy is stored by the caller under the id that this returns.
 
         Args:
@@ -114,6 +122,7 @@ class Requests:
             reason: what it is needed for.
             sealed: the bytes of the sealed copy; None if there is none.
             failure: why there is none, for the owner.
+            specs: what is in the copy, for the owner: a short text for each object.
         """
         row = {
             "at": self._clock(), "user": user, "object": subject.object, "kind": subject.kind, "reason": reason,
@@ -121,7 +130,7 @@ class Requests:
             "tags": sorted(bounded(tag, 60) for tag in subject.tags[:20]), "data": list(subject.data),
             "code": subject.code, "calls": subject.calls, "other_calls": subject.other_calls,
             "problem": subject.problem, "version": subject.version, "sealed": sealed,
-            "failure": bounded(failure, 2000), "ids": list(subject.ids),
+            "failure": bounded(failure, 2000), "specs": [bounded(one, 200) for one in specs], "ids": list(subject.ids),
             "stamps": [list(pair) for pair in subject.stamps], "verified": None, "status": PENDING, "decided_at": None,
             "decided_by": None, "answer": "", "scope": None, "expires_at": None,
         }  # fmt: skip

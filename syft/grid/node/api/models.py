@@ -160,6 +160,7 @@ class RequestRow(BaseModel):
     verified: bool | None = Field(description="whether running the code again gave the same value; null: not tried")
     size: int | None = Field(description="bytes of the sealed copy; null if there is none")
     failure: str = Field(description="why there is no sealed copy")
+    specs: list[str] = Field(description="what the sealed copy holds: kind, dtype and shape of each object")
 
 
 class Approval(Given):

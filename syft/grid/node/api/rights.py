@@ -45,7 +45,7 @@ def _add_requests(router: APIRouter, node: Any) -> None:
 
 def _without_copy(row: dict[str, Any]) -> dict[str, Any]:
     """Leave out what depends on the sealed copy, and so on private values: its size, or why there is none."""
-    return {**row, "sealed": None, "failure": "", "verified": None}
+    return {**row, "sealed": None, "failure": "", "specs": [], "verified": None}
 
 
 def _add_decisions(router: APIRouter, node: Any) -> None:
@@ -159,6 +159,7 @@ def request_row(row: dict[str, Any]) -> RequestRow:
         verified=row.get("verified"),
         size=row.get("sealed"),
         failure=row.get("failure", ""),
+        specs=row.get("specs", []),
     )
 
 
