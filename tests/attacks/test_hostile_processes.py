@@ -16,6 +16,7 @@ import torch
 
 from syft.grid.isolation.call_table import CALLS
 from syft.grid.node import node as whole_node
+from syft.serde import serialize
 from tests.attacks.live import Visitor
 from tests.attacks.taken_over import USER, TakenOverNode
 from tests.attacks.watching import RecordingLine, decide, http, requests_of, undisturbed
@@ -572,6 +573,40 @@ print(services.call("fetch", 99), services.call("items"))
             mallory.does("import os; os._exit(0)")
     assert set(rooms.values()) == {1}
     assert len(set(rows.values())) == 1, "\n".join(rows.values())
+
+
+def test_blobs_do_not_hide_what_a_call_reads(target):
+    """A pointer inside a blob, and bytes that are no object under the id of a copy of private data."""
+    pointer = target.owner.search("#patients")[0]
+    written = serialize(pointer.child, target.hook.local_worker)
+    program = f"""
+from syft.core.references import Ref
+from syft.grid.isolation.records import Blob, BlobAt, CallRecord, PutRecord, encode
+(found,) = services.call("search", "#patients")
+data = found[0]
+blob = Blob("tensor", "int64 (1,)", {written!r})
+records = (
+    CallRecord("torch.Tensor.sum", (Ref(data),), {{}}, (7 * 10**9,)),
+    CallRecord("torch.Tensor.clone", (BlobAt(0),), {{}}, (8 * 10**9,), True, (blob,)),
+    CallRecord("torch.Tensor.clone", (Ref(data),), {{}}, (9 * 10**9,)),
+    PutRecord(9 * 10**9, Blob("tensor", "int64 (1,)", b"garbage")),
+)
+for record in records:
+    services.call("vault", body=encode(record))
+for made in (8 * 10**9, 9 * 10**9):
+    print(services.call("request", (made,), "my own numbers", "tensor", (1,), 8, ())["id"])
+"""
+    target.end_process()
+    with contextlib.closing(target.mallory()) as mallory:
+        ids = mallory.does(program).split()
+        rows = {row["id"]: row for row in requests_of(target.node, USER, "pending")}
+        assert [rows[one]["size"] for one in ids] == [None, None]
+        assert all(
+            "failed in the vault" in rows[one]["failure"] or "holds no object" in rows[one]["failure"] for one in ids
+        )
+        for one in ids:
+            decide(target.node, one, "approve")
+        assert "there is no value" in mallory.does("print(services.call('fetch', 9 * 10**9))")
 
 
 def test_hostile_vaults_disturb_nobody(target):

@@ -1,0 +1,169 @@
+"""The code that an owner decides by is the whole story of the sealed copy, whatever its user tried."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+
+import pytest
+import torch
+
+import syft as sy
+from syft.core.references import Ref
+from syft.exceptions import GetNotPermittedError
+from syft.messaging import message as m
+from syft.messaging.message import ErrorMessage, Operation
+from tests.attacks.live import Visitor
+from tests.attacks.private_data import SECRET, private_numbers
+from tests.attacks.watching import decide, http, requests_of
+from tests.nodes import forget
+
+
+@pytest.fixture
+def visitor(hospital):
+    with contextlib.closing(Visitor(hospital.url, hospital.tokens["bob"])) as made:
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def no_pending_requests(hospital):
+    yield
+    for row in requests_of(hospital, "bob", "pending"):
+        decide(hospital, row["id"], "deny")
+
+
+def id_of(visitor, tag):
+    ((obj_id, *_),) = visitor.ask(m.SearchMessage([tag]))
+    return obj_id
+
+
+def asked(hospital, visitor, obj_id, user="bob"):
+    """Ask for an object, and return the request as the owner sees it, verified if it has a copy."""
+    row = visitor.ask(m.RequestReleaseMessage(obj_id, "to see it"))
+    assert not isinstance(row, ErrorMessage), row
+    (row,) = [one for one in requests_of(hospital, user, "pending") if one["id"] == row["id"]]
+    return row if row["problem"] or row["size"] is None else http(hospital, "POST", f"requests/{row['id']}/verify")
+
+
+def released(hospital, visitor, row, obj_id):
+    """Approve a request, and return what its user fetches."""
+    decide(hospital, row["id"], "approve")
+    return visitor.ask(m.ObjectRequestMessage((obj_id,)))
+
+
+def test_a_result_does_not_take_the_id_of_published_data(hospital, visitor):
+    patients, weather = id_of(visitor, "#patients"), id_of(visitor, "#weather")
+    visitor.ask(Operation("torch.Tensor.sum", None, (Ref(patients),), {}, (10_001,)))  # loads it into the vault
+    answer = visitor.ask(Operation("torch.Tensor.mean", None, (Ref(weather),), {}, (patients,)))
+    assert isinstance(answer, ErrorMessage) and answer.contents[0] == "IdNotUniqueError"
+
+
+def test_a_second_result_does_not_take_the_id_of_published_data(hospital):
+    """The results of a call have ids that follow each other. The second one is not stored, so the call has failed."""
+    with contextlib.closing(Visitor(hospital.url, hospital.tokens["dave"])) as visitor:
+        patients, weather = id_of(visitor, "#patients"), id_of(visitor, "#weather")
+        visitor.ask(Operation("torch.Tensor.sum", None, (Ref(patients),), {}, (10_002,)))
+        visitor.ask(Operation("torch.Tensor.sort", None, (Ref(weather),), {}, (patients - 1,)))
+        row = asked(hospital, visitor, patients, "dave")
+        assert row["size"] is None and row["verified"] is None and "failed in the vault" in row["failure"]
+        assert not isinstance(released(hospital, visitor, row, patients), torch.Tensor)
+
+
+@pytest.mark.parametrize("through_a_view", [False, True])
+def test_no_copy_is_kept_if_a_call_that_led_to_it_failed(hook, hospital, attacker, patients, through_a_view):
+    """The code says that all rows were set to 0, and they were not: an index is out of range, which values decide."""
+    table = patients.clone()
+    written = table.view(40, 20) if through_a_view else table
+    written.index_fill_(0, torch.tensor([99, *range(40)]).send(attacker), 0.0)
+    request = table.request(reason="a table of zeros")
+    (row,) = [one for one in requests_of(hospital, "bob", "pending") if one["id"] == request.id]
+    assert row["size"] is None and "index_fill_ failed in the vault" in row["failure"]
+    decide(hospital, row["id"], "approve")
+    with pytest.raises(GetNotPermittedError, match="there is no value"):
+        table.get()
+
+
+def test_calls_that_failed_elsewhere_do_not_matter(hospital, attacker, patients):
+    other = patients.clone()
+    other.index_fill_(0, torch.tensor([99]).send(attacker), 0.0)
+    mean = patients.mean()
+    request = mean.request(reason="the mean")
+    (row,) = [one for one in requests_of(hospital, "bob", "pending") if one["id"] == request.id]
+    assert row["failure"] == "" and row["specs"] == ["tensor float32 ()"]
+    assert http(hospital, "POST", f"requests/{row['id']}/verify")["verified"]
+    decide(hospital, row["id"], "approve")
+    assert mean.get().item() == pytest.approx(SECRET)
+
+
+def test_a_write_from_another_connection_is_in_the_code_or_not_in_the_copy(hospital, visitor):
+    """A copy is asked for at the point of the history that its code describes, however long slicing takes."""
+    patients, weather = id_of(visitor, "#patients"), id_of(visitor, "#weather")
+    visitor.ask(Operation("torch.Tensor.clone", None, (Ref(weather),), {}, (20_001,)))
+    for number in range(30):  # records that take long to slice
+        visitor.ask(Operation("torch.stack", None, ([Ref(20_001)] * 4000,), {}, (10**9 + number * 10**6,)))
+        visitor.ask(m.ForceObjectDeleteMessage(10**9 + number * 10**6))
+    with contextlib.closing(Visitor(hospital.url, hospital.tokens["bob"])) as other:
+        for attempt in range(3):
+            made = 10**10 + attempt * 10**6  # far from each other: the results of one call have ids that follow
+            visitor.ask(Operation("torch.Tensor.clone", None, (Ref(patients),), {}, (made,)))
+            visitor.ask(Operation("torch.Tensor.zero_", None, (Ref(made),), {}, ()))
+            rows = []
+            asking = threading.Thread(target=lambda made=made, rows=rows: rows.append(asked(hospital, visitor, made)))
+            asking.start()
+            time.sleep(0.02 * (attempt + 1))
+            other.ask(Operation("torch.Tensor.copy_", None, (Ref(made), Ref(patients)), {}, ()))
+            asking.join(60)
+            (row,) = rows
+            assert row["verified"] and row["specs"] == ["tensor float32 (40, 20)"]
+            got = released(hospital, visitor, row, made)
+            assert private_numbers(got) == 0 or "copy_" in row["code"]
+
+
+def test_the_owner_sees_what_plans_do(hospital, attacker, patients):
+    weight = torch.nn.Parameter(torch.ones(20))
+
+    @sy.func2plan(args_shape=[(40, 20)])
+    def column_means(x):
+        return x[17] * weight
+
+    result = column_means.send(attacker)(patients)
+    request = result.request(reason="means")
+    (row,) = [one for one in requests_of(hospital, "bob", "pending") if one["id"] == request.id]
+    assert "x[17]" in row["code"] and row["problem"] == "" and row["failure"] == ""
+
+
+def test_a_plan_without_state_computes_into_the_vault(hospital, attacker, patients):
+    @sy.func2plan(args_shape=[(40, 20)])
+    def total(x):
+        return x.mean() * 2
+
+    result = total.send(attacker)(patients)
+    request = result.request(reason="twice the mean")
+    (row,) = [one for one in requests_of(hospital, "bob", "pending") if one["id"] == request.id]
+    assert row["failure"] == "" and "x.mean()" in row["code"]
+    decide(hospital, row["id"], "approve")
+    assert result.get().item() == pytest.approx(2 * SECRET)
+
+
+def open_files(process):
+    return len(os.listdir(f"/proc/{process.pid}/fd"))  # noqa: PTH208
+
+
+def test_one_call_does_not_use_up_the_open_files_of_the_node(hook, hospital, attacker, patients):
+    """Data sets are opened when the vault reads them, not while its calls wait."""
+    alice = hospital.connect(hook, "alice")
+    made = [torch.zeros(2).tag("#many").send(alice) for _ in range(300)]
+    alice.synchronize()
+    before = open_files(hospital)
+    busy = patients.clone().expand(400, 40, 20).reshape(400, 800)
+    for _ in range(20):
+        busy = (busy @ busy.t() @ busy).tanh()
+    stacked = torch.stack(attacker.search("#many"))
+    attacker.synchronize()
+    assert stacked.shape == (300, 2) and open_files(hospital) < before + 100
+    with contextlib.closing(Visitor(hospital.url, hospital.tokens["alice"])) as visitor:
+        for pointer in made:
+            visitor.ask(m.ForceObjectDeleteMessage(pointer.id_at_location))
+    forget(hook, alice)
