@@ -14,6 +14,7 @@ from syft import config
 from syft.core.byte_budget import ByteBudget, spending
 from syft.exceptions import ByteBudgetError, SerdeError
 from syft.serde import compression, deserialize, protobuf, serialize
+from syft.serde.msgpack.serde import read_plain_tuple
 from tests.serde.helpers import worker
 from tests.serde.test_hostile import message
 
@@ -125,3 +126,13 @@ def test_protobuf_asks_before_it_parses():
 def test_the_bytes_of_a_bomb_are_what_they_should_be():
     assert deserialize(message(array(3, b"\x02" + b"\x91\x02" * 2), raw=True)) == [[], []]
     assert msgpack.unpackb(array(3, b"\x02\x05\x05")) == [2, 5, 5]
+
+
+def test_plain_tuples_are_read_without_building_anything_else():
+    """A server reads how a client begins in this way, before anything is known of it."""
+    assert read_plain_tuple(serialize((1, "id", b"secret", None, 2.5)), 4096) == (1, "id", b"secret", None, 2.5)
+    for value in (torch.ones(2), (1, torch.ones(2)), (1, (2,)), [1, 2], 3, (range(5),)):
+        with pytest.raises(SerdeError, match="not a tuple"):
+            read_plain_tuple(serialize(value), 4096)
+    with pytest.raises(SerdeError):
+        read_plain_tuple(serialize((bytes(5000),)), 4096)

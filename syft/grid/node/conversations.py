@@ -22,7 +22,8 @@ from syft.exceptions import AuthenticationError, ByteBudgetError, SerdeError, Se
 from syft.grid.node.doors import Delegate, Door, Guest
 from syft.grid.node.responders import LocalResponder, Responder
 from syft.messaging.message import ErrorMessage
-from syft.serde import deserialize, serialize
+from syft.serde import serialize
+from syft.serde.msgpack.serde import read_plain_tuple
 from syft.workers.frames import ANSWER, BYE, HELLO, NOTICE, REQUEST, SEEN, WELCOME
 from syft.workers.pipes import PipeConnection
 from syft.workers.session import Session
@@ -374,10 +375,10 @@ def _parse_hello(contents: bytearray) -> tuple[str, bytes, str]:
     """Read how a client begins: the session that it resumes, its secret, and what the connection is for."""
     if len(contents) > MAX_HELLO:
         raise SerdeError("This is not how a client begins.")
-    parts = deserialize(contents, max_message_bytes=MAX_HELLO)
-    if type(parts) is tuple and parts and type(parts[0]) is int and parts[0] != VERSION:
+    parts = read_plain_tuple(contents, MAX_HELLO)
+    if parts and type(parts[0]) is int and parts[0] != VERSION:
         raise SerdeError(versions_differ(parts[0], VERSION))  # what follows may be of another kind there
-    if type(parts) is not tuple or len(parts) not in (3, 4) or list(map(type, parts[1:3])) != [str, bytes]:
+    if len(parts) not in (3, 4) or list(map(type, parts[1:3])) != [str, bytes]:
         raise SerdeError("This is not how a client begins.")
     if parts[0] != VERSION or type(parts[0]) is not int:
         raise SerdeError("This is not how a client begins.")

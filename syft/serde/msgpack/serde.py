@@ -64,6 +64,24 @@ def deserialize(
     return _detail(worker, frames.read(body, len(binary)))
 
 
+def read_plain_tuple(binary: bytes | bytearray | memoryview, max_message_bytes: int) -> tuple[Any, ...]:
+    """Read one flat tuple of plain values, and build no other object.
+
+    Args:
+        binary: what `serialize` returned for it.
+        max_message_bytes: refuse anything larger, before or after decompression.
+
+    Raises:
+        SerdeError: the bytes hold something else.
+    """
+    value = frames.read(compression.opened(binary, max_message_bytes).toreadonly(), len(binary))
+    if type(value) is not tuple or value[:1] != (BY_TYPE[tuple].code,):
+        raise SerdeError("The message is not a tuple.")
+    if any(type(part) not in ARRIVING_ATOMS for part in value[1:]):
+        raise SerdeError("The message is not a tuple of plain values.")
+    return value[1:]
+
+
 def _simplify(worker: Any, obj: Any, depth: int = 0) -> Any:
     """Take an object apart."""
     cls = type(obj)
