@@ -79,7 +79,7 @@ def test_thousands_of_clients_few_of_which_are_asked(cluster):
     data = torch.randn(4000, 6)
     targets = (data @ torch.randn(6, 3)).argmax(1)
     options = {"clients_per_round": 50, "rounds": 3, "batch_size": 2}
-    with sy.federated.Simulation((data, targets), 2000, backend="ray", actors=2) as many:
+    with sy.federated.Simulation((data, targets), 2000, backend="ray", actors=1) as many:
         found = trained(many, **options)
     expected = trained(sy.federated.Simulation((data, targets), 2000), **options)
     assert [record.answered for record in found.history] == [50, 50, 50]

@@ -18,6 +18,7 @@ from syft.workers.kept_dataset import KeptDataset
 from syft.workers.outlines import leaves_of, tensors_in
 from syft.workers.registrar import meta_of
 from syft.workers.twins import Twin, attribute, call_on_twins, describe, twin_of
+from tests.depth import deep
 from tests.remote.sample import replaced, tensors
 from tests.remote.samples import allowed, samples
 from tests.remote.test_foresight import KINDS
@@ -136,11 +137,13 @@ def compare(name, function, sample, kind):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", KINDS)
 def test_twins_of_results_look_like_results(kind):
+    """All samples as they are and as results of calls; of the other kinds, one sample a call unless it is a deep run."""
+    most = None if kind in ("plain", "results") else deep(1, None)
     compared = {
-        name: sum([compare(name, function, sample, kind) for sample in samples()[name]])
+        name: sum([compare(name, function, sample, kind) for sample in samples()[name][:most]])
         for name, function in allowed().items()
     }
-    assert sum(compared.values()) > 2500
+    assert sum(compared.values()) > (2500 if most is None else 700)
     if kind == "plain":
         missing = {name for name, count in compared.items() if not count and samples()[name]}
         last = {name.removeprefix("torch.").removeprefix("Tensor.").rpartition(".")[2] for name in missing}
