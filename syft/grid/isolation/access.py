@@ -7,9 +7,12 @@ from typing import Any
 from syft.core.id_provider import ObjectId
 from syft.grid.storage.interface import Item
 from syft.grid.storage.keeper import HIDDEN_KIND
+from syft.workers.hosted import FLAGS, PREFIX
 
 COMPUTE, READ = "compute", "read"
 OWNER = "owner"
+# A hosted model with one of these tags is for all users of the node.
+_FOR_OTHERS = frozenset({FLAGS["allow_download"], FLAGS["allow_remote_inference"]})
 
 
 def right_of(node: Any, principal: Any, obj_id: ObjectId) -> str | None:
@@ -28,7 +31,7 @@ def right_of(node: Any, principal: Any, obj_id: ObjectId) -> str | None:
         return None
     if principal.role == OWNER or node.policy.may_read(item.facts, principal.user):
         return READ
-    return COMPUTE
+    return None if _is_withheld(item) else COMPUTE
 
 
 def may_change(node: Any, principal: Any, obj_id: ObjectId) -> bool:
@@ -37,6 +40,11 @@ def may_change(node: Any, principal: Any, obj_id: ObjectId) -> bool:
     if item is None:
         return False
     return principal.role == OWNER or (item.facts.owner is not None and item.facts.owner == principal.user)
+
+
+def _is_withheld(item: Item) -> bool:
+    """Whether an object is a hosted model that its owner offers to nobody: it does not exist for other users."""
+    return type(item.id) is str and item.id.startswith(PREFIX) and _FOR_OTHERS.isdisjoint(item.tags)
 
 
 def _published(node: Any, obj_id: ObjectId) -> Item | None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from syft.core.labels import tags_of
 from syft.exceptions import ModelError, ModelNotFoundError, NotPermittedError, QuotaExceededError, SerdeError
+from syft.grid.isolation.access import right_of
 from syft.grid.isolation.arguments import count, flag, optional, row, text
 from syft.grid.isolation.call_table import Principal, Reply, serves
 from syft.grid.isolation.channel import Frame
@@ -55,10 +56,8 @@ def _facts(supervisor: Supervisor, name: str) -> dict[str, Any]:
 def _find(supervisor: Supervisor, principal: Principal, name: Any) -> tuple[Item, dict[str, Any]]:
     """Return a model that a user may know of; one that nobody else may use does not exist for others."""
     item = _item(supervisor, check_name(name))
-    if item is not None:
-        facts = _facts(supervisor, name)
-        if facts["allow_download"] or facts["allow_remote_inference"] or _has_say(principal, item):
-            return item, facts
+    if item is not None and right_of(supervisor.node, principal, item.id) is not None:
+        return item, _facts(supervisor, name)
     raise ModelNotFoundError(f"Worker {supervisor.node.worker.id!r} hosts no model {name!r} for {principal.user!r}.")
 
 
@@ -98,13 +97,12 @@ def _check_room(supervisor: Supervisor, principal: Principal) -> None:
 @serves("models")
 def list_models(supervisor: Supervisor, principal: Principal, frame: Frame) -> Any:
     """List the models that a user may use."""
-    found = []
-    for name in _names(supervisor):
-        item, facts = _item(supervisor, name), _facts(supervisor, name)
-        shared = facts["allow_download"] or facts["allow_remote_inference"]
-        if item is not None and (shared or _has_say(principal, item)):
-            found.append(facts)
-    return found
+    names = _names(supervisor)
+    return [
+        _facts(supervisor, name)
+        for name in names
+        if right_of(supervisor.node, principal, id_of_model(name)) is not None
+    ]
 
 
 @serves("model", text)

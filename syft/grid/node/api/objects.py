@@ -14,6 +14,7 @@ from syft.core.object_storage import Outline
 from syft.core.references import ObjectMeta, TensorMeta
 from syft.grid.identity.names import user_name
 from syft.grid.identity.roles import Capability
+from syft.grid.isolation.access import right_of
 from syft.grid.node.api.access import caller, make_router, needs, refusals
 from syft.grid.node.api.models import ObjectRow, Sharing
 from syft.grid.node.doors import Guest
@@ -41,7 +42,9 @@ def make_objects(node: Any) -> APIRouter:
         found = (
             (obj_id, obj)
             for obj_id, obj in store.outlines().items()
-            if (tag is None or tag in tags_of(obj)) and (not published or store.claims.is_published(obj_id))
+            if (tag is None or tag in tags_of(obj))
+            and (not published or store.claims.is_published(obj_id))
+            and right_of(node, guest, obj_id) is not None
         )
         return [_row(node, *each) for each in itertools.islice(found, skip, skip + limit)]
 
