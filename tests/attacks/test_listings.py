@@ -1,4 +1,4 @@
-"""Lists of objects show a user nothing that another user withholds."""
+"""Lists of objects show a user nothing that another user withholds: models for nobody, sizes of private values."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from syft.messaging import hosting
 from syft.messaging import message as m
 from tests.attacks.live import Visitor
 from tests.attacks.watching import http
+from tests.nodes import forget
 
 MODEL = "merger-2027"
 
@@ -46,3 +47,20 @@ def test_a_model_is_listed_to_the_users_it_is_for(hook, hospital, visitors, offe
             assert [listed, found, f"model:{MODEL}" in [row["id"] for row in rows]] == [expected] * 3, user
     finally:
         visitors["alice"].ask(hosting.DeleteModelMessage(MODEL))
+
+
+def test_sizes_of_private_objects_are_not_listed(hook, hospital):
+    owner = hospital.connect(hook, "owner")
+    kept = [sy.String(text, tags=["#finding"]).send(owner) for text in ("HIV negative", "HIV positive, stage 3")]
+    owner.synchronize()
+
+    def sizes(user):
+        return [row["size"] for row in http(hospital, "GET", "objects?tag=%23finding", user=user)]
+
+    assert sizes("bob") == [None] * len(kept)
+    assert all(sizes("owner"))
+    http(hospital, "PUT", f"objects/{kept[0].id_at_location}/users", {"users": ["bob"]})
+    assert [size is not None for size in sizes("bob")].count(True) == 1
+    for pointer in kept:
+        http(hospital, "DELETE", f"objects/{pointer.id_at_location}")
+    forget(hook, owner)

@@ -115,7 +115,7 @@ class ObjectRow(BaseModel):
     description: str | None
     owner: str | None = Field(description="null: the owner of the node")
     published: bool
-    size: int | None = Field(description="bytes in memory, as far as is known without reading it")
+    size: int | None = Field(description="bytes in memory; null if the caller may not read it, or it is not known")
 
 
 class Sharing(Given):

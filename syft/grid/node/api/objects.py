@@ -14,7 +14,7 @@ from syft.core.object_storage import Outline
 from syft.core.references import ObjectMeta, TensorMeta
 from syft.grid.identity.names import user_name
 from syft.grid.identity.roles import Capability
-from syft.grid.isolation.access import right_of
+from syft.grid.isolation.access import READ, right_of
 from syft.grid.node.api.access import caller, make_router, needs, refusals
 from syft.grid.node.api.models import ObjectRow, Sharing
 from syft.grid.node.doors import Guest
@@ -46,7 +46,7 @@ def make_objects(node: Any) -> APIRouter:
             and (not published or store.claims.is_published(obj_id))
             and right_of(node, guest, obj_id) is not None
         )
-        return [_row(node, *each) for each in itertools.islice(found, skip, skip + limit)]
+        return [_row(node, guest, *each) for each in itertools.islice(found, skip, skip + limit)]
 
     @router.delete("/objects/{object_id:path}", status_code=204, responses=refusals(404))
     def delete_object(object_id: str = Path(min_length=1, max_length=MAX_ID_CHARS), guest: Guest = owner) -> None:
@@ -77,7 +77,7 @@ def find_id(objects: Any, text: str) -> ObjectId:
     return obj_id
 
 
-def _row(node: Any, obj_id: ObjectId, obj: Any) -> ObjectRow:
+def _row(node: Any, guest: Guest, obj_id: ObjectId, obj: Any) -> ObjectRow:
     meta = meta_of(obj)
     item, description = node.keeper.item(obj_id), description_of(obj)
     owner = None if item is None else item.facts.owner
@@ -90,7 +90,7 @@ def _row(node: Any, obj_id: ObjectId, obj: Any) -> ObjectRow:
         description=None if description is None else description[:_MAX_TEXT],
         owner=str(owner) if isinstance(owner, str | int) else None,
         published=node.worker.object_store.claims.is_published(obj_id),
-        size=_size(node, obj_id, obj),
+        size=_size(node, guest, obj_id, obj),
     )
 
 
@@ -101,7 +101,10 @@ def meta_of(obj: Any) -> Any:
     return TensorMeta.of(obj) if isinstance(obj, torch.Tensor) else ObjectMeta(kind_of(obj))
 
 
-def _size(node: Any, obj_id: ObjectId, obj: Any) -> int | None:
+def _size(node: Any, guest: Guest, obj_id: ObjectId, obj: Any) -> int | None:
+    """Return the size of an object that the caller may read; that of others depends on their values."""
+    if right_of(node, guest, obj_id) != READ:
+        return None
     item = node.keeper.item(obj_id)
     if item is not None:
         return int(item.memory)
