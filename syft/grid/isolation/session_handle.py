@@ -51,6 +51,8 @@ class SessionHandle:
         self._opening = threading.Lock()
         self.vault: Any = None
         self.programs: dict[Any, Any] = {}
+        # Objects of others that this process has read, as the log says: id -> stamp of the version.
+        self.noted_reads: dict[ObjectId, str] = {}
         # The connections with other nodes that the supervisor carries for this process.
         self.relays = Places(MAX_PROCESS_RELAYS, supervisor.relays)
         self.at_end: list[Callable[[], None]] = []

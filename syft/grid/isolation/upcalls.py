@@ -31,6 +31,8 @@ from syft.workers.trainer import FIT
 
 # Sealed copies are stored under this prefix and the id of their request; no user can name them.
 SEALED = SEALED_PREFIX
+# Objects of which a process keeps in mind that their reading was logged.
+_MAX_NOTED = 100_000
 
 
 def _id(value: Any) -> ObjectId:
@@ -59,8 +61,7 @@ def open_object(supervisor: Supervisor, principal: Principal, frame: Frame, obj_
     item = _stored(supervisor, obj_id)
     if right == COMPUTE:
         return (COMPUTE, write_private_item(item))
-    if item.facts.owner != principal.user:
-        supervisor.node.audit.write(principal.user, "release", obj_id, "read", True)
+    _note_read(supervisor, principal, item)
     fds = [] if stamp == item.stamp else [value_fd(supervisor, item)]
     return Reply((READ, write_item(item)), fds=fds)
 
@@ -70,7 +71,20 @@ def read_object(supervisor: Supervisor, principal: Principal, frame: Frame, obj_
     """Return the value of a stored object that the user may read."""
     if right_of(supervisor.node, principal, _id(obj_id)) != READ:
         raise ObjectNotFoundError(obj_id, supervisor.node.worker.id, "")
-    return Reply(None, fds=[value_fd(supervisor, _stored(supervisor, obj_id))])
+    item = _stored(supervisor, obj_id)
+    _note_read(supervisor, principal, item)
+    return Reply(None, fds=[value_fd(supervisor, item)])
+
+
+def _note_read(supervisor: Supervisor, principal: Principal, item: Item) -> None:
+    """Log that a user reads another user's object: once for each process and version, however often it looks."""
+    noted = principal.process.noted_reads
+    if item.facts.owner == principal.user or noted.get(item.id) == item.stamp:
+        return
+    supervisor.node.audit.write(principal.user, "release", item.id, "read", True)
+    if len(noted) >= _MAX_NOTED:
+        noted.clear()
+    noted[item.id] = item.stamp
 
 
 @serves("put", row)
