@@ -29,6 +29,8 @@ PATH, PROTOCOL = "/peer", "syft-peer"
 STREAM = "stream"
 _MAX_HEAD = 1 << 12
 _STATUS = re.compile(rb"HTTP/1\.1 (\d{3}) ")
+# Nodes name the protocol in their answers, also where they refuse: other servers do not.
+_OURS = re.compile(rb"\r\nUpgrade: %b\r\n" % PROTOCOL.encode(), re.IGNORECASE)
 # Another machine that was switched off says nothing: seconds until it is asked, between questions, and how many.
 _ALIVE = (("TCP_KEEPIDLE", 20), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 4))
 
@@ -87,7 +89,7 @@ def connect(
         AuthenticationError: it does not know the token.
     """
     deadline = time.monotonic() + timeout
-    host, sock = reach(where, deadline, peer)
+    host, sock = reach(where, deadline, token, peer)
     try:
         if where.context is not None:
             where.context.sslsocket_class = TlsSocket
@@ -96,10 +98,12 @@ def connect(
                 check_peer(secure.getpeercert(), peer, where.url)
 
         def receive(count: int) -> bytes:
-            sock.settimeout(_left(deadline))
+            sock.settimeout(left(deadline))
             return sock.recv(count)  # and no more: what follows the proof is not of the handshake
 
-        _shake_hands(where, sock.sendall, receive, token, proof, purpose)
+        if where.dial is None:
+            ask_switch(where, sock.sendall, receive, token)
+        _shake_hands(sock.sendall, receive, token, proof, purpose)
         return frames.ready(sock)
     except Exception:
         sock.close()
@@ -109,12 +113,18 @@ def connect(
 def open_pipe(where: Where, token: bytes, proof: bytes, timeout: float, peer: ObjectId | None = None) -> LinePipe:
     """Connect to another worker for a stream, which one thread reads from while others write."""
     deadline = time.monotonic() + timeout
-    host, sock = reach(where, deadline, peer)
+    host, sock = reach(where, deadline, token, peer)
+
+    def receive(count: int) -> bytes:
+        return line.recv(left(deadline))
+
     try:
         line = Line(sock, where.context, host)
         if where.context is not None and peer is not None:
             check_peer(line.certificate(), peer, where.url)
-        _shake_hands(where, line.sendall, lambda count: line.recv(_left(deadline)), token, proof, STREAM)
+        if where.dial is None:
+            ask_switch(where, line.sendall, receive, token)
+        _shake_hands(line.sendall, receive, token, proof, STREAM)
         return LinePipe(line)
     except Exception:
         sock.close()
@@ -180,33 +190,35 @@ def keep_alive(sock: socket.socket) -> None:
             sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
-def _left(deadline: float) -> float:
-    left = deadline - time.monotonic()
-    if left <= 0:
+def left(deadline: float) -> float:
+    """Return the seconds until a deadline; raises TimeoutError after it."""
+    seconds = deadline - time.monotonic()
+    if seconds <= 0:
         raise TimeoutError("it did not answer in time")
-    return left
+    return seconds
 
 
-def reach(where: Where, deadline: float, peer: ObjectId | None = None) -> tuple[str, socket.socket]:
-    """Connect to the host of an address by a deadline; returns its name and the socket."""
+def reach(where: Where, deadline: float, token: bytes, peer: ObjectId | None = None) -> tuple[str, socket.socket]:
+    """Connect to the host of an address by a deadline; returns its name and the socket.
+
+    If `where.dial` is set, the other end has also switched to bytes.
+    """
     if where.dial is not None:
-        return "", where.dial(_left(deadline), peer)
+        return "", where.dial(left(deadline), token, peer)
     parts = urlsplit(where.url)
     host, port = parts.hostname or "", parts.port or 0
-    sock = socket.create_connection((host, port), timeout=_left(deadline))
+    sock = socket.create_connection((host, port), timeout=left(deadline))
     keep_alive(sock)
     return host, sock
 
 
-def _shake_hands(
-    where: Where,
-    send: Callable[[Any], Any],
-    receive: Callable[[int], bytes],
-    token: bytes,
-    proof: bytes,
-    purpose: str,
-) -> None:
-    """Ask for the switch, and show each other who one is. Until then the other end says nothing that was not asked."""
+def ask_switch(where: Where, send: Callable[[Any], Any], receive: Callable[[int], bytes], token: bytes) -> None:
+    """Ask a node to switch from HTTP to bytes. Until then the other end says nothing that was not asked.
+
+    Raises:
+        OSError: no node answers there.
+        AuthenticationError: a node answers, and does not know the token.
+    """
     send(
         f"GET {PATH} HTTP/1.1\r\nHost: {urlsplit(where.url).netloc}\r\nConnection: Upgrade\r\nUpgrade: {PROTOCOL}\r\n"
         f"Authorization: Peer {token.hex()}\r\n\r\n".encode("ascii")
@@ -217,10 +229,18 @@ def _shake_hands(
         if len(head) > _MAX_HEAD:
             raise ConnectionError("what answers there is not a node")
     status = _STATUS.match(head)
-    if status is not None and status[1] in (b"401", b"403"):
-        raise AuthenticationError("It does not know this worker.")
-    if status is None or status[1] != b"101" or not head.endswith(b"\r\n\r\n"):
+    if status is None or _OURS.search(head) is None:
         raise ConnectionError("what answers there is not a node")
+    if status[1] == b"401":
+        raise AuthenticationError("It does not know this worker.")
+    if status[1] != b"101" or not head.endswith(b"\r\n\r\n"):
+        raise ConnectionError("the node does not take connections")
+
+
+def _shake_hands(
+    send: Callable[[Any], Any], receive: Callable[[int], bytes], token: bytes, proof: bytes, purpose: str
+) -> None:
+    """Show each other who one is."""
     send(frames.hello(token, purpose))
     shown = b""
     while len(shown) < TOKEN_BYTES:

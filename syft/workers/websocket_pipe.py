@@ -46,13 +46,14 @@ class Where:
         url: ws://host:port/path or wss://host:port/path.
         token: what is shown to it; none for a server of this machine that asks for none.
         context: how its certificate is checked; needed for wss.
-        dial: opens the connection instead of this process, given seconds and the id of the node; encrypts if needed.
+        dial: opens the connection instead of this process, given seconds, the token for the node and its id; encrypts
+            if needed, and returns it after the switch to bytes.
     """
 
     url: str
     token: str | None = dataclasses.field(default=None, repr=False)
     context: ssl.SSLContext | None = dataclasses.field(default=None, repr=False)
-    dial: Callable[[float, Any], socket.socket] | None = dataclasses.field(default=None, repr=False)
+    dial: Callable[[float, bytes, Any], socket.socket] | None = dataclasses.field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.token is not None:

@@ -330,7 +330,7 @@ LIKELY = {
     "decide": ("x", True, None, "result", ""), "revoke": ("x",), "share": (KNOWN, ("bob",), False),
     "budget": ("left", {}), "dp_query": ("count", KNOWN, None, {"where": None, "epsilon": 1e-9, "mechanism": "laplace", "delta": 0.0}),
     "station": ("fit", "run", ("x",)), "fit": ("x", "cpu"), "expect": (b"\\0" * 32,), "unexpect": (b"\\0" * 32,),
-    "check_peer": ("ws://127.0.0.1:1",), "dial": ("ws://127.0.0.1:1", 0.1),
+    "check_peer": ("ws://127.0.0.1:1",), "dial": ("ws://127.0.0.1:1", 0.1, b"\\0" * 32),
 }
 def changed(args):
     args = list(args)

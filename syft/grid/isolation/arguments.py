@@ -12,6 +12,7 @@ from typing import Any
 
 from syft.core.id_provider import is_id
 from syft.exceptions import SerdeError
+from syft.workers.frames import TOKEN_BYTES
 
 Check = Callable[[Any], bool]
 _MAX_TEXT = 1 << 16
@@ -45,6 +46,11 @@ def flag(value: Any) -> bool:
 def fingerprint(value: Any) -> bool:
     """Whether a value is the fingerprint of a token."""
     return type(value) is bytes and len(value) == 32
+
+
+def secret(value: Any) -> bool:
+    """Whether a value is a token that another node gave out."""
+    return type(value) is bytes and len(value) == TOKEN_BYTES
 
 
 def settings(value: Any) -> bool:

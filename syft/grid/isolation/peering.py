@@ -19,7 +19,7 @@ from typing import Any
 
 from syft.core.id_provider import is_id
 from syft.exceptions import AuthenticationError, NodeLostError, QuotaExceededError, SerdeError
-from syft.grid.isolation.arguments import fingerprint, number, object_id, optional, text
+from syft.grid.isolation.arguments import fingerprint, number, object_id, optional, secret, text
 from syft.grid.isolation.call_table import Principal, Reply, serves
 from syft.grid.isolation.channel import Frame
 from syft.grid.isolation.session_handle import SessionHandle
@@ -27,8 +27,9 @@ from syft.grid.isolation.supervisor import Supervisor
 from syft.grid.node.peering import Headers, accept_socket, refuse, token_in
 from syft.workers import frames
 from syft.workers.circles import LIFETIME, MAX_PEERS
-from syft.workers.dialing import reach
+from syft.workers.dialing import ask_switch, left, reach
 from syft.workers.node_names import check_peer as check_peer_name
+from syft.workers.websocket_pipe import Where
 
 logger = logging.getLogger("syft.node")
 _PIECE = 1 << 16
@@ -100,30 +101,55 @@ def check_peer(supervisor: Supervisor, principal: Principal, frame: Frame, url: 
     supervisor.rules.place(str(url)[:400])
 
 
-@serves("dial", text, optional(number), optional(object_id))
-def dial(supervisor: Supervisor, principal: Principal, frame: Frame, url: Any, timeout: Any, peer: Any = None) -> Any:
-    """Connect to another node, and hand over the connected socket."""
+@serves("dial", text, optional(number), secret, optional(object_id))
+def dial(
+    supervisor: Supervisor, principal: Principal, frame: Frame, url: Any, timeout: Any, token: Any, peer: Any = None
+) -> Any:
+    """Connect to another node, and hand over the socket once that node has switched to bytes.
+
+    The process gets no connection to anything else: what it writes could be a command to a service of this machine.
+    """
     where = supervisor.rules.place(str(url)[:400])
     seconds = min(float(timeout), _DIAL_SECONDS) if isinstance(timeout, int | float) else _DIAL_SECONDS
     leave = _place_of(principal.process)
-    binding = None
     try:
-        host, sock = reach(where, time.monotonic() + max(0.1, seconds))
-        if where.context is not None:
-            secure = where.context.wrap_socket(sock, server_hostname=host)
-            if is_id(peer):
-                check_peer_name(secure.getpeercert(), peer, where.url)
-            binding = b"tls" + hashlib.sha256(secure.getpeercert(binary_form=True) or b"").digest()
-            sock = relay(secure, leave)
+        sock, binding = _connect(where, time.monotonic() + max(0.1, seconds), token, peer)
+        if isinstance(sock, ssl.SSLSocket):
+            sock = relay(sock, leave)
         else:
             sock.settimeout(None)
             leave()  # the process has the connection itself
-    except OSError as error:
+    except Exception as error:
         leave()
+        if not isinstance(error, OSError):
+            raise
         # What answers there, or that nothing does, is no business of the user who named the address.
-        logger.info("An address could not be reached for %r: %s", principal.user, error)
+        logger.info("No node could be reached for %r: %s", principal.user, error)
         raise NodeLostError("there", "it can't be reached.") from None
     return Reply(binding, fds=[sock.detach()])
+
+
+def _connect(where: Where, deadline: float, token: bytes, peer: Any) -> tuple[socket.socket, bytes | None]:
+    """Connect to a node and have it switch to bytes; returns the socket, and the binding to its certificate."""
+    host, sock = reach(where, deadline, token)
+    binding = None
+    try:
+        if where.context is not None:
+            sock.settimeout(left(deadline))
+            sock = secure = where.context.wrap_socket(sock, server_hostname=host)
+            if is_id(peer):
+                check_peer_name(secure.getpeercert(), peer, where.url)
+            binding = b"tls" + hashlib.sha256(secure.getpeercert(binary_form=True) or b"").digest()
+
+        def receive(count: int) -> bytes:
+            sock.settimeout(left(deadline))
+            return sock.recv(count)
+
+        ask_switch(where, sock.sendall, receive, token)
+        return sock, binding
+    except Exception:
+        sock.close()
+        raise
 
 
 def relay(secure: ssl.SSLSocket, at_end: Callable[[], None] = lambda: None) -> socket.socket:

@@ -8,7 +8,7 @@ import threading
 from typing import Any
 
 from syft.core.id_provider import ObjectId
-from syft.exceptions import QuotaExceededError, SyftError
+from syft.exceptions import AuthenticationError, QuotaExceededError, SyftError
 from syft.grid.isolation.services import Services
 from syft.grid.node.conversations import Conversations
 from syft.grid.node.doors import OpenDoor
@@ -40,11 +40,11 @@ class SupervisedRules(Rules):
         self._services.call("check_peer", url)  # type: ignore[attr-defined]
         return Where(url, dial=functools.partial(self._dial, url))
 
-    def _dial(self, url: str, timeout: float, peer: ObjectId | None) -> socket.socket:
+    def _dial(self, url: str, timeout: float, token: bytes, peer: ObjectId | None) -> socket.socket:
         try:
-            answer = self._services.ask("dial", url, timeout, peer)  # type: ignore[attr-defined]
-        except QuotaExceededError:
-            raise  # an error of this user, not of the other node
+            answer = self._services.ask("dial", url, timeout, token, peer)  # type: ignore[attr-defined]
+        except (AuthenticationError, QuotaExceededError):
+            raise  # the user can do something about it: the other node is there
         except SyftError as error:
             raise ConnectionError(str(error)) from None
         sock = RelayedSocket(fileno=answer.fds[0])

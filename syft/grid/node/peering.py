@@ -122,8 +122,8 @@ def refuse(transport: Any, error: Exception) -> None:
     """Refuse a connection, with the reason if it is about authentication."""
     text = str(error).encode() if isinstance(error, AuthenticationError) else b""
     transport.write(
-        b"HTTP/1.1 401 Unauthorized\r\nConnection: close\r\nContent-Type: text/plain\r\n"
-        b"Content-Length: %d\r\n\r\n%s" % (len(text), text)
+        b"HTTP/1.1 401 Unauthorized\r\nConnection: close\r\nUpgrade: %s\r\nContent-Type: text/plain\r\n"
+        b"Content-Length: %d\r\n\r\n%s" % (PROTOCOL.encode(), len(text), text)
     )
     transport.close()
 

@@ -14,13 +14,14 @@ from syft.grid.certificates import client_context, issue, make_authority, server
 from syft.grid.isolation import peering
 from syft.grid.isolation.call_table import CALLS, Principal
 from syft.grid.isolation.places import Places
+from syft.grid.node.peering import _SWITCH
 from syft.workers.websocket_pipe import Where
 from tests.nodes import soon
 
 
 @pytest.fixture(scope="module")
 def echo(tmp_path_factory):
-    """A TLS server that sends back what it receives; gives its address with a context."""
+    """A TLS server that switches to bytes and sends back what it receives; gives its address with a context."""
     folder = tmp_path_factory.mktemp("certificates")
     authority = make_authority(folder / "authority", "town")
     made = issue(authority, ["localhost", "127.0.0.1"], folder / "node", node_id="a")
@@ -28,6 +29,8 @@ def echo(tmp_path_factory):
 
     def serve(sock):
         with contextlib.suppress(OSError), context.wrap_socket(sock, server_side=True) as secure:
+            assert secure.recv(1000).startswith(b"GET /peer HTTP/1.1\r\n")
+            secure.sendall(_SWITCH)
             while data := secure.recv(1000):
                 secure.sendall(data)
 
@@ -46,7 +49,7 @@ def process_of(supervisor, limit):
 
 
 def dial(supervisor, process, where):
-    reply = peering.dial(supervisor, Principal("alice", "user", process), None, where.url, 10.0)
+    reply = peering.dial(supervisor, Principal("alice", "user", process), None, where.url, 10.0, b"t" * 32)
     return socket.socket(fileno=reply.fds[0])
 
 
