@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +15,7 @@ from syft.cli.people import quoted
 from syft.cli.reach import Talk, Target, reach
 from syft.cli.show import give, moment, rows, say
 from syft.cli.target_options import NO_TARGET, with_target
+from syft.exceptions import AuthenticationError, SyftError
 
 app = typer.Typer(
     help="Plans that users may run on private data, with outputs that leave.",
@@ -31,31 +35,41 @@ def allow(
     runs: Annotated[int, typer.Option(min=0, help="How often it may be run, by all users; 0: without a limit.")] = 1,
     expires: Annotated[str | None, typer.Option(help="How long it is allowed: 7d ...; else until revoked.")] = None,
     name: Annotated[str, typer.Option(help="A name for the list.")] = "",
+    hash: Annotated[
+        str | None, typer.Option("--hash", help="The hash that programs show printed; another plan is refused.")
+    ] = None,
     target: Target = NO_TARGET,
 ) -> None:
-    """Allow a plan to run on data sets. Read its code first: programs show."""
+    """Allow a plan to run on data sets. Read its code first, and pass its hash: programs show."""
     if bool(user) is everybody:
         raise typer.BadParameter("name users with --user, or pass --everybody")
     body: dict[str, Any] = {"data": data, "users": user or [], "everybody": everybody, "max_outputs": max_outputs}
     body.update(runs=runs or None, name=name)
     if expires is not None:
         body["seconds"] = duration(expires)
-    with reach(target) as talk:
-        file = Path(plan)
-        if file.is_file():
-            body["name"] = name or file.stem
-            row = _allow_file(talk, file, body)
-        else:
-            row = talk.ask("POST", "programs", {**body, "object": plan})
+    if hash is not None:
+        body["hash"] = _checked_hash(hash)
+    file = Path(plan)
+    if file.is_file():
+        body["name"] = name or file.stem
+    with reach(target) as talk, _published(talk, plan) as object_id:
+        row = talk.ask("POST", "programs", {**body, "object": object_id})
     who = "everybody" if row["users"] is None else ", ".join(row["users"])
     often = "any number of times" if row["runs"] is None else f"{row['runs']} times"
     until = "until it is revoked" if row["expires"] is None else f"until {moment(row['expires'])}"
     say(f"Allowed: {row['id']}, hash {row['hash']}")
     say(f"{who} may run it {often}, {until}; a run gives at most {row['max_outputs']} numbers.")
+    say(f"Its code, from the file {plan}:" if file.is_file() else f"Its code, {_origin(row)}:")
+    _say_code(row["code"])
 
 
-def _allow_file(talk: Talk, file: Path, body: dict[str, Any]) -> Any:
-    """Publish the plan of a file for a moment and allow it; the rule keeps a copy."""
+@contextlib.contextmanager
+def _published(talk: Talk, plan: str) -> Iterator[str]:
+    """Give the id or tag of a plan; one in a file is published in the meantime."""
+    file = Path(plan)
+    if not file.is_file():
+        yield plan
+        return
     from syft.core.context import local_worker
     from syft.core.id_provider import create_random_id
     from syft.grid.isolation.programs import load_plan
@@ -66,11 +80,28 @@ def _allow_file(talk: Talk, file: Path, body: dict[str, Any]) -> Any:
         client.synchronize()
         object_id = str(pointer.id_at_location)
         try:
-            return talk.ask("POST", "programs", {**body, "object": object_id})
+            yield object_id
         finally:
             talk.ask("DELETE", f"objects/{quoted(object_id)}")
     finally:
         client.close()
+
+
+def _checked_hash(text: str) -> str:
+    found = text.strip().lower()
+    if re.fullmatch("[0-9a-f]{64}", found) is None:
+        raise typer.BadParameter(f"a hash has 64 hexadecimal digits, as programs show prints it; got {text[:80]!r}")
+    return found
+
+
+def _origin(row: dict[str, Any]) -> str:
+    publisher = row["publisher"] or "the owner of the node"
+    return f"from the plan {row['object']} that {publisher} published"
+
+
+def _say_code(code: str) -> None:
+    for line in code.split("\n"):
+        say(line)
 
 
 @app.command("list")
@@ -101,14 +132,35 @@ def list_programs(
 @app.command("show")
 @with_target
 def show(
-    program_id: Annotated[str, typer.Argument(metavar="ID")],
+    program: Annotated[
+        str, typer.Argument(help="The id of a program, a file that save_plan wrote, or the id or tag of a plan.")
+    ],
     target: Target = NO_TARGET,
 ) -> None:
-    """Show the code of a program."""
-    with reach(target) as talk:
-        found = talk.ask("GET", f"programs/{quoted(program_id)}/code")
-    for line in found["code"].split("\n"):
-        say(line)
+    """Show the code and the hash of an allowed program, or of a plan before it is allowed."""
+    is_file = Path(program).is_file()
+    with reach(target) as talk, _published(talk, program) as object_id:
+        allowed = None if is_file else _find(talk, f"programs/{quoted(program)}/code")
+        plan = _find(talk, "programs/code", allowed is None, object=object_id)
+    if allowed is not None:
+        _say_program(f"Allowed program {program}", allowed)
+    if plan is not None:
+        _say_program(f"Plan in the file {program}" if is_file else f"Code {_origin(plan)}", plan)
+
+
+def _find(talk: Talk, path: str, is_needed: bool = False, **query: Any) -> Any:
+    """Return what the node answers; None if it refuses, unless the answer is needed."""
+    try:
+        return talk.ask("GET", path, **query)
+    except SyftError as error:
+        if is_needed or isinstance(error, AuthenticationError):
+            raise
+        return None
+
+
+def _say_program(title: str, found: dict[str, Any]) -> None:
+    say(f"{title}:")
+    _say_code(found["code"])
     say(f"{found['operations']} operations; hash {found['hash']}")
 
 

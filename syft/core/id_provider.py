@@ -28,9 +28,10 @@ DATASET_PREFIX = "dataset:"
 MODEL_PREFIX = "model:"
 SEALED_PREFIX = "sealed:"
 SLICE_PREFIX = "slice:"
+TAG_PREFIX = "#"
 # Ids with these prefixes are given by a worker itself: to data sets of its owner, to models that it hosts, and to what
-# is stored with a request for a release.
-RESERVED_PREFIXES = (DATASET_PREFIX, MODEL_PREFIX, SEALED_PREFIX, SLICE_PREFIX)
+# is stored with a request for a release. Tags begin with the last one, so that no id is taken for a tag.
+RESERVED_PREFIXES = (DATASET_PREFIX, MODEL_PREFIX, SEALED_PREFIX, SLICE_PREFIX, TAG_PREFIX)
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)", re.ASCII)
 
 

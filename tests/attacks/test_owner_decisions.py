@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import urllib.parse
 
 import pytest
 import torch
 
+import syft as sy
 from syft.core.labels import TAGS
 from syft.exceptions import SyftError
 from syft.messaging import message as m
@@ -77,12 +79,59 @@ def test_low_a_tag_does_not_split_rows_of_the_owners_list(hook, hospital):
     assert not [tag for row in rows for tag in row["tags"] if "\n" in tag]
 
 
-@pytest.mark.parametrize("look_alike", ["the text of a number", "the id of a data set"])
+LOOK_ALIKES = {"the id of a data set": "dataset:pat", "a tag": "#patients"}
+
+
+@pytest.mark.parametrize("look_alike", ["the text of a number", *LOOK_ALIKES])
 def test_M1_ids_that_look_like_those_of_data_sets_are_refused(attacker, patients, hospital, look_alike):
     """The owner who names the data set would reach the object of the user."""
-    obj_id = str(patients.id_at_location) if look_alike == "the text of a number" else "dataset:pat"
+    obj_id = LOOK_ALIKES.get(look_alike, str(patients.id_at_location))
     with contextlib.closing(Visitor(hospital.url, hospital.tokens["bob"])) as visitor:
         answer = visitor.ask(m.ObjectMessage(torch.zeros(1), obj_id, True))
         if answer is None:
             visitor.ask(m.ForceObjectDeleteMessage(obj_id))
     assert isinstance(answer, m.ErrorMessage), f"{obj_id!r} was taken"
+
+
+@pytest.mark.parametrize("tag", ["#totals", "totals", "20261118"])
+def test_a_plan_is_not_allowed_by_the_tag_of_another(hook, hospital, patients, tag):
+    """The owner who names alice's plan by its tag would allow bob's, whose id or tag is the same text."""
+
+    @sy.func2plan(args_shape=[(40, 20)])
+    def totals(x):
+        return x.sum(0)
+
+    @sy.func2plan(args_shape=[(40, 20)])
+    def rows(x):
+        return x[17] * 1.0
+
+    alice = hospital.connect(hook, "alice")
+    published = totals.tag(tag).send(alice)
+    alice.synchronize()
+    good = str(published.id_at_location)
+    body = {"data": [str(patients.id_at_location)], "everybody": True, "max_outputs": 20}
+
+    def show(named):
+        return http(hospital, "GET", f"programs/code?object={urllib.parse.quote(named)}")
+
+    def allow(named):
+        return http(hospital, "POST", "programs", {**body, "object": named})
+
+    taken = int(tag) if tag.isdigit() else tag
+    with contextlib.closing(Visitor(hospital.url, hospital.tokens["bob"])) as bob:
+        answer = bob.ask(m.ObjectMessage(rows, taken, True))
+        assert isinstance(answer, m.ErrorMessage) is tag.startswith("#")
+        if tag.startswith("#"):
+            taken = 77_002
+            bob.ask(m.ObjectMessage(rows.tag(tag), taken, True))
+        for decide in (show, allow):
+            with pytest.raises(RuntimeError, match="409") as refused:
+                decide(tag)
+            assert all(name in str(refused.value) for name in ("alice", "bob", good, str(taken)))
+        bob.ask(m.ForceObjectDeleteMessage(taken))
+    found = show(good), allow(good)
+    assert all("sum" in each["code"] and each["publisher"] == "alice" for each in found)
+    assert found[0]["hash"] == found[1]["hash"]
+    http(hospital, "DELETE", f"programs/{found[1]['id']}")
+    http(hospital, "DELETE", f"objects/{good}")
+    forget(hook, alice)

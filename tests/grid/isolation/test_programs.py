@@ -217,7 +217,9 @@ def test_programs_over_http(node, held):
     assert status == 200, row
     assert (row["data"], row["users"], row["runs"], row["taken"]) == ([data], ["alice"], 1, 0)
     assert row["hash"] == plan_hash(_plan())
-    assert api("GET", "/v1/programs", None, api.owner)[1] == [row]
+    (listed,) = api("GET", "/v1/programs", None, api.owner)[1]
+    assert listed.items() <= row.items()
+    assert "mean" in row["code"] and (row["object"], row["publisher"]) == (plan, None)
     status, code = api("GET", f"/v1/programs/{row['id']}/code", None, api.owner)
     assert status == 200
     assert "mean" in code["code"]
@@ -228,6 +230,22 @@ def test_programs_over_http(node, held):
     assert api("DELETE", f"/v1/programs/{row['id']}", None, api.owner)[0] == 204
     with pytest.raises(NotPermittedError, match="was revoked"):
         node.programs.take("alice", row["hash"], [int(data)])
+
+
+def test_the_code_of_a_published_plan_can_be_read_before_it_is_allowed(node, held):
+    api = Api(node)
+    plan, data = held
+    for named in (plan, "%23means"):
+        status, found = api("GET", f"/v1/programs/code?object={named}", None, api.owner)
+        assert status == 200 and "mean" in found["code"] and found["hash"] == plan_hash(_plan())
+        assert (found["object"], found["publisher"]) == (plan, None)
+        assert api("GET", f"/v1/programs/code?object={named}", None, api.alice)[0] == 403
+    assert api("GET", f"/v1/programs/code?object={data}", None, api.owner)[0] == 409
+    assert api("GET", "/v1/programs/code?object=nothing", None, api.owner)[0] == 404
+    body = {"object": plan, "data": [data], "users": ["alice"], "max_outputs": 2}
+    status, refused = api("POST", "/v1/programs", {**body, "hash": HASH}, api.owner)
+    assert status == 409 and plan_hash(_plan()) in refused["detail"] and HASH in refused["detail"]
+    assert api("POST", "/v1/programs", {**body, "hash": found["hash"]}, api.owner)[0] == 200
 
 
 def test_programs_by_tag(node, held):
@@ -244,7 +262,7 @@ def test_programs_by_tag(node, held):
     [
         ({"object": "#nothing"}, 404), ({"data": ["nothing"]}, 404), ({"data": []}, 422), ({"users": []}, 422),
         ({"everybody": True}, 422), ({"runs": 0}, 422), ({"max_outputs": 0}, 422), ({"object": "DATA"}, 409),
-        ({"extra": 1}, 422), ({"seconds": -1.0}, 422),
+        ({"extra": 1}, 422), ({"seconds": -1.0}, 422), ({"hash": "abc"}, 422), ({"hash": HASH}, 409),
     ],
     ids=str,
 )  # fmt: skip
@@ -298,6 +316,15 @@ def test_programs_on_the_command_line(tmp_path):
     program = done.out.split()[1].rstrip(",")
     shown = run("node", "programs", "show", program, *store)
     assert "mean" in shown.out
+    before = run("node", "programs", "show", file, *store)
+    assert "mean" in before.out and f"hash {plan_hash(_plan())}" in before.out
+    again = ("node", "programs", "allow", file, "--data", data, "--max-outputs", 2, "--user", "alice", *store, "--hash")
+    refused = run(*again, HASH)
+    assert refused.code == 1 and "it is not the plan whose code was read" in refused.err
+    assert run(*again, "abc").code == 2
+    done = run(*again, plan_hash(_plan()))
+    assert done.code == 0 and "mean" in done.out, done.err
+    assert run("node", "programs", "show", "#nothing", *store).code == 1
     assert run("node", "programs", "revoke", program, *store).code == 0
     assert run("node", "programs", "revoke", "nothing", *store).code == 1
     left = run("node", "data", "list", "--json", *store)

@@ -203,6 +203,9 @@ class NewProgram(Given):
     runs: Annotated[int, Field(ge=1, le=2**31)] | None = Field(default=1, description="null: without a limit")
     max_outputs: Annotated[int, Field(ge=1, le=2**40)] = Field(description="how many numbers a run may give at most")
     seconds: Seconds | None = Field(default=None, description="how long it is allowed; null: until it is revoked")
+    hash: Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")] | None = Field(
+        default=None, description="the hash of the code that was read; a plan with another hash is refused"
+    )
 
     @model_validator(mode="after")
     def _is_for_somebody(self) -> Self:
@@ -229,7 +232,7 @@ class ProgramRow(BaseModel):
 
 
 class ProgramCode(BaseModel):
-    """What an allowed program does."""
+    """What a program does."""
 
     hash: str
     code: str
@@ -237,6 +240,21 @@ class ProgramCode(BaseModel):
     operations: int
     alters: bool = Field(description="whether it may change its arguments or its state")
     draws: bool = Field(description="whether it may draw random numbers")
+
+
+class PlanCode(ProgramCode):
+    """What a published plan does, and who published it."""
+
+    object: str = Field(description="the id of the plan")
+    publisher: str | None = Field(description="null: the owner of the node")
+
+
+class AllowedProgram(ProgramRow):
+    """A program that was just allowed, with its code."""
+
+    code: str
+    object: str = Field(description="the id of the plan")
+    publisher: str | None = Field(description="null: the owner of the node")
 
 
 class AuditRow(BaseModel):

@@ -7,7 +7,7 @@ from typing import Any
 
 from fastapi import APIRouter, HTTPException, Query
 
-from syft.core.id_provider import ObjectId
+from syft.core.id_provider import MAX_ID_CHARS, parse_id
 from syft.core.labels import printable, tags_of
 from syft.exceptions import SyftError
 from syft.grid.identity.names import user_name
@@ -15,9 +15,13 @@ from syft.grid.identity.roles import Capability
 from syft.grid.isolation.programs import Rule
 from syft.grid.isolation.upcalls_plans import describe_stored_plan
 from syft.grid.node.api.access import make_router, needs, refusals
-from syft.grid.node.api.models import NewProgram, ProgramCode, ProgramRow, RowId
+from syft.grid.node.api.models import AllowedProgram, NewProgram, PlanCode, ProgramCode, ProgramRow, RowId
 from syft.grid.node.api.objects import find_id
 from syft.grid.node.doors import Guest
+from syft.grid.storage.interface import Item
+
+# Objects that an error lists.
+_MAX_LISTED = 10
 
 
 def make_programs(node: Any) -> APIRouter:
@@ -34,21 +38,45 @@ def make_programs(node: Any) -> APIRouter:
         return [program_row(rule) for rule in node.programs.list()[-limit:]]
 
     @router.post("/programs", responses=refusals(404, 409))
-    def allow_program(given: NewProgram, guest: Guest = owner) -> ProgramRow:
+    def allow_program(given: NewProgram, guest: Guest = owner) -> AllowedProgram:
         """Allow a published plan to run on data sets."""
         objects = node.worker.object_store.objects
-        plan = plan_bytes(node, _find_plan(node, given.object))
+        item = _find_plan(node, given.object)
+        plan = bytes(node.keeper.value(item))
         data = [find_id(objects, text) for text in given.data]
         users = None if given.everybody else [user_name(user) for user in given.users]
         until = None if given.seconds is None else time.time() + given.seconds
         try:
-            digest = describe_stored_plan(node.supervisor, plan)["hash"]
+            found = describe_stored_plan(node.supervisor, plan)
+            digest = found["hash"]
+            if given.hash not in (None, digest):
+                raise HTTPException(
+                    409,
+                    f"The plan {item.id} has the hash {digest}, not {given.hash}: it is not the plan whose code was "
+                    "read. Read its code again.",
+                )
             rule = node.programs.allow(
                 plan, digest, given.name, data, users, given.runs, given.max_outputs, until, by=guest.user
             )
         except SyftError as error:
             raise HTTPException(409, str(error)) from None
-        return program_row(rule)
+        row = program_row(rule).model_dump()
+        return AllowedProgram(**row, code=found["code"], object=str(item.id), publisher=_publisher(item))
+
+    @router.get("/programs/code", responses=refusals(404, 409))
+    def read_plan(
+        object: str = Query(
+            min_length=1, max_length=MAX_ID_CHARS, description="the id of the plan, or one of its tags"
+        ),
+        guest: Guest = owner,
+    ) -> PlanCode:
+        """Read what a published plan does, before it is allowed."""
+        item = _find_plan(node, object)
+        try:
+            found = describe_stored_plan(node.supervisor, bytes(node.keeper.value(item)))
+        except SyftError as error:
+            raise HTTPException(409, str(error)) from None
+        return PlanCode(**found, object=str(item.id), publisher=_publisher(item))
 
     @router.get("/programs/{program_id}/code", responses=refusals(404, 409))
     def read_program(program_id: RowId, guest: Guest = owner) -> ProgramCode:
@@ -75,34 +103,34 @@ def _find(node: Any, program_id: str) -> Rule:
     return rule
 
 
-def _find_plan(node: Any, text: str) -> ObjectId:
-    """Return the id of a published plan, given the id or a tag that only one plan has."""
-    store = node.worker.object_store
-    try:
-        return find_id(store.objects, text)
-    except HTTPException as error:
-        if error.status_code != 404:
-            raise
-    tagged: list[ObjectId] = [
-        obj_id for obj_id, obj in store.outlines().items() if text in tags_of(obj) and _is_plan(node, obj_id)
+def _find_plan(node: Any, text: str) -> Item:
+    """Return a published plan, given its id or a tag; refuses a text that means more than one object."""
+    named = parse_id(text)
+    items = [
+        node.keeper.item(obj_id)
+        for obj_id, obj in node.worker.object_store.outlines().items()
+        if obj_id == named or text in tags_of(obj)
     ]
-    if len(tagged) > 1:
-        raise HTTPException(409, f"{len(tagged)} published plans have the tag {printable(text)!r}. Use the id of one.")
-    if not tagged:
+    found: list[Item] = [item for item in items if item is not None and (item.id == named or item.kind == "plan")]
+    if not found:
         raise HTTPException(404, f"No published plan has the id or the tag {printable(text)!r}.")
-    return tagged[0]
+    if len(found) > 1:
+        listed = ", ".join(f"{item.id!r} of {_publisher(item) or 'the owner'}" for item in found[:_MAX_LISTED])
+        more = f" and {len(found) - _MAX_LISTED} more" if len(found) > _MAX_LISTED else ""
+        raise HTTPException(
+            409,
+            f"{len(found)} objects have the id or the tag {printable(text)!r}: {listed}{more}. Use the id of one. If "
+            "that id is the tag of another object, delete that object first.",
+        )
+    if found[0].kind != "plan":
+        raise HTTPException(409, f"The object {found[0].id} is not a plan, so it can't be allowed as a program.")
+    return found[0]
 
 
-def plan_bytes(node: Any, obj_id: ObjectId) -> bytes:
-    """Return a plan that a node holds, serialized."""
-    if not _is_plan(node, obj_id):
-        raise HTTPException(409, f"The object {obj_id} is not a plan, so it can't be allowed as a program.")
-    return bytes(node.keeper.value(node.keeper.item(obj_id)))
-
-
-def _is_plan(node: Any, obj_id: ObjectId) -> bool:
-    item = node.keeper.item(obj_id)
-    return item is not None and item.kind == "plan"
+def _publisher(item: Item) -> str | None:
+    """Return who published an object; None for the owner of the node."""
+    owner = item.facts.owner
+    return None if owner is None else printable(str(owner))
 
 
 def program_row(rule: Rule) -> ProgramRow:
