@@ -122,13 +122,19 @@ class SessionHandle:
         """Whether the process has ended, or is about to."""
         return self._ended.is_set()
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the process takes new conversations."""
+        return not (self.is_over or self.is_retired)
+
     def close_conversation(self, relay: Relay) -> None:
         """Take note that a conversation has ended."""
         self.conversations.discard(relay)
         if not self.conversations:
             self.idle_since = time.monotonic()
-            if str(self.user).startswith("anonymous-"):
-                self.end()
+            # An anonymous user never comes back, and a party process holds nothing to come back to.
+            if self.purpose or str(self.user).startswith("anonymous-"):
+                self.retire(self.idle_since)
 
     def why(self) -> str:
         """Say how the process ended, and during which call."""

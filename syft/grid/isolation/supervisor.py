@@ -13,11 +13,11 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from typing import Any
 
 from syft.core.byte_budget import ByteBudget
-from syft.exceptions import SessionEndedError, SyftError
+from syft.exceptions import QuotaExceededError, SessionEndedError, SyftError
 from syft.grid.isolation.call_table import Principal, Reply, call
 from syft.grid.isolation.channel import Channel, Frame, FrameKind
 from syft.grid.isolation.limits import Limits
@@ -36,6 +36,8 @@ _MAX_ERROR = 4000
 Key = tuple[Any, str, str]
 # Seconds that a process without conversations is kept for its user to come back.
 IDLE_SECONDS = 60.0
+# Processes of one user that start at once; further ones wait, so that other users need not.
+_MAX_STARTING = 2
 
 
 class Supervisor:
@@ -73,6 +75,8 @@ class Supervisor:
         # Checks what a party process is for, and prepares it: function(supervisor, process).
         self.party_checks: Callable[[Supervisor, SessionHandle], None] | None = None
         self._lock = threading.RLock()
+        # Session and party processes that one user may have at once.
+        self.max_user_processes = 16
 
     def session_of(self, principal: Principal) -> Session:
         """Return a session that stands for a principal where the node's worker is asked."""
@@ -114,17 +118,32 @@ class Supervisor:
 
     def _running(self, key: Key) -> SessionHandle:
         """Return the process of a user. A new one starts outside the lock, so that other users do not wait."""
-        with self._lock:
-            starting = self._starting.get(key)
-            process = self._processes.get(key)
-            if starting is None and process is not None and not (process.is_over or process.is_retired):
-                return process
-            is_ours = starting is None
-            if starting is None:
-                starting = self._starting[key] = Future()
-        if is_ours:
-            self._start(key, starting)
-        return starting.result()
+        while True:
+            with self._lock:
+                process, starting = self._processes.get(key), self._starting.get(key)
+                if starting is None and process is not None and process.is_open:
+                    return process
+                turns = [future for (user, _, _), future in self._starting.items() if user == key[0]]
+                if starting is None and len(turns) < _MAX_STARTING:
+                    self._check_room(key[0])
+                    own = self._starting[key] = Future()
+                    break
+            if starting is not None:
+                return starting.result()
+            wait(turns, return_when=FIRST_COMPLETED)
+        self._start(key, own)
+        return own.result()
+
+    def _check_room(self, user: Any) -> None:
+        """Raise if a user has as many processes as one user may have; the caller holds the lock."""
+        keys = {key for key, process in self._processes.items() if process.is_open} | set(self._starting)
+        taken = sum(key[0] == user for key in keys)
+        if taken >= self.max_user_processes:
+            raise QuotaExceededError(
+                f"You have {taken} processes at this node, and a user may have {self.max_user_processes} "
+                "(max_user_processes): one for the session, and one for each encrypted model or dealer. Close "
+                "connections that are not needed."
+            )
 
     def _start(self, key: Key, starting: Future[SessionHandle]) -> None:
         """Start the process of a user and resolve the future that its connections wait for."""
@@ -137,12 +156,16 @@ class Supervisor:
                 self._prepare_party(process)
             if process.is_over:
                 self.forget(process)
-            starting.set_result(process)
         except BaseException as error:  # other connections wait for this future: it must always get a result
+            self._started(key)
             starting.set_exception(error)
-        finally:
-            with self._lock:
-                del self._starting[key]
+        else:
+            self._started(key)
+            starting.set_result(process)
+
+    def _started(self, key: Key) -> None:
+        with self._lock:
+            del self._starting[key]
 
     def _fork(self, key: Key) -> SessionHandle:
         try:

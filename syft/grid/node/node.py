@@ -142,6 +142,7 @@ class Node:
         }
         rules = Rules(settings.ca, is_loopback(settings.host), settings.peers)
         supervisor = Supervisor(self, self._template, limits, told, settings.max_message_bytes + (1 << 20), rules)
+        supervisor.max_user_processes = settings.max_user_processes
         self._closing.callback(supervisor.close)
         return supervisor
 

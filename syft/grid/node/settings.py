@@ -36,6 +36,7 @@ class Settings:
         stream_timeout: seconds that the node waits for another node.
         max_connections: connections at once.
         max_user_connections: connections of one user at once.
+        max_user_processes: session and party processes of one user at once.
         max_user_objects: objects that one user may hold.
         max_user_bytes: bytes that one user may hold.
         max_objects: objects of all users together.
@@ -73,6 +74,7 @@ class Settings:
     stream_timeout: float = 60.0
     max_connections: int = 512
     max_user_connections: int = 64
+    max_user_processes: int = 16
     max_user_objects: int = 100_000
     max_user_bytes: int = 4096 * MiB
     max_objects: int = 1_000_000
