@@ -42,7 +42,7 @@ def secret(bob):
 @pytest.fixture(scope="session")
 def hospital_process():
     """A node with private data whose calls may take 2 seconds and a modest amount of memory."""
-    users = {"owner": "owner", **dict.fromkeys(("alice", "bob", "carol", "dave"), "user")}
+    users = {"owner": "owner", **dict.fromkeys(("alice", "bob", "carol", "dave", "erin"), "user")}
     with node("hospital", prepare=PRIVATE_DATA, users=users, call_seconds=2.0, max_process_memory=2 << 30) as process:
         yield process
 

@@ -34,6 +34,16 @@ def no_pending_requests(hospital):
         decide(hospital, row["id"], "deny")
 
 
+@pytest.fixture
+def careful(hook, hospital):
+    """The node as a user sees it none of whose calls have failed."""
+    client = hospital.connect(hook, "erin")
+    yield client
+    for row in requests_of(hospital, "erin", "pending"):
+        decide(hospital, row["id"], "deny")
+    forget(hook, client)
+
+
 def id_of(visitor, tag):
     ((obj_id, *_),) = visitor.ask(m.SearchMessage([tag]))
     return obj_id
@@ -121,27 +131,27 @@ def test_a_write_from_another_connection_is_in_the_code_or_not_in_the_copy(hospi
             assert private_numbers(got) == 0 or "copy_" in row["code"]
 
 
-def test_the_owner_sees_what_plans_do(hospital, attacker, patients):
+def test_the_owner_sees_what_plans_do(hospital, careful):
     weight = torch.nn.Parameter(torch.ones(20))
 
     @sy.func2plan(args_shape=[(40, 20)])
     def column_means(x):
         return x[17] * weight
 
-    result = column_means.send(attacker)(patients)
+    result = column_means.send(careful)(careful.search("#patients")[0])
     request = result.request(reason="means")
-    (row,) = [one for one in requests_of(hospital, "bob", "pending") if one["id"] == request.id]
+    (row,) = [one for one in requests_of(hospital, "erin", "pending") if one["id"] == request.id]
     assert "x[17]" in row["code"] and row["problem"] == "" and row["failure"] == ""
 
 
-def test_a_plan_without_state_computes_into_the_vault(hospital, attacker, patients):
+def test_a_plan_without_state_computes_into_the_vault(hospital, careful):
     @sy.func2plan(args_shape=[(40, 20)])
     def total(x):
         return x.mean() * 2
 
-    result = total.send(attacker)(patients)
+    result = total.send(careful)(careful.search("#patients")[0])
     request = result.request(reason="twice the mean")
-    (row,) = [one for one in requests_of(hospital, "bob", "pending") if one["id"] == request.id]
+    (row,) = [one for one in requests_of(hospital, "erin", "pending") if one["id"] == request.id]
     assert row["failure"] == "" and "x.mean()" in row["code"]
     decide(hospital, row["id"], "approve")
     assert result.get().item() == pytest.approx(2 * SECRET)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import struct
 import time
 from collections.abc import Iterable, Mapping
@@ -73,23 +74,36 @@ def describe_stored_plan(supervisor: Supervisor, value: Any, user: Any = None) -
     return found
 
 
-def describe_plans(
-    supervisor: Supervisor, user: Any, plans: Mapping[str, Blob]
-) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Return the code of plans by the hash of their bytes, and why some are not shown.
+@dataclasses.dataclass(frozen=True, slots=True)
+class DescribedPlans:
+    """What plans do, found out in a process that holds nothing else.
 
-    Args:
-        supervisor: the supervisor.
-        user: the user.
-        plans: the plans as they were sent, by hash.
+    Attributes:
+        code: their code, by the hash of their bytes.
+        harmless: the hashes of those that change neither their arguments nor their state.
     """
-    found: dict[str, str] = {}
+
+    code: dict[str, str]
+    harmless: set[str]
+
+
+def describe_plans(supervisor: Supervisor, user: Any, plans: Mapping[str, Blob]) -> DescribedPlans:
+    """Describe plans as they were sent, by hash; at most `MAX_PLANS` of them."""
+    found = DescribedPlans({}, set())
     for digest, blob in list(plans.items())[:MAX_PLANS]:
         if not blob.dropped:
             with contextlib.suppress(SyftError):
-                found[digest] = str(describe_stored_plan(supervisor, blob.data, user)["code"])
-    hidden = [f"plan_{digest[:8]}" for digest in plans if digest not in found]
-    return found, (f"the code of {', '.join(hidden[:8])} can't be shown",) if hidden else ()
+                facts = describe_stored_plan(supervisor, blob.data, user)
+                found.code[digest] = str(facts["code"])
+                if facts["alters"] is False:
+                    found.harmless.add(digest)
+    return found
+
+
+def hidden_plans(plans: Mapping[str, Blob], described: DescribedPlans) -> tuple[str, ...]:
+    """Return which plans an owner does not see, as reasons why code can't be verified."""
+    hidden = [f"plan_{digest[:8]}" for digest in plans if digest not in described.code]
+    return (f"the code of {', '.join(hidden[:8])} can't be shown",) if hidden else ()
 
 
 def describe_copy(supervisor: Supervisor, user: Any, value: Any) -> tuple[tuple[int, ...] | None, tuple[str, ...]]:

@@ -17,7 +17,7 @@ from syft.grid.isolation.records import Record
 from syft.grid.isolation.supervisor import Supervisor
 from syft.grid.isolation.upcalls import SEALED as SEALED
 from syft.grid.isolation.upcalls import load_data, payer_of, value_fd, vault_of
-from syft.grid.isolation.upcalls_plans import describe_copy, describe_plans, keep_slice
+from syft.grid.isolation.upcalls_plans import describe_copy, describe_plans, hidden_plans, keep_slice
 from syft.grid.isolation.vault import SealedCopy
 from syft.grid.rights import budget_calls
 from syft.grid.rights.requests import Requests, Subject
@@ -109,12 +109,15 @@ def _sealed(
     except SyftError:
         vault.give_up(sealing)
         raise
+    plans = describe_plans(supervisor, principal.user, found.plan_blobs())
+    if plans.harmless:  # known to change nothing, they connect fewer calls with each other
+        vault.history.harmless_plans |= plans.harmless
+        found = sealing.history.slice(*subject.ids)
     copy = vault.finish_seal(sealing, SEAL_SHARE * supervisor.limits.wall_seconds)
     if not copy.failed.isdisjoint(found.numbers):
         number = min(copy.failed & found.numbers) - sealing.history.lost
         name = getattr(sealing.history.records[number], "name", "a copy of an object") or "a call"
         copy = SealedCopy(failure=f"{name} failed in the vault, so the code does not describe the result")
-    plans, problems = describe_plans(supervisor, principal.user, found.plan_blobs())
     if copy.value is not None:
         copy = _checked(supervisor, principal.user, subject, copy)
     rows = tuple({"id": str(r.obj_id), "name": r.name, "spec": r.spec, "rows": r.rows} for r in found.datasets)
@@ -122,10 +125,10 @@ def _sealed(
         subject,
         stamps=tuple((r.obj_id, sealing.stamps.get(r.obj_id, "")) for r in found.datasets),
         data=rows,
-        code=found.code(plans),
+        code=found.code(plans.code),
         calls=len(found.calls),
         other_calls=found.others,
-        problem="; ".join((*found.reasons, *problems)),
+        problem="; ".join((*found.reasons, *hidden_plans(found.plan_blobs(), plans))),
         version=str(sealing.history.calls),
     )
     return subject, copy, found.records
