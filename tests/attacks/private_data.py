@@ -93,5 +93,5 @@ def survives(hook, process, attack):
     print(
         f"{answers} answers to alice, slowest {slowest * 1000:.0f} ms; {type(running.error).__name__}: {running.error}"
     )
-    assert slowest < 5.0, "another user waits"
+    assert slowest < 15.0, "another user waits"
     return running.error

@@ -442,7 +442,7 @@ def test_garbage_ends_only_the_process_that_sends_it(clinic):
             with contextlib.closing(clinic.mallory()) as mallory:
                 answer = mallory.does(f"{HEAD}\n{code}\n")
             took = time.monotonic() - began
-            assert took < 15, name
+            assert took < 60, name
             ended = answer is None or "Your session at this node ended" in answer
             assert ended or answer in ("-", "1", "2") or "Traceback" in answer, (name, answer)
             assert soon(lambda: clinic.answers(), 10), name
@@ -469,7 +469,7 @@ def test_a_process_that_reads_no_orders_blocks_nobody(target):
                     opened.append(target.mallory())
             except (OSError, ConnectionError):
                 pass
-            assert time.monotonic() - began < 20
+            assert time.monotonic() - began < 60
             for visitor in opened:
                 visitor.close()
             first.does("import os; os._exit(0)")

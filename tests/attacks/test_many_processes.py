@@ -72,7 +72,7 @@ def test_a_user_has_a_bounded_number_of_processes(hospital):
     def connect(number):
         made.append(Connection(hospital, f"dealer:{number}"))
 
-    with undisturbed(hospital, 2.0), contextlib.closing(Visitor(hospital.url, hospital.tokens["mallory"])):
+    with undisturbed(hospital), contextlib.closing(Visitor(hospital.url, hospital.tokens["mallory"])):
         threads = [threading.Thread(target=connect, args=(number,)) for number in range(3 * LIMIT)]
         for thread in threads:
             thread.start()
