@@ -542,3 +542,10 @@ def test_a_long_history_is_sliced_in_bounded_time(vault):
     last = create_random_id()
     vault.history.append(CallRecord("torch.Tensor.add", (patients, 1), return_ids=(last,)))
     assert len(vault.history.slice(last).calls) == 1
+
+
+def test_records_beyond_their_bytes_are_dropped():
+    history = VaultHistory(max_header_bytes=1000)
+    numbers = [history.append(CallRecord("torch.Tensor.sum", (Ref(1),)), 100) for _ in range(50)]
+    assert numbers == list(range(50))
+    assert (len(history), history.lost, history.header_bytes) == (10, 40, 1000)
