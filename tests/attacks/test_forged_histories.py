@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 import time
 
@@ -155,25 +154,3 @@ def test_a_plan_without_state_computes_into_the_vault(hospital, careful):
     assert row["failure"] == "" and "x.mean()" in row["code"]
     decide(hospital, row["id"], "approve")
     assert result.get().item() == pytest.approx(2 * SECRET)
-
-
-def open_files(process):
-    return len(os.listdir(f"/proc/{process.pid}/fd"))  # noqa: PTH208
-
-
-def test_one_call_does_not_use_up_the_open_files_of_the_node(hook, hospital, attacker, patients):
-    """Data sets are opened when the vault reads them, not while its calls wait."""
-    alice = hospital.connect(hook, "alice")
-    made = [torch.zeros(2).tag("#many").send(alice) for _ in range(300)]
-    alice.synchronize()
-    before = open_files(hospital)
-    busy = patients.clone().expand(400, 40, 20).reshape(400, 800)
-    for _ in range(20):
-        busy = (busy @ busy.t() @ busy).tanh()
-    stacked = torch.stack(attacker.search("#many"))
-    attacker.synchronize()
-    assert stacked.shape == (300, 2) and open_files(hospital) < before + 100
-    with contextlib.closing(Visitor(hospital.url, hospital.tokens["alice"])) as visitor:
-        for pointer in made:
-            visitor.ask(m.ForceObjectDeleteMessage(pointer.id_at_location))
-    forget(hook, alice)
