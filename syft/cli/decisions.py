@@ -51,7 +51,7 @@ def show_request(
     target: Target = NO_TARGET,
     as_json: Json = False,
 ) -> None:
-    """Show a request: who asks, for what, and the code that leads to it."""
+    """Show a request: its user, its reason, and the code that leads to the result."""
     with reach(target) as talk:
         if verify:
             row = talk.ask("POST", f"requests/{quoted(request_id)}/verify", {})

@@ -77,7 +77,7 @@ class Threshold:
 
 
 def binomial(count: int, rate: float) -> NDArray[np.float64]:
-    """Return the probabilities of 0 to `count` of so many that happen at a rate."""
+    """Return the probabilities of 0 to `count` successes in independent trials with one rate."""
     found = np.zeros(count + 1)
     if rate >= 1.0:
         found[count] = 1.0

@@ -4,7 +4,7 @@ A client brings shares of what it asks, all parties run the program together, an
 answer, which were made fresh by the last step. Nobody, whoever may ask, can name the model's shares in a run of another
 program: they are in no store under an id of their own.
 
-The user who asks also introduces the nodes to each other, so her word on who is who does not count. When a model is
+The user also introduces the nodes to each other, so the user's word on their identities does not count. When a model is
 hosted, its owner's client asks each node for the fingerprint of its identity key, and every party stores ids and
 fingerprints of all parties and of the dealer. In a run, each party connects to exactly these, in this order, and each
 of them has to prove its key on the very connection that is used (`workers.proofs`) before anything is computed. The
@@ -264,7 +264,7 @@ def _run(
 
 
 def _spend(worker: Any, session: Session, model: EncryptedModel, runtime: Any, run: RunMessage) -> None:
-    """Count the request; if it is one too many, the other parties are told, so that none of them waits."""
+    """Count the request; beyond the limit, notify the other parties, so that none of them waits."""
     try:
         spend(worker, session.client_id, model.name, model.version, model.max_requests_per_user)
     except Exception as error:

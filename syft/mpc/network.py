@@ -210,7 +210,7 @@ def _proven(worker: Any, visitor: Visitor, purpose: str, sock: socket.socket) ->
 def _take_pinned_mesh(worker: Any, visitor: Visitor, purpose: str, sock: socket.socket) -> None:
     visitor = _proven(worker, visitor, purpose, sock)
     if visitor.key is None:
-        sock.close()  # it is kept all the same, so that a party that waits for it is told at once
+        sock.close()  # it is kept all the same, so that a party that waits for it is notified at once
     if visitor.circle is not None:
         worker.mpc_runtime.join(visitor.circle)
     worker.mpc_runtime.lobby.arrive(visitor.circle, visitor.id, purpose.partition(":")[2], sock, visitor.key)

@@ -33,7 +33,7 @@ class Sink:
 
 
 def nowhere(size: int) -> Sink:
-    """Return a sink that drops so many bytes."""
+    """Return a sink that drops a number of bytes."""
     dropped = memoryview(bytearray(min(size, PIECE)))
     whole, rest = divmod(size, PIECE)
     return Sink(None, [], [dropped] * whole + [dropped[:rest]])

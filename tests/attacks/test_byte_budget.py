@@ -102,7 +102,7 @@ def error_of(written):
 
 
 def bomb(count):
-    """A small message that unfolds into a list of so many lists."""
+    """A small message that unfolds into a list of lists, of a given length."""
     header = b"\xdd" + struct.pack(">I", count + 1) + b"\x02" + b"\x91\x02" * count
     body = b"\x01" + struct.pack(">II", len(header), 0) + header
     return compression._compress(body, compression.apply_zstd_compression)

@@ -1,4 +1,4 @@
-"""Hosted encrypted models against the user who asks them: she introduces the nodes to each other, and may lie about it."""
+"""Hosted encrypted models against their users, who introduce the nodes to each other and may lie about them."""
 
 from __future__ import annotations
 

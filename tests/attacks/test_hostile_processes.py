@@ -629,7 +629,7 @@ def test_hostile_vaults_disturb_nobody(target):
 
 
 def test_a_vault_whose_call_never_ends_is_ended_by_the_node(clinic):
-    """It has disarmed its own clock. Its user is told nothing: whether a call ends may depend on values."""
+    """It has disarmed its own clock. Nothing is reported to its user: whether a call ends may depend on values."""
     inside = (
         "import signal\nfor n in (14, 27):\n"
         "    signal.signal(n, signal.SIG_IGN)\nvault._progress.write('torch.exp')\nwhile True: pass"

@@ -22,7 +22,7 @@ from tests.depth import deep
 from tests.nodes import NodeProcess, forget, soon
 
 USERS = 50
-# A round lasts until so many processes were killed and every user has an acknowledged object, or as many seconds.
+# A round lasts until KILLS processes were killed and every user has an acknowledged object, or SECONDS.
 KILLS = deep(12, 200)
 SECONDS = 120.0
 LOAD = """

@@ -35,7 +35,7 @@ def link_on(sock, budget):
 
 
 def announce(sock, run, count):
-    """Send the head of a frame with so many words, and none of them."""
+    """Send the head of a frame with a number of words, and none of the words."""
     forms = struct.pack("<H", 1) + struct.pack("<BBQ", 0, 1, count)
     sock.sendall(mesh._HEADER.pack(mesh.DATA, len(forms), run.run, run.round, 0, 0, 8 * count) + forms)
 

@@ -1,4 +1,4 @@
-"""The proof of identity between two nodes, over real sockets: who proves what to whom, and what breaks it."""
+"""The proof of identity between two nodes, over real sockets: both directions, and attacks on it."""
 
 from __future__ import annotations
 

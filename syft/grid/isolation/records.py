@@ -1,4 +1,4 @@
-"""Records: what a vault is told to do, as plain data that the supervisor can check, keep and show.
+"""Records: the orders to a vault, as plain data that the supervisor can check, keep and show.
 
 Reading a record never deserializes a value: tensors, plans and other objects are blobs, opaque bytes behind a header.
 

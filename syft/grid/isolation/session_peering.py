@@ -82,7 +82,7 @@ class SupervisedKey:
 
 
 class SupervisedAcquaintances(Acquaintances):
-    """The delegations of one user's sessions; the supervisor lets in whom they expect.
+    """The delegations of one user's sessions; the supervisor admits the nodes that they expect.
 
     Args:
         worker: the worker of the session process.

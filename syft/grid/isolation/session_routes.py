@@ -160,7 +160,7 @@ def request_release(worker: Any, session: Session, message: m.RequestReleaseMess
 
 
 def _forward(name: str, *fields: str) -> Handler:
-    """Return a handler that passes fields of a message on to the supervisor, which knows who asks."""
+    """Return a handler that passes fields of a message on to the supervisor, which knows the user."""
 
     def handler(worker: Any, session: Session, message: Any) -> Any:
         return plain_lists(worker.services.call(name, *(getattr(message, field) for field in fields)))

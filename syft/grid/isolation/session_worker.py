@@ -89,7 +89,7 @@ def _own_copy(obj: Any) -> Any:
 
 
 def in_vault(worker_id: object, obj_id: ObjectId, twin: Any) -> GetNotPermittedError:
-    """Return the error for somebody who asks for the value of an object in the vault."""
+    """Return the error for a request for the value of an object in the vault."""
     why = getattr(twin, "why", "") or "it was computed from private data"
     return GetNotPermittedError(
         f"Node {worker_id!r} does not release this value: {why}. Ask the owner for it with "

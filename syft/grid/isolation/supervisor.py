@@ -47,7 +47,7 @@ class Supervisor:
         node: the node: its worker, store, policy and settings.
         template: the process that all others are forked from.
         limits: what one process may use.
-        settings: what session processes are told about the node: plain values.
+        settings: the node's settings that session processes get: plain values.
         max_body: the largest body of a frame.
         rules: the other nodes that this one connects to.
     """
@@ -85,7 +85,7 @@ class Supervisor:
         return session
 
     def child_settings(self) -> dict[str, Any]:
-        """Return what a child process is told."""
+        """Return the settings of a child process."""
         return {
             **self._settings,
             "requires_secure": _guard(self.node.worker).required,

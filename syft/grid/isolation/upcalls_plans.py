@@ -143,12 +143,14 @@ def verify(supervisor: Supervisor, request_id: str, sealed: str) -> dict[str, An
     kept, copy = node.keeper.item(f"{SLICE}{request_id}"), node.keeper.item(sealed)
     if row["problem"] or kept is None or copy is None:
         raise SyftError(f"Request {request_id} can't be verified: {row['problem'] or 'its sealed copy is gone'}.")
-    data = []
+    items = []
     for used, stamp in row["stamps"]:
         item = node.keeper.item(used)
         if item is None or item.stamp != stamp:
             raise SyftError(f"Request {request_id} can't be verified: the data set {used!r} was changed or deleted.")
-        data.append((item.id, value_fd(supervisor, item)))
+        items.append(item)
+    # Opened after all checks: an error in between would leave files open.
+    data = [(item.id, value_fd(supervisor, item)) for item in items]
     why = ""
     try:
         with fresh_program(supervisor, None, data) as program:
