@@ -78,7 +78,7 @@ def _verdict(row: dict[str, Any]) -> str:
         return (
             "Verified: running this code again gives the same value."
             if row["verified"]
-            else ("NOT verified: running this code again gives another value.")
+            else "NOT verified: running this code again fails, or gives another value."
         )
     if row["problem"]:
         return f"This code can't be verified: {row['problem']}."

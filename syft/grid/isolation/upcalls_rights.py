@@ -27,7 +27,9 @@ from syft.grid.storage.interface import Item
 _OVERHEAD = 1 << 20
 _TENSOR_OVERHEAD = 1 << 14
 _LARGEST_ELEMENT = 16
-MAX_TOLD = 1000
+# Rows of the audit log that one answer holds, and objects that one request may name.
+MAX_AUDIT_ROWS = 1000
+MAX_OBJECTS = 10_000
 # A request waits for its copy shorter than any call may take, so that a busy vault does not end the session.
 SEAL_SHARE = 0.5
 
@@ -60,7 +62,7 @@ def request(
 ) -> Any:
     """Keep a request of the user with a sealed copy of its objects. The answer depends on no value."""
     ids = ids if type(ids) is tuple else (ids,)
-    if not ids or len(ids) > 10_000 or type(kind) is not str or type(size) is not int or type(tags) is not tuple:
+    if not ids or len(ids) > MAX_OBJECTS or type(kind) is not str or type(size) is not int or type(tags) is not tuple:
         raise SerdeError("A request names objects, their kind and their size.")
     requests = _requests(supervisor)
     text = requests.check(principal.user, reason)
@@ -194,7 +196,7 @@ def list_rights(supervisor: Supervisor, principal: Principal, frame: Frame, name
     if name == "grants":
         return policy.requests.grants()
     if name == "audit":
-        return policy.audit.rows()[-MAX_TOLD:]
+        return policy.audit.rows()[-MAX_AUDIT_ROWS:]
     raise SyftError('There are lists of "requests", "grants" and "audit".')
 
 

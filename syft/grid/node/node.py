@@ -126,7 +126,7 @@ class Node:
             wall_seconds=settings.call_seconds,
             open_files=PROCESS_FILES,
         )
-        told = {
+        child_settings = {
             "id": settings.id,
             "threads": settings.threads or 1,
             "stream_timeout": settings.stream_timeout,
@@ -141,7 +141,9 @@ class Node:
             "limits": limits.to_plain(),
         }
         rules = Rules(settings.ca, is_loopback(settings.host), settings.peers)
-        supervisor = Supervisor(self, self._template, limits, told, settings.max_message_bytes + (1 << 20), rules)
+        supervisor = Supervisor(
+            self, self._template, limits, child_settings, settings.max_message_bytes + (1 << 20), rules
+        )
         supervisor.max_user_processes = settings.max_user_processes
         self._closing.callback(supervisor.close)
         return supervisor
