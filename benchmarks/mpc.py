@@ -17,8 +17,8 @@ from benchmarks.crypten_side import LONG
 from benchmarks.measure import Row
 from benchmarks.mpc_rows import WORK, Work, inputs
 from benchmarks.rival import Rival, crypten
-from syft.mpc.lockstep import count
-from syft.workers.process import ProcessWorker
+from syft.mpc.runtime.lockstep import count
+from syft.workers.process.worker import ProcessWorker
 
 AHEAD = {"lockstep": 5, "processes": 2}  # how many times quicker than CrypTen
 COLUMNS = (

@@ -26,8 +26,8 @@ from benchmarks.learn import Class
 from benchmarks.learn_rows import WORK
 from benchmarks.measure import Row, pretty, ratio
 from benchmarks.rival import crypten
-from syft.workers.http import ask
 from syft.workers.node_client import parse_address
+from syft.workers.transport.http import ask
 from syft.workers.websocket_client import where_of
 
 SIZE = 10 * 2**20

@@ -27,8 +27,8 @@ from torch import nn, optim
 import syft as sy
 from syft.exceptions import GetNotPermittedError
 from syft.grid import certificates
-from syft.workers.http import ask
 from syft.workers.node_client import parse_address
+from syft.workers.transport.http import ask
 from syft.workers.websocket_client import where_of
 
 EPOCHS = 6

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from syft.workers import ray_cluster
+from syft.workers.ray import cluster as ray_cluster
 
 marks = [
     pytest.mark.timeout(300),

@@ -19,8 +19,8 @@ import sys
 import threading
 from pathlib import Path
 
-from syft.grid.isolation import template
-from syft.workers import process
+from syft.grid.isolation.processes import template
+from syft.workers.process import worker
 
 # What is imported before anything is forked.
 _IMPORTED = """
@@ -28,12 +28,12 @@ import torch
 fresh = torch.get_rng_state()
 import fastapi, uvicorn, websockets
 import syft
-import syft.cli.main, syft.grid.gateway, syft.grid.membership, syft.grid.node.api, syft.grid.node.node
-import syft.grid.node.settings, syft.grid.websocket_server, syft.mpc.network
-import syft.grid.isolation.template, syft.grid.isolation.forkserver
-import syft.grid.isolation.session_process, syft.grid.isolation.vault_process
-syft.grid.isolation.session_process.prepare()
-from syft.workers.foresight import warm_up
+import syft.cli.main, syft.grid.gateway, syft.grid.gateway.registration, syft.grid.node.api, syft.grid.node.node
+import syft.grid.node.settings, syft.grid.websocket_server, syft.mpc.runtime.network
+import syft.grid.isolation.processes.template, syft.grid.isolation.processes.forkserver
+import syft.grid.isolation.session.process, syft.grid.isolation.vault.process
+syft.grid.isolation.session.process.prepare()
+from syft.workers.access.fake_execution import warm_up
 """
 
 # The warm process. It forks twice, so that the new process becomes a child of whoever asked for it.
@@ -98,7 +98,7 @@ class Copied:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             try:
-                syft.grid.isolation.forkserver.serve(kept)
+                syft.grid.isolation.processes.forkserver.serve(kept)
             finally:
                 os._exit(0)
 
@@ -117,7 +117,7 @@ class Copied:
         os.kill(self.pid, signal.SIGKILL)
 
 
-syft.grid.isolation.template.launch_interpreter = Copied
+syft.grid.isolation.processes.template.launch_interpreter = Copied
 
 
 def serve(sock, asker):
@@ -159,7 +159,7 @@ exec(compile(code, "<string>", "exec"), names)
 _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER of Linux
 _lock = threading.Lock()
 _template: socket.socket | None = None
-_spawn = process._spawn
+_spawn = worker._spawn
 # Starts the template of a node as users' nodes do: by an interpreter of its own.
 cold_template = template.launch_interpreter
 
@@ -297,17 +297,17 @@ def spawn(control, listener, threads):
     """Start the process of a ProcessWorker from the warm one; one with several threads, a cold one."""
     if threads != 1:
         return _spawn(control, listener, threads)
-    home = str(Path(process.__file__).resolve().parents[2])
+    home = str(Path(worker.__file__).resolve().parents[2])
     handles = (control.fileno(), listener.fileno())
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return popen(process._START, home, process.MAIN, *map(str, handles), pass_fds=handles, env=environment)
+    return popen(worker._START, home, worker.MAIN, *map(str, handles), pass_fds=handles, env=environment)
 
 
 @contextlib.contextmanager
 def cold():
     """Let ProcessWorkers be started as users' are: each by an interpreter of its own."""
-    before, process._spawn = process._spawn, _spawn
+    before, worker._spawn = worker._spawn, _spawn
     try:
         yield
     finally:
-        process._spawn = before
+        worker._spawn = before

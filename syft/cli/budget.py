@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
+from syft.cli.api_client import Target, reach
 from syft.cli.options import Json
-from syft.cli.reach import Target, reach
-from syft.cli.show import give, moment, rows, say
+from syft.cli.output import give, moment, rows, say
 from syft.cli.target_options import NO_TARGET, with_target
 
 app = typer.Typer(

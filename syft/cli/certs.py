@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from syft.cli.show import say
+from syft.cli.output import say
 
 app = typer.Typer(
     help="A team's own authority, and certificates of its nodes.", no_args_is_help=True, rich_markup_mode=None

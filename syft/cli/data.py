@@ -8,11 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
+from syft.cli.api_client import ApiClient, Target, reach
 from syft.cli.options import Json
-from syft.cli.people import quoted
-from syft.cli.reach import Talk, Target, reach
-from syft.cli.show import give, note, rows, say, shape_of
+from syft.cli.output import give, note, rows, say, shape_of
 from syft.cli.target_options import NO_TARGET, with_target
+from syft.cli.users import quoted
 from syft.exceptions import QuotaExceededError, SyftError
 
 app = typer.Typer(help="What a node serves.", no_args_is_help=True, rich_markup_mode=None)
@@ -55,26 +55,26 @@ def publish(
         say(f"Published: {obj_id}")
 
 
-def _import(talk: Talk, file: Path) -> Any:
-    from syft.grid.storage.shelf import Shelf
+def _import(talk: ApiClient, file: Path) -> Any:
+    from syft.grid.storage.admin import ObjectAdmin
 
     if talk.node is None:
         raise SyftError("A .resyft file is imported by a node that does not run: stop it first, and use --store.")
-    return Shelf(talk.node.keeper).load(file)
+    return ObjectAdmin(talk.node.keeper).load(file)
 
 
-def _publish(talk: Talk, file: Path, tags: list[str], description: str | None) -> list[Any]:
+def _publish(talk: ApiClient, file: Path, tags: list[str], description: str | None) -> list[Any]:
+    from syft.grid.storage.admin import ObjectAdmin
+    from syft.grid.storage.file_errors import UnreadableFile
     from syft.grid.storage.readers import READERS, read_file
-    from syft.grid.storage.shelf import Shelf
-    from syft.grid.storage.unreadable import Unreadable
 
     if file.suffix.lower() not in READERS:
         raise SyftError(f"{file.name} is of no kind that is read here: {', '.join(sorted(READERS))}.")
     try:
-        tensors, about = read_file(file, math.inf if talk.node is None else Shelf(talk.node.keeper).room())
-    except (Unreadable, QuotaExceededError) as error:
+        tensors, about = read_file(file, math.inf if talk.node is None else ObjectAdmin(talk.node.keeper).room())
+    except (UnreadableFile, QuotaExceededError) as error:
         raise SyftError(f"{file.name} was not published: {error}.") from None
-    _note_twins(talk, file)
+    _note_proxies(talk, file)
     ids = []
     client = None if talk.node is not None else talk.client()
     try:
@@ -83,7 +83,7 @@ def _publish(talk: Talk, file: Path, tags: list[str], description: str | None) -
             text = description if description is not None else about
             plain = tensor.detach().clone().contiguous()
             if talk.node is not None:
-                ids.append(Shelf(talk.node.keeper).publish(plain, words, text))
+                ids.append(ObjectAdmin(talk.node.keeper).publish(plain, words, text))
             else:
                 ids.append(_send(client, plain, words, text))
     except QuotaExceededError as error:
@@ -98,7 +98,7 @@ def _publish(talk: Talk, file: Path, tags: list[str], description: str | None) -
     return ids
 
 
-def _note_twins(talk: Talk, file: Path) -> None:
+def _note_proxies(talk: ApiClient, file: Path) -> None:
     """Say that there is data of this name already: a file that is published twice is there twice."""
     found = [row["id"] for row in talk.ask("GET", "objects", tag=f"#{file.stem}", limit=10)]
     if found:
@@ -161,12 +161,12 @@ def export(
     say(f"Written: {file}")
 
 
-def _export_whole(talk: Talk, object_id: str, file: Path) -> None:
-    from syft.grid.storage.shelf import Shelf
+def _export_whole(talk: ApiClient, object_id: str, file: Path) -> None:
+    from syft.grid.storage.admin import ObjectAdmin
 
     if talk.node is None:
         raise SyftError("A .resyft file is written by a node that does not run: stop it first, and use --store.")
-    Shelf(talk.node.keeper).export(file, [_known_id(talk.node.keeper.objects, object_id)])
+    ObjectAdmin(talk.node.keeper).export(file, [_known_id(talk.node.keeper.objects, object_id)])
 
 
 def _known_id(objects: Any, text: str) -> Any:
@@ -178,7 +178,7 @@ def _known_id(objects: Any, text: str) -> Any:
     return obj_id
 
 
-def _fetch(talk: Talk, object_id: str) -> tuple[Any, str | None]:
+def _fetch(talk: ApiClient, object_id: str) -> tuple[Any, str | None]:
     """Return a tensor and its description as the owner may have it, over the stream, so that it is in the log."""
     import torch
 
@@ -193,14 +193,14 @@ def _fetch(talk: Talk, object_id: str) -> tuple[Any, str | None]:
         client.close()
 
 
-def _export_numbers(talk: Talk, object_id: str, file: Path) -> None:
+def _export_numbers(talk: ApiClient, object_id: str, file: Path) -> None:
     import csv
     import io
 
     import numpy as np
 
     from syft.grid.private_files import new_file
-    from syft.grid.storage.tables_of_text import names_in
+    from syft.grid.storage.csv_reader import names_in
 
     tensor, about = _fetch(talk, object_id)
     array = tensor.detach().numpy()

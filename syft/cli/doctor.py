@@ -6,8 +6,8 @@ import importlib.metadata
 import importlib.util
 import platform
 
-from syft.cli.show import rows, say
-from syft.grid.isolation.confinement import MEASURES, available
+from syft.cli.output import rows, say
+from syft.grid.isolation.confinement.confine import MEASURES, available
 
 # package as it is imported -> what installs it
 PACKAGES = {

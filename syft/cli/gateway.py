@@ -11,8 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from syft.cli.options import duration
+from syft.cli.output import moment, note, say
 from syft.cli.serving import announced, check_level, owner_token, start_log, told_to_stop, wait_for
-from syft.cli.show import moment, note, say
 from syft.exceptions import AccountError
 
 app = typer.Typer(help="Run a gateway, which knows nodes.", no_args_is_help=True, rich_markup_mode=None)

@@ -11,18 +11,18 @@ from collections.abc import Iterator
 
 import typer
 
-from syft._starting import INTERRUPTED
+from syft._sigint import INTERRUPTED
 from syft.cli.budget import app as budget
 from syft.cli.certs import app as certs
 from syft.cli.data import app as data
-from syft.cli.decisions import audit, grants, requests
 from syft.cli.doctor import PACKAGES, doctor
+from syft.cli.error_translation import translated
 from syft.cli.gateway import app as gateway
-from syft.cli.people import tokens, users
+from syft.cli.output import fail
 from syft.cli.programs import app as programs
-from syft.cli.show import fail
+from syft.cli.requests import audit, grants, requests
 from syft.cli.start import start
-from syft.cli.words import translated
+from syft.cli.users import tokens, users
 from syft.exceptions import SyftError
 
 app = typer.Typer(

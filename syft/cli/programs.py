@@ -10,11 +10,11 @@ from typing import Annotated, Any
 
 import typer
 
+from syft.cli.api_client import ApiClient, Target, reach
 from syft.cli.options import Json, duration
-from syft.cli.people import quoted
-from syft.cli.reach import Talk, Target, reach
-from syft.cli.show import give, moment, rows, say
+from syft.cli.output import give, moment, rows, say
 from syft.cli.target_options import NO_TARGET, with_target
+from syft.cli.users import quoted
 from syft.exceptions import AuthenticationError, SyftError
 
 app = typer.Typer(
@@ -64,7 +64,7 @@ def allow(
 
 
 @contextlib.contextmanager
-def _published(talk: Talk, plan: str) -> Iterator[str]:
+def _published(talk: ApiClient, plan: str) -> Iterator[str]:
     """Give the id or tag of a plan; one in a file is published in the meantime."""
     file = Path(plan)
     if not file.is_file():
@@ -72,7 +72,7 @@ def _published(talk: Talk, plan: str) -> Iterator[str]:
         return
     from syft.core.context import local_worker
     from syft.core.id_provider import create_random_id
-    from syft.grid.isolation.programs import load_plan
+    from syft.grid.isolation.programs.rules import load_plan
 
     client = talk.client()
     try:
@@ -148,7 +148,7 @@ def show(
         _say_program(f"Plan in the file {program}" if is_file else f"Code {_origin(plan)}", plan)
 
 
-def _find(talk: Talk, path: str, is_needed: bool = False, **query: Any) -> Any:
+def _find(talk: ApiClient, path: str, is_needed: bool = False, **query: Any) -> Any:
     """Return what the node answers; None if it refuses, unless the answer is needed."""
     try:
         return talk.ask("GET", path, **query)

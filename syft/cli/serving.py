@@ -13,7 +13,7 @@ from typing import Any
 
 import typer
 
-from syft.cli.show import fail, give
+from syft.cli.output import fail, give
 
 LEVELS = ("debug", "info", "warning", "error")
 OWNER_TOKEN = "owner.token"  # noqa: S105  (the name of a file)
@@ -89,7 +89,7 @@ def announced(facts: dict[str, Any], ready_file: Path | None, as_json: bool) -> 
 
 def owner_token(identity: Any, owner: str, folder: Path) -> Path:
     """Return the file of a token for the owner; it is written at the first start, and when it is not good any more."""
-    from syft.cli.reach import owner_name, read_token
+    from syft.cli.api_client import owner_name, read_token
     from syft.exceptions import AuthenticationError
     from syft.grid.private_files import replace_file
 

@@ -10,11 +10,11 @@ from typing import Annotated, Any
 
 import typer
 
+from syft.cli.node_record import NodeRecord, check_id, running
 from syft.cli.options import size
-from syft.cli.places import default_store
-from syft.cli.record import NodeRecord, check_id, running
+from syft.cli.output import note
+from syft.cli.paths import default_store
 from syft.cli.serving import announced, check_level, owner_token, start_log, told_to_stop, wait_for
-from syft.cli.show import note
 from syft.exceptions import SyftError
 
 
@@ -95,7 +95,7 @@ def start(
     with contextlib.ExitStack() as closing:
         store = _where(id, store, no_store)
         if store is None and home is None:
-            from syft.grid.node.folders import passing_folder
+            from syft.grid.server.temporary_folders import passing_folder
 
             home = Path(closing.enter_context(passing_folder("syft-node-")))
         from syft.grid.node.settings import Settings
@@ -154,8 +154,8 @@ def _where(id: str, store: str | None, no_store: bool) -> str | None:
 
 
 def _serve(settings: Any, show_token: bool, ready_file: Path | None, as_json: bool, membership: Any) -> None:
-    from syft.cli.welcome import facts_of, welcome
-    from syft.grid.isolation.confinement import protect_supervisor
+    from syft.cli.banner import facts_of, welcome
+    from syft.grid.isolation.confinement.confine import protect_supervisor
     from syft.grid.node.api import ROUTERS
     from syft.grid.node.node import Node
 
@@ -189,7 +189,7 @@ def _serve(settings: Any, show_token: bool, ready_file: Path | None, as_json: bo
 def _membership(url: str | None, token_file: Path | None, ca: Path | None, address: str | None) -> Any:
     if url is None:
         return None
-    from syft.cli.reach import read_token
-    from syft.grid.membership import Membership
+    from syft.cli.api_client import read_token
+    from syft.grid.gateway.registration import Membership
 
     return Membership(url, None if token_file is None else read_token(token_file), ca, address)

@@ -7,8 +7,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from syft.cli.api_client import Target
 from syft.cli.options import Ca, Home, NodeId, Store, TokenFile, Url
-from syft.cli.reach import Target
 
 # The default of a command's `target`: no node was selected.
 NO_TARGET = Target()

@@ -11,7 +11,7 @@ from syft.core.id_provider import ID_PROVIDER, ObjectId
 from syft.exceptions import ObjectNotFoundError
 
 
-class Outline:
+class ObjectOutline:
     """What is known of an object that is stored elsewhere, and is read when somebody first asks for it.
 
     Args:

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from syft.dp.events import checked
+from syft.dp.accounting.events import checked
 
 __all__ = [
     "compute_q_noisy_max",

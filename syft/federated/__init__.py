@@ -4,25 +4,25 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from syft.federated import utils as utils
+from syft.federated.client import federated_client as federated_client
+from syft.federated.client import train_config as train_config
 from syft.federated.dataloader import FederatedDataLoader as FederatedDataLoader
 from syft.federated.dataset import BaseDataset as BaseDataset
 from syft.federated.dataset import FederatedDataset as FederatedDataset
 from syft.federated.floptimizer import Optims as Optims
-from syft.workers import federated_client as federated_client
-from syft.workers import train_config as train_config
 
 if TYPE_CHECKING:
-    from syft.federated.history import History as History
+    from syft.federated.history.records import History as History
     from syft.federated.partition import IID as IID
     from syft.federated.partition import ByLabel as ByLabel
     from syft.federated.partition import Dirichlet as Dirichlet
     from syft.federated.partition import Shards as Shards
-    from syft.federated.running import Result as Result
-    from syft.federated.running import run as run
-    from syft.federated.secure import Identity as Identity
-    from syft.federated.secure import SecureAggregation as SecureAggregation
-    from syft.federated.secure import require_secure as require_secure
-    from syft.federated.simulation import Simulation as Simulation
+    from syft.federated.secure_aggregation import Identity as Identity
+    from syft.federated.secure_aggregation import SecureAggregation as SecureAggregation
+    from syft.federated.secure_aggregation import require_secure as require_secure
+    from syft.federated.server.run import Result as Result
+    from syft.federated.server.run import run as run
+    from syft.federated.server.simulation import Simulation as Simulation
     from syft.federated.strategies import FedAdam as FedAdam
     from syft.federated.strategies import FedAvg as FedAvg
     from syft.federated.strategies import FedAvgM as FedAvgM
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
 # What is loaded when it is first asked for: importing syft stays quick.
 _HOMES = {
-    "syft.federated.running": ("run", "Result"),
-    "syft.federated.simulation": ("Simulation",),
-    "syft.federated.history": ("History",),
-    "syft.federated.secure": ("SecureAggregation", "Identity", "require_secure"),
+    "syft.federated.server.run": ("run", "Result"),
+    "syft.federated.server.simulation": ("Simulation",),
+    "syft.federated.history.records": ("History",),
+    "syft.federated.secure_aggregation": ("SecureAggregation", "Identity", "require_secure"),
     "syft.federated.partition": ("IID", "Dirichlet", "ByLabel", "Shards"),
     "syft.federated.strategies": (
         "Strategy", "FedAvg", "FedProx", "FedAvgM", "FedAdam", "FedYogi", "Scaffold", "FedMedian", "TrimmedMean", "Krum"

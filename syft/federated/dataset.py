@@ -11,9 +11,9 @@ import torch
 from torch.utils.data import default_collate
 
 from syft.exceptions import SyftError, TrainingError
+from syft.federated.client.fit_loop import AS_TENSORS
 from syft.hook import base
 from syft.hook.syft_tensor import SyftTensor
-from syft.workers.training import AS_TENSORS
 
 
 class BaseDataset:

@@ -32,8 +32,8 @@ from syft.core.id_provider import ObjectId
 from syft.core.labels import printable
 from syft.exceptions import CertificateError
 from syft.grid.private_files import is_open, new_file, private_folder, replace_file
-from syft.workers.node_names import ids_in, uri_of
-from syft.workers.tls import client_context, explain, is_loopback, server_context
+from syft.workers.delegation.node_names import ids_in, uri_of
+from syft.workers.transport.tls import client_context, explain, is_loopback, server_context
 
 __all__ = [
     "Authority",

@@ -14,12 +14,12 @@ from typing import Any
 from syft.exceptions import ModelError, ModelNotFoundError, SyftError, WorkerLostError
 from syft.grid.abstract_grid import AbstractGrid
 from syft.grid.parallel import ask_all
+from syft.hosting import client
+from syft.hosting.server import Facts
 from syft.messaging.hosting import check_name
-from syft.mpc.allowance import DEFAULT_REQUESTS, check_limit
-from syft.mpc.engine import kind_of_place
-from syft.mpc.hosting import EncryptedDraft, ask_encrypted
-from syft.workers import hosting
-from syft.workers.hosted import Facts
+from syft.mpc.runtime.client import kind_of_place
+from syft.mpc.serving.client import EncryptedDraft, ask_encrypted
+from syft.mpc.serving.request_limits import DEFAULT_REQUESTS, check_limit
 
 logger = logging.getLogger("syft.grid")
 # What says that a worker is not there, as opposed to what it answers.
@@ -98,7 +98,7 @@ class ModelGrid(AbstractGrid):
         chosen = _choose.sample(candidates, n_replica)
         self._remove(id, keep=chosen)
         allowed = {"allow_download": allow_download, "allow_remote_inference": allow_remote_inference}
-        self._host(chosen, id, lambda worker: hosting.host(worker, model, id, **allowed, args_shape=args_shape))
+        self._host(chosen, id, lambda worker: client.host(worker, model, id, **allowed, args_shape=args_shape))
 
     def _groups(self, candidates: list[Any], count: int) -> list[list[Any]]:
         kinds: dict[str, list[Any]] = {}
@@ -117,7 +117,7 @@ class ModelGrid(AbstractGrid):
     def _remove(self, id: str, keep: Sequence[Any] = ()) -> None:
         """Have earlier hosts of a model forget it, so that no old one answers."""
         before = [worker for mpc in (False, True) for worker, _ in self._found(id, mpc)[0]]
-        _, failed = ask_all([w for w in before if w not in keep], lambda w: hosting.delete(w, id), self.patience)
+        _, failed = ask_all([w for w in before if w not in keep], lambda w: client.delete(w, id), self.patience)
         if failed:
             worker, error = failed[0]
             raise ModelError(f"The model {id!r} at {worker.id!r} can't be replaced: {shorten(error)}") from error
@@ -126,7 +126,7 @@ class ModelGrid(AbstractGrid):
         """Host a model at all of these workers, or at none."""
         done, failed = ask_all(hosts, question, self.patience)
         if failed:
-            ask_all([worker for worker, _ in done], lambda worker: hosting.delete(worker, id), self.patience)
+            ask_all([worker for worker, _ in done], lambda worker: client.delete(worker, id), self.patience)
             worker, error = failed[0]
             raise ModelError(f"The model {id!r} could not be hosted at {worker.id!r}: {shorten(error)}") from error
 
@@ -204,7 +204,7 @@ class ModelGrid(AbstractGrid):
         """
         hosts = self._hosts(str(id), mpc, owner)
         if not mpc:
-            return self._ask_first(id, [worker for worker, _ in hosts], lambda w: hosting.ask(w, str(id), data))
+            return self._ask_first(id, [worker for worker, _ in hosts], lambda w: client.ask(w, str(id), data))
         groups = {group[0][0].id: group for group in complete_groups(hosts)}
 
         def ask(leader: Any) -> Any:
@@ -240,7 +240,7 @@ class ModelGrid(AbstractGrid):
 
 def _facts_at(worker: Any, id: str) -> Facts | None:
     try:
-        return hosting.facts_at(worker, id)[0]
+        return client.facts_at(worker, id)[0]
     except ModelNotFoundError:
         return None
 

@@ -16,11 +16,11 @@ from syft.codes import GATEWAY_ENDPOINTS
 from syft.exceptions import AuthenticationError, ModelError, SyftError
 from syft.grid.model_grid import ModelGrid, shorten
 from syft.grid.parallel import ask_all
-from syft.workers.http import ask
 from syft.workers.node_client import NodeClient, parse_address
-from syft.workers.stream import close_all
+from syft.workers.transport.http import ask
+from syft.workers.transport.stream import close_all
+from syft.workers.transport.websocket import Endpoint
 from syft.workers.websocket_client import where_of
-from syft.workers.websocket_pipe import Where
 
 MAX_NODES = 1024
 
@@ -56,7 +56,7 @@ class PublicGridNetwork(ModelGrid):
         super().__init__()
         self.hook = hook
         self.gateway_url = gateway_url
-        self._gateway: Where = where_of(*parse_address(gateway_url), token, ca)
+        self._gateway: Endpoint = where_of(*parse_address(gateway_url), token, ca)
         self._ca = ca
         self._credential = credential
         self._tokens = _tokens_of(credential)
@@ -126,7 +126,7 @@ class PublicGridNetwork(ModelGrid):
 
     def _connected(self, places: Mapping[str, str], what: str) -> list[NodeClient]:
         """Connect to nodes at the same time; those that can't be reached are left out, with a warning."""
-        rows = [_Place(node_id, address) for node_id, address in places.items()]
+        rows = [_NodeAddress(node_id, address) for node_id, address in places.items()]
         done, failed = ask_all(rows, lambda row: self.connect(row.id, row.address), self.patience)
         self._report(failed, done, what)
         return [client for _, client in done]
@@ -174,7 +174,7 @@ class PublicGridNetwork(ModelGrid):
         return f"<PublicGridNetwork of the gateway {self.gateway_url}>"
 
 
-class _Place:
+class _NodeAddress:
     """A node that is not connected to yet; named as workers are in warnings."""
 
     def __init__(self, id: str, address: str) -> None:

@@ -9,12 +9,12 @@ from syft.core.id_provider import ObjectId
 from syft.core.labels import tags_of
 from syft.grid.certificates import certificate_of
 from syft.grid.identity.binding import check_exposure
-from syft.grid.node.app import Desk, make_app
-from syft.grid.node.doors import Door, OpenDoor
-from syft.grid.node.server import PortServer
-from syft.workers.peers import Rules
-from syft.workers.sockets import SERVED
-from syft.workers.tls import is_loopback, server_context
+from syft.grid.server.app import NodeContext, make_app
+from syft.grid.server.auth import Authenticator, OpenAuthenticator
+from syft.grid.server.port_server import PortServer
+from syft.workers.delegation.peer import OutboundPolicy
+from syft.workers.transport.socket_stream import SERVED
+from syft.workers.transport.tls import is_loopback, server_context
 from syft.workers.virtual import VirtualWorker
 
 
@@ -67,21 +67,21 @@ class WebsocketServerWorker(VirtualWorker):
         loop: Any = None,
         cert_path: str | None = None,
         key_path: str | None = None,
-        door: Door | None = None,
+        door: Authenticator | None = None,
         trust_script_modules: bool = False,
         ca: str | None = None,
         peers: Iterable[str] = (),
     ) -> None:
         if getattr(self, "_server", None) is not None:
             return  # the worker of this id that is there already, made by another cell
-        door = door or OpenDoor()
+        door = door or OpenAuthenticator()
         check_exposure(host, cert_path is not None, door.tokens)
         super().__init__(hook, id=id, log_msgs=log_msgs, verbose=verbose, data=data)
         self.trusts_script_modules = trust_script_modules  # they are programs, and come from other processes here
         context = None if cert_path is None else server_context(cert_path, key_path)
         address = "127.0.0.1" if host == "localhost" else host
-        self._desk = Desk(self, door)
-        rules = Rules(ca, is_loopback(host), tuple(peers))
+        self._desk = NodeContext(self, door)
+        rules = OutboundPolicy(ca, is_loopback(host), tuple(peers))
         self._desk.welcome_nodes(rules, certificate=certificate_of(cert_path, self.id))
         for prepare in SERVED:
             prepare(self)

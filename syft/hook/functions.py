@@ -14,7 +14,7 @@ import torch
 from torch.overrides import get_testing_overrides, resolve_name
 
 from syft.exceptions import CommandNotAllowed
-from syft.hook.refused import REASONS, REFUSED
+from syft.hook.denylist import REASONS, REFUSED
 
 Function = Callable[..., Any]
 _Tensor: Any = torch.Tensor

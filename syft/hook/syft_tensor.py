@@ -11,15 +11,15 @@ from typing import Any
 
 import torch
 
-from syft.core import watching
+from syft.core import observers
+from syft.core.autograd_state import following
 from syft.core.dispatch import deciding_link, find_rule, function_name, run
-from syft.core.following import following
 from syft.core.labels import check_labels
 from syft.core.tensor import AbstractTensor, Level, register_wrapper
 from syft.core.trees import SCALARS, map_tensors
 from syft.exceptions import SyftError, TensorsNotCollocatedException, UnsupportedOperation
 from syft.hook.composed import COMPOSED
-from syft.hook.places import describe_place
+from syft.hook.module_path import describe_place
 
 _NoDispatch = torch._C.DisableTorchFunctionSubclass
 
@@ -108,9 +108,9 @@ class SyftTensor(torch.Tensor):
             raise UnsupportedOperation(str(func), type(link).__name__)
         try:
             with following(shells.values()):
-                if watching.state.watchers:
+                if observers.state.watchers:
                     run_aten = functools.partial(_run_aten, type(link), func, inner_args, inner_kwargs)
-                    result = watching.run_watched(func, inner_args, inner_kwargs, run_aten)
+                    result = observers.run_watched(func, inner_args, inner_kwargs, run_aten)
                 else:
                     result = _run_aten(type(link), func, inner_args, inner_kwargs)
         except UnsupportedOperation as error:

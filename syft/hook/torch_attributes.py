@@ -7,8 +7,8 @@ from typing import Any
 
 from syft.core.dispatch import resolve
 from syft.hook.attributes import FrameworkAttributes
+from syft.hook.denylist import REFUSED
 from syft.hook.functions import CONSTRUCTORS, allowed, overridable
-from syft.hook.refused import REFUSED
 from syft.hook.syft_tensor import SyftTensor
 
 

@@ -12,8 +12,8 @@ from syft.exceptions import SyftError
 from syft.linalg.owners import Owners, gather, link_of, revealed
 from syft.linalg.scan import DASH
 from syft.linalg.student import p_values
-from syft.mpc import engine
 from syft.mpc.protocols.regression import COEFFICIENT, LEVER, MAX_COLUMNS, MEAN, SPREAD, SUM
+from syft.mpc.runtime import client
 from syft.pointers.pointer_tensor import PointerTensor
 
 __all__ = ["DASH", "EncryptedLinearRegression"]
@@ -124,7 +124,7 @@ class EncryptedLinearRegression:
             rows = torch.stack([owners.share(mean, MEAN) for mean in means])
             sums += [link_of(rows), link_of(owners.shared_sum(parts, MEAN))]
             weights = tuple(round(owner.rows / total * (1 << MEAN)) for owner in owners.each)
-        good, solved, spread, levers = engine.run("regression", *sums, weights=weights)
+        good, solved, spread, levers = client.run("regression", *sums, weights=weights)
         if not good.get().item():
             raise SyftError(
                 "The columns of X are collinear, or nearly so"

@@ -10,9 +10,9 @@ import torch
 from syft.exceptions import SyftError
 from syft.linalg.owners import Owners, gather, link_of, revealed
 from syft.linalg.student import p_values
-from syft.mpc import engine
-from syft.mpc.protocols.reflections import POINT
+from syft.mpc.protocols.householder import POINT
 from syft.mpc.protocols.regression import SUM
+from syft.mpc.runtime import client
 
 
 class DASH:
@@ -131,7 +131,7 @@ def _scan(owners: Owners, permanent: int) -> tuple[torch.Tensor, torch.Tensor, t
         squares.append(rest.pow(2).sum(0) / total)
         products.append((rest[:, :-1] * rest[:, -1:]).sum(0) / total)
     summed = owners.shared_sum(squares, SUM)
-    good, there, slopes, spreads = engine.run(
+    good, there, slopes, spreads = client.run(
         "association",
         link_of(torch.cat(compressed)),
         link_of(summed[:-1]),

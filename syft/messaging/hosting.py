@@ -46,7 +46,7 @@ class HostModelMessage(Message):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HostSharesMessage(Message):
-    """Host your shares of an encrypted model: contents are what is run (see `syft.mpc.hosted`).
+    """Host your shares of an encrypted model: contents are what is run (see `syft.mpc.serving.server`).
 
     Attributes:
         name: what it is called.

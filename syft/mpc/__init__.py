@@ -3,30 +3,20 @@
 Importing this fills the tables: protocols, deals, rules of fixed-precision and shared tensors, tensor methods.
 """
 
-from syft.mpc import (
-    encoding,
-    endpoints,
-    guests,
-    hosted,
-    methods,
-    network,
-    optimizers,
-    plans,
-    polynomials,
-    protocols,
-    rules,
-    runs,
-    sharing,
-)
-from syft.mpc.checking import check
-from syft.mpc.invitations import Invitation
-from syft.mpc.metering import count
-from syft.mpc.profiling import profile
-from syft.mpc.program import as_program
-from syft.mpc.querying import ModelClient, connect
-from syft.mpc.replay import op_by_op
-from syft.mpc.serving import ServedModel, serve
-from syft.mpc.validation import validate
+from syft.mpc import optimizers, protocols, rules, tensor_methods
+from syft.mpc.program import plans
+from syft.mpc.program.cache import op_by_op
+from syft.mpc.program.program import as_program
+from syft.mpc.runtime import network, worker
+from syft.mpc.runtime.cost_meter import count
+from syft.mpc.serving import endpoint, guest_session, server
+from syft.mpc.serving.invitation import Invitation
+from syft.mpc.serving.query import ModelClient, connect
+from syft.mpc.serving.serve import ServedModel, serve
+from syft.mpc.tools.check import check
+from syft.mpc.tools.profile import profile
+from syft.mpc.tools.validate import validate
+from syft.mpc.values import encoding, polynomials, sharing
 
 __all__ = [
     "Invitation",
@@ -37,10 +27,8 @@ __all__ = [
     "connect",
     "count",
     "encoding",
-    "endpoints",
-    "guests",
-    "hosted",
-    "methods",
+    "endpoint",
+    "guest_session",
     "network",
     "op_by_op",
     "optimizers",
@@ -49,8 +37,10 @@ __all__ = [
     "profile",
     "protocols",
     "rules",
-    "runs",
     "serve",
+    "server",
     "sharing",
+    "tensor_methods",
     "validate",
+    "worker",
 ]

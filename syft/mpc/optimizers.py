@@ -32,10 +32,10 @@ from syft.exceptions import UnsupportedOperation
 from syft.hook import base
 from syft.hook.optimizers import followers
 from syft.hook.syft_tensor import SyftTensor
-from syft.mpc import values
 from syft.mpc.rules.gradients import with_digits
-from syft.mpc.rules.operands import Form
+from syft.mpc.rules.operands import FixedPointFormat
 from syft.mpc.rules.operands import content as content_of
+from syft.mpc.values import ring_ops
 from syft.tensors.precision import FixedPrecisionTensor
 
 # Bits behind the point that a state has: so many more than the parameter, and so many at most.
@@ -173,11 +173,11 @@ def _brought(value: Any, parameter: Any, bits: tuple[int, int]) -> Any:
         return value.detach().fix_precision(**form.model.format())  # type: ignore[union-attr]
     found = value.child
     if found.scale < form.scale and found.base == link.base:
-        value.child = form.link(values.scale(content_of(found), form.scale // found.scale))
+        value.child = form.link(ring_ops.scale(content_of(found), form.scale // found.scale))
     return value
 
 
-def finer(link: FixedPrecisionTensor, bits: tuple[int, int]) -> Form:
+def finer(link: FixedPrecisionTensor, bits: tuple[int, int]) -> FixedPointFormat:
     """Return a form of the base of a link with some bits more, up to a number of them, but no fewer than it has."""
     more, most = bits
     digits = link.precision_fractional
@@ -188,7 +188,7 @@ def finer(link: FixedPrecisionTensor, bits: tuple[int, int]) -> Form:
 
 
 def _raise(link: FixedPrecisionTensor) -> None:
-    link.child = values.add(content_of(link), 1)
+    link.child = ring_ops.add(content_of(link), 1)
 
 
 followers.append(follow)

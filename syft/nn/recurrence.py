@@ -54,7 +54,7 @@ def gru_step(inputs: Tensor, hidden: Tensor, state: State) -> State:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Kind:
+class CellKind:
     """A kind of cell.
 
     Attributes:
@@ -71,10 +71,10 @@ class Kind:
 
 
 KINDS = {
-    "tanh": Kind(tanh_step, 1),
-    "relu": Kind(relu_step, 1),
-    "lstm": Kind(lstm_step, 4, 2, 2),
-    "gru": Kind(gru_step, 3),
+    "tanh": CellKind(tanh_step, 1),
+    "relu": CellKind(relu_step, 1),
+    "lstm": CellKind(lstm_step, 4, 2, 2),
+    "gru": CellKind(gru_step, 3),
 }
 
 
@@ -91,7 +91,7 @@ class Weights:
     hidden_bias: Tensor | None = None
     projection: Tensor | None = None
 
-    def prepared(self, kind: Kind) -> Weights:
+    def prepared(self, kind: CellKind) -> Weights:
         """Return them as the step of a kind of cell takes them."""
         if kind.doubled is None:
             return self
@@ -109,7 +109,7 @@ def _doubled(weight: Tensor | None, count: int, gate: int) -> Tensor | None:
     return torch.cat(parts)
 
 
-def cell(kind: Kind, x: Tensor, state: State, weights: Weights) -> State:
+def cell(kind: CellKind, x: Tensor, state: State, weights: Weights) -> State:
     """Return the state of one cell after one step."""
     weights = weights.prepared(kind)
     inputs = F.linear(x, weights.inputs, weights.input_bias)
@@ -159,7 +159,7 @@ def _gates(x: Tensor, weights: Sequence[Weights], turn: Turn) -> list[Tensor]:
 
 
 def layer(
-    kind: Kind, x: Tensor, state: State, weights: Sequence[Weights], turn: Turn | None = None
+    kind: CellKind, x: Tensor, state: State, weights: Sequence[Weights], turn: Turn | None = None
 ) -> tuple[Tensor, State]:
     """Run one layer over sequences.
 
@@ -198,7 +198,7 @@ def layer(
 
 
 def layers(
-    kind: Kind,
+    kind: CellKind,
     x: Tensor,
     state: State,
     weights: Sequence[Sequence[Weights]],

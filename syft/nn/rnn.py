@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from syft.nn import recurrence
-from syft.nn.recurrence import KINDS, Kind, State, Tensor, Weights
+from syft.nn.recurrence import KINDS, CellKind, State, Tensor, Weights
 from syft.tensors.precision import FixedPrecisionTensor
 
 __all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "RNNCellBase"]
@@ -54,7 +54,7 @@ class RNNCellBase(nn.Module):
         self.reset_parameters()
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> CellKind:
         """The step of this cell."""
         raise NotImplementedError(
             f"{type(self).__name__} does not say what its step is; use RNNCell, GRUCell or LSTMCell"
@@ -99,7 +99,7 @@ class RNNCell(RNNCellBase):
         super().__init__(input_size, hidden_size, bias, num_chunks=1, nonlinearity=nonlinearity)
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> CellKind:
         """The step of this cell."""
         return KINDS[self.nonlinearity or "tanh"]
 
@@ -122,7 +122,7 @@ class GRUCell(RNNCellBase):
         super().__init__(input_size, hidden_size, bias, num_chunks=3, nonlinearity=nonlinearity)
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> CellKind:
         """The step of this cell."""
         return KINDS["gru"]
 
@@ -145,7 +145,7 @@ class LSTMCell(RNNCellBase):
         super().__init__(input_size, hidden_size, bias, num_chunks=4, nonlinearity=nonlinearity)
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> CellKind:
         """The step of this cell."""
         return KINDS["lstm"]
 
@@ -218,9 +218,9 @@ class RNNBase(nn.Module):
         return zeros if self._kind.states == 1 else (zeros,) * self._kind.states
 
     @property
-    def _kind(self) -> Kind:
+    def _kind(self) -> CellKind:
         first: Any = self.rnn_forward[0]
-        kind: Kind = first.kind
+        kind: CellKind = first.kind
         return kind
 
     def _weights(self) -> list[list[Weights]]:

@@ -31,7 +31,7 @@ FIRST_USER_CODE = 1000
 MAX_CODE = 2**31 - 1
 
 
-class Row(NamedTuple):
+class RegisteredType(NamedTuple):
     """One type's entry. `exact` rows never stand in for a subclass of their type."""
 
     code: int
@@ -43,9 +43,9 @@ class Row(NamedTuple):
 
 
 # Read directly by the engine on every object, hence plain module-level dicts.
-BY_TYPE: dict[type, Row] = {}
-BY_CODE: dict[int, Row] = {}
-FORCED: dict[type, Row] = {}
+BY_TYPE: dict[type, RegisteredType] = {}
+BY_CODE: dict[int, RegisteredType] = {}
+FORCED: dict[type, RegisteredType] = {}
 REFUSED: dict[type, str] = {}
 
 
@@ -76,7 +76,7 @@ def register(
         force_detail: rebuilds that full copy.
         screen: looks at the received parts, code first, before any of them is rebuilt, and raises if they are too many.
     """
-    row = Row(code, cls, _own(cls, "simplify", simplify), _own(cls, "detail", detail), exact, screen)
+    row = RegisteredType(code, cls, _own(cls, "simplify", simplify), _own(cls, "detail", detail), exact, screen)
     classes = (cls, *aliases)
     for each in classes:
         _refuse_known_class(each)
@@ -85,7 +85,7 @@ def register(
         _refuse_used_code(forced_code, cls)
         if forced_code == code:
             raise SerdeError(f"{_name(cls)} needs two different numbers for code and forced_code.")
-        forced = Row(
+        forced = RegisteredType(
             forced_code,
             cls,
             _own(cls, "force_simplify", force_simplify),
@@ -132,7 +132,7 @@ def refuse(cls: type, reason: str) -> None:
     REFUSED[cls] = reason
 
 
-def row_for(cls: type) -> Row:
+def row_for(cls: type) -> RegisteredType:
     """Find the row of a class: its own, else that of the nearest registered base class."""
     for base in cls.__mro__:
         row = BY_TYPE.get(base)

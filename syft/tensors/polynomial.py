@@ -2,7 +2,7 @@
 
 Add a function, or samples of one, with intervals and a degree; then ask for its values. It is fitted when it is added,
 one polynomial for each interval, and its error is measured. On encrypted numbers the polynomials are cut into smaller
-ones, whose coefficients are read off a table at private places (see `syft.mpc.approximations`).
+ones, whose coefficients are read off a table at private places (see `syft.mpc.values.function_tables`).
 
 Example:
     >>> import torch, syft as sy

@@ -10,7 +10,7 @@ from syft.core.context import local_worker
 from syft.core.id_provider import ObjectId
 from syft.exceptions import WorkerNotFoundException
 from syft.workers.abstract import AbstractWorker
-from syft.workers.session import serving
+from syft.workers.execution.session import serving
 
 logger = logging.getLogger("syft.workers")
 

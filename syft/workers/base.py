@@ -27,17 +27,16 @@ from syft.pointers.remote_call import Results, pointer_kinds
 from syft.pointers.request import Request, request_together
 from syft.serde import register
 from syft.workers.abstract import AbstractWorker
+from syft.workers.access.policy import ALLOW_ALL, ReleasePolicy
 from syft.workers.address_book import AddressBook
-from syft.workers.execution import kind_of, resolve
-from syft.workers.policy import ALLOW_ALL, ReleasePolicy
-from syft.workers.router import route
-from syft.workers.session import Session, serving
-from syft.workers.stream import close_all
-from syft.workers.values import prepare_transfer, warn_if_graph
-from syft.workers.wire import answer
+from syft.workers.execution.copies import prepare_transfer, warn_if_graph
+from syft.workers.execution.execute import kind_of, resolve
+from syft.workers.execution.router import PLAN_COMMANDS, route
+from syft.workers.execution.session import Session, serving
+from syft.workers.transport.request_codec import answer
+from syft.workers.transport.stream import close_all
 
 logger = logging.getLogger("syft.workers")
-PLAN_COMMANDS: dict[str, Any] = {}
 
 
 class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):

@@ -10,12 +10,12 @@ from urllib.parse import urlsplit
 from syft.core.context import local_worker
 from syft.core.id_provider import ObjectId, is_id
 from syft.exceptions import AuthenticationError, InvalidUserError, NodeUnreachableError, SyftError
+from syft.hosting.client import HostingClient
 from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.request import Request, request_together
-from syft.workers.budget import BudgetClient
-from syft.workers.hosting import HostingClient
-from syft.workers.http import ask
-from syft.workers.tls import explain
+from syft.workers.budget_client import BudgetClient
+from syft.workers.transport.http import ask
+from syft.workers.transport.tls import explain
 from syft.workers.websocket_client import WebsocketClientWorker, where_of, why_unreachable
 
 _SECURE = {"ws": False, "http": False, "wss": True, "https": True}

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from syft.core.id_provider import ObjectId
+from syft.federated.client.federated_client import FederatedCaller, FederatedClient
 from syft.workers import base
 from syft.workers.base import BaseWorker
-from syft.workers.federated_client import FederatedCaller, FederatedClient
-from syft.workers.stream import InlineStream, close_all
-from syft.workers.threaded import BytesStream, ThreadStream
+from syft.workers.transport.in_process import BytesStream, ThreadStream
+from syft.workers.transport.stream import InlineStream, close_all
 
 
 class VirtualWorker(FederatedCaller, BaseWorker, FederatedClient):

@@ -11,16 +11,16 @@ from urllib.parse import urlsplit
 from syft.core.context import local_worker
 from syft.core.id_provider import ObjectId
 from syft.exceptions import AuthenticationError, NodeUnreachableError, SyftError
-from syft.workers.elsewhere import ElsewhereWorker
-from syft.workers.introducing import introduce
-from syft.workers.tls import client_context, explain, is_loopback
-from syft.workers.websocket_pipe import Where
-from syft.workers.websocket_stream import WebsocketStream
+from syft.workers.delegation.introduction import introduce
+from syft.workers.remote import RemoteWorker
+from syft.workers.transport.tls import client_context, explain, is_loopback
+from syft.workers.transport.websocket import Endpoint
+from syft.workers.transport.websocket_stream import WebsocketStream
 
 _AUTO_ADD = 6  # where `auto_add` is among the arguments after `id`
 
 
-class WebsocketClientWorker(ElsewhereWorker):
+class WebsocketClientWorker(RemoteWorker):
     """A worker that a server serves: a WebsocketServerWorker, or a node.
 
     With `secure=True` the certificate of the server is always verified. Without, only servers of this machine are
@@ -95,7 +95,7 @@ class WebsocketClientWorker(ElsewhereWorker):
             self._join(getattr(hook, "local_worker", None))
         self.load_data(data or ())
 
-    def _move_to(self, where: Where) -> None:
+    def _move_to(self, where: Endpoint) -> None:
         """Take another address of the same worker: a notebook cell was run again after the server was."""
         if where.url != self._where.url:
             parts = urlsplit(where.url)
@@ -209,7 +209,7 @@ def why_unreachable(error: OSError, url: str) -> str:
     return f"{reason}. Check that the node runs, that address and port are right, and that no firewall is between."
 
 
-def where_of(host: str, port: int, secure: bool, token: str | None, ca: Any) -> Where:
+def where_of(host: str, port: int, secure: bool, token: str | None, ca: Any) -> Endpoint:
     """Return how a server is reached; other machines by TLS only."""
     if not secure and not is_loopback(host):
         raise SyftError(
@@ -218,4 +218,4 @@ def where_of(host: str, port: int, secure: bool, token: str | None, ca: Any) -> 
         )
     name = f"[{host}]" if ":" in host and not host.startswith("[") else host
     context = (ca if isinstance(ca, ssl.SSLContext) else client_context(ca)) if secure else None
-    return Where(f"{'wss' if secure else 'ws'}://{name}:{port}", token, context)
+    return Endpoint(f"{'wss' if secure else 'ws'}://{name}:{port}", token, context)

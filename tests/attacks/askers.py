@@ -11,12 +11,12 @@ import syft as sy
 from syft.core.context import acting_as
 from syft.core.id_provider import ID_PROVIDER
 from syft.exceptions import SyftError
+from syft.hosting import client as hosting_client
 from syft.messaging.hosting import HostSharesMessage, SharedInferenceMessage
 from syft.messaging.message import Operation
-from syft.mpc import hosting as encrypted
-from syft.mpc.hosted import contents_of
-from syft.workers import hosting
-from syft.workers.introducing import introduce
+from syft.mpc.serving import client as encrypted
+from syft.mpc.serving.server import contents_of
+from syft.workers.delegation.introduction import introduce
 from syft.workers.websocket_client import WebsocketClientWorker
 
 FEATURES, CLASSES = 4, 3
@@ -129,7 +129,7 @@ def small(ring):
 
 
 def facts_of(node, name=NAME):
-    return hosting.facts_at(node, name)[0]
+    return hosting_client.facts_at(node, name)[0]
 
 
 def order(node, what, *args):

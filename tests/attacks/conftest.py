@@ -9,7 +9,7 @@ import torch
 
 import syft as sy
 from syft.exceptions import SyftError
-from syft.workers.policy import DenyAll
+from syft.workers.access.policy import DenyAll
 from tests.attacks.hostile import Mallory
 from tests.attacks.private_data import PRIVATE_DATA, is_served
 from tests.nodes import forget, node

@@ -17,16 +17,16 @@ import torch
 import syft as sy
 from syft.core.references import Ref
 from syft.exceptions import SyftError
+from syft.hosting.server import HostedModel, id_of_model
+from syft.messaging import call_batch
 from syft.messaging import message as m
-from syft.messaging import steps
 from syft.messaging.hosting import DeleteModelMessage
 from syft.pointers import ObjectWrapper
 from syft.serde import compression, deserialize, serialize, table
 from syft.serde.msgpack import frames
 from syft.serde.msgpack.frames import Buffer
-from syft.workers.hosted import HostedModel, id_of_model
-from syft.workers.policy import ALLOW_ALL, DenyAll
-from syft.workers.wire import answer
+from syft.workers.access.policy import ALLOW_ALL, DenyAll
+from syft.workers.transport.request_codec import answer
 from tests.attacks.samples import linear, samples
 
 SECRET = (41.4375, -7341.625, 0.0078125)
@@ -284,8 +284,10 @@ def _named(value: Any, found: set[Any]) -> None:
                 found.update(range(base, base + 50))
             else:
                 found.update(f"{base}+{n}" for n in range(50))
-    elif type(value) is steps.StepsMessage:
-        found.update(steps.read_id(part) for step in value.contents for part in step if type(part) is bytes and part)
+    elif type(value) is call_batch.StepsMessage:
+        found.update(
+            call_batch.read_id(part) for step in value.contents for part in step if type(part) is bytes and part
+        )
     elif isinstance(value, m.Message):
         _named(tuple(getattr(value, name, None) for name in NAMING), found)
         first = getattr(value, "return_id", None)

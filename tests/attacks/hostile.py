@@ -9,7 +9,7 @@ from syft.core.references import Ref
 from syft.messaging import message as m
 from syft.serde import compression, deserialize
 from syft.serde.msgpack import frames
-from syft.workers.wire import answer, write_request
+from syft.workers.transport.request_codec import answer, write_request
 
 _number = itertools.count(1)
 # Wire codes, written out: an attacker does not use our classes.

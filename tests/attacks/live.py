@@ -10,19 +10,19 @@ import time
 from pathlib import Path
 
 from syft.serde import deserialize, serialize
-from syft.workers.frames import ANSWER, BYE, HELLO, NOTICE, REQUEST, WELCOME
-from syft.workers.pipes import HEADER, PipeConnection
-from syft.workers.tls import client_context
-from syft.workers.websocket_pipe import WebsocketPipe, Where
-from syft.workers.websocket_stream import VERSION
-from syft.workers.wire import write_request
+from syft.workers.transport.framed_pipe import HEADER, PipeConnection
+from syft.workers.transport.framing import ANSWER, BYE, HELLO, NOTICE, REQUEST, WELCOME
+from syft.workers.transport.request_codec import write_request
+from syft.workers.transport.tls import client_context
+from syft.workers.transport.websocket import Endpoint, WebsocketPipe
+from syft.workers.transport.websocket_stream import VERSION
 
 
 class Visitor:
     """A connection to a node with a session, that sends what it likes and keeps every byte that comes back."""
 
     def __init__(self, url, token=None, context=None, session=("", b"")):
-        self.pipe = WebsocketPipe(Where(url, token, context).at("/stream"), 60)
+        self.pipe = WebsocketPipe(Endpoint(url, token, context).at("/stream"), 60)
         self.connection = PipeConnection(self.pipe, 1 << 30)
         self.connection.write(HELLO, 0, serialize((VERSION, *session)))
         frame = self.connection.read()

@@ -21,10 +21,10 @@ import torch
 
 from syft.core.references import Ref, TensorMeta
 from syft.messaging import message as m
-from syft.messaging.steps import ID_BYTES, MOST_ARGUMENTS, StepsMessage
+from syft.messaging.call_batch import ID_BYTES, MOST_ARGUMENTS, StepsMessage
 from syft.serde import deserialize
-from syft.workers.frames import ANSWER, BYE, NOTICE, REQUEST, SEEN
-from syft.workers.wire import write_request
+from syft.workers.transport.framing import ANSWER, BYE, NOTICE, REQUEST, SEEN
+from syft.workers.transport.request_codec import write_request
 from tests.attacks.call_fuzzing import Call, random_call, shown
 from tests.attacks.live import Visitor
 from tests.attacks.watching import decide

@@ -11,7 +11,7 @@ import syft as sy
 from syft.core.references import ObjectMeta, Ref, SameAs, TensorMeta
 from syft.messaging import hosting as h
 from syft.messaging import message as m
-from syft.messaging.steps import StepsMessage, write_ids
+from syft.messaging.call_batch import StepsMessage, write_ids
 from syft.pointers import ObjectWrapper
 from syft.pointers.pointer_plan import COPY_PLAN, PLAN_PARAMETERS, RUN_PLAN
 from syft.serde.registry import BY_CODE

@@ -15,20 +15,21 @@ import socket
 import threading
 import traceback
 
-from syft.grid.isolation import session_process, vault_process
-from syft.grid.isolation.channel import Channel, FrameKind
-from syft.grid.isolation.limits import Limits
-from syft.grid.isolation.progress import ProgressPage
-from syft.grid.isolation.records import Blob, PutRecord, encode
-from syft.grid.isolation.services import Services
+from syft.grid.isolation.children.services import Services
+from syft.grid.isolation.confinement.limits import Limits
+from syft.grid.isolation.processes.channel import Channel, FrameKind
+from syft.grid.isolation.processes.progress import ProgressPage
+from syft.grid.isolation.records.records import Blob, PutRecord, encode
+from syft.grid.isolation.session import process as session_process
+from syft.grid.isolation.vault import process as vault_process
 from tests.nodes import NODE, NodeProcess
 
 USER = "mallory"
 MARK = b"#!python\n"
 # Replaces the entry points before the template of the node starts.
 TAKE_OVER = """
-from syft.grid.isolation import template
-template.ENTRIES.update(
+from syft.grid.isolation import entry_points
+entry_points.ENTRY_POINTS.update(
     session="tests.attacks.taken_over:session_main", vault="tests.attacks.taken_over:vault_main"
 )
 """

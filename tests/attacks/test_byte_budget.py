@@ -21,11 +21,11 @@ from syft.core.references import Ref
 from syft.exceptions import CommandNotAllowed, QuotaExceededError, SyftError
 from syft.grid.certificates import issue, make_authority
 from syft.messaging.message import ErrorMessage, ObjectMessage, ObjectRequestMessage, Operation
-from syft.mpc import dealing
+from syft.mpc.dealer import wire_protocol
 from syft.serde import compression, deserialize, serialize
-from syft.workers import frames
-from syft.workers.circles import ADMIT
-from syft.workers.frames import REQUEST, SEEN
+from syft.workers.delegation.grants import ADMIT
+from syft.workers.transport import framing
+from syft.workers.transport.framing import REQUEST, SEEN
 from syft.workers.websocket_client import WebsocketClientWorker
 from tests.attacks.live import Visitor
 from tests.attacks.taken_over import USER, taken_over_node
@@ -195,7 +195,7 @@ def test_answers_that_a_client_never_confirms_are_counted(mallory):
 
 HALF_SENT = """
 import time
-from syft.grid.isolation.channel import _FRAME
+from syft.grid.isolation.processes.channel import _FRAME
 sock.sendall(_FRAME.pack(Kind.ANSWER, 0, 3, 30 << 20) + b"\\x92\\xc2\\x90" + bytes(29 << 20))
 time.sleep(8)
 """
@@ -287,11 +287,11 @@ def party_at(process, hook):
             None, "localhost", process.port, False, process.id, token=process.tokens["bob"], auto_add=False
         )
         ((token, _, _),) = me.stream_to(worker).ask(Operation(ADMIT, None, (CIRCLE, "last-party"), {}, ()))
-        sock, status, _ = knock(process, token, purpose=dealing.PURPOSE)
+        sock, status, _ = knock(process, token, purpose=wire_protocol.PURPOSE)
         assert status == 101
-        connection = frames.Connection(sock, 1 << 30)
-        connection.write(dealing.HELLO, 1, serialize(("group", ("first-party", "last-party"))))
-        assert connection.read()[0] == dealing.SEED
+        connection = framing.Connection(sock, 1 << 30)
+        connection.write(wire_protocol.HELLO, 1, serialize(("group", ("first-party", "last-party"))))
+        assert connection.read()[0] == wire_protocol.SEED
         try:
             yield connection
         finally:
@@ -305,19 +305,19 @@ def party_at(process, hook):
 )
 def test_a_frame_to_the_dealer_with_any_shape(hook, target, kind, spec):
     with party_at(target, hook) as connection, grows_less(target, 200 * MiB):
-        connection.write(dealing.ASK, 2, serialize((bytes(16), 1, 0, kind, spec)))
-        assert connection.read()[:2] == (dealing.FAILED, 2)
-        connection.write(dealing.ASK, 3, serialize((bytes(16), 1, 0, "zero", ((1000,),))))
-        assert connection.read()[:2] == (dealing.DEALT, 3)
+        connection.write(wire_protocol.ASK, 2, serialize((bytes(16), 1, 0, kind, spec)))
+        assert connection.read()[:2] == (wire_protocol.FAILED, 2)
+        connection.write(wire_protocol.ASK, 3, serialize((bytes(16), 1, 0, "zero", ((1000,),))))
+        assert connection.read()[:2] == (wire_protocol.DEALT, 3)
 
 
 def test_what_a_party_says_it_will_need(hook, target):
     with party_at(target, hook) as connection, grows_less(target, 200 * MiB):
         deals = (("zero", ((40_000_000,),)),)
-        connection.write(dealing.LEARN, 2, serialize((bytes(16), 1, deals)))
-        connection.write(dealing.ASK, 3, serialize((bytes(16), 1, 0, "zero", ((1000,),))))
+        connection.write(wire_protocol.LEARN, 2, serialize((bytes(16), 1, deals)))
+        connection.write(wire_protocol.ASK, 3, serialize((bytes(16), 1, 0, "zero", ((1000,),))))
         kinds = [connection.read()[0] for _ in range(2)]
-        assert dealing.DEALT in kinds and dealing.PACK not in kinds
+        assert wire_protocol.DEALT in kinds and wire_protocol.PACK not in kinds
 
 
 # --- connections ------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import syft as sy
 from syft.core.references import Ref
 from syft.messaging import message as m
 from syft.pointers.pointer_plan import PLAN_PARAMETERS, RUN_PLAN
-from syft.workers.wire import write_request
+from syft.workers.transport.request_codec import write_request
 from tests.grid.rights.people import Peer
 from tests.nodes import node as node_process
 

@@ -9,8 +9,8 @@ import torch
 
 import syft as sy
 from syft.exceptions import ModelError, SyftError
-from syft.mpc import hosting as encrypted
-from syft.workers.introducing import introduce
+from syft.mpc.serving import client as encrypted
+from syft.workers.delegation.introduction import introduce
 from tests.attacks.askers import (
     AT_ONCE,
     CLASSES,

@@ -10,16 +10,17 @@ import torch
 
 import syft as sy
 from syft.exceptions import ModelError, ProtocolError, SyftError
+from syft.hosting import client as hosting_client
 from syft.messaging.hosting import HostSharesMessage
-from syft.mpc import dealing
-from syft.mpc import hosting as encrypted
-from syft.mpc.hosted import contents_of
+from syft.mpc.dealer import wire_protocol
+from syft.mpc.serving import client as encrypted
+from syft.mpc.serving.server import contents_of
 from syft.serde import serialize
-from syft.workers import dialing, hosting, introducing
-from syft.workers.circles import ADMIT, MEET
-from syft.workers.frames import Connection
-from syft.workers.introducing import introduce
-from syft.workers.websocket_pipe import Where
+from syft.workers.delegation import dialer, introduction
+from syft.workers.delegation.grants import ADMIT, MEET
+from syft.workers.delegation.introduction import introduce
+from syft.workers.transport.framing import Connection
+from syft.workers.transport.websocket import Endpoint
 from tests.attacks.askers import (
     AT_ONCE,
     CLASSES,
@@ -199,19 +200,19 @@ def test_the_dealer_gives_seeds_to_proven_parties_only(mallory):
     run([nodes["a"], nodes["b"]], nodes["dealer"], facts_of(nodes["a"]), QUESTION)
     facts = facts_of(nodes["a"])
     keys = facts["keys"]
-    from syft.workers.proofs import PeerKey, Prover
+    from syft.workers.delegation.key_proofs import PeerKey, Prover
 
     name = os.urandom(16).hex()
     prover = Prover("a", PeerKey())
     for key in (prover.key.fingerprint, keys[0]):
         ((token, proof, _),) = order(
-            nodes["dealer"].for_purpose(dealing_for(facts)), ADMIT, introducing._made[sy.local_worker].name, "a"
+            nodes["dealer"].for_purpose(dealing_for(facts)), ADMIT, introduction._made[sy.local_worker].name, "a"
         )
-        where = Where(nodes["dealer"].url)
-        sock = dialing.connect(where, token, proof, dealing.PINNED_PURPOSE, 10.0)
-        assert prover.dial(sock, "dealer", dealing.PINNED_PURPOSE, 10.0) == keys[2]
+        where = Endpoint(nodes["dealer"].url)
+        sock = dialer.connect(where, token, proof, wire_protocol.PINNED_PURPOSE, 10.0)
+        assert prover.dial(sock, "dealer", wire_protocol.PINNED_PURPOSE, 10.0) == keys[2]
         connection = Connection(sock, 1000)
-        connection.write(dealing.HELLO, 0, serialize((name, ("a", "b"), (key, keys[1]))))
+        connection.write(wire_protocol.HELLO, 0, serialize((name, ("a", "b"), (key, keys[1]))))
         seeds = connection.read()
         connection.close()
         assert (seeds is not None) == (key == prover.key.fingerprint)
@@ -236,7 +237,7 @@ def test_a_node_hosts_no_model_without_the_keys_of_its_parties(hook, town, model
         for each in forged:
             with pytest.raises(ModelError):
                 sy.local_worker.send_msg(HostSharesMessage(each, "unpinned", True), nodes["a"])
-        assert "unpinned" not in [row["name"] for row in hosting.facts_at(nodes["a"])]
+        assert "unpinned" not in [row["name"] for row in hosting_client.facts_at(nodes["a"])]
 
 
 # --- another model --------------------------------------------------------------------------------------------------

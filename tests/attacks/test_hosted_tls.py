@@ -12,11 +12,11 @@ import torch
 
 from syft.exceptions import SyftError
 from syft.grid.certificates import client_context, issue, make_authority, server_context
-from syft.grid.isolation.peering import relay
-from syft.mpc import hosting as encrypted
-from syft.workers import dialing
-from syft.workers.circles import ADMIT
-from syft.workers.websocket_pipe import Where
+from syft.grid.isolation.supervisor.peering import relay
+from syft.mpc.serving import client as encrypted
+from syft.workers.delegation import dialer
+from syft.workers.delegation.grants import ADMIT
+from syft.workers.transport.websocket import Endpoint
 from tests.attacks.askers import CLASSES, FEATURES, QUESTION, client, facts_of, host, order, run
 from tests.grid.fleet import Fleet
 
@@ -123,22 +123,22 @@ def test_nobody_relays_the_proof_over_tls(nodes, model, authority, tmp_path, nod
 
 def test_a_certificate_of_another_node_is_refused(nodes, authority, caplog):
     ((token, proof, _),) = order(nodes["a"], ADMIT, CIRCLE, "b")
-    where = Where(nodes["a"].url, None, client_context(authority.certificate))
-    dialing.connect(where, token, proof, "mpc-knock", 30, "a").close()
-    dialing.open_pipe(where, token, proof, 30, "a").close()
+    where = Endpoint(nodes["a"].url, None, client_context(authority.certificate))
+    dialer.connect(where, token, proof, "mpc-knock", 30, "a").close()
+    dialer.open_pipe(where, token, proof, 30, "a").close()
     with pytest.raises(ConnectionError, match="certificate is for node 'a'"):
-        dialing.connect(where, token, proof, "mpc-knock", 30, "b")
+        dialer.connect(where, token, proof, "mpc-knock", 30, "b")
     with pytest.raises(ConnectionError, match="certificate is for node 'a'"):
-        dialing.open_pipe(where, token, proof, 30, "b")
+        dialer.open_pipe(where, token, proof, 30, "b")
     assert not caplog.records
 
 
 def test_a_certificate_without_a_node_id_is_accepted_with_a_warning(nodes, authority, caplog):
     ((token, proof, _),) = order(nodes["dealer"], ADMIT, CIRCLE, "a")
-    where = Where(nodes["dealer"].url, None, client_context(authority.certificate))
+    where = Endpoint(nodes["dealer"].url, None, client_context(authority.certificate))
     with caplog.at_level(logging.WARNING, "syft.workers"):
         for _ in range(2):  # and says so once
-            dialing.connect(where, token, proof, "mpc-knock", 30, "dealer").close()
+            dialer.connect(where, token, proof, "mpc-knock", 30, "dealer").close()
     assert [record.getMessage().partition(".")[0] for record in caplog.records] == [
         f"The certificate of node 'dealer' at {nodes['dealer'].url} names no node id"
     ]

@@ -14,8 +14,8 @@ import torch
 import syft as sy
 from syft.exceptions import RemoteError, SyftError
 from syft.messaging.message import ErrorMessage
-from syft.workers.threaded import BytesStream
-from syft.workers.wire import read_answer
+from syft.workers.transport.in_process import BytesStream
+from syft.workers.transport.request_codec import read_answer
 from tests.attacks.hostile import (
     DEVICE,
     DICT,

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from syft.grid.isolation.call_table import CALLS
+from syft.grid.isolation.supervisor.call_table import CALLS
 from syft.grid.node import node as whole_node
 from syft.serde import serialize
 from tests.attacks.live import Visitor
@@ -194,7 +194,7 @@ def test_what_the_supervisor_hands_out_depends_on_no_private_value(target, mallo
     """Neither checksums nor sizes on disk; and no sealed copy, before a decision."""
     program = """
 from syft.core.references import Ref
-from syft.grid.isolation.records import CallRecord, encode
+from syft.grid.isolation.records.records import CallRecord, encode
 (found,) = services.call("search", "#patients")
 data = found[0]
 print(services.ask("open", data, ""))
@@ -226,7 +226,7 @@ for call in (("read", "sealed:" + row["id"], ""), ("read", data, ""), ("remove",
 
 def test_forged_ids_of_sealed_copies_are_refused(target, mallory):
     program = """
-from syft.grid.isolation.items import write_item
+from syft.grid.isolation.records.items import write_item
 from syft.grid.storage.interface import Item
 from syft.core.references import ObjectMeta
 for item in (Item("sealed:0123456789abcdef", ObjectMeta("sealed")), Item(5, ObjectMeta("sealed")), Item("sealed:ab", ObjectMeta("plan")), Item("dataset:x", ObjectMeta("plan"))):
@@ -247,7 +247,7 @@ for item in (Item("sealed:0123456789abcdef", ObjectMeta("sealed")), Item(5, Obje
 def test_the_supervisor_never_parses_the_bytes_of_a_user(target, mallory):
     """Garbage is stored, shared, searched and removed; whoever opens it gets an error of their own process."""
     program = """
-from syft.grid.isolation.items import write_item
+from syft.grid.isolation.records.items import write_item
 from syft.grid.storage.interface import Item
 from syft.core.references import TensorMeta
 import torch
@@ -319,7 +319,7 @@ def value(depth=0):
         items = [value(depth + 1) for _ in range(rng.randrange(5))]
         return tuple(items) if rng.random() < 0.6 else {str(i): item for i, item in enumerate(items)}
     return rng.choice(kinds)
-from syft.grid.isolation.items import write_item
+from syft.grid.isolation.records.items import write_item
 from syft.grid.storage.interface import Item
 from syft.core.references import TensorMeta
 import torch
@@ -488,7 +488,7 @@ def test_a_flood_of_calls_does_not_keep_the_node_from_answering(target):
 
 LOAD = """
 from syft.core.references import Ref
-from syft.grid.isolation.records import CallRecord, encode
+from syft.grid.isolation.records.records import CallRecord, encode
 (found,) = services.call("search", "#patients")
 data = found[0]
 for result in (5000, 99):
@@ -581,7 +581,7 @@ def test_blobs_do_not_hide_what_a_call_reads(target):
     written = serialize(pointer.child, target.hook.local_worker)
     program = f"""
 from syft.core.references import Ref
-from syft.grid.isolation.records import Blob, BlobAt, CallRecord, PutRecord, encode
+from syft.grid.isolation.records.records import Blob, BlobAt, CallRecord, PutRecord, encode
 (found,) = services.call("search", "#patients")
 data = found[0]
 blob = Blob("tensor", "int64 (1,)", {written!r})
@@ -623,7 +623,7 @@ def test_hostile_vaults_disturb_nobody(target):
             with contextlib.closing(target.mallory()) as mallory:
                 mallory.does(LOAD)
                 mallory.does(f"in_vault({code!r})")
-                blob = "from syft.grid.isolation.records import *\nfor n in range(20): services.call('vault', body=encode(PutRecord(8, Blob('tensor', 'float32 (1,)', bytes(1 << 20)))))"
+                blob = "from syft.grid.isolation.records.records import *\nfor n in range(20): services.call('vault', body=encode(PutRecord(8, Blob('tensor', 'float32 (1,)', bytes(1 << 20)))))"
                 mallory.does(blob)
                 mallory.does("import os; os._exit(0)")
 

@@ -21,7 +21,7 @@ from syft import config
 from syft.core.references import Ref
 from syft.messaging import message as m
 from syft.serde import compression, deserialize, serialize
-from syft.workers.wire import MAX_ERROR_CHARS, MAX_HOPS
+from syft.workers.transport.request_codec import MAX_ERROR_CHARS, MAX_HOPS
 from tests import warm
 from tests.attacks.hostile import (
     BATCH,

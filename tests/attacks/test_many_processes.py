@@ -8,10 +8,10 @@ import threading
 import pytest
 
 from syft.serde import serialize
-from syft.workers.frames import BYE, HELLO, WELCOME
-from syft.workers.pipes import PipeConnection
-from syft.workers.websocket_pipe import WebsocketPipe, Where
-from syft.workers.websocket_stream import VERSION
+from syft.workers.transport.framed_pipe import PipeConnection
+from syft.workers.transport.framing import BYE, HELLO, WELCOME
+from syft.workers.transport.websocket import Endpoint, WebsocketPipe
+from syft.workers.transport.websocket_stream import VERSION
 from tests.attacks.live import Visitor
 from tests.attacks.watching import undisturbed
 from tests.grid.test_killed_processes import children_of
@@ -30,7 +30,7 @@ class Connection:
     """A connection of mallory for a purpose; has the reason if the node refused it."""
 
     def __init__(self, hospital, purpose):
-        pipe = WebsocketPipe(Where(hospital.url, hospital.tokens["mallory"], None).at("/stream"), 60)
+        pipe = WebsocketPipe(Endpoint(hospital.url, hospital.tokens["mallory"], None).at("/stream"), 60)
         self._connection = PipeConnection(pipe, 1 << 30)
         self._connection.write(HELLO, 0, serialize((VERSION, "", b"", purpose)))
         kind, _, contents = self._connection.read()

@@ -22,7 +22,7 @@ USERS = [f"fuzzer{number}" for number in range(6)]
 PREPARE = """
 import logging
 from syft.grid.isolation import supervisor
-from syft.grid.node import app
+from syft.grid.server import app
 logging.basicConfig(filename={log!r}, level=logging.WARNING)
 supervisor.IDLE_SECONDS, app._SWEEP = 0.0, 0.5
 node.worker.load_data([torch.arange(6.0).view(2, 3).tag("#private")])

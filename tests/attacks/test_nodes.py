@@ -32,11 +32,11 @@ from syft.messaging.message import ErrorMessage
 from syft.pointers.pointer_plan import RUN_PLAN
 from syft.serde import compression, deserialize, serialize
 from syft.serde.msgpack.serde import _simplify
-from syft.workers.frames import HELLO, REQUEST, SEEN
-from syft.workers.pipes import HEADER
-from syft.workers.tls import client_context
-from syft.workers.websocket_pipe import WebsocketPipe, Where
-from syft.workers.wire import write_request
+from syft.workers.transport.framed_pipe import HEADER
+from syft.workers.transport.framing import HELLO, REQUEST, SEEN
+from syft.workers.transport.request_codec import write_request
+from syft.workers.transport.tls import client_context
+from syft.workers.transport.websocket import Endpoint, WebsocketPipe
 from tests.attacks import forged, fuzzing
 from tests.attacks.hostile import request as hand_made
 from tests.attacks.live import Visitor, is_ended, listen, objects_of, state_of, trickle
@@ -453,7 +453,7 @@ def test_slow_lorises(hook, hasty):
     silent, handshakes = [knock() for _ in range(15)], [knock() for _ in range(15)]
     for sock in handshakes:
         sock.sendall(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")  # how TLS begins
-    where = Where(target.url, target.tokens["bob"], context).at("/stream")
+    where = Endpoint(target.url, target.tokens["bob"], context).at("/stream")
     speechless, stammering = WebsocketPipe(where, 60), WebsocketPipe(where, 60)
     stammering.send(HEADER.pack(HELLO, 0, 2000))
     begun = Visitor(target.url, target.tokens["bob"], context)

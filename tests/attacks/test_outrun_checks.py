@@ -12,7 +12,7 @@ import syft as sy
 from syft.core.references import Ref
 from syft.exceptions import GetNotPermittedError, SyftError
 from syft.messaging import message as m
-from syft.workers.frames import BYE
+from syft.workers.transport.framing import BYE
 from tests.attacks.live import Visitor
 from tests.attacks.private_data import SECONDS, private_numbers
 from tests.attacks.watching import decide

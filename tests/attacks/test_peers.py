@@ -23,16 +23,17 @@ from syft.exceptions import (
     SyftError,
 )
 from syft.grid.identity.node_identity import NodeIdentity
-from syft.grid.node.tokens import TokenDoor
+from syft.grid.server.token_auth import TokenAuthenticator
 from syft.grid.websocket_server import WebsocketServerWorker
 from syft.messaging.message import Operation
-from syft.mpc import dealing
+from syft.mpc.dealer import wire_protocol
 from syft.serde import serialize
-from syft.workers import circles, dialing, frames, introducing
-from syft.workers.circles import ADMIT, MEET
-from syft.workers.peers import PeerNode, Rules
+from syft.workers.delegation import dialer, grants, introduction
+from syft.workers.delegation.grants import ADMIT, MEET
+from syft.workers.delegation.peer import DelegatedNode, OutboundPolicy
+from syft.workers.transport import framing
+from syft.workers.transport.websocket import Endpoint
 from syft.workers.websocket_client import WebsocketClientWorker
-from syft.workers.websocket_pipe import Where
 
 NAME = "0123456789abcdef" * 2
 SECRET = bytes(range(32))
@@ -45,7 +46,7 @@ def nodes(tmp_path_factory):
         made = []
         for name in ("peer-a", "peer-b", "peer-dealer"):
             identity = closing.enter_context(NodeIdentity.open(tmp_path_factory.mktemp(name), name))
-            worker = WebsocketServerWorker(None, port=0, id=name, door=TokenDoor(identity))
+            worker = WebsocketServerWorker(None, port=0, id=name, door=TokenAuthenticator(identity))
             worker.start(background=True)
             closing.callback(worker.stop)
             desk, settings = worker._desk, types.SimpleNamespace(id=name)
@@ -100,7 +101,7 @@ def knock(node, token, purpose="mpc-knock", shown=None, headers=""):
     status = int(head.split(b" ")[1]) if head else 0
     proof = b""
     if status == 101:
-        sock.sendall(frames.hello(token if shown is None else shown, purpose))
+        sock.sendall(framing.hello(token if shown is None else shown, purpose))
         with contextlib.suppress(OSError):
             proof = sock.recv(32)
     return sock, status, proof
@@ -152,7 +153,7 @@ def test_nothing_is_said_before_the_answer(nodes, alice):
         "GET /peer HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: syft-peer\r\n"
         f"Authorization: Peer {token.hex()}\r\n\r\n"
     )
-    sock.sendall(head.encode() + frames.hello(token, "mpc-knock"))
+    sock.sendall(head.encode() + framing.hello(token, "mpc-knock"))
     assert sock.recv(100).startswith(b"HTTP/1.1 401")
     sock.close()
 
@@ -171,7 +172,7 @@ def test_secrets_end_with_time_and_with_the_session(hook, nodes, monkeypatch):
     a = nodes[0]
     before = admissions(a)
     with client(hook, nodes, "alice") as workers:
-        monkeypatch.setattr(circles, "LIFETIME", 0.2)
+        monkeypatch.setattr(grants, "LIFETIME", 0.2)
         ((late, _, _),) = ask(workers[0], ADMIT, NAME, "peer-b")
         monkeypatch.undo()
         ((replaced, _, _),) = ask(workers[0], ADMIT, NAME, "peer-c")
@@ -224,12 +225,12 @@ def test_another_client_gets_no_seeds(hook, nodes, alice):
     generation, seeds = group.generation, list(group.seeds)
     with client(hook, nodes, "bob") as workers:
         ((token, _, _),) = ask(workers[2], ADMIT, NAME, "peer-a")
-        sock, _, _ = knock(nodes[2], token, dealing.PURPOSE)
-        connection = frames.Connection(sock, 1000)
-        connection.write(dealing.HELLO, 0, serialize((name, parties)))
+        sock, _, _ = knock(nodes[2], token, wire_protocol.PURPOSE)
+        connection = framing.Connection(sock, 1000)
+        connection.write(wire_protocol.HELLO, 0, serialize((name, parties)))
         kind, _, contents = connection.read()
-        assert kind == dealing.SEED
-        assert dealing.SEEDS.unpack(contents)[1] not in seeds
+        assert kind == wire_protocol.SEED
+        assert wire_protocol.SEEDS.unpack(contents)[1] not in seeds
         connection.close()
     assert provider._groups[circle, name, parties, keys].generation == generation  # nobody was replaced
     assert (x * x).get().tolist() == [4, 9]
@@ -275,7 +276,7 @@ def test_an_introduction_is_that_of_one_session(hook, nodes, alice):
         there = torch.tensor([2.0]).send(workers[0])
         with pytest.raises(NodeLostError, match="can't be reached from 'peer-a'"):
             sy.local_worker.stream_to(workers[0]).hand_over(
-                there.child.id_at_location, PeerNode("peer-b", None, None), 12345, False
+                there.child.id_at_location, DelegatedNode("peer-b", None, None), 12345, False
             )
         assert there.get().tolist() == [2.0]  # it stayed
     assert "peer-b" not in nodes[0].worker._known_workers
@@ -303,7 +304,7 @@ def test_a_pointer_of_another_client_leads_nowhere(hook, nodes, alice):
 
 
 def circles_serving(session):
-    from syft.workers.session import serving
+    from syft.workers.execution.session import serving
 
     token = serving.set(session)
     return lambda: serving.reset(token)
@@ -317,16 +318,16 @@ def test_a_node_acts_with_the_rights_of_a_user_and_introduces_nobody(hook, nodes
         assert (visit.client_id, visit.role) == ("alice", "user")
         for what, args in ((ADMIT, (NAME, "x")), (MEET, (NAME, 1.0))):
             with pytest.raises(SyftError, match="Only a client itself"):
-                circles.DEPUTIES[what](nodes[1].worker, visit, *args)
+                grants.WORKER_COMMANDS[what](nodes[1].worker, visit, *args)
 
 
 def test_there_is_room_for_everybody(hook, nodes, alice, monkeypatch):
-    monkeypatch.setattr(circles, "MAX_PEERS", 3)
+    monkeypatch.setattr(grants, "MAX_PEERS", 3)
     ask(alice[0], ADMIT, NAME, "p1", "p2", "p3")
     with pytest.raises(SyftError, match="up to 3"):
         ask(alice[0], ADMIT, NAME, "p4")
     ask(alice[0], ADMIT, NAME, "p3")  # again is not one more
-    monkeypatch.setattr(circles, "MAX_CONNECTIONS", 2)
+    monkeypatch.setattr(grants, "MAX_CONNECTIONS", 2)
     ((token, _, _),) = ask(alice[0], ADMIT, NAME, "p1")
     socks = [knock(nodes[0], token, purpose=f"mpc:{n}") for n in range(3)]
     assert [status for _, status, _ in socks] == [101, 101, 401]
@@ -359,7 +360,7 @@ def test_bad_introductions(nodes, alice, what, args):
 def test_workers_that_are_no_servers_introduce_nobody(hook):
     worker = sy.VirtualWorker(hook, id="no-server", auto_add=False)
     with pytest.raises(CommandNotAllowed):
-        circles.DEPUTIES[ADMIT](worker, worker.open_session("me"), NAME, "p")
+        grants.WORKER_COMMANDS[ADMIT](worker, worker.open_session("me"), NAME, "p")
 
 
 # --- where a node connects to -----------------------------------------------------------------------------------------
@@ -386,18 +387,18 @@ def test_a_node_that_others_reach_speaks_tls_only(tmp_path):
     from syft.grid import certificates
 
     authority = str(certificates.make_authority(tmp_path, "team").certificate)
-    rules = Rules(ca=authority, local=False)
+    rules = OutboundPolicy(ca=authority, local=False)
     assert rules.place("wss://hospital.example:8777").context is not None
     for url in ("ws://localhost:1", "ws://127.0.0.1:1", "ws://hospital.example:1"):
         with pytest.raises(SyftError, match="over TLS only"):
             rules.place(url)
-    listed = Rules(ca=authority, allowed=("hospital.example:8777",))
+    listed = OutboundPolicy(ca=authority, allowed=("hospital.example:8777",))
     assert listed.place("wss://HOSPITAL.example:8777").url == "wss://hospital.example:8777"
     for url in ("wss://hospital.example:8778", "wss://other.example:8777"):
         with pytest.raises(SyftError, match="owner's list"):
             listed.place(url)
     with pytest.raises(SyftError, match="authority"):
-        Rules().place("wss://hospital.example:8777")
+        OutboundPolicy().place("wss://hospital.example:8777")
 
 
 def served(answer):
@@ -435,7 +436,9 @@ def test_what_answers_there_is_not_told(nodes, alice, answer):
     ask(a, MEET, introductions().name, 5.0, ("peer-x", url, SECRET, SECRET))
     there = torch.tensor([2.0]).send(a)
     with pytest.raises(NodeLostError) as caught:
-        sy.local_worker.stream_to(a).hand_over(there.child.id_at_location, PeerNode("peer-x", None, None), 4711, False)
+        sy.local_worker.stream_to(a).hand_over(
+            there.child.id_at_location, DelegatedNode("peer-x", None, None), 4711, False
+        )
     assert "can't be reached from 'peer-a'" in str(caught.value) and "secret" not in str(caught.value)
     assert len(came) == 1 and came[0].startswith(b"GET /peer HTTP/1.1\r\n")
     listener.close()
@@ -443,20 +446,20 @@ def test_what_answers_there_is_not_told(nodes, alice, answer):
 
 def introductions():
     me = sy.local_worker
-    return introducing._made.setdefault(me, introducing.Introductions(me))
+    return introduction._made.setdefault(me, introduction.Introductions(me))
 
 
 def test_a_node_that_can_not_prove_itself(nodes, alice):
     """Somebody who took the place of a node does not have its proof."""
     ((token, proof, _),) = ask(alice[0], ADMIT, NAME, "peer-b")
-    where = Where(f"ws://127.0.0.1:{nodes[0].port}")
-    dialing.connect(where, token, proof, "mpc-knock", 60).close()
+    where = Endpoint(f"ws://127.0.0.1:{nodes[0].port}")
+    dialer.connect(where, token, proof, "mpc-knock", 60).close()
     with pytest.raises(ConnectionError, match="taken its place"):
-        dialing.connect(where, token, SECRET, "mpc-knock", 60)
+        dialer.connect(where, token, SECRET, "mpc-knock", 60)
     with pytest.raises(ConnectionError, match="taken its place"):
-        dialing.open_pipe(where, token, SECRET, 60)
+        dialer.open_pipe(where, token, SECRET, 60)
     with pytest.raises(AuthenticationError):
-        dialing.connect(where, SECRET, proof, "mpc-knock", 60)
+        dialer.connect(where, SECRET, proof, "mpc-knock", 60)
 
 
 def test_secrets_are_not_shown(nodes, alice):

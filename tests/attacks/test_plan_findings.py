@@ -13,7 +13,7 @@ from syft.core.references import Ref
 from syft.messaging import message as m
 from syft.pointers.pointer_plan import COPY_PLAN, PLAN_PARAMETERS, RUN_PLAN
 from syft.serde.msgpack.serde import _simplify
-from syft.workers.policy import ALLOW_ALL, DenyAll
+from syft.workers.access.policy import ALLOW_ALL, DenyAll
 from tests import warm
 from tests.attacks.forged import op, parts_of, program, put, send
 from tests.attacks.hostile import error_name
@@ -51,7 +51,7 @@ def run_apart(body, seconds=110):
         from syft.messaging.plan.state import State
         from syft.tensors.placeholder import PlaceHolder
         from syft.pointers.pointer_plan import RUN_PLAN
-        from syft.workers.policy import DenyAll
+        from syft.workers.access.policy import DenyAll
         from tests.attacks.hostile import Mallory
         from tests.attacks.forged import op, parts_of, program, put, send
         hook = sy.TorchHook(torch)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from syft.mpc.protocols import program as programs
-from syft.mpc.table import PROTOCOLS
+from syft.mpc.runtime.protocol_registry import PROTOCOLS
 from tests.attacks.hostile import still_answers
 from tests.attacks.test_shares import SHARE, Gang
 

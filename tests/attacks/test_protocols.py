@@ -11,8 +11,8 @@ from syft.exceptions import GetNotPermittedError
 from syft.messaging import message as m
 from syft.messaging.protocol import Protocol
 from syft.messaging.protocol.base import MAX_PLANS
-from syft.messaging.protocol.choreography import MAX_VALUES
-from syft.workers.policy import ALLOW_ALL, DenyAll
+from syft.messaging.protocol.schedule import MAX_VALUES
+from syft.workers.access.policy import ALLOW_ALL, DenyAll
 from tests.attacks.hostile import TUPLE, Mallory, error_name, request, still_answers
 
 PROTOCOL, ROLE_PROTOCOL, OBJECT = 102, 103, 122
@@ -173,7 +173,7 @@ CHOREOGRAPHIES = {
 
 @pytest.mark.parametrize("what", CHOREOGRAPHIES)
 def test_choreographies_that_do_not_fit_together(what):
-    from syft.messaging.protocol.choreography import from_rows
+    from syft.messaging.protocol.schedule import from_rows
 
     with pytest.raises(sy.exceptions.MalformedPlanError):
         from_rows(CHOREOGRAPHIES[what])

@@ -16,7 +16,7 @@ import syft as sy
 from syft.core.references import Ref
 from syft.exceptions import GetNotPermittedError, SyftError
 from syft.messaging import message as m
-from syft.workers.policy import DenyAll, Release
+from syft.workers.access.policy import DenyAll, Release
 from tests.attacks.hostile import (
     BATCH,
     DEVICE,

@@ -14,15 +14,15 @@ import syft as sy
 from syft.core.references import Ref
 from syft.exceptions import ProtocolError, SyftError
 from syft.messaging import message as m
-from syft.messaging.steps import StepsMessage
-from syft.mpc import endpoints, guests
+from syft.messaging.call_batch import StepsMessage
+from syft.mpc.serving import endpoint, guest_session
 from syft.serde import deserialize
-from syft.workers import frames
 from syft.workers.base import BaseWorker
-from syft.workers.frames import Address, Connection
-from syft.workers.process_main import ServedWorker
-from syft.workers.sockets import Listener
-from syft.workers.wire import answer, write_request
+from syft.workers.process.child import ServedWorker
+from syft.workers.transport import framing
+from syft.workers.transport.framing import Address, Connection
+from syft.workers.transport.request_codec import answer, write_request
+from syft.workers.transport.socket_stream import Listener
 from tests.attacks.hostile import Mallory, error_name, still_answers
 from tests.mpc.serving import close, encrypted, make_model
 
@@ -38,7 +38,7 @@ class HostileGuest:
         self.parties = tuple(worker.id for worker in self.workers)
         self.provider = workers[2].id
         self.invitation = invitation
-        self.visits = [guests.visit(worker, invitation.guest, invitation.name) for worker in self.workers]
+        self.visits = [guest_session.visit(worker, invitation.guest, invitation.name) for worker in self.workers]
         self.seen = []
 
     def send(self, index, data):
@@ -104,8 +104,8 @@ def works(trio, served):
 MESSAGES = [
     m.Message(1),
     m.Operation("torch.ones", None, (2,), {}, (1,)),
-    m.Operation(endpoints.LEFT, None, ("0" * 32, "guest"), {}, ()),
-    m.Operation(endpoints.CLOSE, None, ("0" * 32,), {}, ()),
+    m.Operation(endpoint.LEFT, None, ("0" * 32, "guest"), {}, ()),
+    m.Operation(endpoint.CLOSE, None, ("0" * 32,), {}, ()),
     m.ObjectMessage(torch.ones(2), 5),
     m.IsNoneMessage(Ref(5)),
     m.GetShapeMessage(Ref(5)),
@@ -130,7 +130,7 @@ MESSAGES = [
 
 
 def test_all_kinds_of_messages_are_tried():
-    assert {type(message) for message in MESSAGES} | set(guests._ROUTES) == set(m.MESSAGE_TYPES)
+    assert {type(message) for message in MESSAGES} | set(guest_session._ROUTES) == set(m.MESSAGE_TYPES)
 
 
 ROW = StepsMessage(((b"", True, "torch.Tensor.add", bytes(16), (5).to_bytes(16, "big"), 1),))
@@ -290,7 +290,7 @@ def test_results_do_not_pile_up(trio, served):
         message = greedy.message()
         for index in range(2):
             assert greedy.ask(index, message) is None
-    assert len(greedy.visits[0].results) == guests.MAX_RESULTS
+    assert len(greedy.visits[0].results) == guest_session.MAX_RESULTS
     greedy.visits[0].close()
     assert greedy.visits[0].results == {}
 
@@ -302,22 +302,22 @@ def test_only_the_owner_has_a_say(trio, served, mallory_as_guest):
     mallory = Mallory(trio[0])
     name, guest = served.name, mallory_as_guest.invitation.guest
     for call in (
-        (endpoints.INVITE, name, "mallory", 3),
-        (endpoints.REVOKE, name, guest),
-        (endpoints.LEFT, name, guest),
-        (endpoints.CLOSE, name),
-        (endpoints.INVITE, "0" * 32, "mallory", 3),
-        (endpoints.CLOSE, 3),
-        (endpoints.OPEN, name),
-        (endpoints.OPEN, name, (), (), (), (), (), None, None),
+        (endpoint.INVITE, name, "mallory", 3),
+        (endpoint.REVOKE, name, guest),
+        (endpoint.LEFT, name, guest),
+        (endpoint.CLOSE, name),
+        (endpoint.INVITE, "0" * 32, "mallory", 3),
+        (endpoint.CLOSE, 3),
+        (endpoint.OPEN, name),
+        (endpoint.OPEN, name, (), (), (), (), (), None, None),
     ):
         assert type(mallory.call(*call)) is m.ErrorMessage
     mallory.session.close()
     assert works(trio, served)
     with pytest.raises(ProtocolError):
-        guests.visit(trio[0], "mallory", name)
+        guest_session.visit(trio[0], "mallory", name)
     with pytest.raises(ProtocolError):
-        guests.visit(trio[0], guest, "0" * 32)
+        guest_session.visit(trio[0], guest, "0" * 32)
 
 
 def forged(**changes):
@@ -370,27 +370,27 @@ def forged(**changes):
 def test_forged_endpoints(hook, changes):
     alice = ServedWorker(None, "alice", auto_add=False)
     mallory = Mallory(alice)
-    assert mallory.call(endpoints.OPEN, *forged()) is None
-    assert mallory.call(endpoints.CLOSE, "ab" * 16) is None
-    assert type(mallory.call(endpoints.OPEN, *forged(**changes))) is m.ErrorMessage
-    assert not endpoints._endpoints.get(alice)
-    assert type(mallory.call(endpoints.INVITE, "ab" * 16, "guest", 1)) is m.ErrorMessage
+    assert mallory.call(endpoint.OPEN, *forged()) is None
+    assert mallory.call(endpoint.CLOSE, "ab" * 16) is None
+    assert type(mallory.call(endpoint.OPEN, *forged(**changes))) is m.ErrorMessage
+    assert not endpoint._endpoints.get(alice)
+    assert type(mallory.call(endpoint.INVITE, "ab" * 16, "guest", 1)) is m.ErrorMessage
 
 
 def test_an_endpoint_ends_with_its_owners_session(hook):
     alice = ServedWorker(None, "alice", auto_add=False)
     mallory = Mallory(alice)
-    assert mallory.call(endpoints.OPEN, *forged()) is None
-    assert mallory.call(endpoints.INVITE, "ab" * 16, "guest", 2) is None
-    assert type(mallory.call(endpoints.INVITE, "ab" * 16, "other", 2)) is m.ErrorMessage, "3 were allowed"
-    assert guests.visit(alice, "guest", "ab" * 16).endpoint.left("guest") == 2
+    assert mallory.call(endpoint.OPEN, *forged()) is None
+    assert mallory.call(endpoint.INVITE, "ab" * 16, "guest", 2) is None
+    assert type(mallory.call(endpoint.INVITE, "ab" * 16, "other", 2)) is m.ErrorMessage, "3 were allowed"
+    assert guest_session.visit(alice, "guest", "ab" * 16).endpoint.left("guest") == 2
     mallory.session.close()
     with pytest.raises(ProtocolError):
-        guests.visit(alice, "guest", "ab" * 16)
+        guest_session.visit(alice, "guest", "ab" * 16)
     second = Mallory(alice, "second")
-    for number in range(endpoints.MAX_ENDPOINTS):
-        assert second.call(endpoints.OPEN, *forged(name=f"{number:032x}")) is None
-    assert type(second.call(endpoints.OPEN, *forged())) is m.ErrorMessage
+    for number in range(endpoint.MAX_ENDPOINTS):
+        assert second.call(endpoint.OPEN, *forged(name=f"{number:032x}")) is None
+    assert type(second.call(endpoint.OPEN, *forged())) is m.ErrorMessage
 
 
 # --- bytes, texts and sockets ---------------------------------------------------------------------------------
@@ -447,12 +447,12 @@ def test_secrets_are_not_shown(trio, served, caplog):
 def door(hook):
     """A listener that lets a guest in for one purpose."""
     worker = ServedWorker(None, "alice", auto_add=False)
-    listener = Listener(frames.listen())
+    listener = Listener(framing.listen())
     owner = Mallory(worker, "owner")
-    assert owner.call(endpoints.OPEN, *forged()) is None
-    assert owner.call(endpoints.INVITE, "ab" * 16, "guest", 2) is None
+    assert owner.call(endpoint.OPEN, *forged()) is None
+    assert owner.call(endpoint.INVITE, "ab" * 16, "guest", 2) is None
     address = Address.fresh(listener.port)
-    listener.announce(worker, "guest", address, guests.purpose_of("ab" * 16))
+    listener.announce(worker, "guest", address, guest_session.purpose_of("ab" * 16))
     yield worker, listener, address
     listener.close()
 
@@ -463,38 +463,38 @@ def door(hook):
 def test_a_token_is_good_for_one_purpose(door, purpose):
     _worker, _listener, address = door
     with pytest.raises(OSError):
-        frames.connect(address, purpose, timeout=30)
-    frames.connect(address, guests.purpose_of("ab" * 16), timeout=30).close()
+        framing.connect(address, purpose, timeout=30)
+    framing.connect(address, guest_session.purpose_of("ab" * 16), timeout=30).close()
 
 
 def test_a_token_that_was_dismissed(door):
     _worker, listener, address = door
     listener.dismiss(address)
     with pytest.raises(OSError):
-        frames.connect(address, guests.purpose_of("ab" * 16), timeout=30)
+        framing.connect(address, guest_session.purpose_of("ab" * 16), timeout=30)
 
 
 def test_the_latest_visit_counts(door):
     worker, _listener, address = door
-    first = frames.connect(address, guests.purpose_of("ab" * 16), timeout=30)
+    first = framing.connect(address, guest_session.purpose_of("ab" * 16), timeout=30)
     earlier = Connection(first, 1 << 20)
-    earlier.write(frames.REQUEST, 1, write_request(None, (), m.SearchMessage([]), True))
-    assert earlier.read()[0] == frames.ANSWER  # it is served before the next one comes
-    second = frames.connect(address, guests.purpose_of("ab" * 16), timeout=30)
+    earlier.write(framing.REQUEST, 1, write_request(None, (), m.SearchMessage([]), True))
+    assert earlier.read()[0] == framing.ANSWER  # it is served before the next one comes
+    second = framing.connect(address, guest_session.purpose_of("ab" * 16), timeout=30)
     first.settimeout(30)
     assert earlier.read() is None, "the earlier one is hung up on"
     connection = Connection(second, 1 << 20)
-    connection.write(frames.REQUEST, 1, write_request(None, (), m.SearchMessage([]), True))
+    connection.write(framing.REQUEST, 1, write_request(None, (), m.SearchMessage([]), True))
     kind, number, written = connection.read()
-    assert (kind, number, error_name(deserialize(written))) == (frames.ANSWER, 1, "SerdeError")
-    connection.write(frames.REQUEST, 2, bytes(guests._ROOM + 1000))  # more than the model takes
+    assert (kind, number, error_name(deserialize(written))) == (framing.ANSWER, 1, "SerdeError")
+    connection.write(framing.REQUEST, 2, bytes(guest_session._ROOM + 1000))  # more than the model takes
     try:
         assert connection.read() is None
     except OSError:
         pass
     first.close()
     connection.close()
-    third = frames.connect(address, guests.purpose_of("ab" * 16), timeout=30)
+    third = framing.connect(address, guest_session.purpose_of("ab" * 16), timeout=30)
     third.shutdown(socket.SHUT_RDWR)
     third.close()
     still_answers(worker)

@@ -16,7 +16,7 @@ from syft import config
 from syft.core.id_provider import ID_PROVIDER, create_random_id
 from syft.core.references import Ref
 from syft.messaging import message as m
-from syft.workers.policy import DenyAll
+from syft.workers.access.policy import DenyAll
 from tests import warm
 from tests.attacks.hostile import Mallory, error_name, request, still_answers
 

@@ -18,13 +18,13 @@ from syft.core.context import local_worker
 from syft.core.references import Ref, TensorMeta
 from syft.exceptions import PartyLostError, SyftError, WorkerLostError
 from syft.messaging import message as m
-from syft.mpc import meeting
-from syft.mpc.table import PROTOCOLS
+from syft.mpc.runtime import rendezvous
+from syft.mpc.runtime.protocol_registry import PROTOCOLS
 from syft.pointers.lease import Lease
 from syft.pointers.pointer_tensor import PointerTensor
-from syft.workers import frames
-from syft.workers.policy import ALLOW_ALL, DenyAll
-from syft.workers.process import ProcessWorker
+from syft.workers.access.policy import ALLOW_ALL, DenyAll
+from syft.workers.process.worker import ProcessWorker
+from syft.workers.transport import framing
 from tests import warm
 from tests.attacks.hostile import Mallory, error_name, still_answers
 
@@ -124,10 +124,10 @@ def test_a_party_asked_twice_and_told_of_other_numbers_of_parties(gang):
 
 def test_runs_that_nobody_joins_do_not_pile_up(gang):
     ref, _ = gang.put(SHARE)
-    for _ in range(2 * meeting.MAX_OPEN):
+    for _ in range(2 * rendezvous.MAX_OPEN):
         message = m.RunMessage((ref, 1), next(_ids), "add_public", gang.parties, gang.provider, {}, next(_ids))
         assert gang.peers[0].ask(message) is None
-    assert len(meeting._open) <= meeting.MAX_OPEN
+    assert len(rendezvous._open) <= rendezvous.MAX_OPEN
     x = torch.tensor([1, 2, 3]).share(*gang.workers, crypto_provider=gang.provider)
     assert (x * x).get().tolist() == [1, 4, 9]
 
@@ -348,7 +348,7 @@ def test_a_share_that_is_gone_is_missed_by_everybody(workers, make_worker):
 def test_a_forked_process_draws_other_masks():
     code = (
         "import os, torch, syft as sy\n"
-        "from syft.mpc.generator import local\n"
+        "from syft.core.generator import local\n"
         "local().words(4); torch.manual_seed(1); r, w = os.pipe()\n"
         "if os.fork() == 0:\n"
         "    torch.manual_seed(1); os.write(w, local().words(8).numpy().tobytes()); os._exit(0)\n"
@@ -386,14 +386,14 @@ def test_strangers_and_bad_frames_get_nothing(processes):
             assert _answer(sock) == b""
     header = struct.Struct("<BQQ")
     for data in (header.pack(0, 1, HUGE), header.pack(77, 1, 3) + b"abc", b"\xff" * 300):
-        with frames.connect(alice.admit("mallory")) as sock:
+        with framing.connect(alice.admit("mallory")) as sock:
             sock.sendall(data)
             assert _answer(sock) == b""
     for purpose in ("mpc-deal", "mpc-knock", "nothing"):
-        with frames.connect(alice.admit("mallory"), purpose) as sock:
+        with framing.connect(alice.admit("mallory"), purpose) as sock:
             sock.sendall(b"\xff" * 300)
             assert _answer(sock) == b""
-    half = frames.connect(alice.admit("mallory"))
+    half = framing.connect(alice.admit("mallory"))
     half.sendall(header.pack(0, 1, 1000) + b"abc")
     assert _squares(*processes) == [1, 4, 9]
     half.close()

@@ -8,8 +8,8 @@ import secrets
 import pytest
 import torch
 
+from syft.federated.client.payload import Payload
 from syft.messaging import message as m
-from syft.workers.parcel import Parcel
 from tests.attacks.live import Visitor
 from tests.nodes import node
 
@@ -27,8 +27,8 @@ def small():
 
 MAKES = {
     "a tensor": lambda: torch.randn(BYTES // 4),
-    "a parcel of a tensor": lambda: Parcel({"x": torch.randn(BYTES // 4)}),
-    "a parcel of a text": lambda: Parcel({"x": secrets.token_hex(BYTES // 2)}),
+    "a parcel of a tensor": lambda: Payload({"x": torch.randn(BYTES // 4)}),
+    "a parcel of a text": lambda: Payload({"x": secrets.token_hex(BYTES // 2)}),
     "a description": lambda: torch.zeros(1).describe(secrets.token_hex(BYTES // 2)),
     "tags": lambda: torch.zeros(1).tag(*(f"#{secrets.token_hex(BYTES // 256)}" for _ in range(128))),
 }

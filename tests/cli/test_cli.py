@@ -15,9 +15,9 @@ import syft as sy
 from syft import __main__ as entry
 from syft.cli import main as cli
 from syft.grid import certificates
-from syft.grid.isolation.confinement import available
-from syft.workers.http import ask
+from syft.grid.isolation.confinement.confine import available
 from syft.workers.node_client import parse_address
+from syft.workers.transport.http import ask
 from syft.workers.websocket_client import where_of
 from tests.cli.running import Served, run, told
 

@@ -8,7 +8,7 @@ import syft as sy
 from syft.cli import start
 from syft.cli.main import app
 from syft.exceptions import TrainingError
-from syft.workers.private import check_step_seconds
+from syft.federated.client.dp_training import check_step_seconds
 from tests.cli.running import Served
 
 pytestmark = pytest.mark.timeout(120)

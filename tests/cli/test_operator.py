@@ -13,8 +13,8 @@ from torch.utils.data import TensorDataset
 
 import syft as sy
 from syft.exceptions import AuthenticationError, GetNotPermittedError, NotPermittedError
+from syft.federated.client.stored_dataset import StoredDataset
 from syft.messaging.message import ObjectMessage
-from syft.workers.kept_dataset import KeptDataset
 from tests.cli.running import Served, run
 from tests.federated import samples
 
@@ -126,7 +126,7 @@ def test_data_sets_are_listed_shared_and_kept(hospital):
 def test_a_user_can_not_pass_something_off_as_a_data_set(hospital):
     alina = hospital.trainer("alina")
     stream = sy.local_worker.stream_to(alina)
-    for obj in (KeptDataset(samples.XOR, samples.XOR_TARGET), torch.ones(2)):
+    for obj in (StoredDataset(samples.XOR, samples.XOR_TARGET), torch.ones(2)):
         stream.post(ObjectMessage(obj, "dataset:forged"))
         with pytest.raises(NotPermittedError, match="reserved"):
             stream.synchronize()

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import syft as sy
-from syft.cli import places
+from syft.cli import paths
 from syft.exceptions import SyftError
 from tests.cli.running import Served, run
 from tests.nodes import forget
@@ -18,7 +18,7 @@ from tests.nodes import forget
 def home(tmp_path, monkeypatch):
     """A data directory of this test's own."""
     folder = tmp_path / "mine" / "resyft"
-    monkeypatch.setenv(places.VARIABLE, str(folder))
+    monkeypatch.setenv(paths.VARIABLE, str(folder))
     monkeypatch.setattr("tests.cli.running.ENV", {**os.environ, "OMP_NUM_THREADS": "1"})
     return folder
 
@@ -72,7 +72,7 @@ def test_commands_find_a_node_by_its_id_and_the_only_one_without(home):
 
 
 def record(home, name, as_name=None):
-    from syft.cli.record import NodeRecord
+    from syft.cli.node_record import NodeRecord
 
     NodeRecord(as_name or name).write(home / "nodes" / name / "identity")
 
@@ -96,27 +96,27 @@ def test_no_store_keeps_nothing_and_says_so(home, tmp_path):
 
 @pytest.mark.parametrize("name", ["..", ".", "../../etc", "a/b", ".hidden", "über", "a\\b", "C:", "x\0y"])
 def test_no_id_leads_out_of_the_folder(home, name):
-    found = places.default_store(name)
+    found = paths.default_store(name)
     assert found.parent == home / "nodes" and found.name not in (".", "..") and not found.name.startswith(".")
     assert not set("/\\:\0") & set(found.name)
 
 
 def test_ids_have_folders_of_their_own(home):
     names = ["..", "%2E.", ".a", "%2Ea", "a/b", "a%2Fb", "a b", "a+b"]
-    assert len({places.default_store(name) for name in names}) == len(names)
+    assert len({paths.default_store(name) for name in names}) == len(names)
     for name in ("", " ", "ü" * 100):
         with pytest.raises(SyftError, match="short text"):
-            places.default_store(name)
+            paths.default_store(name)
 
 
 def test_the_directory_follows_the_variables(monkeypatch, tmp_path):
-    for name in (places.VARIABLE, "XDG_DATA_HOME"):
+    for name in (paths.VARIABLE, "XDG_DATA_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert places.data_home() == tmp_path / ".local" / "share" / "resyft"
+    assert paths.data_home() == tmp_path / ".local" / "share" / "resyft"
     monkeypatch.setenv("XDG_DATA_HOME", "relative")
-    assert places.data_home() == tmp_path / ".local" / "share" / "resyft"
+    assert paths.data_home() == tmp_path / ".local" / "share" / "resyft"
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "xdg"))
-    assert places.data_home() == tmp_path / "xdg" / "resyft"
-    monkeypatch.setenv(places.VARIABLE, "here")
-    assert places.data_home() == Path.cwd() / "here"
+    assert paths.data_home() == tmp_path / "xdg" / "resyft"
+    monkeypatch.setenv(paths.VARIABLE, "here")
+    assert paths.data_home() == Path.cwd() / "here"

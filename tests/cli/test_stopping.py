@@ -10,8 +10,8 @@ import torch
 import syft as sy
 from syft.exceptions import SyftError
 from syft.messaging import message as m
-from syft.workers.http import ask
 from syft.workers.node_client import parse_address
+from syft.workers.transport.http import ask
 from syft.workers.websocket_client import where_of
 from tests.attacks.live import Visitor
 from tests.cli.running import Served

@@ -6,11 +6,11 @@ import pytest
 import torch
 
 import syft as sy
-from syft.cli.show import rows
+from syft.cli.output import rows
 from syft.core.labels import DESCRIPTION, TAGS, one_line
 from syft.core.references import Ref
 from syft.messaging import message as m
-from syft.workers.policy import DenyAll
+from syft.workers.access.policy import DenyAll
 
 BROKEN = (
     "#a\nb", "#a\r", "\t#a", "#\x1b[2J", "#a\0", "#a\x85b", "#a\u2028b", "#a\u2029b", "#\u202eevil", "#a\x0bb", "#a\x7f",

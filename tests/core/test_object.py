@@ -185,13 +185,13 @@ def test_shape_dtype_and_dim_of_a_chain(hook):
 def test_copies_share_nothing_and_inherit(hook, name):
     """Rows: AbstractTensor.copy, AbstractTensor.clone."""
     link = Forwarding(scale=3).on(torch.ones(2), wrap=False)
-    twin = getattr(link, name)()
-    assert isinstance(twin, Forwarding)
-    assert twin.scale == 3
-    assert twin.id != link.id
-    twin.child.add_(1)
+    proxy = getattr(link, name)()
+    assert isinstance(proxy, Forwarding)
+    assert proxy.scale == 3
+    assert proxy.id != link.id
+    proxy.child.add_(1)
     assert link.child.tolist() == [1, 1]
-    assert twin.child.tolist() == [2, 2]
+    assert proxy.child.tolist() == [2, 2]
 
 
 def test_results_inherit_class_attributes(hook):

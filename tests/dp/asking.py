@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from syft.dp.statistics import QUESTIONS
+from syft.dp.queries.estimators import QUESTIONS
 
 AGES = torch.arange(0.0, 100.0)
 MANY = 1e4  # the largest epsilon there is: it hides next to nothing, and a count is off by one once in e^10000 answers

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import syft.dp as dp
-from syft.dp import renyi
-from syft.dp.accounting import Accountant, noise_for
+from syft.dp.accounting import renyi
+from syft.dp.accounting.accountant import Accountant, noise_for
 from syft.dp.mechanisms.gaussian import calibrated
 
 CLIENT = dp.Neighbours.ADD_REMOVE_CLIENT

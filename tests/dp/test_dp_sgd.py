@@ -12,11 +12,11 @@ from dp_accounting.pld import PLDAccountant
 from torch import nn
 
 import syft as sy
-from syft.dp.accounting import Accountant
-from syft.dp.events import GaussianNoise, PoissonSampled
-from syft.dp.noise import granularity
-from syft.dp.per_sample import PerSample, clipped
-from syft.dp.private_training import PrivateTraining, rounded_down, schedule
+from syft.dp.accounting.accountant import Accountant
+from syft.dp.accounting.events import GaussianNoise, PoissonSampled
+from syft.dp.mechanisms.noise import granularity
+from syft.dp.training.dp_sgd import PrivateTraining, rounded_down, schedule
+from syft.dp.training.per_sample import PerSample, clipped
 from syft.exceptions import (
     BudgetExceededError,
     FederatedError,
@@ -26,15 +26,15 @@ from syft.exceptions import (
     SyftError,
     TrainingError,
 )
-from syft.grid.isolation.program_jobs import fit_privately
-from syft.grid.isolation.program_process import PaidPolicy, ProgramProcess
+from syft.federated.client.dp_settings import settings_from
+from syft.federated.client.local_training import terms_of
+from syft.federated.client.rng import undisturbed
+from syft.federated.client.session import ClientSession
+from syft.federated.client.train_config import TrainConfig
+from syft.grid.isolation.programs.jobs import fit_privately
+from syft.grid.isolation.programs.process import PaidPolicy, ProgramProcess
 from syft.serde import msgpack, protobuf, serialize
-from syft.workers.chance import undisturbed
-from syft.workers.policy import ALLOW_ALL, DenyAll
-from syft.workers.rounds import terms_of
-from syft.workers.sample_privacy import settings_from
-from syft.workers.station import Station
-from syft.workers.train_config import TrainConfig
+from syft.workers.access.policy import ALLOW_ALL, DenyAll
 from tests.dp.drawing import distance, keyed
 from tests.nodes import forget
 from tests.nodes import node as node_process
@@ -548,7 +548,7 @@ def test_an_answer_tells_no_loss_and_no_exact_size(make_worker):
 
 
 def ask(worker, x, y, call, **changed):
-    from syft.federated.clients import WorkerClient
+    from syft.federated.server.clients import WorkerClient
 
     plan, loss = plans(nn.Linear(5, 3), x, y)
     term = {**settings().to_dict(), "rounds": 1, **changed}
@@ -585,7 +585,7 @@ def test_a_round_ends_when_nobody_waits_for_it_any_more(make_worker, monkeypatch
     def gone():
         raise TrainingError("The client that asked for this training is gone.")
 
-    monkeypatch.setattr(Station, "watch", lambda station: gone)
+    monkeypatch.setattr(ClientSession, "watch", lambda station: gone)
     (alice,) = clients(make_worker, Budget(purse=9), count=1)
     with pytest.raises(TrainingError, match="is gone"):
         ask(alice, *classes(5), "train")

@@ -307,7 +307,7 @@ def test_a_gradient_that_is_not_finite_is_an_error_and_no_step():
 
 
 def test_without_opacus_the_error_says_what_to_install(monkeypatch):
-    monkeypatch.delitem(sys.modules, "syft.dp.secret_opacus", raising=False)
+    monkeypatch.delitem(sys.modules, "syft.dp.training.opacus_secure", raising=False)
     monkeypatch.setitem(sys.modules, "opacus", None)
     with pytest.raises(DependencyError, match=r"resyft\[dp\]"):
         sy.dp.PrivacyEngine()

@@ -11,10 +11,10 @@ from dp_accounting.pld import PLDAccountant
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from syft.dp import costs
-from syft.dp.books import MemoryBooks
-from syft.dp.costs import Account, compacted, event_of
-from syft.dp.ledger import EACH, Ledger
+from syft.dp.accounting import privacy_loss
+from syft.dp.accounting.privacy_loss import LossAccount, compacted, event_of
+from syft.dp.budget.ledger import EACH, Ledger
+from syft.dp.budget.ledger_backend import MemoryLedgerBackend
 from syft.exceptions import BudgetExceededError
 from syft.grid.storage import open_storage
 from tests.grid import postgres
@@ -76,7 +76,7 @@ def test_gaussian_noise_composes_as_the_reference_says():
     oracle.compose(dp_accounting.PoissonSampledDpEvent(0.01, dp_accounting.GaussianDpEvent(1.0)), 1000)
     assert oracle.get_epsilon(1e-5) <= ledger.spent("people", delta=1e-5) <= 1.15 * oracle.get_epsilon(1e-5)
     # Twenty releases cost far less together than twenty times one of them.
-    alone = Account().after(*event_of(gaussian(4.0))).epsilon(1e-5)
+    alone = LossAccount().after(*event_of(gaussian(4.0))).epsilon(1e-5)
     assert ledger.spent("people", delta=1e-5) < 20 * alone
 
 
@@ -228,16 +228,16 @@ events = st.one_of(
 @settings(max_examples=25, deadline=None)
 @given(st.lists(events, min_size=1, max_size=12))
 def test_an_account_that_is_made_smaller_never_gets_cheaper(found):
-    account = Account()
+    account = LossAccount()
     for event in found:
         account = account.after(*event_of(event))
-    before = costs.MAX_EVENTS
-    costs.MAX_EVENTS = 0
+    before = privacy_loss.MAX_EVENTS
+    privacy_loss.MAX_EVENTS = 0
     try:
         small = compacted(account.accountant)
         again = compacted(small)
     finally:
-        costs.MAX_EVENTS = before
+        privacy_loss.MAX_EVENTS = before
     assert small.epsilon(1e-6) >= account.accountant.epsilon(1e-6) * (1 - 1e-12)
     assert again.epsilon(1e-6) == pytest.approx(small.epsilon(1e-6), rel=1e-6), "once is enough"
 
@@ -252,7 +252,7 @@ def test_many_small_questions_make_no_endless_account_and_cost_what_they_cost():
     assert done == pytest.approx(250, abs=2)
     with ledger._books.together() as page:
         account = page.get("budget accounts", '["people", null]')
-    assert account["releases"] == done and len(account["accountant"]["events"]) <= costs.MAX_EVENTS + 1
+    assert account["releases"] == done and len(account["accountant"]["events"]) <= privacy_loss.MAX_EVENTS + 1
 
 
 # --- at the same time, and after a crash ----------------------------------------------------------------------
@@ -262,7 +262,7 @@ def test_many_small_questions_make_no_endless_account_and_cost_what_they_cost():
 def test_together_they_can_not_overspend(kind, tmp_path):
     place = postgres.server().database() if kind == "postgres" else tmp_path / "store"
     storage = None if kind == "memory" else open_storage(place)
-    ledger = Ledger(MemoryBooks() if storage is None else storage.records)
+    ledger = Ledger(MemoryLedgerBackend() if storage is None else storage.records)
     ledger.set_limit(1.0, 1e-6, data="people")
     paid, gate = [], threading.Barrier(8)
 
@@ -292,7 +292,7 @@ def test_together_they_can_not_overspend(kind, tmp_path):
 
 
 def test_a_charge_that_can_not_be_written_is_none(monkeypatch):
-    books = MemoryBooks()
+    books = MemoryLedgerBackend()
     ledger = Ledger(books)
     ledger.set_limit(1.0, data="people")
 
@@ -303,7 +303,7 @@ def test_a_charge_that_can_not_be_written_is_none(monkeypatch):
         raise Full
 
     with monkeypatch.context() as patch:
-        patch.setattr("syft.dp.books._MemoryPage.append", refuse)
+        patch.setattr("syft.dp.budget.ledger_backend._MemoryPage.append", refuse)
         with pytest.raises(Full):
             ledger.charge("alice", ["people"], LAPLACE)
     assert ledger.spent("people") == 0.0

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import syft.dp as dp
+from syft.core.generator import Generator
 from syft.dp.mechanisms.gaussian import delta_of
-from syft.mpc.generator import Generator
 
 
 def keyed(number: int) -> Generator:

@@ -12,11 +12,11 @@ from torch import nn
 
 import syft as sy
 import syft.dp as dp
-from syft.dp import renyi
-from syft.dp.accounting import Accountant, noise_for
-from syft.dp.costs import Account, compacted, event_of
-from syft.dp.neighbours import Neighbours
-from syft.dp.replace_one import LossVariable, log_moment
+from syft.dp.accounting import renyi
+from syft.dp.accounting.accountant import Accountant, noise_for
+from syft.dp.accounting.neighbours import Neighbours
+from syft.dp.accounting.privacy_loss import LossAccount, compacted, event_of
+from syft.dp.accounting.replace_one import LossVariable, log_moment
 from syft.exceptions import BudgetExceededError, FederatedError
 from tests.dp.exact import densities, divergence, least_epsilon, replaced
 
@@ -147,7 +147,7 @@ def test_the_ledger_charges_training_for_replacing_a_row():
 
 def test_a_step_on_all_rows_is_charged_for_two_clips():
     event, steps = event_of({"mechanism": "dp_sgd", "noise_multiplier": 2.0, "rate": 1.0, "steps": 5})
-    whole = Account().after(event, steps)
+    whole = LossAccount().after(event, steps)
     assert whole.epsilon(1e-6) == pytest.approx(Accountant().compose(dp.GaussianNoise(1.0), 5).epsilon(1e-6))
     many = Accountant()
     for number in range(100):
@@ -165,7 +165,7 @@ def test_queries_and_training_are_about_the_same_neighbours():
 def test_accounts_of_rows_and_clients_are_never_mixed():
     clients = Accountant(neighbours=CLIENT).compose(dp.GaussianNoise(1.0))
     with pytest.raises(ValueError, match="replace-one row"):
-        Account.from_dict({"releases": 1, "accountant": clients.to_dict()})
+        LossAccount.from_dict({"releases": 1, "accountant": clients.to_dict()})
     privacy = sy.dp.SamplePrivacy(noise_multiplier=1.0)
     with pytest.raises(FederatedError, match="'bob'"):
         privacy.add_all("bob", clients.to_dict())

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import syft.dp as dp
-from syft.dp import coins, noise
-from syft.mpc.generator import Generator
+from syft.core.generator import Generator
+from syft.dp.mechanisms import exact_bernoulli, noise
 
 
 def keyed(number: int) -> Generator:
@@ -77,9 +77,9 @@ def test_floating_point_decides_as_exact_numbers_do(monkeypatch):
     """With a margin of one every comparison goes through exact numbers, from the same bits: nothing may change."""
     quick = [noise.discrete_gaussian(300, s, generator=keyed(5)) for s in (0.8, 12, 2**40)]
     calls = []
-    exact = coins._Bits.is_below_exp
-    monkeypatch.setattr(coins._Bits, "is_below_exp", lambda self, x: calls.append(x) or exact(self, x))
-    monkeypatch.setattr(coins, "_CLOSE", 1.0)
+    exact = exact_bernoulli._Bits.is_below_exp
+    monkeypatch.setattr(exact_bernoulli._Bits, "is_below_exp", lambda self, x: calls.append(x) or exact(self, x))
+    monkeypatch.setattr(exact_bernoulli, "_CLOSE", 1.0)
     slow = [noise.discrete_gaussian(300, s, generator=keyed(5)) for s in (0.8, 12, 2**40)]
     assert len(calls) > 900
     assert all(torch.equal(a, b) for a, b in zip(quick, slow, strict=True))
@@ -88,29 +88,31 @@ def test_floating_point_decides_as_exact_numbers_do(monkeypatch):
 def test_close_bits_are_decided_by_more_bits():
     # The first 64 bits are those of exp(-1) itself: only the following ones can tell.
     word = int(Decimal(-1).exp() * 2**64)
-    answers = {coins._Bits(word, keyed(number)).is_below_exp(Fraction(1)) for number in range(40)}
+    answers = {exact_bernoulli._Bits(word, keyed(number)).is_below_exp(Fraction(1)) for number in range(40)}
     assert answers == {True, False}
-    assert coins._Bits(word - 1, keyed(0)).is_below_exp(Fraction(1))
-    assert not coins._Bits(word + 1, keyed(0)).is_below_exp(Fraction(1))
+    assert exact_bernoulli._Bits(word - 1, keyed(0)).is_below_exp(Fraction(1))
+    assert not exact_bernoulli._Bits(word + 1, keyed(0)).is_below_exp(Fraction(1))
 
 
 def test_extreme_coins_end():
-    assert coins._Bits(2**64 - 1, keyed(0)).is_below_exp(Fraction(0))
-    assert not coins._Bits(1, keyed(0)).is_below_exp(Fraction(10) ** 30)
-    assert not coins._Bits(0, keyed(0)).is_below_exp(Fraction(10) ** 30)
-    assert coins._Bits(0, keyed(0)).is_below_exp(Fraction(44))
-    heads = coins.bernoulli_exp(np.array([0.0, 1e300, math.inf]), lambda index: Fraction(10**9 * index), keyed(0))
+    assert exact_bernoulli._Bits(2**64 - 1, keyed(0)).is_below_exp(Fraction(0))
+    assert not exact_bernoulli._Bits(1, keyed(0)).is_below_exp(Fraction(10) ** 30)
+    assert not exact_bernoulli._Bits(0, keyed(0)).is_below_exp(Fraction(10) ** 30)
+    assert exact_bernoulli._Bits(0, keyed(0)).is_below_exp(Fraction(44))
+    heads = exact_bernoulli.bernoulli_exp(
+        np.array([0.0, 1e300, math.inf]), lambda index: Fraction(10**9 * index), keyed(0)
+    )
     assert heads.tolist() == [True, False, False]
 
 
 def test_whole_exponentials_and_uniform_numbers():
-    whole = torch.from_numpy(coins.whole_exponentials(50_000, keyed(6)))
+    whole = torch.from_numpy(exact_bernoulli.whole_exponentials(50_000, keyed(6)))
     assert chi_square(whole, np.exp(-np.arange(60.0)), 0) > 1e-3
-    values, signs = coins.uniform_below(1000, 100_000, keyed(7))
+    values, signs = exact_bernoulli.uniform_below(1000, 100_000, keyed(7))
     assert stats.chisquare(np.bincount(values, minlength=1000)).pvalue > 1e-3
     assert abs(signs.mean() - 0.5) < 0.01
     assert abs(np.corrcoef(values, signs)[0, 1]) < 0.01
-    assert set(coins.uniform_below(1, 100, keyed(8))[0]) == {0}
+    assert set(exact_bernoulli.uniform_below(1, 100, keyed(8))[0]) == {0}
 
 
 # The grid ------------------------------------------------------------------------------------------------

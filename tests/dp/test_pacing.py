@@ -8,12 +8,12 @@ import torch
 from torch import nn
 
 import syft as sy
-from syft.dp.pacing import LEAST_SECONDS, Pace
-from syft.dp.private_training import PrivateTraining
+from syft.dp.training.dp_sgd import PrivateTraining
+from syft.dp.training.pacing import LEAST_SECONDS, ReleaseTime
 from syft.exceptions import TrainingError
-from syft.federated.clients import WorkerClient
-from syft.workers.policy import DenyAll
-from syft.workers.train_config import TrainConfig
+from syft.federated.client.train_config import TrainConfig
+from syft.federated.server.clients import WorkerClient
+from syft.workers.access.policy import DenyAll
 
 SETTINGS = {"noise_multiplier": 1.0, "max_grad_norm": 1.0, "delta": 1e-4}
 CROSS = nn.CrossEntropyLoss()
@@ -193,7 +193,7 @@ def test_the_plan_is_made_from_shapes_and_the_owners_setting():
 
 def test_a_training_that_takes_longer_is_answered_at_a_doubled_time():
     clock = Clock()
-    pace = Pace(10.0, clock, clock.sleep)
+    pace = ReleaseTime(10.0, clock, clock.sleep)
     began = clock.now
     for passed, due in ((3.0, 10.0), (9.0, 10.0), (11.0, 20.0), (19.0, 20.0), (25.0, 40.0), (41.0, 80.0)):
         clock.now = began + passed
@@ -221,7 +221,7 @@ def test_a_wait_ends_when_nobody_wants_the_answer_any_more():
 
     clock = Clock()
     with pytest.raises(TrainingError, match="gone"):
-        Pace(1000.0, clock, clock.sleep).wait(gone)
+        ReleaseTime(1000.0, clock, clock.sleep).wait(gone)
     assert clock.now < 1
 
 

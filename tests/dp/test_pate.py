@@ -149,7 +149,7 @@ def test_smooth_sensitivity():
     assert pate.smoothed_sens([0, 0], 0.1, 8, 0.1) >= 0
 
 
-def test_twins_for_tensors_agree():
+def test_proxies_for_tensors_agree():
     counts = torch.tensor([70, 20, 10])
     listed = [torch.tensor(70), torch.tensor(20), torch.tensor(10.0)]
     plain = [70, 20, 10]

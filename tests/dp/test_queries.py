@@ -10,10 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import syft as sy
-from syft.dp import statistics
-from syft.dp.deputy import QUERY
-from syft.dp.statistics import QUESTIONS, Noise
-from syft.dp.tables import Form
+from syft.dp.queries import QUERY, estimators
+from syft.dp.queries.estimators import QUESTIONS, Noise
+from syft.dp.queries.table_view import TableFormat
 from syft.exceptions import NotPermittedError, PrivacyError, SerdeError
 from tests.attacks.hostile import error_name
 from tests.dp.asking import AGES, MANY, near, settled
@@ -134,10 +133,10 @@ def test_one_row_moves_an_answer_no_further_than_the_noise_is_made_for(data):
         answers = []
         for table in (rows, other):
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(statistics, "Noise", Silent)
+                patch.setattr(estimators, "Noise", Silent)
                 tensor = torch.tensor(table)
                 fit = settled(name, epsilon=1.0, mechanism=mechanism, delta=delta, **given_)
-                question = QUESTIONS[name](Form.of(tensor), **fit)
+                question = QUESTIONS[name](TableFormat.of(tensor), **fit)
                 answers.append(torch.as_tensor(question.answer(tensor), dtype=torch.float64).reshape(-1))
         span = {"sum": 9.0, "where": 9.0, "mean": 5.5 / len(rows)}.get(kind, 1.0)
         distance = (answers[0] - answers[1]).abs() / span
@@ -167,11 +166,11 @@ def test_one_row_moves_the_scores_of_a_choice_by_one(rows, new, q, data):
         scores = []
         Watching.seen = scores.append
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(statistics, "Exponential", Watching)
-            patch.setattr(statistics, "ReportNoisyMax", Watching)
+            patch.setattr(estimators, "Exponential", Watching)
+            patch.setattr(estimators, "ReportNoisyMax", Watching)
             for table in (rows, other):
                 tensor = torch.tensor(table)
-                QUESTIONS[kind](Form.of(tensor), **settled(kind, epsilon=0.5, **given_)).answer(tensor)
+                QUESTIONS[kind](TableFormat.of(tensor), **settled(kind, epsilon=0.5, **given_)).answer(tensor)
         assert float((scores[0] - scores[1]).abs().max()) <= 1.0
 
 
@@ -248,5 +247,5 @@ def test_errors_do_not_depend_on_values(hook):
             tensor = torch.tensor(values, dtype=dtype)
             for kind, given_ in asked:
                 fit = settled(kind, epsilon=1.0, **given_)
-                answer = QUESTIONS[kind](Form.of(tensor), **fit).answer(tensor)
+                answer = QUESTIONS[kind](TableFormat.of(tensor), **fit).answer(tensor)
                 assert bool(torch.as_tensor(answer, dtype=torch.float64).isfinite().all())

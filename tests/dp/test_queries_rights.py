@@ -7,12 +7,11 @@ import torch
 from torch.utils.data import TensorDataset
 
 import syft as sy
-from syft.dp import statistics
-from syft.dp.deputy import QUERY
+from syft.dp.queries import QUERY, estimators
 from syft.exceptions import BudgetExceededError, GetNotPermittedError, NotPermittedError, PrivacyError
 from syft.messaging import message as m
-from syft.workers.budget import BUDGET
-from syft.workers.policy import DenyAll
+from syft.workers.access.policy import DenyAll
+from syft.workers.budget_client import BUDGET
 from tests.attacks.hostile import error_name
 from tests.dp.asking import AGES, MANY, near, settled
 from tests.grid.rights.people import Peer
@@ -129,7 +128,7 @@ def test_errors_while_computing_are_not_reported(bob, monkeypatch):
     def fail(*args):
         raise RuntimeError("the value is 42.5")
 
-    monkeypatch.setattr(statistics.Sum, "answer", fail)
+    monkeypatch.setattr(estimators.Sum, "answer", fail)
     with pytest.raises(PrivacyError) as error:
         sy.dp.sum(AGES.send(bob), 0, 1, epsilon=0.5)
     assert "42.5" not in str(error.value) and error.value.__cause__ is None

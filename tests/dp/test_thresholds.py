@@ -5,8 +5,8 @@ import math
 import pytest
 
 import syft as sy
-from syft.dp.accounting import Accountant
-from syft.dp.thresholds import Threshold, binomial
+from syft.dp.accounting.accountant import Accountant
+from syft.dp.accounting.thresholds import Threshold, binomial
 from syft.exceptions import FederatedError
 from tests.dp.exact import least_epsilon
 

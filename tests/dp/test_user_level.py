@@ -13,11 +13,11 @@ from torch import nn
 
 import syft as sy
 from syft.exceptions import FederatedError, TrainingError
+from syft.federated.client.local_training import terms_of
+from syft.federated.client.modifiers.clipping import clipped_update
+from syft.federated.client.state_vector import StateLayout
 from syft.federated.strategies import FedAvg, FedMedian, Scaffold
 from syft.federated.strategies.strategy import Total
-from syft.workers.layout import Layout
-from syft.workers.rounds import terms_of
-from syft.workers.terms.clipping import clipped_update
 from tests.dp.drawing import distance, keyed
 
 
@@ -161,9 +161,9 @@ def test_strategies_that_need_more_than_the_sum_are_refused(strategy):
 
 def test_models_with_buffers_are_refused():
     weight = [("weight", torch.zeros(3))]
-    begun().check_layout(Layout(weight, []))
+    begun().check_layout(StateLayout(weight, []))
     with pytest.raises(FederatedError, match="4 numbers in buffers.*GroupNorm"):
-        begun().check_layout(Layout(weight, [("running_var", torch.ones(4))]))
+        begun().check_layout(StateLayout(weight, [("running_var", torch.ones(4))]))
 
 
 BAD = [("noise_multiplier", value) for value in (0, -1.0, math.nan, math.inf, True, "1")]

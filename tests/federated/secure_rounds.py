@@ -11,13 +11,13 @@ from torch import nn
 from torch.utils.data import TensorDataset
 
 from syft.exceptions import TrainingError
-from syft.federated.crew import Job
-from syft.federated.model import SharedModel
-from syft.federated.secure import SecureAggregation
+from syft.federated.client.secure_aggregation.packing import Packing
+from syft.federated.client.session import ClientSession
+from syft.federated.secure_aggregation import SecureAggregation
+from syft.federated.server.dispatch import Job
+from syft.federated.server.model import SharedModel
 from syft.federated.strategies import FedAvg
 from syft.federated.strategies.strategy import Round
-from syft.workers.secure.packing import Packing
-from syft.workers.station import Station
 
 RUN, ROUND = "run-1", 1
 STEPS = ("secure.keys", "secure.shares", "train", "secure.agree", "secure.unmask")
@@ -60,7 +60,7 @@ class Watched:
 
     def __init__(self, name: str, given: Inputs, log: list[Any], gone_at: str | None = None) -> None:
         self.name, self.log, self.gone_at = name, log, gone_at
-        self.station = Station(name, RUN, given.dataset())
+        self.station = ClientSession(name, RUN, given.dataset())
         self.change: Any = None  # a function of the call and its answer
         self._is_gone = False
 
@@ -124,7 +124,7 @@ class World:
         """What a client would answer if nothing was hidden."""
         given = self.given[index]
         if given.plain is None:
-            given.plain = Station("plain", RUN, given.dataset()).call("train", self.payload(1, {}))
+            given.plain = ClientSession("plain", RUN, given.dataset()).call("train", self.payload(1, {}))
         return given.plain
 
     def packed(self, index: int, packing: Packing) -> torch.Tensor:

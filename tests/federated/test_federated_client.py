@@ -121,17 +121,17 @@ def test_the_same_numbers_as_a_plain_loop(workers, name):
     model, sent = iris_config(optimizer=name, optimizer_args={"lr": 0.01}, epochs=2, batch_size=8, shuffle=False)
     sent.send(bob)
     losses = [bob.fit("iris"), bob.fit("iris")]  # the second call goes on with what the optimizer remembers
-    twin = copy.deepcopy(model)
-    optimizer = getattr(torch.optim, name)(twin.parameters(), lr=0.01)
+    proxy = copy.deepcopy(model)
+    optimizer = getattr(torch.optim, name)(proxy.parameters(), lr=0.01)
     for number in range(4):
         for start in range(0, 30, 8):
             optimizer.zero_grad()
-            loss = nn.functional.cross_entropy(twin(data[start : start + 8]), target[start : start + 8])
+            loss = nn.functional.cross_entropy(proxy(data[start : start + 8]), target[start : start + 8])
             loss.backward()
             optimizer.step()
         if number % 2:
             torch.testing.assert_close(losses[number // 2], loss.detach())
-    torch.testing.assert_close(sent.get_model().state_dict(), dict(twin.state_dict()))
+    torch.testing.assert_close(sent.get_model().state_dict(), dict(proxy.state_dict()))
 
 
 @pytest.mark.parametrize(("limit", "epochs", "steps"), [(-1, 3, 12), (0, 1, 4), (2, 1, 2), (6, 3, 6), (100, 2, 8)])
@@ -242,7 +242,7 @@ def test_modes_are_those_of_training_and_of_evaluating(bob):
 
 
 def test_losses_get_what_their_arguments_are_called():
-    from syft.workers.training import loss_caller
+    from syft.federated.client.fit_loop import loss_caller
 
     def order(loss):
         return loss_caller(loss)("pred", "target")

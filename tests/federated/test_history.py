@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from syft.exceptions import FederatedError, TrainingError
 from syft.federated import History
-from syft.federated.chart import draw, ticks
-from syft.federated.history import MAX_REASON, MAX_REASONS, RoundRecord
+from syft.federated.history.chart import draw, ticks
+from syft.federated.history.records import MAX_REASON, MAX_REASONS, RoundRecord
 from syft.serde import deserialize, serialize
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -15,9 +15,9 @@ from torch.nn.functional import cross_entropy
 
 import syft as sy
 from syft.exceptions import ClientLostError, DependencyError, FederatedError, SyftError, TrainingError
-from syft.federated.crew import Job
-from syft.federated.ray_desk import bytes_of, merge, tensor_of
-from syft.federated.ray_shift import rest, shared
+from syft.federated.server.dispatch import Job
+from syft.federated.server.ray.actor import bytes_of, merge, tensor_of
+from syft.federated.server.ray.scheduler import rest, shared
 from tests.ray_cluster import cluster as cluster
 from tests.ray_cluster import marks
 
@@ -89,7 +89,7 @@ def test_thousands_of_clients_few_of_which_are_asked(cluster):
 @pytest.mark.parametrize("strategy", ["fedavg", "fedmedian", "scaffold"])
 def test_results_are_those_of_this_process(clients, strategy, monkeypatch):
     if strategy == "fedmedian":  # as if the model were large
-        monkeypatch.setattr("syft.federated.ray_shift._LARGE", 0)
+        monkeypatch.setattr("syft.federated.server.ray.scheduler._LARGE", 0)
     here = sy.federated.Simulation(digits(), CLIENTS)
     dropout = 0.0 if strategy == "scaffold" else 0.4
     one, other = (trained(each, strategy, model=network(dropout)) for each in (here, clients))
@@ -243,7 +243,7 @@ def test_options_are_checked(cluster):
 
 
 def test_an_actor_that_finds_no_room(cluster, monkeypatch):
-    monkeypatch.setattr("syft.federated.ray_shift.PATIENCE", 0.5)
+    monkeypatch.setattr("syft.federated.server.ray.scheduler.PATIENCE", 0.5)
     with sy.federated.Simulation(digits(), 4, backend="ray", actors=1, actor_options={"num_cpus": 50}) as clients:
         with pytest.raises(ClientLostError, match=r"has not started its actor. It asks for \{'num_cpus': 50\}"):
             clients[0].call("a run", "train", job(clients, 0).payload)

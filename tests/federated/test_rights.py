@@ -9,7 +9,7 @@ from torch import nn
 import syft as sy
 from syft.exceptions import GetNotPermittedError, NotPermittedError, ObjectNotFoundError, SyftError, TrainingError
 from syft.messaging import message as m
-from syft.workers.policy import ALLOW_ALL, DenyAll
+from syft.workers.access.policy import ALLOW_ALL, DenyAll
 from tests.federated import samples
 from tests.federated.samples import XOR, XOR_TARGET, config, planned
 from tests.grid.rights.people import Peer

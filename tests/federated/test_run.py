@@ -13,8 +13,8 @@ from torch.utils.data import TensorDataset
 
 import syft as sy
 from syft.exceptions import FederatedError, TrainingError
-from syft.federated.clients import LocalClient, WorkerClient
-from syft.workers.policy import DenyAll
+from syft.federated.server.clients import LocalClient, WorkerClient
+from syft.workers.access.policy import DenyAll
 
 
 def problem(samples=60, seed=0):

@@ -12,10 +12,10 @@ from torch.nn.functional import cross_entropy
 from torch.utils.data import Dataset, TensorDataset
 
 import syft as sy
-from syft.dp.accounting import Accountant
+from syft.dp.accounting.accountant import Accountant
 from syft.exceptions import FederatedError
-from syft.federated.clients import LocalClient
-from syft.federated.secure.collecting import SecureCollector
+from syft.federated.secure_aggregation.collector import SecureCollector
+from syft.federated.server.clients import LocalClient
 
 EXAMPLE = (torch.zeros(2, 3), torch.zeros(2, dtype=torch.long))
 DELTA = 1e-5
@@ -154,7 +154,7 @@ def user_privacy(rate=0.5):
 def drawn(monkeypatch, *draws):
     """Let chance draw these clients; returns what is left to be drawn."""
     left = [torch.tensor(draw, dtype=torch.long) for draw in draws]
-    monkeypatch.setattr("syft.dp.user_level.poisson", lambda count, rate: left.pop(0))
+    monkeypatch.setattr("syft.dp.training.user_privacy.poisson", lambda count, rate: left.pop(0))
     return left
 
 

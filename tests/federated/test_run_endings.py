@@ -12,8 +12,8 @@ from torch.utils.data import TensorDataset
 
 import syft as sy
 from syft.exceptions import BudgetExceededError, ClientBusyError, FederatedError, StateLostError, TrainingError
-from syft.federated.answers import Answers, shortened
-from syft.federated.clients import LocalClient
+from syft.federated.history.round_outcome import RoundOutcome, shortened
+from syft.federated.server.clients import LocalClient
 
 EXAMPLE = (torch.zeros(2, 3), torch.zeros(2, dtype=torch.long))
 
@@ -156,6 +156,6 @@ def test_reasons_end_with_whole_sentences():
     assert shortened("word " * 100, 20) == "word word word …"
     assert len(shortened("x" * 100, 20)) <= 20
     command = "Ask the owner for one: python -m syft node budget set --data patients --user ann --epsilon 1"
-    answers = Answers({"a": None})
+    answers = RoundOutcome({"a": None})
     answers.fail("a", "What happened is this. " * 10 + command)
     assert answers.first_reason().endswith(command)

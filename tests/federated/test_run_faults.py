@@ -16,8 +16,8 @@ from torch import nn
 from torch.utils.data import TensorDataset
 
 import syft as sy
-from syft.federated.checkpoint import Checkpoint
-from syft.federated.clients import LocalClient, WorkerClient
+from syft.federated.server.checkpoint import Checkpoint
+from syft.federated.server.clients import LocalClient, WorkerClient
 from tests import warm
 from tests.nodes import websocket_server
 
@@ -46,7 +46,7 @@ SERVER = """
 import sys, threading, time, torch, syft as sy
 torch.set_num_threads(1)
 hook = sy.TorchHook(torch)
-from syft.federated.clients import WorkerClient
+from syft.federated.server.clients import WorkerClient
 from tests.federated.test_run_faults import connect, train
 answered = threading.Event()
 class Client(WorkerClient):
@@ -197,12 +197,12 @@ def test_a_client_and_then_a_third_of_them_are_killed_in_the_middle_of_a_round(h
 
 def one_round(model, clients, number):
     """Round `number` of a run, from a model on: what `train` would do, done by hand."""
-    from syft.federated.engine import _number
-    from syft.federated.model import SharedModel
-    from syft.federated.settings import Settings
+    from syft.federated.server.engine import _number
+    from syft.federated.server.model import SharedModel
+    from syft.federated.server.settings import RunSettings
 
     shared = SharedModel(model, F.cross_entropy, (torch.zeros(2, 3), torch.zeros(2, dtype=torch.long)))
-    settings = Settings(3, optimizer_args={"lr": 0.2}, batch_size=2, shuffle=False).payload()
+    settings = RunSettings(3, optimizer_args={"lr": 0.2}, batch_size=2, shuffle=False).payload()
     total, weight = 0, 0
     for client in clients:
         seed = _number(3, number, 1, client.name)

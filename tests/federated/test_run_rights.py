@@ -12,8 +12,8 @@ from torch.utils.data import TensorDataset
 
 import syft as sy
 from syft.exceptions import FederatedError, GetNotPermittedError, TrainingError
-from syft.federated.clients import WorkerClient
-from syft.workers.budget import BUDGET
+from syft.federated.server.clients import WorkerClient
+from syft.workers.budget_client import BUDGET
 from tests.grid.rights.people import Peer
 from tests.nodes import forget
 from tests.nodes import node as node_process
@@ -83,7 +83,7 @@ def test_updates_do_not_leave_by_themselves(hospitals):
     with pytest.raises(GetNotPermittedError):
         WorkerClient(hospitals[0], "points").call("run", "train", {"round": 1})
     # A term that pays does so in training alone: no other call goes past the policy by naming it.
-    from syft.workers.station import CALLS
+    from syft.federated.client.session import CALLS
 
     assert [name for name, call in CALLS.items() if call.pays] == ["train"]
     with pytest.raises(TrainingError, match="does not know the call"):

@@ -10,11 +10,11 @@ import torch
 
 from syft.core.generator import Generator
 from syft.exceptions import FederatedError, TrainingError
-from syft.federated.secure import SecureAggregation
+from syft.federated.client.secure_aggregation import key_agreement, participant
+from syft.federated.client.secure_aggregation.participants import Participants
+from syft.federated.client.secure_aggregation.shamir import ShamirReconstructor
+from syft.federated.secure_aggregation import SecureAggregation
 from syft.federated.strategies import FedAvg, FedMedian, Krum, TrimmedMean
-from syft.workers.secure import member, sealing
-from syft.workers.secure.roster import Roster
-from syft.workers.secure.shamir import Joiner
 from tests.federated.secure_rounds import RUN, STEPS, Inputs, World, inputs
 
 
@@ -248,14 +248,14 @@ def visible(log):
 def fixed_draws(monkeypatch, key):
     """Make all that clients draw the same each time: each world has its own beginning."""
     generator = Generator(key)
-    monkeypatch.setattr(sealing, "draw", generator.bytes)
+    monkeypatch.setattr(key_agreement, "draw", generator.bytes)
 
 
 def watched_round(monkeypatch, given, gone, shift=None, key=b"k" * 16):
     """Do a round with fixed draws; masks of pairs with client 0 are shifted. Returns all that the server saw and got."""
     fixed_draws(monkeypatch, key)
     world = World(given, gone, threshold=3)
-    true_mask = member.sealing.mask
+    true_mask = participant.sealing.mask
 
     def mask(secret, salt, size, *info):
         words = true_mask(secret, salt, size, *info)
@@ -264,7 +264,7 @@ def watched_round(monkeypatch, given, gone, shift=None, key=b"k" * 16):
         return words
 
     with monkeypatch.context() as patch:
-        patch.setattr(sealing, "mask", mask)
+        patch.setattr(key_agreement, "mask", mask)
         total = world.round()
     return world, visible(world.log), total
 
@@ -310,12 +310,12 @@ def test_masked_vectors_are_uniform_even_without_their_own_masks(monkeypatch):
     terms = world.begin()
     answers = world.train(terms)
     entries = [e[2]["keys"] for e in world.log if e[1] == "secure.keys"]
-    roster = Roster(RUN, 1, 3, entries)
+    roster = Participants(RUN, 1, 3, entries)
     masked = [answers[f"c{i}"]["update"] for i in range(4)]
     world.collector.finish()
     shares = [e[2]["shares"] for e in world.log if e[1] == "secure.unmask"]
-    seeds = [Joiner([1, 2, 3, 4]).join([given[i] for given in shares]) for i in range(4)]
-    left = [masked[i] - member.self_mask(roster, i, seeds[i], len(masked[i])) for i in range(4)]
+    seeds = [ShamirReconstructor([1, 2, 3, 4]).join([given[i] for given in shares]) for i in range(4)]
+    left = [masked[i] - participant.self_mask(roster, i, seeds[i], len(masked[i])) for i in range(4)]
     packing = world.collector._packing
     assert torch.equal(sum(left), sum(world.packed(i, packing) for i in range(4)))
     for some in (masked, left):

@@ -12,14 +12,14 @@ import torch
 
 import syft as sy
 from syft.exceptions import TrainingError
-from syft.workers.policy import ALLOW_ALL
-from syft.workers.secure import sealing
-from syft.workers.secure.guard import Guard, Identity, require_secure
-from syft.workers.secure.member import add_pair_mask, self_mask, survivors_text
-from syft.workers.secure.packing import Packing
-from syft.workers.secure.roster import Roster
-from syft.workers.secure.shamir import Joiner
-from syft.workers.station import CALLS, Call, Station
+from syft.federated.client.secure_aggregation import key_agreement
+from syft.federated.client.secure_aggregation.client_policy import ClientPolicy, Identity, require_secure
+from syft.federated.client.secure_aggregation.packing import Packing
+from syft.federated.client.secure_aggregation.participant import add_pair_mask, self_mask, survivors_text
+from syft.federated.client.secure_aggregation.participants import Participants
+from syft.federated.client.secure_aggregation.shamir import ShamirReconstructor
+from syft.federated.client.session import CALLS, ClientCall, ClientSession
+from syft.workers.access.policy import ALLOW_ALL
 from tests.federated.secure_rounds import ROUND, RUN, Server
 
 
@@ -49,7 +49,7 @@ LISTS = {
     "a key twice": roster_with(lambda e: [*e[:4], e[3]]),
     "another's masking key as one's own": roster_with(lambda e: [*e[:4], e[4][:32] + e[3][32:]]),
     "one key for both": roster_with(lambda e: [*e[:4], e[4][:32] * 2]),
-    "without oneself": roster_with(lambda e: [sealing.public_of(bytes(31) + b"1") + e[4][32:], *e[1:]]),
+    "without oneself": roster_with(lambda e: [key_agreement.public_of(bytes(31) + b"1") + e[4][32:], *e[1:]]),
     "with another masking key for oneself": roster_with(lambda e: [e[0][:32] + bytes(32), *e[1:]]),
     "too few clients": lambda s: {"entries": s.entries[:2], "threshold": 2},
     "nobody": roster_with(lambda e: []),
@@ -85,11 +85,13 @@ def test_shares_are_given_once():
 
 def test_a_masking_key_that_gives_no_secret_is_refused():
     server, secret = Server().keys(), bytes(31) + b"1"
-    server.entries[4] = sealing.public_of(secret) + bytes(32)  # a client that works with the server
+    server.entries[4] = key_agreement.public_of(secret) + bytes(32)  # a client that works with the server
     server.sealed = [server.ask_shares(place) for place in range(4)]
-    roster = Roster(RUN, ROUND, 4, server.entries)
-    root = sealing.derive(sealing.Secret(secret).agree(roster.sealing_key(0)), roster.digest, b"root", 0, 4)
-    server.sealed.append([sealing.seal(root, roster.digest, 4, 0, bytes(66)), b"", b"", b"", b""])
+    roster = Participants(RUN, ROUND, 4, server.entries)
+    root = key_agreement.derive(
+        key_agreement.PairwiseSecret(secret).agree(roster.sealing_key(0)), roster.digest, b"root", 0, 4
+    )
+    server.sealed.append([key_agreement.seal(root, roster.digest, 4, 0, bytes(66)), b"", b"", b"", b""])
     with pytest.raises(TrainingError, match="can be agreed on"):
         server.ask_train(0)
     server.is_over(0)
@@ -214,9 +216,9 @@ def test_a_client_that_was_shown_another_model_spoils_the_sum_and_is_not_found_o
 
 
 def _own_mask(server, place, size):
-    roster = Roster(RUN, ROUND, 4, server.entries)
+    roster = Participants(RUN, ROUND, 4, server.entries)
     held = [station.memory["secure"]["of_seeds"][place] for station in server.stations[:4]]
-    return self_mask(roster, place, Joiner([1, 2, 3, 4]).join(held), size)
+    return self_mask(roster, place, ShamirReconstructor([1, 2, 3, 4]).join(held), size)
 
 
 @pytest.mark.parametrize(
@@ -317,8 +319,8 @@ def test_vows_that_are_not_right_are_refused(attack):
 def test_a_client_is_not_counted_twice():
     """What a client vows to itself anybody could make, as there is no secret between one."""
     server = Server().keys().shares().train().agree([0, 1, 2, 3])
-    digest = Roster(RUN, ROUND, 4, server.entries).digest
-    forged = sealing.vow(b"", digest, 0, 0, survivors_text([0, 1, 2, 3]))
+    digest = Participants(RUN, ROUND, 4, server.entries).digest
+    forged = key_agreement.vow(b"", digest, 0, 0, survivors_text([0, 1, 2, 3]))
     vows = server.vows_for(0)
     with pytest.raises(TrainingError, match="not among those who answered"):
         server.ask_unmask(0, [forged, vows[1], vows[2], b"", b""])
@@ -368,7 +370,7 @@ def with_threshold(known, threshold, **insisted):
 def unmask_the_first(server):
     """Tell two stories of who answered, with the help of the last client, who is known and works for the server."""
     answers = [server.ask_train(place) for place in range(5)]
-    roster = Roster(RUN, ROUND, server.threshold, server.entries)
+    roster = Participants(RUN, ROUND, server.threshold, server.entries)
     helper = server.stations[4].memory["secure"]
 
     def told(places, story):
@@ -376,17 +378,17 @@ def unmask_the_first(server):
         shares = {}
         for place in places:
             for_it = [vows[other][place] if other in vows and other != place else b"" for other in range(5)]
-            for_it[4] = sealing.vow(helper["roots"][place], roster.digest, 4, place, survivors_text(story))
+            for_it[4] = key_agreement.vow(helper["roots"][place], roster.digest, 4, place, survivors_text(story))
             shares[place] = server.ask_unmask(place, for_it)[0]
         return shares
 
     seeds, keys = told((0, 1), [0, 1, 2, 3, 4]), told((2, 3), [2, 3, 4])
-    seed = Joiner([1, 2, 5]).join([*seeds.values(), helper["of_seeds"][0]])
-    key = Joiner([3, 4, 5]).join([*keys.values(), helper["of_keys"][0]])
+    seed = ShamirReconstructor([1, 2, 5]).join([*seeds.values(), helper["of_seeds"][0]])
+    key = ShamirReconstructor([3, 4, 5]).join([*keys.values(), helper["of_keys"][0]])
     found = answers[0]["update"] - self_mask(roster, 0, seed, len(answers[0]["update"]))
     masks = torch.zeros_like(found)
     for other in (1, 2, 3, 4):
-        add_pair_mask(masks, roster, sealing.Secret(key), 0, other, answers[0]["context"])
+        add_pair_mask(masks, roster, key_agreement.PairwiseSecret(key), 0, other, answers[0]["context"])
     return found - masks
 
 
@@ -412,7 +414,7 @@ def test_more_than_two_thirds_are_needed_by_default(count):
 
 
 def test_made_up_clients_are_refused(owned, known):
-    stranger, keys = Identity(), sealing.public_of(bytes(31) + b"1") + sealing.public_of(bytes(31) + b"2")
+    stranger, keys = Identity(), key_agreement.public_of(bytes(31) + b"1") + key_agreement.public_of(bytes(31) + b"2")
     for forged in (
         keys,  # nobody signed
         stranger.sign(RUN, ROUND, keys),  # somebody else did
@@ -435,12 +437,12 @@ def test_an_owner_can_ask_for_more_clients_and_for_masks(owned):
     for terms in ({}, None):
         with pytest.raises(TrainingError, match="secure aggregation only"):
             owned.stations[0].call("train", owned.world.payload(1, terms))
-    plain = Station("plain", RUN, owned.world.given[0].dataset())
+    plain = ClientSession("plain", RUN, owned.world.given[0].dataset())
     assert "samples" in plain.call("train", owned.world.payload(1, {}))
 
 
 def test_a_call_that_does_not_mask_is_refused_whatever_its_terms_say(owned, monkeypatch):
-    monkeypatch.setitem(CALLS, "look", Call(lambda station, payload: {"loss": 1.0}, derives=True, pays=False))
+    monkeypatch.setitem(CALLS, "look", ClientCall(lambda station, payload: {"loss": 1.0}, derives=True, pays=False))
     owned.keys().shares()
     for terms in ({"masking": {}}, owned.term(0)):
         with pytest.raises(TrainingError, match="secure aggregation only"):
@@ -482,10 +484,10 @@ def test_what_an_owner_says_is_checked(bob, known):
 def test_an_identity_of_small_order_signs_for_nobody():
     """The server could sign for it: all-zero bytes are a valid signature for one of four texts."""
     honest = [Identity() for _ in range(4)]
-    guard = Guard(known=frozenset({bytes(32), *(one.public for one in honest)}))
+    guard = ClientPolicy(known=frozenset({bytes(32), *(one.public for one in honest)}))
     for number in range(32):
         keys = [hashlib.sha512(bytes([place, number])).digest() for place in range(5)]
         entries = [one.sign(RUN, number, key) for one, key in zip(honest, keys, strict=False)]
-        roster = Roster(RUN, number, 4, [*entries, keys[4] + bytes(32) + bytes(64)])
+        roster = Participants(RUN, number, 4, [*entries, keys[4] + bytes(32) + bytes(64)])
         with pytest.raises(TrainingError, match="not signed by it for this round"):
             guard.check(roster, RUN, number)

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from syft.exceptions import TrainingError
-from syft.workers.secure import sealing
-from syft.workers.secure.packing import NUMBERS, SUM_LIMIT, Packing, check_range
+from syft.federated.client.secure_aggregation import key_agreement
+from syft.federated.client.secure_aggregation.packing import NUMBERS, SUM_LIMIT, Packing, check_range
 
 FEW = settings(max_examples=60, deadline=None)
 VALUES = st.floats(-1024, 1024, width=32)
@@ -143,36 +143,36 @@ def test_bounds_that_are_none_are_refused(bad):
 @FEW
 @given(st.binary(min_size=1, max_size=80), st.binary(min_size=32, max_size=32), st.binary(max_size=40))
 def test_keys_are_those_of_hkdf(secret, salt, info):
-    expected = HKDF(SHA256(), 32, salt, sealing.joined(info, 7)).derive(secret)
-    assert sealing.derive(secret, salt, info, 7) == expected
+    expected = HKDF(SHA256(), 32, salt, key_agreement.joined(info, 7)).derive(secret)
+    assert key_agreement.derive(secret, salt, info, 7) == expected
 
 
 @FEW
 @given(st.lists(st.binary(max_size=9), max_size=4), st.lists(st.binary(max_size=9), max_size=4))
 def test_joined_parts_are_told_apart(first, second):
-    assert (sealing.joined(*first) == sealing.joined(*second)) == (first == second)
+    assert (key_agreement.joined(*first) == key_agreement.joined(*second)) == (first == second)
 
 
 def test_seals_are_for_one_sender_receiver_and_round():
     root, salt, text = bytes(32), b"s" * 32, b"share" * 5
-    sealed = sealing.seal(root, salt, 1, 2, text)
-    assert sealing.unseal(root, salt, 1, 2, sealed) == text and text not in sealed
+    sealed = key_agreement.seal(root, salt, 1, 2, text)
+    assert key_agreement.unseal(root, salt, 1, 2, sealed) == text and text not in sealed
     for place in range(len(sealed)):
         broken = sealed[:place] + bytes([sealed[place] ^ 4]) + sealed[place + 1 :]
-        assert sealing.unseal(root, salt, 1, 2, broken) is None
+        assert key_agreement.unseal(root, salt, 1, 2, broken) is None
     for root_, salt_, sender, receiver in (
         (b"r" * 32, salt, 1, 2), (root, b"t" * 32, 1, 2), (root, salt, 2, 1), (root, salt, 1, 3)
     ):  # fmt: skip
-        assert sealing.unseal(root_, salt_, sender, receiver, sealed) is None
-    vow = sealing.vow(root, salt, 1, 2, text)
-    assert vow not in (sealing.vow(root, salt, 2, 1, text), sealing.vow(root, salt, 1, 2, text + b"x"))
+        assert key_agreement.unseal(root_, salt_, sender, receiver, sealed) is None
+    vow = key_agreement.vow(root, salt, 1, 2, text)
+    assert vow not in (key_agreement.vow(root, salt, 2, 1, text), key_agreement.vow(root, salt, 1, 2, text + b"x"))
 
 
 def test_two_clients_agree_on_a_mask_that_depends_on_all_it_is_bound_to():
-    mine, theirs = sealing.draw(32), sealing.draw(32)
-    common = sealing.Secret(mine).agree(sealing.public_of(theirs))
-    assert common == sealing.Secret(theirs).agree(sealing.public_of(mine))
-    first = sealing.mask(common, b"salt", 50, b"pair", 0, 1)
-    assert torch.equal(first, sealing.mask(common, b"salt", 50, b"pair", 0, 1))
+    mine, theirs = key_agreement.draw(32), key_agreement.draw(32)
+    common = key_agreement.PairwiseSecret(mine).agree(key_agreement.public_of(theirs))
+    assert common == key_agreement.PairwiseSecret(theirs).agree(key_agreement.public_of(mine))
+    first = key_agreement.mask(common, b"salt", 50, b"pair", 0, 1)
+    assert torch.equal(first, key_agreement.mask(common, b"salt", 50, b"pair", 0, 1))
     for salt, *info in ((b"other", b"pair", 0, 1), (b"salt", b"pair", 0, 2), (b"salt", b"self", 0, 1)):
-        assert not (first == sealing.mask(common, salt, 50, *info)).any()
+        assert not (first == key_agreement.mask(common, salt, 50, *info)).any()

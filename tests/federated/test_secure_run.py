@@ -12,8 +12,8 @@ from torch.utils.data import TensorDataset
 
 import syft as sy
 from syft.exceptions import FederatedError, TrainingError
-from syft.federated.clients import LocalClient, WorkerClient
-from syft.workers.process import ProcessWorker
+from syft.federated.server.clients import LocalClient, WorkerClient
+from syft.workers.process.worker import ProcessWorker
 
 SECURE = sy.federated.SecureAggregation()
 EXAMPLE = (torch.zeros(2, 3), torch.zeros(2, dtype=torch.long))
@@ -189,8 +189,8 @@ def test_a_process_that_ends_in_the_middle_of_a_round(hook):
 
 
 def test_with_privacy_of_each_client(monkeypatch):
-    monkeypatch.setattr("syft.dp.user_level.add_gaussian", lambda vector, sigma: vector)
-    monkeypatch.setattr("syft.dp.user_level.poisson", lambda count, rate: torch.arange(count))
+    monkeypatch.setattr("syft.dp.training.user_privacy.add_gaussian", lambda vector, sigma: vector)
+    monkeypatch.setattr("syft.dp.training.user_privacy.poisson", lambda count, rate: torch.arange(count))
 
     def privacy():
         return sy.dp.UserPrivacy(noise_multiplier=1.0, clip=0.05, delta=1e-5)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from syft.workers.secure.shamir import PRIME, SHARE_BYTES, Joiner, is_share, split
+from syft.federated.client.secure_aggregation.shamir import PRIME, SHARE_BYTES, ShamirReconstructor, is_share, split
 
 SECRETS = st.binary(min_size=32, max_size=32)
 
@@ -32,7 +32,7 @@ def test_every_choice_of_enough_shares_gives_the_secret(count):
             for number in range(threshold, count + 1):
                 for points in itertools.permutations(range(1, count + 1), number):
                     if points == tuple(sorted(points)) or number < 4:
-                        assert Joiner(points).join([shares[point - 1] for point in points]) == secret
+                        assert ShamirReconstructor(points).join([shares[point - 1] for point in points]) == secret
 
 
 @settings(max_examples=25, deadline=None)
@@ -47,7 +47,7 @@ def test_fewer_shares_fit_every_secret(secret, other, threshold, data):
     missing = next(point for point in range(1, count + 1) if point not in known)
     value = _at(known, missing)
     held = [shares[point - 1] for point in points]
-    assert Joiner([*points, missing]).join([*held, value.to_bytes(SHARE_BYTES, "big")]) == other
+    assert ShamirReconstructor([*points, missing]).join([*held, value.to_bytes(SHARE_BYTES, "big")]) == other
 
 
 def _at(known, place):
@@ -84,12 +84,12 @@ def test_wrong_shares_do_not_give_the_secret():
     shares = split(secret, 3, 5)
     changed = [shares[0], (int.from_bytes(shares[1], "big") ^ 1).to_bytes(33, "big"), shares[2]]
     try:
-        assert Joiner([1, 2, 3]).join(changed) != secret
+        assert ShamirReconstructor([1, 2, 3]).join(changed) != secret
     except ValueError:
         pass  # one in 2^256 or so is no secret at all
-    assert Joiner([2, 1, 3]).join([shares[1], shares[0], shares[2]]) == secret
+    assert ShamirReconstructor([2, 1, 3]).join([shares[1], shares[0], shares[2]]) == secret
     with pytest.raises(ValueError, match="belong together"):
-        Joiner([1]).join([(PRIME - 1).to_bytes(33, "big")])
+        ShamirReconstructor([1]).join([(PRIME - 1).to_bytes(33, "big")])
 
 
 def test_what_can_be_no_share_or_secret_is_refused():
@@ -98,8 +98,8 @@ def test_what_can_be_no_share_or_secret_is_refused():
             split(secret, threshold, count)
     for points in ([], [1, 1], [0, 1], [-1], [PRIME]):
         with pytest.raises(ValueError):
-            Joiner(points)
+            ShamirReconstructor(points)
     good = split(bytes(32), 2, 2)
     for shares in (good[:1], [*good, good[0]], [good[0], b""], [good[0], PRIME.to_bytes(33, "big")], [good[0], 5]):
         with pytest.raises(ValueError):
-            Joiner([1, 2]).join(shares)
+            ShamirReconstructor([1, 2]).join(shares)

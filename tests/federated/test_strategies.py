@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from syft.exceptions import FederatedError, StateLostError, TrainingError
-from syft.federated.aggregation import PlainAggregation
+from syft.federated.client.state_vector import StateLayout
+from syft.federated.server.aggregation import PlainAggregation
 from syft.federated.strategies import (
     STRATEGIES,
     Answer,
@@ -31,19 +32,20 @@ from syft.federated.strategies import (
     strategy_of,
 )
 from syft.serde import deserialize, serialize
-from syft.workers.layout import Layout
 
 # Two parameters, and a buffer of two numbers and a count.
-LAYOUT = Layout([("weight", torch.zeros(2))], [("mean", torch.zeros(2)), ("count", torch.zeros((), dtype=torch.int64))])
+LAYOUT = StateLayout(
+    [("weight", torch.zeros(2))], [("mean", torch.zeros(2)), ("count", torch.zeros((), dtype=torch.int64))]
+)
 
 
-def the_round(number: int = 1, clients: int = 4, layout: Layout = LAYOUT) -> Round:
+def the_round(number: int = 1, clients: int = 4, layout: StateLayout = LAYOUT) -> Round:
     return Round(number, clients, layout)
 
 
-def flat(size: int) -> Layout:
+def flat(size: int) -> StateLayout:
     """A layout of parameters alone."""
-    return Layout([("weight", torch.zeros(size))], [])
+    return StateLayout([("weight", torch.zeros(size))], [])
 
 
 def vector(*values: float) -> torch.Tensor:
@@ -94,7 +96,7 @@ def test_a_server_learning_rate_is_for_parameters_and_not_for_buffers():
 def test_fedavg_lies_between_the_clients_whatever_their_weights(updates, data):
     samples = [data.draw(st.integers(1, 1000)) for _ in updates]
     strategy, zeros = FedAvg(), torch.zeros(5, dtype=torch.float64)
-    round = the_round(layout=Layout([("weight", zeros)], []))
+    round = the_round(layout=StateLayout([("weight", zeros)], []))
     found = strategy.apply(zeros, collected(strategy, updates, samples, round), round)
     expected = np.average(updates, axis=0, weights=samples)
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)

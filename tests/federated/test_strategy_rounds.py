@@ -10,10 +10,10 @@ from torch.utils.data import TensorDataset
 
 from syft.exceptions import FederatedError, StateLostError, TrainingError
 from syft.federated import FedAvg, FedProx, Scaffold, run
-from syft.federated.clients import LocalClient
-from syft.federated.model import SharedModel
+from syft.federated.client.session import ClientSession, stations_of
+from syft.federated.server.clients import LocalClient
+from syft.federated.server.model import SharedModel
 from syft.federated.strategies import STRATEGIES
-from syft.workers.station import Station, stations_of
 
 SIZE, LR, EPOCHS = 3, 0.3, 5
 
@@ -248,12 +248,12 @@ def shared() -> SharedModel:
     return SharedModel(Norm(), squares, (torch.zeros(4, 2), torch.zeros(4, 1)))
 
 
-def station() -> Station:
+def station() -> ClientSession:
     torch.manual_seed(2)
-    return Station("bob", "run", TensorDataset(torch.randn(8, 2), torch.randn(8, 1)))
+    return ClientSession("bob", "run", TensorDataset(torch.randn(8, 2), torch.randn(8, 1)))
 
 
-def train(shared: SharedModel, where: Station, terms, round: int = 1, **options):
+def train(shared: SharedModel, where: ClientSession, terms, round: int = 1, **options):
     payload = {"plan": shared.plan, "loss": shared.loss, "round": round, "seed": 4, "batch_size": 4, "epochs": 2}
     return where.call("train", {**payload, "optimizer_args": {"lr": 0.1}, "terms": terms, **options})
 

@@ -66,8 +66,8 @@ def test_weighted_mean():
 def test_one_model_is_its_own_mean_to_the_last_bit():
     torch.manual_seed(2)
     model = nn.Sequential(nn.Conv2d(1, 3, 3), nn.BatchNorm2d(3), nn.Flatten(), nn.Linear(3, 4))
-    twins = [copy.deepcopy(model) for _ in range(7)]
-    mean = utils.federated_avg(twins)
+    proxies = [copy.deepcopy(model) for _ in range(7)]
+    mean = utils.federated_avg(proxies)
     for name, tensor in model.state_dict().items():
         assert torch.equal(tensor, mean.state_dict()[name]), name
 

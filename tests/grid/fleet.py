@@ -17,7 +17,7 @@ import gc, json, os, signal, sys
 import torch, syft as sy
 torch.set_num_threads(1)
 from syft.grid.gateway import Gateway, GatewaySettings
-from syft.grid.membership import Membership
+from syft.grid.gateway.registration import Membership
 from syft.grid.node.api import ROUTERS
 from syft.grid.node.node import Node
 from syft.grid.node.settings import Settings

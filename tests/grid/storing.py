@@ -10,11 +10,11 @@ import torch
 
 import syft as sy
 from syft.core.references import Ref
-from syft.grid.storage import Keeper, Shelf, open_storage
+from syft.grid.storage import ObjectAdmin, ObjectManager, open_storage
 from syft.messaging import message as m
 from syft.serde import deserialize
 from syft.workers.base import BaseWorker
-from syft.workers.wire import answer, error_of, let_go, respond, write_request
+from syft.workers.transport.request_codec import answer, error_of, let_go, respond, write_request
 
 _number = itertools.count(1)
 
@@ -73,8 +73,8 @@ class StoredNode:
         with mock.patch("syft.grid.storage.postgres._PATIENCE", 60_000):
             self.storage = None if self.where is None else open_storage(self.where)
         self.worker = BaseWorker(sy.TorchHook(torch), id="node", auto_add=False)
-        self.keeper = Keeper(self.worker, self.storage, **self.quotas)
-        self.shelf = Shelf(self.keeper)
+        self.keeper = ObjectManager(self.worker, self.storage, **self.quotas)
+        self.shelf = ObjectAdmin(self.keeper)
         self.objects = self.worker.object_store.objects
 
     def restart(self) -> StoredNode:

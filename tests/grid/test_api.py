@@ -15,7 +15,7 @@ from fastapi import Request
 
 import syft as sy
 from syft.grid.node.api import ROUTERS
-from syft.grid.node.api.access import PasswordDesk
+from syft.grid.node.api.access import PasswordLogin
 from syft.grid.node.node import Node
 from syft.grid.node.settings import Settings
 from tests.nodes import forget
@@ -69,9 +69,9 @@ def api(node):
 @pytest.fixture
 def data(node):
     """A private data set of the node's owner."""
-    from syft.grid.storage.shelf import Shelf
+    from syft.grid.storage.admin import ObjectAdmin
 
-    shelf = Shelf(node.keeper)
+    shelf = ObjectAdmin(node.keeper)
     obj_id = shelf.publish(torch.full((3, 2), SECRET), {"#biopsies", "<b>#x</b>"}, "three rows")
     yield obj_id
     if obj_id in node.worker.object_store.objects:
@@ -178,7 +178,7 @@ def test_many_logins_at_once_keep_nobody_waiting(api):
 
 def test_few_wait_for_their_password_to_be_compared():
     async def crowd():
-        desk, done = PasswordDesk(), threading.Event()
+        desk, done = PasswordLogin(), threading.Event()
         home, away = (Request({"type": "http", "client": (address, 1)}) for address in ("127.0.0.1", "127.0.0.2"))
         waiting = [asyncio.ensure_future(desk.run(home, "eve", done.wait, 60)) for _ in range(2)]
         await asyncio.sleep(0)

@@ -12,10 +12,10 @@ from torch.utils.data import Dataset, TensorDataset
 
 from syft.exceptions import QuotaExceededError
 from syft.grid.node.worker import NodeWorker
-from syft.grid.rights import AuditLog, MemoryRecords, NodePolicy
-from syft.grid.storage import Keeper, Quota, load_folder, open_storage
+from syft.grid.rights import AuditLog, MemoryRowStore, NodePolicy
+from syft.grid.storage import ObjectManager, Quota, load_folder, open_storage
+from syft.grid.storage.file_errors import UnreadableFile
 from syft.grid.storage.readers import read_file
-from syft.grid.storage.unreadable import Unreadable
 
 
 def read_text(folder, text):
@@ -68,20 +68,20 @@ def test_a_first_line_of_names_is_a_header(tmp_path, first):
 
 @pytest.mark.parametrize("first", MIXED)
 def test_a_first_line_that_may_hold_values_is_refused(tmp_path, first):
-    with pytest.raises(Unreadable, match=r"first line, column \d") as refused:
+    with pytest.raises(UnreadableFile, match=r"first line, column \d") as refused:
         read_text(tmp_path, f"{first}\n" + ",".join("7" for _ in first.split(",")) + "\n")
     assert not any(cell.strip() in str(refused.value) for cell in first.split(",") if len(cell.strip()) > 2)
 
 
 def test_an_open_quote_does_not_make_a_name_of_the_data(tmp_path):
-    with pytest.raises(Unreadable, match="first row spans several lines"):
+    with pytest.raises(UnreadableFile, match="first row spans several lines"):
         read_text(tmp_path, 'age,"weight\n41,80\n42,81\n')
 
 
 def test_the_folder_names_the_file_and_the_column(hook, tmp_path, caplog):
     (tmp_path / "patients.csv").write_text("Smith,41\nJones,42\n")
-    worker = NodeWorker("header-node", NodePolicy("owner", MemoryRecords(), MemoryRecords(), AuditLog()))
-    Keeper(worker)
+    worker = NodeWorker("header-node", NodePolicy("owner", MemoryRowStore(), MemoryRowStore(), AuditLog()))
+    ObjectManager(worker)
     report = load_folder(worker, tmp_path)
     assert "column 2" in report.skipped["patients.csv"]
     assert "patients.csv" in caplog.text and "Smith" not in caplog.text and not worker.object_store.objects
@@ -101,7 +101,7 @@ def test_the_folder_names_the_file_and_the_column(hook, tmp_path, caplog):
     ],
 )
 def test_a_csv_says_where_it_is_wrong_and_never_what_stands_there(tmp_path, text, told):
-    with pytest.raises(Unreadable, match=told) as refused:
+    with pytest.raises(UnreadableFile, match=told) as refused:
         read_text(tmp_path, text)
     assert "geheim" not in str(refused.value) and "\n" not in str(refused.value)
 
@@ -114,7 +114,7 @@ def test_what_is_not_plain_numbers_gets_one_line_without_advice_to_run_it(tmp_pa
     (tmp_path / "rubbish.npz").write_bytes(b"rubbish")
     (tmp_path / "latin.csv").write_bytes(b"\xe9,1\n")
     for path in tmp_path.iterdir():
-        with pytest.raises(Unreadable, match=f"a file {path.suffix} holds ") as refused:
+        with pytest.raises(UnreadableFile, match=f"a file {path.suffix} holds ") as refused:
             read_file(path)
         assert not {"weights_only", "allow_pickle"} & set(str(refused.value).replace("=", " ").split())
 
@@ -133,8 +133,8 @@ def test_a_folder_is_published_without_what_is_too_large_or_of_another_kind(hook
     os.truncate(tmp_path / "large.npy", 2**42)
     for name in ("patients.xlsx", "good.csv"):
         (tmp_path / name).write_text("1\n")
-    worker = NodeWorker("folder-node", NodePolicy("owner", MemoryRecords(), MemoryRecords(), AuditLog()))
-    Keeper(worker, node_quota=Quota(10, 2**20))
+    worker = NodeWorker("folder-node", NodePolicy("owner", MemoryRowStore(), MemoryRowStore(), AuditLog()))
+    ObjectManager(worker, node_quota=Quota(10, 2**20))
     with caplog.at_level(logging.INFO):
         report = load_folder(worker, tmp_path)
     assert len(report.new) == 1 and list(report.skipped) == ["large.npy"]
@@ -150,9 +150,9 @@ def test_a_data_set_of_code_is_not_kept_and_that_is_said(hook, tmp_path, caplog)
         def __getitem__(self, number):
             return torch.tensor([float(number)]), torch.tensor([float(number**2)])
 
-    worker = NodeWorker("code-node", NodePolicy("owner", MemoryRecords(), MemoryRecords(), AuditLog()))
+    worker = NodeWorker("code-node", NodePolicy("owner", MemoryRowStore(), MemoryRowStore(), AuditLog()))
     with open_storage(tmp_path / "store") as storage:
-        keeper = Keeper(worker, storage)
+        keeper = ObjectManager(worker, storage)
         with caplog.at_level(logging.WARNING):
             worker.add_dataset(Squares(), "squares")
             worker.add_dataset(TensorDataset(torch.ones(3), torch.ones(3)), "ones")

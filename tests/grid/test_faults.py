@@ -16,8 +16,8 @@ import syft as sy
 from syft import config
 from syft.exceptions import AuthenticationError, NodeLostError, StorageFullError, SyftError
 from syft.messaging.message import ObjectMessage, ObjectRequestMessage
-from syft.workers.frames import REQUEST
-from syft.workers.wire import write_request
+from syft.workers.transport.framing import REQUEST
+from syft.workers.transport.request_codec import write_request
 from tests import warm
 from tests.attacks.live import Visitor
 from tests.depth import deep
@@ -432,7 +432,7 @@ def test_fifty_clients_get_exactly_their_own_answers(plain):
 
 def test_a_second_listener_on_the_port_is_refused_with_one_line():
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        from syft.grid.node.server import PortServer
+        from syft.grid.server.port_server import PortServer
 
         with pytest.raises(SyftError, match="can't be opened"):
             PortServer(None, "127.0.0.1", taken.getsockname()[1])

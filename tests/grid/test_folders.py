@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from syft.grid.node.folders import passing_folder, remove_left
+from syft.grid.server.temporary_folders import passing_folder, remove_left
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="nodes need fork()")
 PREFIX = "syft-node-"
@@ -27,7 +27,7 @@ with folders.passing_folder(sys.argv[2], sys.argv[3]) as made:
 @pytest.fixture
 def holder(tmp_path):
     """A process that has a folder, and the folder."""
-    import syft.grid.node.folders as module
+    import syft.grid.server.temporary_folders as module
 
     args = [sys.executable, "-c", HOLDER, module.__file__, PREFIX, str(tmp_path)]
     with subprocess.Popen(args, stdout=subprocess.PIPE, text=True) as process:

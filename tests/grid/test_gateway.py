@@ -15,11 +15,11 @@ from syft.exceptions import AuthenticationError, ExposureError, NotPermittedErro
 from syft.grid.authentication.account import AccountCredential
 from syft.grid.certificates import issue, make_authority
 from syft.grid.gateway import Gateway, GatewaySettings
-from syft.grid.gateway.proof import PATH, answer
+from syft.grid.gateway.address_challenge import PATH, answer
+from syft.grid.gateway.registration import index_of
 from syft.grid.gateway.registry import Registry, TakenError, UnknownNodeError
-from syft.grid.membership import index_of
-from syft.workers.http import ask
 from syft.workers.node_client import parse_address
+from syft.workers.transport.http import ask
 from syft.workers.websocket_client import where_of
 from tests.grid.fleet import Fleet, until
 
@@ -93,14 +93,14 @@ def test_the_nodes_with_the_fewest_models_are_chosen():
 
 
 def test_an_index_has_tags_and_names_and_no_values(make_worker):
-    from syft.workers import hosting
+    from syft.hosting import client as hosting_client
 
     worker = make_worker("index")
     kept = torch.tensor([987654.0]).tag("#a", "#b").describe("a secret 4711").send(worker)
     unpublished = torch.tensor([1.0]).tag("#c").send(worker, garbage_collect_data=True)
     plan = sy.Plan(forward_func=torch.nn.Linear(2, 1)).build(torch.zeros(1, 2))
-    hosting.host(worker, plan, "open", allow_remote_inference=True)
-    hosting.host(worker, plan, "closed")
+    hosting_client.host(worker, plan, "open", allow_remote_inference=True)
+    hosting_client.host(worker, plan, "closed")
     index = index_of(worker)
     assert index == {"tags": [["#a", "#b"]], "models": [{"name": "open", "mpc": False}]}
     assert "4711" not in json.dumps(index) and kept is not None and unpublished is not None

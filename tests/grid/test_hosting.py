@@ -17,11 +17,11 @@ from syft.exceptions import (
     QuotaExceededError,
     SerdeError,
 )
+from syft.hosting import client, server
 from syft.messaging import hosting as messages
 from syft.messaging.message import Operation
 from syft.pointers.pointer_plan import COPY_PLAN, PLAN_PARAMETERS, RUN_PLAN
-from syft.workers import hosted, hosting
-from syft.workers.policy import DenyAll
+from syft.workers.access.policy import DenyAll
 from tests.processes import end, start
 
 WEIGHT = 31.25  # shows up nowhere but in the model
@@ -58,7 +58,7 @@ def linear(weight=WEIGHT):
 
 
 def ask(worker, name="linear", data=None):
-    return hosting.ask(worker, name, torch.tensor([[1.0, 2.0]]) if data is None else data)
+    return client.ask(worker, name, torch.tensor([[1.0, 2.0]]) if data is None else data)
 
 
 # --- plain hosting --------------------------------------------------------------------------------------------
@@ -66,10 +66,10 @@ def ask(worker, name="linear", data=None):
 
 def test_a_model_is_asked_by_its_name(make_worker):
     worker = make_worker("host")
-    hosting.host(worker, linear(), allow_remote_inference=True)
+    client.host(worker, linear(), allow_remote_inference=True)
     assert ask(worker).tolist() == [[3 * WEIGHT + 1]]
     assert ask(worker, data=torch.ones(5, 2)).shape == (5, 1)
-    (facts,) = hosting.facts_at(worker)
+    (facts,) = client.facts_at(worker)
     assert facts == {
         "name": "linear",
         "owner": None,
@@ -77,13 +77,13 @@ def test_a_model_is_asked_by_its_name(make_worker):
         "allow_download": False,
         "allow_remote_inference": True,
     }
-    assert hosting.facts_at(worker, "linear") == [{**facts, "inputs": ((1, 2),)}]
+    assert client.facts_at(worker, "linear") == [{**facts, "inputs": ((1, 2),)}]
 
 
 def test_a_model_outlives_its_sender_and_no_pointer_deletes_it(make_worker):
     worker, alice = make_worker("host"), make_worker("alice")
     with sy.acting_as(alice):
-        hosting.host(worker, linear(), allow_remote_inference=True)
+        client.host(worker, linear(), allow_remote_inference=True)
     alice.close()
     assert ask(worker).tolist() == [[3 * WEIGHT + 1]]
     found = worker.search(["model:linear"])
@@ -98,8 +98,8 @@ def test_models_with_several_inputs_and_outputs(make_worker):
     def both(x, y):
         return x + y, {"difference": x - y}
 
-    hosting.host(worker, both, "both", allow_remote_inference=True)
-    total, rest = hosting.ask(worker, "both", (torch.tensor([1.0, 2.0]), torch.tensor([3.0, 5.0])))
+    client.host(worker, both, "both", allow_remote_inference=True)
+    total, rest = client.ask(worker, "both", (torch.tensor([1.0, 2.0]), torch.tensor([3.0, 5.0])))
     assert total.tolist() == [4, 7]
     assert rest["difference"].tolist() == [-2, -3]
 
@@ -108,27 +108,27 @@ def test_modules_become_plans_and_script_modules_need_trust(make_worker):
     worker = make_worker("host")
     module = torch.nn.Linear(2, 1)
     with pytest.raises(ModelError, match="args_shape"):
-        hosting.host(worker, module, "module")
-    hosting.host(worker, module, "module", allow_remote_inference=True, args_shape=[(1, 2)])
+        client.host(worker, module, "module")
+    client.host(worker, module, "module", allow_remote_inference=True, args_shape=[(1, 2)])
     x = torch.tensor([[1.0, 2.0]])
     assert torch.equal(ask(worker, "module"), module(x).detach())
     script = torch.jit.script(module)
-    hosting.host(worker, script, "script", allow_remote_inference=True)
+    client.host(worker, script, "script", allow_remote_inference=True)
     assert torch.equal(ask(worker, "script"), module(x).detach())
     wary = sy.VirtualWorker(sy.local_worker.hook, id="wary", serialize=True)
     wary.trusts_script_modules = False
     with pytest.raises(SerdeError):
-        hosting.host(wary, script, "script")
-    assert hosted.names_at(wary) == []
+        client.host(wary, script, "script")
+    assert server.names_at(wary) == []
 
 
 def test_asking_changes_nothing(make_worker):
     worker = make_worker("host")
     norm = torch.nn.BatchNorm1d(2)
-    hosting.host(worker, norm, "norm", allow_remote_inference=True, allow_download=True, args_shape=[(4, 2)])
-    first, second = (hosting.ask(worker, "norm", 100 * torch.ones(4, 2)) for _ in range(2))
+    client.host(worker, norm, "norm", allow_remote_inference=True, allow_download=True, args_shape=[(4, 2)])
+    first, second = (client.ask(worker, "norm", 100 * torch.ones(4, 2)) for _ in range(2))
     assert torch.equal(first, second)
-    mean = hosting.download(worker, "norm").state_dict()
+    mean = client.download(worker, "norm").state_dict()
     assert all(value.abs().max() <= 1 for value in mean.values())
 
 
@@ -141,17 +141,17 @@ def test_answers_and_downloads_share_no_memory_with_the_model(make_worker):
         (weight,) = state.read()
         return weight
 
-    hosting.host(worker, give, "give", allow_remote_inference=True, allow_download=True)
-    hosting.ask(worker, "give", torch.zeros(2)).zero_()
-    for tensor in hosting.download(worker, "give").state.tensors():
+    client.host(worker, give, "give", allow_remote_inference=True, allow_download=True)
+    client.ask(worker, "give", torch.zeros(2)).zero_()
+    for tensor in client.download(worker, "give").state.tensors():
         tensor.zero_()
-    assert hosting.ask(worker, "give", torch.zeros(2)).tolist() == [1, 2]
+    assert client.ask(worker, "give", torch.zeros(2)).tolist() == [1, 2]
 
 
 def test_many_threads_ask_at_once(make_worker):
     worker = start("hosting-threads")
     try:
-        hosting.host(worker, linear(1.0), allow_remote_inference=True)
+        client.host(worker, linear(1.0), allow_remote_inference=True)
         wrong = []
 
         def many(number):
@@ -176,21 +176,21 @@ def test_many_threads_ask_at_once(make_worker):
 
 
 def test_only_what_its_owner_allows(guarded, eve):
-    hosting.host(guarded, linear(), "closed")
-    hosting.host(guarded, linear(), "asked", allow_remote_inference=True)
-    hosting.host(guarded, linear(), "given", allow_download=True)
+    client.host(guarded, linear(), "closed")
+    client.host(guarded, linear(), "asked", allow_remote_inference=True)
+    client.host(guarded, linear(), "given", allow_download=True)
     with sy.acting_as(eve):
-        assert [row["name"] for row in hosting.facts_at(guarded)] == ["asked", "given"]
+        assert [row["name"] for row in client.facts_at(guarded)] == ["asked", "given"]
         with pytest.raises(ModelNotFoundError):
             ask(guarded, "closed")
         with pytest.raises(ModelNotFoundError):
-            hosting.download(guarded, "closed")
+            client.download(guarded, "closed")
         assert ask(guarded, "asked").item() == 3 * WEIGHT + 1
         with pytest.raises(ModelError, match="may not be downloaded"):
-            hosting.download(guarded, "asked")
+            client.download(guarded, "asked")
         with pytest.raises(RuntimeError, match="does not answer others"):
             ask(guarded, "given")
-        assert hosting.download(guarded, "given")(torch.tensor([[1.0, 2.0]])).item() == 3 * WEIGHT + 1
+        assert client.download(guarded, "given")(torch.tensor([[1.0, 2.0]])).item() == 3 * WEIGHT + 1
     # who hosted it may do everything
     assert ask(guarded, "closed").item() == 3 * WEIGHT + 1
     assert (eve.id, "download model", "model:asked", False) in guarded.policy.rows
@@ -198,25 +198,25 @@ def test_only_what_its_owner_allows(guarded, eve):
 
 
 def test_only_who_hosted_it_or_the_owner_replaces_and_deletes_it(guarded, eve):
-    hosting.host(guarded, linear(), "mine", allow_remote_inference=True)
+    client.host(guarded, linear(), "mine", allow_remote_inference=True)
     with sy.acting_as(eve):
         with pytest.raises(ModelError, match="is taken"):
-            hosting.host(guarded, linear(0.0), "mine")
+            client.host(guarded, linear(0.0), "mine")
         with pytest.raises(ModelError, match="by who hosted it"):
-            hosting.delete(guarded, "mine")
+            client.delete(guarded, "mine")
     assert ask(guarded, "mine").item() == 3 * WEIGHT + 1
-    hosting.host(guarded, linear(2.0), "mine", allow_remote_inference=True)
+    client.host(guarded, linear(2.0), "mine", allow_remote_inference=True)
     assert ask(guarded, "mine").item() == 7
     eve_session = eve.stream_to(guarded).session
     eve_session.role = "owner"  # as the token of the node's owner would say
     with sy.acting_as(eve):
-        hosting.delete(guarded, "mine")
+        client.delete(guarded, "mine")
     with pytest.raises(ModelNotFoundError):
         ask(guarded, "mine")
 
 
 def test_nobody_reaches_the_weights_another_way(guarded, eve):
-    hosting.host(guarded, linear(), "asked", allow_remote_inference=True)
+    client.host(guarded, linear(), "asked", allow_remote_inference=True)
     with sy.acting_as(eve):
         stream = eve.stream_to(guarded)
         with pytest.raises(GetNotPermittedError):
@@ -234,24 +234,24 @@ def test_errors_never_show_weights(guarded, eve):
         (place,) = state.read()
         return x[place]
 
-    hosting.host(guarded, pick, "pick", allow_remote_inference=True)
+    client.host(guarded, pick, "pick", allow_remote_inference=True)
     with sy.acting_as(eve), pytest.raises(ModelError) as caught:
-        hosting.ask(guarded, "pick", torch.zeros(3))
+        client.ask(guarded, "pick", torch.zeros(3))
     shown = repr(caught.value) + "".join(getattr(caught.value, "__notes__", ()))
     shown = shown.replace(guarded.id, "")  # its number may be any
     assert "31" not in shown and "(3,)" in shown and "(64,)" in shown and "not told" in shown
     assert caught.value.__cause__ is None and caught.value.__suppress_context__
     with pytest.raises(ModelError, match="31"):  # who may have it is told
-        hosting.ask(guarded, "pick", torch.zeros(3))
+        client.ask(guarded, "pick", torch.zeros(3))
 
 
 def test_a_model_is_never_asked_with_what_is_held_here(guarded, eve):
-    hosting.host(guarded, linear(), "asked", allow_remote_inference=True)
+    client.host(guarded, linear(), "asked", allow_remote_inference=True)
     private = torch.tensor([[5.0, 6.0]]).tag("#private").send(guarded)
     with sy.acting_as(eve):
         found = eve.request_search(["#private"], guarded)[0]
         with pytest.raises(ModelError, match="plain tensors"):
-            hosting.ask(guarded, "asked", found)
+            client.ask(guarded, "asked", found)
         for forged in (Ref(private.id_at_location), found.child, "text", 5, None):
             with pytest.raises((ModelError, SerdeError)):
                 eve.send_msg(messages.InferenceMessage((forged,), "asked"), guarded)
@@ -264,40 +264,40 @@ def test_a_model_is_never_asked_with_what_is_held_here(guarded, eve):
 def test_bad_names_are_refused_on_both_sides(guarded, name):
     if not isinstance(name, int):
         with pytest.raises(ModelError, match="name of a model"):
-            hosting.host(guarded, linear(), "" if name is None else name)
+            client.host(guarded, linear(), "" if name is None else name)
     plan = linear()
     with pytest.raises((ModelError, SerdeError, TypeError)):
         sy.local_worker.send_msg(messages.HostModelMessage(plan, name), guarded)
-    assert hosted.names_at(guarded) == []
+    assert server.names_at(guarded) == []
 
 
 def test_unicode_names_are_names(guarded):
-    hosting.host(guarded, linear(), "Röntgen 模型", allow_remote_inference=True)
+    client.host(guarded, linear(), "Röntgen 模型", allow_remote_inference=True)
     assert ask(guarded, "Röntgen 模型").item() == 3 * WEIGHT + 1
 
 
 def test_what_can_not_be_hosted(make_worker, guarded):
     unbuilt = sy.Plan(forward_func=torch.nn.Linear(2, 1))
     with pytest.raises(ModelError, match="not built"):
-        hosting.host(guarded, unbuilt, "x")
+        client.host(guarded, unbuilt, "x")
     with pytest.raises(ModelError, match="can't be hosted"):
-        hosting.host(guarded, torch.zeros(2), "x")
+        client.host(guarded, torch.zeros(2), "x")
     a, b, c = (make_worker(name) for name in "abc")
     with pytest.raises(ModelError, match="encrypted"):
-        hosting.host(guarded, linear().fix_precision_().share_(a, b, crypto_provider=c), "x")
+        client.host(guarded, linear().fix_precision_().share_(a, b, crypto_provider=c), "x")
     for forged in (torch.zeros(2), None, sy.ObjectWrapper(len), "plan"):
         with pytest.raises((ModelError, SerdeError)):
             sy.local_worker.send_msg(messages.HostModelMessage(forged, "x"), guarded)
-    assert hosted.names_at(guarded) == []
+    assert server.names_at(guarded) == []
 
 
 def test_there_is_a_limit_to_how_many(guarded, monkeypatch):
-    monkeypatch.setattr(hosted, "MAX_USER_MODELS", 2)
-    hosting.host(guarded, linear(), "one")
-    hosting.host(guarded, linear(), "two")
-    hosting.host(guarded, linear(), "two")  # in place of itself
+    monkeypatch.setattr(server, "MAX_USER_MODELS", 2)
+    client.host(guarded, linear(), "one")
+    client.host(guarded, linear(), "two")
+    client.host(guarded, linear(), "two")  # in place of itself
     with pytest.raises(QuotaExceededError):
-        hosting.host(guarded, linear(), "three")
+        client.host(guarded, linear(), "three")
 
 
 def test_a_taken_id_is_nobodys_model(guarded, eve):
@@ -306,4 +306,4 @@ def test_a_taken_id_is_nobodys_model(guarded, eve):
         with pytest.raises(ModelNotFoundError):
             ask(guarded, "squat")
     with pytest.raises(sy.exceptions.IdNotUniqueError):
-        hosting.host(guarded, linear(), "squat")
+        client.host(guarded, linear(), "squat")

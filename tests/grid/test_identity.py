@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from syft import config
 from syft.exceptions import AccountError, AuthenticationError, SyftError
-from syft.grid.identity import ROLES, Capability, Identity, MemoryRevocations, Tokens, may
+from syft.grid.identity import ROLES, Capability, MemoryRevocations, TokenIdentity, Tokens, may
 from syft.grid.identity.keys import fingerprint, node_key
 from tests.grid.identities import NOW, Clock, claims_of, in_threads, part, refused
 
@@ -98,7 +98,7 @@ def test_nodes_that_start_at_the_same_time_have_one_key(tmp_path):
 def test_a_token_says_who_somebody_is(tokens):
     token = tokens.issue("Alice", "owner", 60)
     identity = tokens.read(token)
-    assert identity == Identity("alice", "owner", claims_of(token)["jti"], NOW + 60, 0)
+    assert identity == TokenIdentity("alice", "owner", claims_of(token)["jti"], NOW + 60, 0)
     assert identity.may(Capability.DECIDE)
     assert claims_of(token)["aud"] == claims_of(token)["iss"] == "hospital-a"
     assert tokens.read(tokens.issue("bob", "user", 0.5)).token_id != identity.token_id

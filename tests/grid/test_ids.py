@@ -13,7 +13,7 @@ from syft.exceptions import ModelError, NotPermittedError, SyftError
 from syft.grid.node.api import ROUTERS
 from syft.grid.node.node import Node
 from syft.grid.node.settings import Settings
-from syft.grid.storage.shelf import Shelf
+from syft.grid.storage.admin import ObjectAdmin
 from syft.messaging import message as m
 
 LOOK_ALIKES = ("12", "-12", "0", "007", "+5", "1_000", " 5", "5 ", "\u0661\u0662", "\uff11")
@@ -63,7 +63,7 @@ def test_a_node_takes_other_ids(node, mallory):
 
 
 def test_the_owner_deletes_exactly_the_object_that_is_named(node, mallory):
-    number = Shelf(node.keeper).publish(torch.ones(3), ["#patients"])
+    number = ObjectAdmin(node.keeper).publish(torch.ones(3), ["#patients"])
     with pytest.raises(NotPermittedError, match="text of a number"):
         sy.local_worker.send_msg(m.ObjectMessage(torch.ones(2), str(number), True), mallory)
     # A store of an earlier version may hold such an object; the text of a number means the number all the same.

@@ -15,12 +15,12 @@ from syft import config
 from syft.exceptions import NodeLostError, SerdeError, SyftError
 from syft.messaging.message import ObjectMessage, ObjectRequestMessage
 from syft.serde import deserialize, serialize
-from syft.workers import frames, pipes, websocket_stream
-from syft.workers.frames import BYE, HELLO, REQUEST, WELCOME
-from syft.workers.pipes import HEADER, PipeConnection
-from syft.workers.websocket_pipe import WebsocketPipe, Where
-from syft.workers.websocket_stream import VERSION
-from syft.workers.wire import write_request
+from syft.workers.transport import framed_pipe, framing, websocket_stream
+from syft.workers.transport.framed_pipe import HEADER, PipeConnection
+from syft.workers.transport.framing import BYE, HELLO, REQUEST, WELCOME
+from syft.workers.transport.request_codec import write_request
+from syft.workers.transport.websocket import Endpoint, WebsocketPipe
+from syft.workers.transport.websocket_stream import VERSION
 from tests.attacks.live import Visitor
 from tests.nodes import forget, node, resident, soon
 
@@ -50,7 +50,7 @@ class SlowPipe:
 
     def __init__(self, monkeypatch, pieces, patience=60.0):
         self.now, self.patience, self._pieces = 0.0, patience, iter(pieces)
-        monkeypatch.setattr(pipes, "time", types.SimpleNamespace(monotonic=lambda: self.now))
+        monkeypatch.setattr(framed_pipe, "time", types.SimpleNamespace(monotonic=lambda: self.now))
 
     def recv(self, within=None):
         seconds, piece = next(self._pieces)
@@ -106,7 +106,7 @@ def test_a_frame_that_is_awaited_must_be_whole_in_time(monkeypatch):
 def test_who_visits_a_process_says_in_time_who_it_is(monkeypatch):
     """A token that trickles is not waited for byte by byte."""
     clock = [0.0]
-    monkeypatch.setattr(frames, "time", types.SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(framing, "time", types.SimpleNamespace(monotonic=lambda: clock[0]))
 
     class Trickling:
         def settimeout(self, seconds):
@@ -117,8 +117,8 @@ def test_who_visits_a_process_says_in_time_who_it_is(monkeypatch):
             return b"s"
 
     with pytest.raises(TimeoutError):
-        frames.receive_hello(Trickling())
-    assert clock[0] <= frames.HANDSHAKE_SECONDS
+        framing.receive_hello(Trickling())
+    assert clock[0] <= framing.HANDSHAKE_SECONDS
 
 
 # --- how large ---------------------------------------------------------------------------------------------------
@@ -139,12 +139,12 @@ def test_a_header_takes_no_memory():
 
 def test_a_header_takes_no_memory_between_processes():
     pairs = [socket.socketpair() for _ in range(8)]
-    connections = [frames.Connection(ours, 1 << 30) for ours, _ in pairs]
+    connections = [framing.Connection(ours, 1 << 30) for ours, _ in pairs]
     before = resident()
     readers = [threading.Thread(target=connection.read, daemon=True) for connection in connections]
     for reader, (_, theirs) in zip(readers, pairs, strict=True):
         reader.start()
-        theirs.sendall(frames._HEADER.pack(REQUEST, 1, 1 << 29) + bytes(100))
+        theirs.sendall(framing._HEADER.pack(REQUEST, 1, 1 << 29) + bytes(100))
     soon(lambda: False, 0.5)
     assert resident() - before < 64 * MiB
     for connection, (_, theirs) in zip(connections, pairs, strict=True):
@@ -157,7 +157,7 @@ def test_a_header_takes_no_memory_between_processes():
 @pytest.mark.parametrize("size", [0, 1, 65_535, 65_536, 65_537, (1 << 18) + 1, 5 * MiB + 3])
 def test_frames_between_processes_arrive_whole(size):
     ours, theirs = socket.socketpair()
-    sender, receiver = frames.Connection(ours, 1 << 30), frames.Connection(theirs, 1 << 30)
+    sender, receiver = framing.Connection(ours, 1 << 30), framing.Connection(theirs, 1 << 30)
     value = torch.randint(0, 256, (size,), dtype=torch.uint8).numpy().tobytes()
     thread = threading.Thread(target=lambda: [sender.write(REQUEST, n, value) for n in (1, 2)], daemon=True)
     thread.start()
@@ -237,7 +237,7 @@ def test_a_request_that_breaks_every_connection_ends_the_stream(hook, small):
 
 @contextlib.contextmanager
 def line_to(process):
-    pipe = WebsocketPipe(Where(process.url, process.tokens["bob"]).at("/stream"), 60)
+    pipe = WebsocketPipe(Endpoint(process.url, process.tokens["bob"]).at("/stream"), 60)
     try:
         yield PipeConnection(pipe, MiB)
     finally:

@@ -14,7 +14,8 @@ import syft as sy
 from syft.exceptions import ModelError, ModelNotFoundError, SyftError, WorkerLostError
 from syft.grid.abstract_grid import AbstractGrid
 from syft.grid.model_grid import ModelGrid
-from syft.workers import hosted, hosting
+from syft.hosting import client
+from syft.hosting import server as hosting_server
 from tests.nodes import websocket_server
 from tests.processes import end, start
 
@@ -152,7 +153,7 @@ def test_what_a_grid_is_made_of(workers):
 
 
 def hosts_of(grid, id="linear"):
-    return [worker for worker in grid.workers if id in hosted.names_at(worker)]
+    return [worker for worker in grid.workers if id in hosting_server.names_at(worker)]
 
 
 def test_a_model_is_hosted_found_and_asked(grid):
@@ -186,7 +187,7 @@ def test_replicas_take_turns_and_the_least_busy_is_asked(grid, monkeypatch):
     hosts = grid.query_model_hosts("linear")
     assert len(hosts) == 3
     asked, busy, go_on = [], threading.Event(), threading.Event()
-    plain = hosting.ask
+    plain = client.ask
 
     def watched(worker, name, data):
         asked.append(worker)
@@ -195,7 +196,7 @@ def test_replicas_take_turns_and_the_least_busy_is_asked(grid, monkeypatch):
             go_on.wait(60)
         return plain(worker, name, data)
 
-    monkeypatch.setattr(hosting, "ask", watched)
+    monkeypatch.setattr(client, "ask", watched)
     thread = threading.Thread(target=grid.run_remote_inference, args=("linear", X))
     thread.start()
     busy.wait(60)
@@ -210,11 +211,11 @@ def test_replicas_take_turns_and_the_least_busy_is_asked(grid, monkeypatch):
 def test_a_replica_that_is_gone_is_skipped(processes):
     grid = sy.PrivateGridNetwork(*processes)
     grid.serve_model(linear(), id="replicated", allow_remote_inference=True, n_replica=2)
-    hosting.delete(processes[0], "replicated")
+    client.delete(processes[0], "replicated")
     asked = [grid.run_remote_inference("replicated", X).item() for _ in range(4)]
     assert asked == [13.0] * 4
     with pytest.raises(ModelError, match="No host of the model"):
-        grid._ask_first("replicated", processes[:1], lambda worker: hosting.ask(worker, "replicated", X))
+        grid._ask_first("replicated", processes[:1], lambda worker: client.ask(worker, "replicated", X))
 
 
 def test_a_model_of_the_same_name_of_somebody_else_is_no_replica(make_worker, workers):
@@ -222,9 +223,9 @@ def test_a_model_of_the_same_name_of_somebody_else_is_no_replica(make_worker, wo
     for worker in workers:
         worker.policy = Guarded()
     with sy.acting_as(alice):
-        hosting.host(workers[0], linear(4.0), "linear", allow_remote_inference=True)
+        client.host(workers[0], linear(4.0), "linear", allow_remote_inference=True)
     with sy.acting_as(eve):
-        hosting.host(workers[1], linear(0.0), "linear", allow_remote_inference=True)
+        client.host(workers[1], linear(0.0), "linear", allow_remote_inference=True)
     grid = sy.PrivateGridNetwork(*workers)
     with pytest.raises(ModelError, match="different users"):
         grid.run_remote_inference("linear", X)
@@ -244,7 +245,7 @@ def test_an_encrypted_model_answers_and_is_nowhere_in_clear(grid):
     for _ in range(3):
         assert grid.run_remote_inference("linear", X, mpc=True).item() == pytest.approx(13.0, abs=1e-2)
     for holder in holders:
-        part = hosted.model_at(holder, "linear")
+        part = hosting_server.model_at(holder, "linear")
         for share in part.contents():
             plain = share.double() / 2**16
             assert not torch.any((plain - 4.0).abs() < 1e-3) and not torch.any((plain - 1.0).abs() < 1e-3)
@@ -262,7 +263,7 @@ def test_an_encrypted_model_takes_three_workers(workers):
         sy.PrivateGridNetwork(*workers[:2]).serve_model(linear(), id="two", mpc=True)
     with pytest.raises(ModelError, match="can't be downloaded"):
         grid.serve_model(linear(), id="linear", mpc=True, allow_download=True)
-    hosting.delete(grid.query_model_hosts("linear", mpc=True)[0], "linear")
+    client.delete(grid.query_model_hosts("linear", mpc=True)[0], "linear")
     with pytest.raises(ModelError, match="Not all workers"):
         grid.run_remote_inference("linear", X, mpc=True)
 
@@ -287,11 +288,11 @@ def test_who_may_not_ask_an_encrypted_model_gets_nothing(make_worker, workers):
         assert grid.run_remote_inference("asked", X, mpc=True).item() == pytest.approx(13.0, abs=1e-2)
         for holder in grid.query_model_hosts("asked", mpc=True)[:-1]:
             with pytest.raises(SyftError):
-                hosting.download(holder, "asked")
+                client.download(holder, "asked")
             with pytest.raises(SyftError):
                 eve.stream_to(holder).fetch("model:asked")
             with pytest.raises(ModelError):
-                hosting.delete(holder, "asked")
+                client.delete(holder, "asked")
 
 
 def test_several_threads_ask_an_encrypted_model(make_worker):
@@ -316,8 +317,8 @@ def test_several_threads_ask_an_encrypted_model(make_worker):
 
 def test_forged_encrypted_models_are_refused(workers):
     from syft.messaging.hosting import HostSharesMessage
-    from syft.mpc.hosted import contents_of
-    from syft.mpc.hosting import EncryptedDraft
+    from syft.mpc.serving.client import EncryptedDraft
+    from syft.mpc.serving.server import contents_of
 
     draft = EncryptedDraft(linear(), "linear", workers[:2], workers[2], True)
     good = contents_of(draft._parts[0])
@@ -334,7 +335,7 @@ def test_forged_encrypted_models_are_refused(workers):
     for contents in forged:
         with pytest.raises(SyftError):
             sy.local_worker.send_msg(HostSharesMessage(contents, "linear"), workers[0])
-    assert hosted.names_at(workers[0]) == []
+    assert hosting_server.names_at(workers[0]) == []
 
 
 # --- last, for it kills one of them -----------------------------------------------------------------------------

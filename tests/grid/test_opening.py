@@ -6,7 +6,7 @@ import pytest
 
 from syft.exceptions import StorageError
 from syft.grid.storage import open_storage
-from syft.grid.storage.failures import at_start
+from syft.grid.storage.error_mapping import at_start
 
 
 def test_a_damaged_store_is_named(tmp_path):

@@ -11,8 +11,8 @@ import torch
 
 import syft as sy
 from syft.grid.certificates import issue, make_authority
-from syft.workers.http import ask
 from syft.workers.node_client import NodeClient, parse_address
+from syft.workers.transport.http import ask
 from syft.workers.websocket_client import where_of
 from tests import warm
 from tests.grid.fleet import Fleet, until

@@ -26,7 +26,7 @@ from syft.grid.storage import Facts, Item, open_storage
 from syft.messaging import message as m
 from syft.pointers.object_wrapper import ObjectWrapper
 from syft.pointers.pointer_plan import RUN_PLAN
-from syft.workers.router import put_back
+from syft.workers.execution.router import put_back
 from tests import warm
 from tests.grid import postgres
 from tests.grid.storing import StoredNode, let_go

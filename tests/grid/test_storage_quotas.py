@@ -14,7 +14,7 @@ import torch
 import syft as sy
 from syft.core.references import Ref
 from syft.exceptions import CommandNotAllowed, ObjectNotFoundError, QuotaExceededError, SyftError
-from syft.grid.storage import Keeper, Quota, Usage
+from syft.grid.storage import ObjectManager, Quota, Usage
 from syft.grid.storage.quotas import OBJECT_BYTES, memory_of
 from syft.messaging import message as m
 from tests.grid.storing import StoredNode
@@ -214,7 +214,7 @@ def test_what_is_counted(kind):
 
 def test_workers_without_a_keeper_are_as_they_were(bob):
     assert bob.object_store.keeper is None and type(bob.object_store.objects) is dict
-    keeper = Keeper(bob, quota=Quota(1, None))
+    keeper = ObjectManager(bob, quota=Quota(1, None))
     pointer = torch.ones(3).send(bob)
     with pytest.raises(QuotaExceededError):
         torch.ones(3).send(bob)

@@ -13,7 +13,7 @@ import torch
 
 import syft as sy
 from syft.exceptions import IdNotUniqueError, ObjectNotFoundError, SerdeError, StorageError
-from syft.grid.storage import Shelf, load_folder
+from syft.grid.storage import ObjectAdmin, load_folder
 from tests.grid.storing import StoredNode
 
 
@@ -193,4 +193,4 @@ def test_files_that_can_not_be_read_are_left_out(node, tmp_path, caplog):
     assert "secret" not in caplog.text
     with pytest.raises(StorageError, match="not a folder"):
         load_folder(node.worker, folder / "good.csv")
-    assert isinstance(node.shelf, Shelf)
+    assert isinstance(node.shelf, ObjectAdmin)

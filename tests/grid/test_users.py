@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from syft.exceptions import AccountError, AuthenticationError, TooManyAttemptsError
-from syft.grid.identity import Account, NodeIdentity, Throttle
+from syft.grid.identity import NodeIdentity, Throttle, UserAccount
 from syft.grid.identity import users as users_module
-from syft.grid.identity.throttle import LIMITS, Limit
+from syft.grid.identity.throttle import LIMITS, AttemptLimit
 from tests.grid.identities import NOW, Clock, in_threads, refused
 
 # As little work as argon2 can do.
@@ -66,11 +66,11 @@ def fails(users, user, password, address="", kind=AuthenticationError):
 
 
 def test_a_user_logs_in_and_gets_a_token(node, users, clock):
-    assert users.verify("ALICE", PASSWORD) == Account("alice", "owner", NOW)
+    assert users.verify("ALICE", PASSWORD) == UserAccount("alice", "owner", NOW)
     identity = node.tokens.read(users.login("Alice", PASSWORD, "192.0.2.1", seconds=60))
     assert (identity.user, identity.role, identity.expires) == ("alice", "owner", NOW + 60)
     assert node.tokens.read(users.login("bob", "battery staple")).expires == NOW + 12 * 3600
-    assert users.list() == (Account("alice", "owner", NOW), Account("bob", "user", NOW))
+    assert users.list() == (UserAccount("alice", "owner", NOW), UserAccount("bob", "user", NOW))
     assert "BOB" in users and "carol" not in users and "../x" not in users and 5 not in users and len(users) == 2
 
 
@@ -354,6 +354,6 @@ def test_the_memory_of_failures_is_bounded(clock):
 @settings(max_examples=100, deadline=None)
 @given(st.integers(0, 10**6), st.integers(0, 10**6))
 def test_waits_grow_up_to_a_limit(failures, more):
-    for limit in (*LIMITS.values(), Limit(0, 0.5, 10)):
+    for limit in (*LIMITS.values(), AttemptLimit(0, 0.5, 10)):
         assert 0 <= limit.wait(failures) <= limit.wait(failures + more) <= limit.most
         assert limit.wait(limit.free) == 0 < limit.wait(limit.free + 1)

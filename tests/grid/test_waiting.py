@@ -6,8 +6,8 @@ import socket
 
 import pytest
 
-from syft.grid.node import waiting
-from syft.grid.node.waiting import WaitingRoom, origin_of
+from syft.grid.server import pending_connections
+from syft.grid.server.pending_connections import PendingConnections, origin_of
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def is_hung_up(pair):
 
 
 def test_one_address_sends_its_own_oldest_away(pairs):
-    room = WaitingRoom(most=10, each=2)
+    room = PendingConnections(most=10, each=2)
     for number, pair in enumerate(pairs[:4]):
         assert room.enter(("10.0.0.1", number), pair[0])
     assert room.enter(("10.0.0.2", 1), pairs[4][0])
@@ -37,7 +37,7 @@ def test_one_address_sends_its_own_oldest_away(pairs):
 
 
 def test_the_address_with_most_connections_goes_first(pairs):
-    room = WaitingRoom(most=4, each=4)
+    room = PendingConnections(most=4, each=4)
     assert room.enter(("10.0.0.1", 1), pairs[0][0])
     for number in (1, 2, 3):
         assert room.enter(("10.0.0.2", number), pairs[number][0])
@@ -46,7 +46,7 @@ def test_the_address_with_most_connections_goes_first(pairs):
 
 
 def test_requests_that_are_answered_stay_and_then_nobody_comes_in(pairs, monkeypatch):
-    room = WaitingRoom(most=2, each=2)
+    room = PendingConnections(most=2, each=2)
     for number in (0, 1):
         assert room.enter(("10.0.0.1", number), pairs[number][0])
         room.mark(("10.0.0.1", number), True)
@@ -54,13 +54,13 @@ def test_requests_that_are_answered_stay_and_then_nobody_comes_in(pairs, monkeyp
     room.mark(("10.0.0.1", 1), False)
     assert room.enter(("10.0.0.2", 1), pairs[2][0])
     assert [is_hung_up(pair) for pair in pairs[:3]] == [False, True, False]
-    monkeypatch.setattr(waiting, "_ANSWERED", -1.0)
+    monkeypatch.setattr(pending_connections, "_ANSWERED", -1.0)
     room.mark(("10.0.0.2", 1), True)
     assert room.enter(("10.0.0.3", 1), pairs[3][0])  # an answer that takes long does not keep others out
 
 
 def test_those_who_were_let_in_do_not_count(pairs):
-    room = WaitingRoom(most=1, each=1)
+    room = PendingConnections(most=1, each=1)
     assert room.enter(("10.0.0.1", 1), pairs[0][0])
     room.leave(("10.0.0.1", 1), pairs[1][0])  # another socket
     assert len(room) == 1

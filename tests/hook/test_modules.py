@@ -85,9 +85,9 @@ def test_remote_equals_local(name, training, kind, make_worker, nothing_left):
 
 def test_embedding(bob):
     layer = nn.Embedding(10, 3, padding_idx=0)
-    twin = copy.deepcopy(layer).send(bob)
+    proxy = copy.deepcopy(layer).send(bob)
     index = torch.tensor([[1, 2], [0, 9]])
-    torch.testing.assert_close(twin(index.send(bob)).get(), layer(index))
+    torch.testing.assert_close(proxy(index.send(bob)).get(), layer(index))
 
 
 def test_buffers_travel(bob):
@@ -113,8 +113,8 @@ def test_one_message_each_way(bob, alice):
 def test_move_copy_location(workers, nothing_left):
     bob, alice = workers
     model = nn.Linear(3, 2)
-    twin = model.copy()
-    assert twin.weight is not model.weight
+    proxy = model.copy()
+    assert proxy.weight is not model.weight
     model.send(bob)
     assert model.location is bob and model.owner is sy.local_worker
     other = model.copy()
@@ -122,8 +122,8 @@ def test_move_copy_location(workers, nothing_left):
     assert isinstance(other.weight, nn.Parameter)
     model.move(alice)
     assert model.location is alice
-    torch.testing.assert_close(model.get().weight, twin.weight)
-    torch.testing.assert_close(other.get().weight, twin.weight)
+    torch.testing.assert_close(model.get().weight, proxy.weight)
+    torch.testing.assert_close(other.get().weight, proxy.weight)
     nothing_left(bob, alice)
 
 

@@ -10,7 +10,7 @@ import syft as sy
 from syft.exceptions import CommandNotAllowed
 from syft.hook.functions import CONSTRUCTORS, allowed
 from syft.hook.size_bounds import bound_size_tensors, bound_sizes, parameters_of
-from syft.workers.policy import DenyAll
+from syft.workers.access.policy import DenyAll
 from tests.remote.samples import samples, unlisted_samples
 
 HUGE = 2**40

@@ -525,9 +525,9 @@ def test_copies_and_pickles_of_plain_tensors(hook, tmp_path):
         assert type(value) is torch.Tensor
         assert torch.equal(value, x)
         assert value.requires_grad
-    twin = copy.deepcopy(model)
-    assert torch.equal(twin.weight, model.weight)
-    assert twin.weight is not model.weight
+    proxy = copy.deepcopy(model)
+    assert torch.equal(proxy.weight, model.weight)
+    assert proxy.weight is not model.weight
     assert pickle.loads(pickle.dumps(model)).in_features == 3
     torch.save({"x": x, "model": model.state_dict()}, tmp_path / "file.pt")
     back = torch.load(tmp_path / "file.pt", weights_only=True)
@@ -538,8 +538,8 @@ def test_copies_and_pickles_of_plain_tensors(hook, tmp_path):
 def test_tensors_that_have_an_id_still_copy_pickle_and_save(hook, tmp_path):
     x = torch.ones(2).tag("#x").describe("ones")
     number = x.id
-    twin = copy.deepcopy(x)
-    assert torch.equal(twin, x)
+    proxy = copy.deepcopy(x)
+    assert torch.equal(proxy, x)
     assert pickle.loads(pickle.dumps(x)).tags == {"#x"}
     torch.save(x, tmp_path / "file.pt")
     assert torch.equal(torch.load(tmp_path / "file.pt", weights_only=True), x)
@@ -610,11 +610,11 @@ def test_users_own_attributes_win(hook):
     assert shop.move() == "moved"
     assert {name for name, _ in shop.named_parameters()} == {"owner", "copy.weight", "copy.bias"}
     assert shop(torch.ones(1, 2)).shape == (1, 2)
-    twin = copy.deepcopy(shop)
-    assert (twin.location, twin.send) == ("Main Street", "by mail")
+    proxy = copy.deepcopy(shop)
+    assert (proxy.location, proxy.send) == ("Main Street", "by mail")
     shop.location = "elsewhere"
     assert shop.location == "elsewhere"
-    shop.load_state_dict(twin.state_dict())
+    shop.load_state_dict(proxy.state_dict())
     with pytest.raises(KeyError, match="already exists"):
         shop.register_parameter("forward", nn.Parameter(torch.ones(1)))  # torch's own check is still there
     with pytest.raises(KeyError, match="already exists"):

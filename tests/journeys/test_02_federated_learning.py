@@ -51,9 +51,9 @@ def test_same_numbers_as_local(workers):
     bob, alice = workers
     torch.manual_seed(1)
     model = nn.Sequential(nn.Linear(2, 4), nn.Tanh(), nn.Linear(4, 1))
-    twin = model.copy()
+    proxy = model.copy()
     batches = [(torch.randn(5, 2), torch.randn(5, 1)) for _ in range(2)]
-    for m, where in ((model, (bob, alice)), (twin, (None, None))):
+    for m, where in ((model, (bob, alice)), (proxy, (None, None))):
         opt = optim.SGD(m.parameters(), lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.01)
         for _ in range(3):
             for (data, target), place in zip(batches, where, strict=True):
@@ -65,5 +65,5 @@ def test_same_numbers_as_local(workers):
                 opt.step()
                 if place is not None:
                     m.get()
-    for a, b in zip(model.parameters(), twin.parameters(), strict=True):
+    for a, b in zip(model.parameters(), proxy.parameters(), strict=True):
         torch.testing.assert_close(a, b, rtol=0, atol=1e-6)

@@ -56,8 +56,8 @@ def test_encrypted_training(make_worker, kind, count, form, seed, nothing_left):
     crypto_provider = make_worker("crypto_provider", kind)
     torch.manual_seed(seed)
     model = Net()
-    twin = copy.deepcopy(model)
-    clear = train_in_clear(twin, 20)
+    proxy = copy.deepcopy(model)
+    clear = train_in_clear(proxy, 20)
 
     data = DATA.fix_precision(**form).share(*parties, crypto_provider=crypto_provider, requires_grad=True)
     target = TARGET.fix_precision(**form).share(*parties, crypto_provider=crypto_provider, requires_grad=True)
@@ -77,7 +77,7 @@ def test_encrypted_training(make_worker, kind, count, form, seed, nothing_left):
 
     opt.zero_grad()
     model.get().float_precision()
-    for mine, theirs in zip(model.parameters(), twin.parameters(), strict=True):
+    for mine, theirs in zip(model.parameters(), proxy.parameters(), strict=True):
         assert torch.allclose(mine, theirs, atol=bound)
     del data, target, pred, loss, opt
     for worker in (*parties, crypto_provider):

@@ -49,8 +49,8 @@ def test_encrypted_training_on_digits(make_worker, kind, count, nothing_left):
     crypto_provider = make_worker("crypto_provider", kind)
     loader = batches()
     model = Net()
-    twin = copy.deepcopy(model)
-    clear = train_in_clear(twin, loader[:STEPS])
+    proxy = copy.deepcopy(model)
+    clear = train_in_clear(proxy, loader[:STEPS])
 
     def secret_share(tensor):
         return tensor.fix_precision(precision_fractional=3).share(
@@ -98,7 +98,7 @@ def test_encrypted_training_on_digits(make_worker, kind, count, nothing_left):
     # What it has learnt is what it learns in clear.
     optimizer.zero_grad()
     model.get().float_precision()
-    for mine, theirs in zip(model.parameters(), twin.parameters(), strict=True):
+    for mine, theirs in zip(model.parameters(), proxy.parameters(), strict=True):
         assert torch.allclose(mine, theirs, atol=0.01)
     del private_train_loader, private_test_loader, data, target, output, loss, pred, correct, optimizer, model
     gc.collect()

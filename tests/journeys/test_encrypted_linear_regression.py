@@ -14,7 +14,7 @@ from syft.frameworks.torch.linalg.lr import EncryptedLinearRegression
 from syft.hook.syft_tensor import SyftTensor
 from syft.tensors.additive_shared import AdditiveSharingTensor
 from syft.tensors.precision import FixedPrecisionTensor
-from syft.workers import session as sessions
+from syft.workers.execution import session as sessions
 from tests.linalg.data import least_squares
 
 COLUMNS = ["bmi", "bp", "s5"]

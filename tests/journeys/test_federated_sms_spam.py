@@ -58,15 +58,15 @@ def test_spam_with_a_gru(make_worker, nothing_left):
     )
     federated_train_loader = sy.FederatedDataLoader(federated_train_dataset, batch_size=BATCH_SIZE)
     model = GRU(WORDS + 1)
-    twin = model.copy()
+    proxy = model.copy()
     losses, norms = train(model, federated_train_loader, lambda batch: batch.location)
     after = area_under_curve(model, test_data, test_target)
     assert after >= 0.9 and losses[-1] < 0.6 * losses[0], (after, losses)
     assert max(norms) > CLIP  # or there was nothing to clip
 
     plain = list(zip(data.split(BATCH_SIZE), target.split(BATCH_SIZE), strict=True))
-    expected_losses, expected_norms = train(twin, plain, lambda batch: None)
+    expected_losses, expected_norms = train(proxy, plain, lambda batch: None)
     assert losses == pytest.approx(expected_losses, rel=1e-3) and norms == pytest.approx(expected_norms, rel=1e-2)
-    assert after == pytest.approx(area_under_curve(twin, test_data, test_target), abs=0.01)
+    assert after == pytest.approx(area_under_curve(proxy, test_data, test_target), abs=0.01)
     del federated_train_dataset, federated_train_loader
     nothing_left(bob, anne)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import syft as sy
 from syft.exceptions import SyftError, UnsupportedOperation
 from syft.linalg.operations import inv_sym, qr
-from syft.mpc.protocols import matrices, reflections
+from syft.mpc.protocols import householder, matrices
 from syft.tensors.precision import FixedPrecisionTensor
 from tests.mpc.running import cast_of, run
 
@@ -233,7 +233,7 @@ def test_the_error_of_qr(rows, columns, norm, scale, seed, rank):
     whole = (left @ right * 10**norm * scale).round()
     if float(whole.norm()) >= 2**31:
         return
-    q, r = run(reflections.qr, 2, whole.long(), scale=scale)
+    q, r = run(householder.qr, 2, whole.long(), scale=scale)
     size = float(whole.norm()) / scale
     least = min(rows, columns)
     check_qr(whole.numpy() / scale, q.numpy() / scale, r.numpy() / scale, (4 / scale + 2**-24) * least, size)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from syft.mpc.protocols import association, matrices, reflections, regression
+from syft.mpc.protocols import gwas, householder, matrices, regression
 from tests.mpc import test_transcripts
 from tests.mpc.test_transcripts import LIMIT, look, worst
 
@@ -16,9 +16,9 @@ LARGE = torch.tensor([[1 << 30, 3, 1 << 20, 0], [3, 1 << 29, 7, 9], [1 << 20, 7,
 
 CASES: dict[str, tuple[Any, list[tuple[int, ...]]]] = {
     "inverse": (matrices.inverse, [(4, 4)]),
-    "qr": (reflections.qr, [(4, 2)]),
+    "qr": (householder.qr, [(4, 2)]),
     "regression": (regression.regression, [(4, 4)]),
-    "association": (association.association, [(4, 3), (1,), (1,), (1,)]),
+    "association": (gwas.association, [(4, 3), (1,), (1,), (1,)]),
 }
 
 

@@ -1,4 +1,4 @@
-"""Models as plans, twins of them for plain torch, and ways to train both. Shared by the tests of plans."""
+"""Models as plans, proxies of them for plain torch, and ways to train both. Shared by the tests of plans."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ WAYS = {"module": as_module, "class": as_class, "closure": as_closure}
 
 
 def pair(name="mlp", train=True):
-    """Return a model, a twin of it for plain torch, and what makes its inputs."""
+    """Return a model, a proxy of it for plain torch, and what makes its inputs."""
     torch.default_generator.manual_seed(0)
     cls, make = MODELS[name]
     model = cls().train(train)
@@ -63,18 +63,18 @@ def close(got, expected, note=""):
     torch.testing.assert_close(got, expected, rtol=0, atol=1e-6, msg=lambda text: f"{note}: {text}")
 
 
-def same_model(model, twin):
+def same_model(model, proxy):
     for name, tensor in named(model).items():
-        close(tensor.detach(), named(twin)[name].detach(), name)
+        close(tensor.detach(), named(proxy)[name].detach(), name)
 
 
-def same_state(plan, fetched, model, twin):
+def same_state(plan, fetched, model, proxy):
     """A plan that came back has the tensors of a plain model; it knows them by their place in the state."""
     names = {id(tensor): name for name, tensor in named(model).items()}
     found = 0
     for here, there in zip(plan.state.tensors(), fetched.state.tensors(), strict=True):
         if id(here) in names:
-            close(there.detach(), named(twin)[names[id(here)]].detach(), names[id(here)])
+            close(there.detach(), named(proxy)[names[id(here)]].detach(), names[id(here)])
             found += 1
     assert found >= len(list(model.parameters()))
 
@@ -177,14 +177,14 @@ def train_there(pointer, data, worker, start=0):
 
 def check_training(make_step, make_worker, name="mlp", count=STEPS, kinds=("inline", "bytes"), falls=True):
     """Train plainly, as a plan here, and on workers: the same losses and the same model after it."""
-    model, twin, make = pair(name)
+    model, proxy, make = pair(name)
     data = batches(make, count)
-    plain = train(make_step(twin), data)
+    plain = train(make_step(proxy), data)
     here = copy.deepcopy(model)
     plan = sy.func2plan()(make_step(here)).build(*data[0])
     same_model(here, model)
     close(train(plan, data), plain, "here")
-    same_model(here, twin)
+    same_model(here, proxy)
     for kind in kinds:
         worker = make_worker("bob", kind)
         there = copy.deepcopy(model)
@@ -192,10 +192,10 @@ def check_training(make_step, make_worker, name="mlp", count=STEPS, kinds=("inli
         pointer = plan.send(worker)
         close(train_there(pointer, data, worker), plain, kind)
         fetched = pointer.get()
-        same_state(plan, fetched, there, twin)
+        same_state(plan, fetched, there, proxy)
         same_model(there, model)
     assert not falls or plain[-5:].mean() < plain[:5].mean()  # it trains at all
-    return twin
+    return proxy
 
 
 @contextmanager

@@ -257,11 +257,11 @@ def test_build_records_and_leaves_no_trace(hook):
 @row("Plan.copy")
 def test_a_copy_is_independent(net):
     x = torch.tensor([1.0, 2.0])
-    twin, before = net.copy(), net(x)
-    assert twin.id != net.id and torch.equal(twin(x), before)
+    proxy, before = net.copy(), net(x)
+    assert proxy.id != net.id and torch.equal(proxy(x), before)
     with torch.no_grad():
-        twin.parameters()[3].add_(1)
-    assert torch.equal(net(x), before) and not torch.equal(twin(x), before)
+        proxy.parameters()[3].add_(1)
+    assert torch.equal(net(x), before) and not torch.equal(proxy(x), before)
     unbuilt = Net()
     other = unbuilt.copy()
     assert other.fc1 is not unbuilt.fc1 and torch.equal(other(x), unbuilt(x)) and len(other.state.tensors()) == 5
@@ -374,11 +374,11 @@ def test_how_a_plan_prints(net):
 def test_a_plan_is_taken_apart_and_put_together(net, hook):
     parts = Plan.simplify(hook.local_worker, net)
     assert isinstance(parts, tuple)
-    twin = sy.deserialize(sy.serialize(net.tag("#net").describe("a net")))
+    proxy = sy.deserialize(sy.serialize(net.tag("#net").describe("a net")))
     x = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
-    assert torch.equal(twin(x), net(x))
-    assert (twin.id, twin.name, twin.tags, twin.description) == (net.id, net.name, {"#net"}, "a net")
-    assert [p.requires_grad for p in twin.parameters()] == [True, True, True, True, False]
+    assert torch.equal(proxy(x), net(x))
+    assert (proxy.id, proxy.name, proxy.tags, proxy.description) == (net.id, net.name, {"#net"}, "a net")
+    assert [p.requires_grad for p in proxy.parameters()] == [True, True, True, True, False]
     rebuilt = Plan.detail(hook.local_worker, parts)
     assert torch.equal(rebuilt(x), net(x))
 
@@ -387,9 +387,9 @@ def test_a_plan_is_taken_apart_and_put_together(net, hook):
 def test_a_plan_becomes_a_protobuf_message_and_back(net, hook):
     message = Plan.bufferize(hook.local_worker, net)
     assert message.SerializeToString()
-    twin = Plan.unbufferize(hook.local_worker, message)
+    proxy = Plan.unbufferize(hook.local_worker, message)
     x = torch.tensor([1.0, 2.0])
-    assert isinstance(twin, Plan) and torch.equal(twin(x), net(x)) and twin.id == net.id
+    assert isinstance(proxy, Plan) and torch.equal(proxy(x), net(x)) and proxy.id == net.id
 
 
 def test_every_documented_row_is_tested():

@@ -276,9 +276,9 @@ def test_the_same_tensor_twice():
     model = nn.Sequential(shared, nn.Tanh(), shared)
     plan = planned(model, torch.ones(1, 2))
     assert len(plan.parameters()) == 1
-    twin = plan.copy()
+    proxy = plan.copy()
     x = torch.rand(4, 2)
-    assert torch.equal(plan(x), model(x)) and torch.equal(twin(x), model(x))
+    assert torch.equal(plan(x), model(x)) and torch.equal(proxy(x), model(x))
 
 
 def test_an_input_that_is_also_a_constant():
@@ -290,13 +290,13 @@ def test_an_input_that_is_also_a_constant():
 def test_a_copy_is_independent():
     weight = torch.ones(2, requires_grad=True)
     plan = planned(lambda x: x * weight, torch.ones(2))
-    twin = plan.copy()
-    assert twin.id != plan.id
+    proxy = plan.copy()
+    assert proxy.id != plan.id
     with torch.no_grad():
         weight.mul_(4)
     x = torch.ones(2)
-    assert torch.equal(plan(x), torch.full((2,), 4.0)) and torch.equal(twin(x), torch.ones(2))
-    twin(x).sum().backward()
+    assert torch.equal(plan(x), torch.full((2,), 4.0)) and torch.equal(proxy(x), torch.ones(2))
+    proxy(x).sum().backward()
     assert weight.grad is None
 
 

@@ -6,7 +6,7 @@ import torch
 import syft as sy
 from syft.core.labels import add_tags
 from syft.exceptions import MalformedPlanError
-from syft.messaging.plan.fingerprint import plan_hash
+from syft.messaging.plan.plan_hash import plan_hash
 from syft.serde import deserialize, protobuf, serialize
 
 

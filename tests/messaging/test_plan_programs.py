@@ -194,7 +194,7 @@ def as_function(function, sample):
     originals = tensors(sample)
 
     def call(*given):
-        by_id = {id(tensor): twin for tensor, twin in zip(originals, given, strict=True)}
+        by_id = {id(tensor): proxy for tensor, proxy in zip(originals, given, strict=True)}
         args, kwargs = replaced(sample, lambda tensor: by_id[id(tensor)])
         return function(*args, **kwargs)
 
@@ -202,11 +202,11 @@ def as_function(function, sample):
 
 
 def arguments(sample):
-    def twin(tensor):
+    def proxy(tensor):
         copy = tensor.detach().clone()
         return copy.requires_grad_() if sample.needs_grad and copy.is_floating_point() else copy
 
-    return [twin(tensor) for tensor in tensors(sample)]
+    return [proxy(tensor) for tensor in tensors(sample)]
 
 
 def run_seeded(function, given):

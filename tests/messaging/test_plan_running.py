@@ -246,7 +246,7 @@ def test_a_plan_that_is_not_built_inside_of_one():
 
 def test_training_of_a_plan_inside_of_one():
     layer = nn.Linear(2, 1)
-    twin = copy.deepcopy(layer)
+    proxy = copy.deepcopy(layer)
     optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
 
     def step(x):
@@ -260,16 +260,16 @@ def test_training_of_a_plan_inside_of_one():
     inner = planned(step, x)
     outer = planned(lambda x: inner(x) + inner(x * 2), x)
     losses = outer(x)
-    other = torch.optim.SGD(twin.parameters(), lr=0.1)
+    other = torch.optim.SGD(proxy.parameters(), lr=0.1)
     expected = torch.zeros(())
     for factor in (1, 2):
         other.zero_grad()
-        loss = twin(x * factor).square().sum()
+        loss = proxy(x * factor).square().sum()
         loss.backward()
         other.step()
         expected = expected + loss.detach()
     torch.testing.assert_close(losses.detach(), expected)
-    torch.testing.assert_close(layer.weight, twin.weight)
+    torch.testing.assert_close(layer.weight, proxy.weight)
 
 
 def test_in_place_on_an_input_reaches_the_caller(make_worker, kind):

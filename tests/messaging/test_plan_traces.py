@@ -132,12 +132,12 @@ class TestNoTrace:
 @pytest.mark.parametrize("kind", ["inline", "bytes"], indirect=True)
 def test_a_scheduler_between_calls(kind, make_worker):
     """A new learning rate here is seen by the plan here, and travels with the next send."""
-    model, twin, make = pair()
+    model, proxy, make = pair()
     bob, data = make_worker("bob", kind), batches(make, 3)
-    optimizer, plain = optim.SGD(model.parameters(), lr=0.5), optim.SGD(twin.parameters(), lr=0.5)
+    optimizer, plain = optim.SGD(model.parameters(), lr=0.5), optim.SGD(proxy.parameters(), lr=0.5)
     scheduler, other = (optim.lr_scheduler.StepLR(o, 1, 0.1) for o in (optimizer, plain))
     plan = sy.func2plan()(with_optimizer(model, optimizer)).build(*data[0])
-    step = with_optimizer(twin, plain)
+    step = with_optimizer(proxy, plain)
     for n, (x, y) in enumerate(data):
         pointer = plan.send(bob)
         far = seeded(n, pointer, x, y)
@@ -147,7 +147,7 @@ def test_a_scheduler_between_calls(kind, make_worker):
         scheduler.step()
         other.step()
         del far
-    same_model(model, twin)
+    same_model(model, proxy)
     unchanged_pointer = plan.send(bob)
     assert plan.send(bob) is unchanged_pointer
     optimizer.param_groups[0]["lr"] = 7.0
@@ -165,7 +165,7 @@ def test_parameters_in_one_piece_of_memory(make_worker):
 
 
 def test_an_optimizer_made_in_the_function(hook):
-    model, twin, make = pair()
+    model, proxy, make = pair()
     x, y = batches(make, 1)[0]
 
     def step_of(model, **settings):
@@ -174,7 +174,7 @@ def test_an_optimizer_made_in_the_function(hook):
     with pytest.raises(PlanBuildError, match="made inside of the function .*Make it outside"):
         sy.func2plan()(step_of(model, momentum=0.5)).build(x, y)
     data = batches(make, 4)
-    close(train(sy.func2plan()(step_of(model)).build(x, y), data), train(step_of(twin), data))  # it remembers nothing
+    close(train(sy.func2plan()(step_of(model)).build(x, y), data), train(step_of(proxy), data))  # it remembers nothing
 
 
 def test_parameters_of_a_plan(hook, bob):
@@ -187,14 +187,14 @@ def test_parameters_of_a_plan(hook, bob):
 
 
 def test_an_optimizer_outside_trains_a_plan(hook):
-    model, twin, make = pair("cnn")
+    model, proxy, make = pair("cnn")
     plan = as_class(model).build(make(3))
     data = batches(make, 5)
-    optimizer, plain = optim.Adam(plan.parameters(), lr=0.01), optim.Adam(twin.parameters(), lr=0.01)
+    optimizer, plain = optim.Adam(plan.parameters(), lr=0.01), optim.Adam(proxy.parameters(), lr=0.01)
     assert isinstance(model, CNN)
     for x, y in data:
-        for forward, opt in ((plan, optimizer), (twin, plain)):
+        for forward, opt in ((plan, optimizer), (proxy, plain)):
             opt.zero_grad()
             F.cross_entropy(forward(x), y).backward()
             opt.step()
-    same_model(model, twin)
+    same_model(model, proxy)

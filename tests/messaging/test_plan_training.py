@@ -52,10 +52,10 @@ class TestTraining:
 
             return steps
 
-        model, twin, make = pair()
+        model, proxy, make = pair()
         data = batches(make, 6, (4,))
         xs, ys = [x for x, _ in data], [y for _, y in data]
-        expected = seeded(0, several(twin), xs, ys)
+        expected = seeded(0, several(proxy), xs, ys)
         for kind in ("inline", "bytes"):
             bob, there = make_worker("bob", kind), copy.deepcopy(model)
             plan = sy.func2plan()(several(there)).build(xs, ys)
@@ -64,9 +64,9 @@ class TestTraining:
                 losses = seeded(0, pointer, xs, ys)
             assert counted.messages == 1
             close(losses.get(), expected)
-            same_state(plan, pointer.get(), there, twin)
+            same_state(plan, pointer.get(), there, proxy)
         close(seeded(0, sy.func2plan()(several(model)).build(xs, ys), xs, ys), expected)
-        same_model(model, twin)
+        same_model(model, proxy)
 
     def test_a_loop_over_one_batch(self, make_worker):
         def several(model):
@@ -142,12 +142,12 @@ class TestTraining:
 
             return step
 
-        model, twin, make = pair()
+        model, proxy, make = pair()
         data = batches(make, 10)
-        expected = train(clipped(twin), data)
+        expected = train(clipped(proxy), data)
         plan = sy.func2plan()(clipped(model)).build(*data[0])
         close(train(plan, data), expected)
-        same_model(model, twin)
+        same_model(model, proxy)
         assert torch.equal(model.extra.weight, torch.ones(2, 2))  # no gradient, no decay
         for kind in ("inline", "bytes"):
             there, _, _ = pair()
@@ -197,9 +197,9 @@ class TestTraining:
 
             return accumulate
 
-        model, twin, make = pair()
+        model, proxy, make = pair()
         data = batches(make, 8)
-        plain, optimizer = accumulate_of(twin), optim.Adam(twin.parameters(), lr=0.05)
+        plain, optimizer = accumulate_of(proxy), optim.Adam(proxy.parameters(), lr=0.05)
         expected = []
         for n, (x, y) in enumerate(data):
             expected.append(seeded(n, plain, x, y).detach())
@@ -212,7 +212,7 @@ class TestTraining:
             if n % 2:
                 mine.step()
                 mine.zero_grad()
-        same_model(model, twin)
+        same_model(model, proxy)
 
     def test_gradient_accumulation_in_one_plan(self, make_worker):
         def step_of(model):
@@ -251,8 +251,8 @@ class TestTraining:
 
             return UPDATES[update](Part())
 
-        twin = check_training(frozen, make_worker, count=6, falls=False)
-        assert torch.equal(twin.hidden.weight, pair()[0].hidden.weight)
+        proxy = check_training(frozen, make_worker, count=6, falls=False)
+        assert torch.equal(proxy.hidden.weight, pair()[0].hidden.weight)
 
     def test_groups(self, make_worker):
         def step_of(model):
@@ -294,10 +294,10 @@ class TestTraining:
 
             return step
 
-        model, twin, make = pair()
+        model, proxy, make = pair()
         data, there = batches(make, 6), copy.deepcopy(model)
         rates = [torch.tensor(1 / (n + 1)) for n in range(6)]
-        plain, plan = step_of(twin), sy.func2plan()(step_of(model)).build(*data[0], torch.tensor(0.5))
+        plain, plan = step_of(proxy), sy.func2plan()(step_of(model)).build(*data[0], torch.tensor(0.5))
         bob = make_worker("bob", "bytes")
         remote = sy.func2plan()(step_of(there)).build(*data[0], torch.tensor(0.5))
         pointer = remote.send(bob)
@@ -308,15 +308,15 @@ class TestTraining:
                 loss = seeded(n, pointer, x, y, lr)
             assert counted.messages == 1
             close(loss.get(), expected)
-        same_model(model, twin)
-        same_state(remote, pointer.get(), there, twin)
+        same_model(model, proxy)
+        same_state(remote, pointer.get(), there, proxy)
 
     @pytest.mark.parametrize("update", ["momentum", "adam", "adamw", "rmsprop", "adagrad"])
     @pytest.mark.parametrize("kind", ["inline", "bytes"], indirect=True)
     def test_optimizer_state_travels(self, update, kind, make_worker):
-        model, twin, make = pair()
+        model, proxy, make = pair()
         data = batches(make, 10)
-        expected = train(UPDATES[update](twin), data)
+        expected = train(UPDATES[update](proxy), data)
         bob, alice = make_worker("bob", kind), make_worker("alice", kind)
         plan = sy.func2plan()(UPDATES[update](model)).build(*data[0])
         pointer = plan.send(bob)
@@ -325,13 +325,13 @@ class TestTraining:
         close(torch.cat([first, train_there(half.send(alice), data[5:], alice, 5)]), expected)
         # What came back is a plan like any other: it goes on here too.
         close(train(half, data[5:], 5), expected[5:])
-        same_state(plan, half, model, twin)
+        same_state(plan, half, model, proxy)
 
     def test_a_plan_in_the_middle_of_training(self, make_worker):
         """Built and sent after some plain steps, it goes on from there."""
-        model, twin, make = pair()
+        model, proxy, make = pair()
         data = batches(make, 10)
-        expected = train(UPDATES["adam"](twin), data)
+        expected = train(UPDATES["adam"](proxy), data)
         step = UPDATES["adam"](model)
         first = train(step, data[:5])
         plan, bob = sy.func2plan()(step).build(*data[0]), make_worker("bob", "bytes")
@@ -339,18 +339,18 @@ class TestTraining:
         close(torch.cat([first, second]), expected)
 
     def test_copies_train_apart(self, hook):
-        model, twin, make = pair()
+        model, proxy, make = pair()
         data = batches(make, 6)
-        expected = train(UPDATES["adam"](twin), data)
+        expected = train(UPDATES["adam"](proxy), data)
         plan = sy.func2plan()(UPDATES["adam"](model)).build(*data[0])
         other = plan.copy()
         close(train(plan, data), expected)
         close(train(other, data), expected)  # from the beginning, with an optimizer of its own
 
     def test_two_workers_train_apart(self, make_worker):
-        model, twin, make = pair()
+        model, proxy, make = pair()
         data, workers = batches(make, 5), [make_worker("bob"), make_worker("alice", "bytes")]
-        expected = train(UPDATES["adam"](twin), data)
+        expected = train(UPDATES["adam"](proxy), data)
         pointer = sy.func2plan()(UPDATES["adam"](model)).build(*data[0]).send(*workers)
         for worker in workers:
             close(train_there(pointer, data, worker), expected)

@@ -227,12 +227,12 @@ def test_a_round_trip(hook, workers, form, monkeypatch):
 
 def test_copies_have_the_translations(hook):
     plan = built(MLP, 4, 6).add_translation("torchscript")
-    twin = plan.copy()
+    proxy = plan.copy()
     with torch.no_grad():
         plan.parameters()[0].add_(1.0)
-    assert plan.translations == {} and list(twin.translations) == ["torchscript"]
+    assert plan.translations == {} and list(proxy.translations) == ["torchscript"]
     x = torch.randn(2, 6)
-    assert same(twin.get_translation("torchscript")(x), twin(x))
+    assert same(proxy.get_translation("torchscript")(x), proxy(x))
 
 
 def test_a_plan_that_was_sent_is_sent_again_with_its_translation(hook, bob):
@@ -245,7 +245,7 @@ def test_a_plan_that_was_sent_is_sent_again_with_its_translation(hook, bob):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_worker_that_does_not_trust_never_loads(hook, bob, monkeypatch, kind):
     plan = built(MLP, 4, 6).add_translation(kind)
-    twin = received(plan, bob)
+    proxy = received(plan, bob)
     loaded = []
 
     def load(*args, **kwargs):
@@ -255,31 +255,31 @@ def test_a_worker_that_does_not_trust_never_loads(hook, bob, monkeypatch, kind):
     for place in (torch.jit, torch.export):
         monkeypatch.setattr(place, "load", load)
     x = torch.randn(2, 6)
-    assert same(twin(x), plan(x)) and twin.translations == plan.translations
-    repr(twin), str(twin.summary()), twin.copy()
+    assert same(proxy(x), plan(x)) and proxy.translations == plan.translations
+    repr(proxy), str(proxy.summary()), proxy.copy()
     with pytest.raises(SerdeError, match=r"code of its sender.*worker.trusts_translations = True"):
-        twin.get_translation(kind)
+        proxy.get_translation(kind)
     with pytest.raises(SerdeError, match="code of its sender"):
-        twin.copy().get_translation(kind)
+        proxy.copy().get_translation(kind)
     bob.trusts_translations = "yes"  # only True is True
     with pytest.raises(SerdeError, match="code of its sender"):
-        twin.get_translation(kind)
+        proxy.get_translation(kind)
     assert loaded == []
     bob.trusts_translations = True
-    twin.get_translation(kind)
+    proxy.get_translation(kind)
     assert len(loaded) == 1
 
 
 def test_one_of_your_own_takes_the_place_of_a_received_one(hook, bob):
     plan = built(MLP, 4, 6).add_translation("torchscript").add_translation("torch.export")
-    twin = received(plan, bob)
+    proxy = received(plan, bob)
     with pytest.raises(PlanTranslationError, match="not built here"):
-        twin.add_translation("torchscript")
-    twin.add_translation("torchscript", torch.ones(2, 6))
+        proxy.add_translation("torchscript")
+    proxy.add_translation("torchscript", torch.ones(2, 6))
     x = torch.randn(3, 6)
-    assert same(twin.get_translation("torchscript")(x), plan(x))
+    assert same(proxy.get_translation("torchscript")(x), plan(x))
     with pytest.raises(SerdeError):
-        twin.get_translation("torch.export")
+        proxy.get_translation("torch.export")
 
 
 class _Trap:

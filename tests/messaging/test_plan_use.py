@@ -134,16 +134,16 @@ def test_what_was_learned_comes_home_by_name(make_worker, kind):
     bob = make_worker("bob", kind)
     model, _, train = trainer(torch.optim.Adam, lr=0.1)
     x, y = torch.randn(8, 2), torch.randn(8, 1)
-    twin = copy.deepcopy(model)
+    proxy = copy.deepcopy(model)
     remote = train.send(bob)
     for _ in range(3):
         remote(x, y)
     copied = remote.copy().get()
     assert set(copied.state_dict()) >= {f"model.{name}" for name in model.state_dict()}
-    twin.load_state_dict(copied.state_dict(of="model"))
+    proxy.load_state_dict(copied.state_dict(of="model"))
     train.load_state_dict(remote.get().state_dict())
     for name, tensor in model.state_dict().items():
-        assert torch.equal(tensor, twin.state_dict()[name]), name
+        assert torch.equal(tensor, proxy.state_dict()[name]), name
     for _ in range(2):
         train(x, y)  # goes on from there
     with pytest.raises(PlanMismatchError, match="the names differ"):
@@ -157,13 +157,13 @@ def test_what_was_learned_comes_home_by_name(make_worker, kind):
 def test_a_copy_of_a_remote_plan_stays_apart(net, make_worker, kind):
     bob = make_worker("bob", kind)
     pointer = net.send(bob)
-    twin = pointer.copy()
+    proxy = pointer.copy()
     with torch.no_grad():
         pointer.parameters()[1].add_(1.0)
-    assert torch.equal(twin(ONES).get(), net(ONES)) and torch.allclose(pointer(ONES).get(), net(ONES) + 1, atol=1e-5)
-    twin.get()
+    assert torch.equal(proxy(ONES).get(), net(ONES)) and torch.allclose(pointer(ONES).get(), net(ONES) + 1, atol=1e-5)
+    proxy.get()
     with pytest.raises(SpentPointerError):
-        twin(ONES)
+        proxy(ONES)
 
 
 def test_nobody_waits_for_a_plan_to_run(make_worker):
@@ -223,8 +223,8 @@ def test_a_learning_rate_may_be_an_argument(make_worker, kind, optimizer):
     bob = make_worker("bob", kind)
     model = nn.Linear(2, 1)
     mine = optimizer(model.parameters(), lr=0.1)
-    twin = copy.deepcopy(model)
-    theirs = optimizer(twin.parameters(), lr=0.1)
+    proxy = copy.deepcopy(model)
+    theirs = optimizer(proxy.parameters(), lr=0.1)
 
     @sy.func2plan()
     def train(x, lr):
@@ -243,7 +243,7 @@ def test_a_learning_rate_may_be_an_argument(make_worker, kind, optimizer):
         rate = torch.tensor(0.1 * 0.5**step)
         theirs.param_groups[0]["lr"] = rate.item()
         theirs.zero_grad()
-        loss = twin(x).pow(2).mean()
+        loss = proxy(x).pow(2).mean()
         loss.backward()
         theirs.step()
         assert torch.allclose(remote(there, rate).get(), loss, atol=1e-6)
@@ -299,8 +299,8 @@ def test_a_local_plan_on_remote_data_says_what_to_do(net, bob):
 
 
 def test_deep_copies_and_pickles(net):
-    twin = copy.deepcopy(net)
-    assert twin.id != net.id and torch.equal(twin(ONES), net(ONES))
+    proxy = copy.deepcopy(net)
+    assert proxy.id != net.id and torch.equal(proxy(ONES), net(ONES))
     with pytest.raises(TypeError, match=r"sy.serialize\(plan\)"):
         pickle.dumps(net)
 
@@ -431,12 +431,12 @@ def test_a_build_that_fails_leaves_the_plan_as_it_was(hook, bob):
 
 def test_a_copy_of_a_plan_that_is_not_built_shares_nothing(hook):
     plan = Net()
-    twin = plan.copy()
-    twin.register_obj(torch.ones(1), "kept")
-    twin.add_placeholder(torch.ones(1))
+    proxy = plan.copy()
+    proxy.register_obj(torch.ones(1), "kept")
+    proxy.add_placeholder(torch.ones(1))
     assert plan._objects == {} and plan.placeholders == {}
-    twin.build(ONES)
-    assert not plan.is_built and plan.optimizers is not twin.optimizers
+    proxy.build(ONES)
+    assert not plan.is_built and plan.optimizers is not proxy.optimizers
 
 
 def test_a_plan_whose_state_is_remote_is_sent_without_questions(make_worker, kind):

@@ -10,11 +10,11 @@ import pytest
 import torch
 
 import syft as sy
-from syft.messaging.plan.code import Names
-from syft.messaging.plan.graph import graph_of
-from syft.messaging.plan.layout import layout
+from syft.messaging.plan.display.code import Names
+from syft.messaging.plan.display.graph import graph_of
+from syft.messaging.plan.display.layout import layout
+from syft.messaging.plan.display.summary import Summary
 from syft.messaging.plan.program import Program
-from syft.messaging.plan.view import Summary
 from tests.messaging.plan_samples import CNN, MLP, Recurrent, built, encoder, training_plan
 
 TAGS = set("table tr th td pre details summary div svg g rect text path title".split())

@@ -406,10 +406,10 @@ def test_a_worker_that_leads_and_has_a_plan(three, nothing_left):
 def test_copies(three, make_worker, kind):
     alice, bob, charlie = three
     protocol = Protocol([("a", add(1)), (bob, add(2))], tags={"#t"}, description="d").deploy(alice)
-    twin = protocol.copy()
-    assert twin.id != protocol.id and twin.tags == {"#t"} and twin.description == "d"
-    assert [place for place, _ in twin.plans] == ["a", bob.id]
-    assert twin.deploy(charlie, alice).run(ONE).location is alice
+    proxy = protocol.copy()
+    assert proxy.id != protocol.id and proxy.tags == {"#t"} and proxy.description == "d"
+    assert [place for place, _ in proxy.plans] == ["a", bob.id]
+    assert proxy.deploy(charlie, alice).run(ONE).location is alice
     fetched = protocol.send(charlie).get()
     assert fetched.copy().deploy(bob, charlie).run(ONE).get() == 4
 
@@ -461,11 +461,11 @@ def test_a_worker_that_does_not_know_another(hook, make_worker, kind):
 def test_round_trip_in_bytes(alice, bob):
     deployed = Protocol([("a", add(1)), ("b", add(2))], tags={"#t"}, description="d").deploy(alice, bob)
     for protocol in (deployed, deployed.copy()):
-        twin = sy.deserialize(sy.serialize(protocol))
-        assert type(twin) is Protocol and (twin.id, twin.tags, twin.description) == (protocol.id, {"#t"}, "d")
-        assert [step.name for step in twin.steps] == ["a", "b"]
-        assert twin.workers_resolved is protocol.workers_resolved
-    assert twin.deploy(alice, bob).run(ONE).get() == 4
+        proxy = sy.deserialize(sy.serialize(protocol))
+        assert type(proxy) is Protocol and (proxy.id, proxy.tags, proxy.description) == (protocol.id, {"#t"}, "d")
+        assert [step.name for step in proxy.steps] == ["a", "b"]
+        assert proxy.workers_resolved is protocol.workers_resolved
+    assert proxy.deploy(alice, bob).run(ONE).get() == 4
     pointer = deployed.send(bob)
     back = sy.deserialize(sy.serialize(pointer))
     assert type(back) is PointerProtocol and back.id_at_location == pointer.id_at_location
@@ -475,8 +475,8 @@ def test_round_trip_in_bytes(alice, bob):
 
 def test_protobuf_message(alice):
     protocol = Protocol([("a", add(1))], tags={"#t"})
-    twin = Protocol.unbufferize(me(), Protocol.bufferize(me(), protocol))
-    assert twin.id == protocol.id and twin.deploy(alice).run(ONE).get() == 2
+    proxy = Protocol.unbufferize(me(), Protocol.bufferize(me(), protocol))
+    assert proxy.id == protocol.id and proxy.deploy(alice).run(ONE).get() == 2
 
 
 def test_how_it_looks(alice):

@@ -6,7 +6,7 @@ import torch
 import syft as sy
 from syft.exceptions import MalformedPlanError, PlanBuildError, TensorsNotCollocatedException
 from syft.messaging.protocol import Role, RoleProtocol
-from syft.messaging.protocol.choreography import Move, Run
+from syft.messaging.protocol.schedule import ScheduledMove, ScheduledRun
 from syft.pointers.pointer_protocol import PointerProtocol
 
 ONE = torch.tensor([1.0])
@@ -24,11 +24,11 @@ def shape_of(protocol):
             at[number] = name
     words = []
     for step in protocol.choreography.steps:
-        if isinstance(step, Run):
+        if isinstance(step, ScheduledRun):
             words.append(protocol.roles[step.role])
             at.update(dict.fromkeys(step.outputs, protocol.roles[step.role]))
         else:
-            assert isinstance(step, Move)
+            assert isinstance(step, ScheduledMove)
             words.append(f"{at[step.source]}>{protocol.roles[step.role]}")
             at[step.target] = protocol.roles[step.role]
     return " ".join(words)
@@ -362,8 +362,8 @@ def test_state_stays_at_its_worker_and_changes_there(four, nothing_left):
         assert sum_of_all.get() == 2 * (10 + turn) + 1
     assert weight == 10  # the protocol has copies
     assert count.states["b"][1].copy().get() == 3
-    twin = count.copy()
-    assert twin.states["b"][1] == 3
+    proxy = count.copy()
+    assert proxy.states["b"][1] == 3
     del count, total, calls, sum_of_all
     nothing_left(one, two)
 
@@ -565,12 +565,12 @@ def test_a_worker_that_leads_and_plays_a_role(four, nothing_left):
 
 def test_round_trip_in_bytes(alice, bob):
     for protocol in (weighted().tag("#t"), weighted().tag("#t").deploy(alice, bob)):
-        twin = sy.deserialize(sy.serialize(protocol))
-        assert type(twin) is RoleProtocol and twin.id == protocol.id and twin.tags == {"#t"}
-        assert twin.choreography == protocol.choreography and twin.roles == ("a", "b")
-        if twin.workers is None:
-            twin.deploy(bob, alice)
-        assert twin.run(ONE, ONE)["b"].get() == 4
+        proxy = sy.deserialize(sy.serialize(protocol))
+        assert type(proxy) is RoleProtocol and proxy.id == protocol.id and proxy.tags == {"#t"}
+        assert proxy.choreography == protocol.choreography and proxy.roles == ("a", "b")
+        if proxy.workers is None:
+            proxy.deploy(bob, alice)
+        assert proxy.run(ONE, ONE)["b"].get() == 4
     message = RoleProtocol.bufferize(me(), weighted())
     assert RoleProtocol.unbufferize(me(), message).deploy(alice, bob).run(ONE, ONE)["b"].get() == 4
 
@@ -591,9 +591,9 @@ def test_plans_that_give_something_else(message, alice, bob):
     """A choreography can't know what the plans of a stranger give; running finds out."""
     parts = list(RoleProtocol.simplify(None, both(two_values)))
     parts[5] = (sy.Plan(forward_func=WRONG_RESULTS[message]).build(torch.ones(2)),)
-    twin = RoleProtocol.detail(me(), tuple(parts)).deploy(alice, bob)
+    proxy = RoleProtocol.detail(me(), tuple(parts)).deploy(alice, bob)
     with pytest.raises(MalformedPlanError, match=message):
-        twin.run(torch.ones(2), torch.ones(2))
+        proxy.run(torch.ones(2), torch.ones(2))
 
 
 def test_how_it_looks(alice, bob):

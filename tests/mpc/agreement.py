@@ -1,4 +1,4 @@
-"""Encrypted models beside their float64 twins: what goes in, what comes out, and gradients."""
+"""Encrypted models beside their float64 proxies: what goes in, what comes out, and gradients."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def total(result: Any) -> Any:
     return sum(parts[1:], parts[0])
 
 
-def twin_of(model: nn.Module) -> nn.Module:
+def proxy_of(model: nn.Module) -> nn.Module:
     """Return a copy of a plain model in float64."""
     return copy.deepcopy(model).double()
 
@@ -57,7 +57,7 @@ def check(
     call: Callable[..., Any] | None = None,
     private: list[bool] | None = None,
 ) -> None:
-    """Compare an encrypted model with its twin: results, and gradients of all inputs and parameters.
+    """Compare an encrypted model with its proxy: results, and gradients of all inputs and parameters.
 
     Args:
         model: a plain model; it is encrypted in place.
@@ -72,8 +72,8 @@ def check(
     """
     parties, provider = cast[0][:count], cast[1]
     call = call or (lambda model, *inputs: model(*inputs))
-    twin, doubles = twin_of(model), [x.double().requires_grad_() for x in inputs]
-    expected = call(twin, *doubles)
+    proxy, doubles = proxy_of(model), [x.double().requires_grad_() for x in inputs]
+    expected = call(proxy, *doubles)
     total(expected).backward()
     if mix != "data":
         shared(model, parties, provider, form).requires_grad_()
@@ -89,7 +89,7 @@ def check(
     near("a result", leaves(made), leaves(expected), units * unit)
     near("a gradient of an input", [x.grad for x in given], [x.grad for x in doubles], units * unit)
     names = [name for name, _ in model.named_parameters()]
-    for name, mine, theirs in zip(names, model.parameters(), twin.parameters(), strict=True):
+    for name, mine, theirs in zip(names, model.parameters(), proxy.parameters(), strict=True):
         near(f"the gradient of {name}", [mine.grad], [theirs.grad], units * unit)
 
 

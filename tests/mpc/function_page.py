@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from syft.mpc import lockstep
+from syft.mpc.runtime import lockstep
 from tests.mpc.function_rows import FORMATS, FUNCTIONS, Function, distances, encoded
 
 PICTURE = Path(__file__).parents[2] / "docs" / "images" / "function-errors.svg"

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from syft.mpc import lockstep
+from syft.mpc.runtime import lockstep
 from tests.mpc.layers import LAYERS, module_of
 from tests.mpc.rows import encrypted
 
@@ -26,7 +26,7 @@ largest value of the result where that is more than one.
 """
 
 
-def measure(name: str, workers: tuple[Any, Any, Any]) -> tuple[lockstep.Tally, lockstep.Tally]:
+def measure(name: str, workers: tuple[Any, Any, Any]) -> tuple[lockstep.RunCost, lockstep.RunCost]:
     """Run a layer on shares, there and back, and count."""
     alice, bob, dealer = workers
     module: Any = module_of(name)

@@ -10,11 +10,11 @@ import torch
 
 from syft import config
 from syft.messaging.message import RunMessage
-from syft.mpc.network import Runtime
-from syft.workers import frames
-from syft.workers.frames import Address
-from syft.workers.process_main import PeerWorker, ServedWorker
-from syft.workers.sockets import Listener
+from syft.mpc.runtime.network import Runtime
+from syft.workers.process.child import PeerWorker, ServedWorker
+from syft.workers.transport import framing
+from syft.workers.transport.framing import Address
+from syft.workers.transport.socket_stream import Listener
 
 _number = itertools.count()
 # How long parties wait for each other where nobody is lost: a slow machine takes a while. What must not wait for that is
@@ -37,7 +37,7 @@ class World:
         self.listeners = {}
         for name, worker in self.workers.items():
             worker.mpc_runtime = Runtime(worker)
-            self.listeners[name] = Listener(frames.listen())
+            self.listeners[name] = Listener(framing.listen())
         for one, other in itertools.permutations(names, 2):
             address = Address.fresh(self.listeners[other].port)
             self.listeners[other].announce(self.workers[other], one, address)

@@ -8,9 +8,9 @@ import sys
 
 import torch
 
-import syft.mpc.network
-from syft.mpc.table import protocol
-from syft.workers import process_main
+import syft.mpc.runtime.network
+from syft.mpc.runtime.protocol_registry import protocol
+from syft.workers.process import child
 
 
 async def test_open(party, x, times=1):
@@ -91,6 +91,6 @@ def register():
 
 
 if __name__ == "__main__":
-    assert syft.mpc.network
+    assert syft.mpc.runtime.network
     register()
-    process_main.main(*map(int, sys.argv[1:]))
+    child.main(*map(int, sys.argv[1:]))

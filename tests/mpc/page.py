@@ -9,8 +9,8 @@ import torch
 
 import syft as sy
 from syft.exceptions import UnsupportedOperation
-from syft.mpc import lockstep
-from syft.mpc.table import PROTOCOLS
+from syft.mpc.runtime import lockstep
+from syft.mpc.runtime.protocol_registry import PROTOCOLS
 from tests.mpc import function_page, layer_page
 from tests.mpc.rows import MATRIX, REFUSED, A
 
@@ -25,7 +25,7 @@ Values must stay in range: 2^62 units of the last place, and for products that a
 16 bits (base 2) products up to about 10^9 fit, with three decimals up to about 4 * 10^12. Encoding and sharing check this; a sum or a
 product of private numbers can't be looked at, and wraps around. A private index that is out of range gives 0.
 
-This page is written by `python -m tests.mpc.page` from the tables of the tests and of `syft/mpc/table.py`; a test fails
+This page is written by `python -m tests.mpc.page` from the tables of the tests and of `syft/mpc/runtime/protocol_registry.py`; a test fails
 when it is out of date.
 
 ## Calls
@@ -78,7 +78,7 @@ def _inputs(row: Any) -> list[torch.Tensor]:
     return made
 
 
-def measure(row: Any, workers: tuple[Any, Any, Any]) -> lockstep.Tally:
+def measure(row: Any, workers: tuple[Any, Any, Any]) -> lockstep.RunCost:
     """Run a row on shares, and count."""
     alice, bob, dealer = workers
     args = [

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 import syft as sy
-from syft.mpc import lockstep
-from syft.mpc.generator import local
+from syft.core.generator import local
+from syft.mpc.runtime import lockstep
 
 EDGES = torch.tensor([0, 1, -1, 2, -2, 2**31, -(2**31), 2**61, -(2**61), 2**62 - 1, -(2**62) + 2**24])
 

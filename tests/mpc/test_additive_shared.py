@@ -15,7 +15,7 @@ from syft.exceptions import (
     WorkerNotFoundException,
 )
 from syft.frameworks.torch.tensors.interpreters import additive_shared as documented
-from syft.workers.policy import DenyAll
+from syft.workers.access.policy import DenyAll
 from tests.rows import Rows
 
 row = Rows("syft.frameworks.torch.tensors.interpreters.additive_shared")

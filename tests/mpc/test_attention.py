@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from syft.exceptions import SyftError
-from tests.mpc.agreement import BITS, DECIMALS, MIXES, check, near, opened, shared, total, twin_of
+from tests.mpc.agreement import BITS, DECIMALS, MIXES, check, near, opened, proxy_of, shared, total
 from tests.mpc.running import cast_of
 
 CAUSAL = torch.ones(4, 4, dtype=torch.bool).triu(1)
@@ -245,8 +245,8 @@ def test_settings_of_an_encoder_layer(options, cast):
 def test_encoder(mix, train, cast):
     model = nn.TransformerEncoder(encoder_layer(activation="gelu"), 2, norm=nn.LayerNorm(4)).train(train)
     x = torch.randn(2, 4, 4)
-    twin = twin_of(model).train()  # with torch's fast path what is padded comes out as zeros
-    expected = twin(x.double(), src_key_padding_mask=PADDED)
+    proxy = proxy_of(model).train()  # with torch's fast path what is padded comes out as zeros
+    expected = proxy(x.double(), src_key_padding_mask=PADDED)
     if mix == "both":
         shared(model, cast[0][:2], cast[1])
     with torch.set_grad_enabled(train):
@@ -265,7 +265,7 @@ def test_decoder(cast):
 def test_transformer(cast):
     model = nn.Transformer(4, 2, 1, 1, 6, dropout=0.1, batch_first=True).eval()
     source, target = torch.randn(2, 3, 4), torch.randn(2, 4, 4)
-    expected = twin_of(model)(source.double(), target.double(), tgt_mask=MINUS_INFINITY.double())
+    expected = proxy_of(model)(source.double(), target.double(), tgt_mask=MINUS_INFINITY.double())
     shared(model, cast[0][:2], cast[1])
     given = [shared(x, cast[0][:2], cast[1]) for x in (source, target)]
     near("a result", [model(*given, tgt_mask=MINUS_INFINITY)], [expected], 300 * 2**-16)
@@ -301,8 +301,8 @@ class Tokens(nn.Module):
 @pytest.mark.parametrize("mix", MIXES)
 def test_private_tokens(mix, cast):
     model, tokens = Tokens().eval(), torch.tensor([[0, 4, 2], [1, 1, 3]])
-    twin = twin_of(model)
-    expected = twin(tokens)
+    proxy = proxy_of(model)
+    expected = proxy(tokens)
     total(expected).backward()
     given = tokens
     if mix != "model":
@@ -314,7 +314,7 @@ def test_private_tokens(mix, cast):
     made = model(given)
     near("a result", [made], [expected], 150 * 2**-16)
     total(made).backward()
-    near("the gradient of the table", [model.embedding.weight.grad], [twin.embedding.weight.grad], 300 * 2**-16)
+    near("the gradient of the table", [model.embedding.weight.grad], [proxy.embedding.weight.grad], 300 * 2**-16)
 
 
 def test_whole_tokens_need_a_format(cast):

@@ -19,8 +19,8 @@ from syft.exceptions import (
     UnsupportedOperation,
 )
 from syft.messaging.message import RunMessage
-from syft.mpc import engine, meeting
-from syft.workers.policy import DenyAll
+from syft.mpc.runtime import client, rendezvous
+from syft.workers.access.policy import DenyAll
 
 X = torch.tensor([1.5, -2.0, 3.25])
 
@@ -226,11 +226,11 @@ def test_a_policy_is_asked(trio: list[Any], hook: Any) -> None:
 def test_a_run_that_nobody_joins_is_forgotten(make_worker: Any, hook: Any) -> None:
     alice, bob, _ = workers = [make_worker(party) for party in ("alice", "bob", "dealer")]
     a = torch.arange(3).send(alice)
-    for number in range(meeting.MAX_OPEN + 50):
+    for number in range(rendezvous.MAX_OPEN + 50):
         message = RunMessage((a.child.ref(),), ID_PROVIDER.pop(), "open", (alice.id, bob.id), None, {}, 10**6 + number)
         hook.local_worker.stream_to(alice).post(message)
-    assert len(meeting._open) <= meeting.MAX_OPEN
-    meeting._open.clear()
+    assert len(rendezvous._open) <= rendezvous.MAX_OPEN
+    rendezvous._open.clear()
     still_works(workers)
 
 
@@ -282,6 +282,6 @@ def test_several_threads_compute_at_once(trio: list[Any]) -> None:
 
 def test_a_run_needs_a_shared_tensor() -> None:
     with pytest.raises(ProtocolError, match="share one first"):
-        engine.run("negative", torch.arange(3))
+        client.run("negative", torch.arange(3))
     with pytest.raises(UnsupportedOperation, match="nonsense"):
-        engine.run("nonsense", torch.arange(3))
+        client.run("nonsense", torch.arange(3))

@@ -12,9 +12,9 @@ from torch import nn
 
 import syft as sy
 from syft.exceptions import UnsupportedOperation
-from syft.mpc import checking
-from syft.mpc.checking import ModelNotSupported, look_first
 from syft.mpc.rules.names import called
+from syft.mpc.tools import check
+from syft.mpc.tools.check import ModelNotSupported, look_first
 from tests.mpc.running import cast_of
 
 BITS = {"base": 2, "precision_fractional": 16}
@@ -230,8 +230,8 @@ def test_an_encrypted_model_says_everything_before_it_computes(cast):
 
 def test_a_model_is_looked_at_once_for_each_form(cast, monkeypatch):
     looks = []
-    look = checking.look
-    monkeypatch.setattr(checking, "look", lambda *args: looks.append(1) or look(*args))
+    look = check.look
+    monkeypatch.setattr(check, "look", lambda *args: looks.append(1) or look(*args))
     model = shared(cast, nn.Sequential(nn.Linear(3, 3), nn.ReLU()))
     x = shared(cast, torch.rand(2, 3))
     with torch.no_grad():
@@ -241,13 +241,13 @@ def test_a_model_is_looked_at_once_for_each_form(cast, monkeypatch):
         model.eval()
         model(x)
         assert len(looks) == 4
-        twin = model.copy()
-        assert torch.allclose(twin(x).get().float_precision(), model(x).get().float_precision(), atol=1e-3)
+        proxy = model.copy()
+        assert torch.allclose(proxy(x).get().float_precision(), model(x).get().float_precision(), atol=1e-3)
         assert len(looks) == 5
         model.get()
         model(x)
         assert len(looks) == 5 and not model._forward_pre_hooks and not model._forward_pre_hooks_with_kwargs
-    del twin
+    del proxy
 
 
 def test_hooks_of_the_user_see_no_outlines(cast):
@@ -270,7 +270,7 @@ def test_what_is_remote_is_not_looked_at(bob):
     with pytest.raises(sy.exceptions.SyftError, match="not pointers"):
         sy.mpc.check(model)
     with torch.no_grad(), sy.count_messages() as sent:
-        checking.look_first(model, (x,), {})  # as it is called for a model that was encoded where it is
+        check.look_first(model, (x,), {})  # as it is called for a model that was encoded where it is
     assert not sent.messages
 
 

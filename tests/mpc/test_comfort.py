@@ -13,7 +13,7 @@ from torch import nn
 
 import syft as sy
 from syft.exceptions import GetNotPermittedError, SyftError, UnsupportedOperation
-from syft.workers.policy import ALLOW_ALL, DenyAll
+from syft.workers.access.policy import ALLOW_ALL, DenyAll
 
 PRECISION = {"base": 2, "precision_fractional": 16}
 

@@ -14,8 +14,8 @@ from torch import nn
 
 import syft as sy
 from syft.exceptions import SyftError
-from syft.mpc.invitations import Invitation, Number, Server
-from syft.mpc.program import as_program
+from syft.mpc.program.program import as_program
+from syft.mpc.serving.invitation import Invitation, Number, Server
 from syft.serde import protobuf
 from syft.tensors.precision import FLOATS
 from tests.mpc.running import cast_of
@@ -191,21 +191,21 @@ def test_what_is_written_to_keeps_its_dtype(share):
 def test_training(data, weights, share):
     torch.manual_seed(1)
     model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1)).to(weights)
-    twin = copy.deepcopy(model).double()
+    proxy = copy.deepcopy(model).double()
     for parameter in model.parameters():
         parameter.data = parameter.data  # nothing else holds on to them
     x, y = torch.randn(8, 3, dtype=data), torch.randn(8, 1, dtype=data)
     shared_x, shared_y = share(x), share(y)
     parties, provider = shared_x.child.child.locations, shared_x.child.child.crypto_provider
     model.fix_precision(**BITS).share(*parties, crypto_provider=provider).requires_grad_()
-    for module, batch in ((model, (shared_x, shared_y)), (twin, (x.double(), y.double()))):
+    for module, batch in ((model, (shared_x, shared_y)), (proxy, (x.double(), y.double()))):
         optimizer = torch.optim.SGD(module.parameters(), lr=0.1, momentum=0.9)
         for _ in range(3):
             optimizer.zero_grad()
             loss = F.mse_loss(module(batch[0]), batch[1])
             loss.backward()
             optimizer.step()
-    for mine, theirs in zip(model.parameters(), twin.parameters(), strict=True):
+    for mine, theirs in zip(model.parameters(), proxy.parameters(), strict=True):
         assert opened(mine.grad).dtype is weights
         assert opened(mine).dtype is weights
         assert torch.allclose(opened(mine).double(), theirs.detach(), atol=2e-3)
@@ -282,12 +282,12 @@ def test_invitations_tell_dtypes():
 def test_a_served_model_of_float64(cast):
     parties, provider = cast
     model = nn.Linear(2, 1).double()
-    twin = copy.deepcopy(model)
+    proxy = copy.deepcopy(model)
     served = model.fix_precision(**BITS).share(*parties[:2], crypto_provider=provider).serve(in_shape=(1, 2))
     x = torch.tensor([[1.5, -2.0]], dtype=torch.float64)
     with sy.mpc.connect(served.invite()) as client:
         answer = client.query_model(x)
     assert answer.dtype is torch.float64
-    assert torch.allclose(answer, twin(x).detach(), atol=1e-3)
+    assert torch.allclose(answer, proxy(x).detach(), atol=1e-3)
     served.stop()
     model.get()

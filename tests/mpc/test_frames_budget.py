@@ -10,10 +10,10 @@ import torch
 
 from syft.core.byte_budget import ByteBudget
 from syft.exceptions import ProtocolError
-from syft.mpc import mesh
-from syft.mpc.forms import write_forms
-from syft.mpc.gauge import bytes_of_deal
-from syft.mpc.mesh import Link, Stamp
+from syft.mpc.dealer.deal_size import bytes_of_deal
+from syft.mpc.links import party_link
+from syft.mpc.links.frame_layout import write_forms
+from syft.mpc.links.party_link import FrameTag, PartyLink
 
 MiB = 1 << 20
 
@@ -27,17 +27,17 @@ def ends():
 
 
 def stamp(number):
-    return Stamp(bytes([number]) * mesh.ID_BYTES + bytes(17), 1, 0, 0)
+    return FrameTag(bytes([number]) * party_link.ID_BYTES + bytes(17), 1, 0, 0)
 
 
 def link_on(sock, budget):
-    return Link(sock, "other", 4 << 30, {}, ("me", "other"), lambda *_: None, budget)
+    return PartyLink(sock, "other", 4 << 30, {}, ("me", "other"), lambda *_: None, budget)
 
 
 def announce(sock, run, count):
     """Send the head of a frame with a number of words, and none of the words."""
     forms = struct.pack("<H", 1) + struct.pack("<BBQ", 0, 1, count)
-    sock.sendall(mesh._HEADER.pack(mesh.DATA, len(forms), run.run, run.round, 0, 0, 8 * count) + forms)
+    sock.sendall(party_link._HEADER.pack(party_link.DATA, len(forms), run.run, run.round, 0, 0, 8 * count) + forms)
 
 
 @pytest.mark.parametrize("run", [1, 2], ids=["of this run", "of another run"])

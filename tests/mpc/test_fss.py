@@ -8,11 +8,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from syft.mpc import dealer, fss_keys, lockstep, sharing
-from syft.mpc import fss as documented
-from syft.mpc.generator import Generator
+from syft.core.generator import Generator
+from syft.mpc.compat import fss as documented
+from syft.mpc.dealer import deals
 from syft.mpc.protocols import fss
-from syft.workers.process import ProcessWorker
+from syft.mpc.ring import fss_keys
+from syft.mpc.runtime import lockstep
+from syft.mpc.values import sharing
+from syft.workers.process.worker import ProcessWorker
 from tests.depth import deep
 
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
@@ -256,14 +259,14 @@ def test_on_workers(make_worker, kind, nothing_left, count):
 @pytest.mark.parametrize("kind", ["fss_compare", "fss_equal"])
 def test_dealt_at_a_distance(kind):
     """Parties that expand their part from a seed, and receive the rest, hold what the dealer dealt."""
-    row = dealer.row_of(kind)
+    row = deals.row_of(kind)
     keys = bytes(16), bytes(range(16))
-    deck = dealer.Deck([Generator(key) for key in keys])
+    deck = deals.DealerContext([Generator(key) for key in keys])
     dealt = row(deck, 7)
     commons, corrections = iter(deck.commons), iter(deck.corrections)
     hands = (
-        dealer.Hand(Generator(keys[0]), lambda shape: next(commons).view(shape), last=False),
-        dealer.Hand(Generator(keys[1]), lambda shape: next(corrections).view(shape), last=True),
+        deals.PartyContext(Generator(keys[0]), lambda shape: next(commons).view(shape), last=False),
+        deals.PartyContext(Generator(keys[1]), lambda shape: next(corrections).view(shape), last=True),
     )
     for party, hand in enumerate(hands):
         for item, share in zip(dealt, row(hand, 7), strict=True):

@@ -6,10 +6,12 @@ import pytest
 import torch
 
 import syft as sy
-from syft.mpc import common_words, fss_keys, provider
-from syft.mpc.common_words import CommonWords
+from syft.mpc.dealer import broadcast
+from syft.mpc.dealer.broadcast import Broadcasts
 from syft.mpc.protocols import fss
-from syft.workers.process import ProcessWorker
+from syft.mpc.ring import fss_keys
+from syft.mpc.runtime import dealer_service
+from syft.workers.process.worker import ProcessWorker
 from tests.mpc.mesh_world import soon
 from tests.mpc.running import cast_of
 
@@ -68,10 +70,14 @@ def test_costs_in_processes_are_those_of_one_process(hook, numbers):
 
 def test_keys_are_dealt_ahead_to_both_parties_and_made_once(make_world, monkeypatch):
     asked, made, sent = [], [], []
-    ask, sign_words, send = provider.Desk._asked, fss_keys.sign_words, provider.Desk._send
-    monkeypatch.setattr(provider.Desk, "_asked", lambda self, *args: asked.append(self._last) or ask(self, *args))
+    ask, sign_words, send = dealer_service.DealQueue._asked, fss_keys.sign_words, dealer_service.DealQueue._send
+    monkeypatch.setattr(
+        dealer_service.DealQueue, "_asked", lambda self, *args: asked.append(self._last) or ask(self, *args)
+    )
     monkeypatch.setattr(fss_keys, "sign_words", lambda *args: made.append(args[0].numel()) or sign_words(*args))
-    monkeypatch.setattr(provider.Desk, "_send", lambda self, *args: sent.append(self._last) or send(self, *args))
+    monkeypatch.setattr(
+        dealer_service.DealQueue, "_send", lambda self, *args: sent.append(self._last) or send(self, *args)
+    )
     world = make_world("a", "b", "dealer")
     runs = 6
     for number in range(runs):
@@ -91,8 +97,8 @@ def test_keys_are_dealt_ahead_to_both_parties_and_made_once(make_world, monkeypa
 def test_the_first_party_gets_no_corrections(make_world):
     """A party that is not the last gets words that are common to all, and nothing for other deals."""
     world = make_world("a", "b", "dealer")
-    desk = provider.Desk(provider.Group.fresh(2), 0, None, CommonWords())
-    last = provider.Desk(desk._group, 1, None, desk._common)
+    desk = dealer_service.DealQueue(dealer_service.ServedGroup.fresh(2), 0, None, Broadcasts())
+    last = dealer_service.DealQueue(desk._group, 1, None, desk._common)
     assert desk._compute(b"k" * 16, 1, 0, "square", ((3,),)) == []
     assert sum(map(len, last._compute(b"k" * 16, 1, 0, "square", ((3,),)))) == 24
     ours = desk._compute(b"k" * 16, 1, 0, "fss_compare", (3,))
@@ -103,8 +109,8 @@ def test_the_first_party_gets_no_corrections(make_world):
 
 
 def test_words_that_wait_for_another_party_are_bounded(monkeypatch):
-    monkeypatch.setattr(common_words, "COMMON_BYTES", 100)
-    words, made = CommonWords(), []
+    monkeypatch.setattr(broadcast, "COMMON_BYTES", 100)
+    words, made = Broadcasts(), []
 
     def make(number):
         return lambda: made.append(number) or torch.full((5,), number)
@@ -120,14 +126,14 @@ def test_words_that_wait_for_another_party_are_bounded(monkeypatch):
 
 
 def test_words_for_three_parties_are_made_once():
-    words, made = CommonWords(), []
+    words, made = Broadcasts(), []
     for _ in range(3):
         words.get((1, b"label", 0), 2, lambda: made.append(1) or torch.ones(2))
     assert made == [1] and not words._kept and words._bytes == 0
 
 
 def test_a_failure_leaves_the_words_to_the_next_party():
-    words = CommonWords()
+    words = Broadcasts()
 
     def fail():
         raise MemoryError

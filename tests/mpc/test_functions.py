@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from syft.exceptions import SyftError
-from syft.mpc import engine
-from syft.mpc.approximations import SHAPES, WAVES, table_of
 from syft.mpc.protocols.exponential import edges
+from syft.mpc.runtime import client
+from syft.mpc.values.function_tables import SHAPES, WAVES, table_of
 from tests.mpc.function_rows import FORMATS, FUNCTIONS, LIMIT, distances, encoded, numbers_of, units_of
 from tests.mpc.running import cast_of
 
@@ -84,7 +84,7 @@ def test_the_borders_of_all_pieces(name, form, cast):
     shape = SHAPES.get(name)
     function = shape.function if shape else WAVES[name]
     given = encoded(units, form, parties[:2], provider)
-    found = given.child.like(engine.run("piecewise", given.child.child, table.coefficients, **table.options)).wrap()
+    found = given.child.like(client.run("piecewise", given.child.child, table.coefficients, **table.options)).wrap()
     off = (numbers_of(found) - function(units.double() / scale)).abs()
     assert float(off.max()) <= 1.6 / scale + 3e-4
 

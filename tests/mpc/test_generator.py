@@ -7,7 +7,7 @@ import threading
 import pytest
 import torch
 
-from syft.mpc.generator import BLOCK, Generator, local
+from syft.core.generator import BLOCK, Generator, local
 
 
 def chi_square(data: bytes) -> float:

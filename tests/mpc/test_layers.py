@@ -9,7 +9,7 @@ from torch import nn
 
 import syft as sy
 from syft.exceptions import SyftError, UnsupportedOperation
-from syft.mpc.table import PROTOCOLS
+from syft.mpc.runtime.protocol_registry import PROTOCOLS
 from tests.mpc.layers import LAYERS, check_layer
 from tests.mpc.rows import FORMATS, decrypted, encrypted
 from tests.mpc.running import EDGES, cast_of, run

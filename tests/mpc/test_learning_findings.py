@@ -8,11 +8,11 @@ from torch import nn
 
 import syft as sy
 from syft.exceptions import ProtocolError, SyftError
-from syft.mpc.approximations import table_of
 from syft.mpc.protocols.exponential import exp
 from syft.mpc.protocols.lookup import piecewise
-from syft.workers import frames
-from syft.workers.frames import Connection
+from syft.mpc.values.function_tables import table_of
+from syft.workers.transport import framing
+from syft.workers.transport.framing import Connection
 from tests.mpc.running import cast_of, run
 
 FORMAT = {"base": 2, "precision_fractional": 16}
@@ -151,6 +151,6 @@ def test_exponentials_of_negative_numbers_have_room_in_every_format(out):
 def test_an_answer_may_be_larger_than_what_is_asked():
     here, there = socket.socketpair()
     with here, there:
-        Connection(here, 100, 10_000).write(frames.ANSWER, 1, bytes(5_000))
+        Connection(here, 100, 10_000).write(framing.ANSWER, 1, bytes(5_000))
         kind, number, contents = Connection(there, 10_000).read()
-        assert (kind, number, len(contents)) == (frames.ANSWER, 1, 5_000)
+        assert (kind, number, len(contents)) == (framing.ANSWER, 1, 5_000)

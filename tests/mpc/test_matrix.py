@@ -8,7 +8,7 @@ import torch
 
 import syft as sy
 from syft.exceptions import SyftError, UnsupportedOperation
-from syft.workers.process import ProcessWorker
+from syft.workers.process.worker import ProcessWorker
 from tests.mpc.rows import FORMATS, MATRIX, REFUSED, A, check_row, encrypted, run_row
 from tests.mpc.running import cast_of
 

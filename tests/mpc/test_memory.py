@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from syft.mpc import memory
+from syft.mpc.runtime import freed_memory
 
 
 class Allocator:
@@ -23,23 +23,23 @@ class Allocator:
 @pytest.fixture
 def allocator(monkeypatch: pytest.MonkeyPatch) -> Allocator:
     made = Allocator()
-    monkeypatch.setattr(memory.ctypes, "CDLL", lambda name: made)
-    monkeypatch.setattr(memory.sys, "platform", "linux")
-    for name in memory._VARIABLES:
+    monkeypatch.setattr(freed_memory.ctypes, "CDLL", lambda name: made)
+    monkeypatch.setattr(freed_memory.sys, "platform", "linux")
+    for name in freed_memory._VARIABLES:
         monkeypatch.delenv(name, raising=False)
     return made
 
 
 def keep() -> None:
-    memory.keep_freed.__wrapped__()
+    freed_memory.keep_freed.__wrapped__()
 
 
 def test_both_limits_are_set(allocator: Allocator) -> None:
     keep()
-    assert allocator.set == {-1: memory.KEPT, -3: memory.LARGE}
+    assert allocator.set == {-1: freed_memory.KEPT, -3: freed_memory.LARGE}
 
 
-@pytest.mark.parametrize("name", memory._VARIABLES)
+@pytest.mark.parametrize("name", freed_memory._VARIABLES)
 def test_what_the_environment_says_counts(name: str, allocator: Allocator, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, "1")
     keep()
@@ -47,13 +47,13 @@ def test_what_the_environment_says_counts(name: str, allocator: Allocator, monke
 
 
 def test_elsewhere_nothing_happens(allocator: Allocator, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory.sys, "platform", "darwin")
+    monkeypatch.setattr(freed_memory.sys, "platform", "darwin")
     keep()
     assert allocator.set == {}
-    monkeypatch.setattr(memory.sys, "platform", "linux")
+    monkeypatch.setattr(freed_memory.sys, "platform", "linux")
 
     def other(name: Any) -> object:
         return object()  # a C library without it
 
-    monkeypatch.setattr(memory.ctypes, "CDLL", other)
+    monkeypatch.setattr(freed_memory.ctypes, "CDLL", other)
     keep()

@@ -12,11 +12,13 @@ import torch
 
 from syft.exceptions import PartyLostError, ProtocolError
 from syft.messaging.message import RunMessage
-from syft.mpc import dealing, mesh, provider
-from syft.mpc.forms import read_forms, write_forms
+from syft.mpc.dealer import wire_protocol
+from syft.mpc.links import party_link
+from syft.mpc.links.frame_layout import read_forms, write_forms
 from syft.mpc.protocols.arithmetic import multiply
-from syft.workers import frames
-from syft.workers.sockets import Visitor
+from syft.mpc.runtime import dealer_service
+from syft.workers.transport import framing
+from syft.workers.transport.socket_stream import PeerIdentity
 from tests.mpc import network_child as child
 from tests.mpc.mesh_world import AT_ONCE, WAIT, Client, World, is_right, opened, opened_bits, shares
 
@@ -109,8 +111,8 @@ def test_only_the_last_party_is_sent_what_is_dealt(make_world):
 
 def test_from_the_second_time_on_nobody_asks_the_dealer(make_world, monkeypatch):
     asked = []
-    ask = provider.Desk._asked
-    monkeypatch.setattr(provider.Desk, "_asked", lambda *args: asked.append(args[5]) or ask(*args))
+    ask = dealer_service.DealQueue._asked
+    monkeypatch.setattr(dealer_service.DealQueue, "_asked", lambda *args: asked.append(args[5]) or ask(*args))
     world = make_world("a", "b", "dealer")
     x = shares(2, 10)
     for _ in range(5):
@@ -175,8 +177,8 @@ def test_a_dealer_that_is_a_party(world):
 
 
 def test_more_is_dealt_ahead_than_fits(make_world, monkeypatch):
-    monkeypatch.setattr(provider, "AHEAD_BYTES", 3000)
-    monkeypatch.setattr(provider, "DEPTH_BYTES", 2500)
+    monkeypatch.setattr(dealer_service, "AHEAD_BYTES", 3000)
+    monkeypatch.setattr(dealer_service, "DEPTH_BYTES", 2500)
     world = make_world("a", "b", "dealer")
     sizes = random.Random(1).choices((10, 11, 12, 50, 60, 300, 500), k=150)
     for size in sizes:
@@ -219,13 +221,13 @@ def test_a_dealer_that_nobody_knows(world):
 
 
 def test_seeds_are_for_members_only(world):
-    seeds = provider.Provider()
+    seeds = dealer_service.Provider()
     for parties in (("a", "b"), ("mallory",), ("mallory", "mallory"), "mallory"):
-        ours, theirs = frames.socket.socketpair()
-        thread = threading.Thread(target=seeds.serve, args=(Visitor("mallory"), theirs))
+        ours, theirs = framing.socket.socketpair()
+        thread = threading.Thread(target=seeds.serve, args=(PeerIdentity("mallory"), theirs))
         thread.start()
-        connection = frames.Connection(ours, 1000)
-        connection.write(dealing.HELLO, 0, dealing.serialize(("me", parties)))
+        connection = framing.Connection(ours, 1000)
+        connection.write(wire_protocol.HELLO, 0, wire_protocol.serialize(("me", parties)))
         assert connection.read() is None
         connection.close()
         thread.join()
@@ -360,10 +362,10 @@ def test_all_at_once_from_one_client(world):
     "sent",
     [
         b"\xff" * 100,
-        mesh._HEADER.pack(0, 2**31, bytes(16), 1, 0, 0, 0),
-        mesh._HEADER.pack(0, 0, bytes(16), 1, 0, 0, 2**62),
-        mesh._HEADER.pack(0, 4, bytes(16), 1, 0, 0, 8) + b"\x01\x00\x00\xff",
-        mesh._HEADER.pack(1, 0, bytes(16), 1, 0, 0, 0),
+        party_link._HEADER.pack(0, 2**31, bytes(16), 1, 0, 0, 0),
+        party_link._HEADER.pack(0, 0, bytes(16), 1, 0, 0, 2**62),
+        party_link._HEADER.pack(0, 4, bytes(16), 1, 0, 0, 8) + b"\x01\x00\x00\xff",
+        party_link._HEADER.pack(1, 0, bytes(16), 1, 0, 0, 0),
     ],
     ids=["noise", "long forms", "huge", "forms that end early", "an abort of nothing"],
 )
@@ -374,7 +376,7 @@ def test_bytes_that_are_no_frames(make_world, sent):
     group._links[0].sock.sendall(sent)
     began = time.monotonic()
     _, errors = world.run("ab", opened, shares(2, 3), wait=3)
-    assert errors or len(sent) == mesh._HEADER.size
+    assert errors or len(sent) == party_link._HEADER.size
     assert time.monotonic() - began < AT_ONCE
     assert is_right(world, "ab") or is_right(world, "ab")
 

@@ -11,7 +11,7 @@ from torch import nn
 
 from tests.depth import deep
 from tests.mpc import networks
-from tests.mpc.agreement import BITS, MIXES, check, opened, shared, twin_of
+from tests.mpc.agreement import BITS, MIXES, check, opened, proxy_of, shared
 from tests.mpc.running import cast_of
 
 # What encrypted outputs may be off.
@@ -47,7 +47,7 @@ def trained(name):
     model = networks.train(make(), size, steps, rate)
     images = networks.digits(size)[0][-count:]
     with torch.no_grad():
-        return model, images, twin_of(model)(images.double())
+        return model, images, proxy_of(model)(images.double())
 
 
 def agree(made, expected):
@@ -64,7 +64,7 @@ def agree(made, expected):
 def test_agreement(name, count, cast):
     parties, provider = cast[0][:count], cast[1]
     model, images, expected = trained(name)
-    model = shared(twin_of(model).float(), parties, provider)
+    model = shared(proxy_of(model).float(), parties, provider)
     with torch.no_grad():
         pairs = list(zip(images.split(50), expected.split(50), strict=True))
         for some, classes in pairs if count == 2 else pairs[: deep(1, None)]:
@@ -117,7 +117,7 @@ def owners(request, make_worker):
 def test_data_shared_by_a_hospital(kind, owners):
     hospital, _, alice, bob, carol = owners
     model, x = small(kind)
-    expected = twin_of(model)(x.double()).detach()
+    expected = proxy_of(model)(x.double()).detach()
     data = x.send(hospital).fix_precision(**BITS).share(alice, bob, crypto_provider=carol)
     assert data.location is hospital  # the client has seen neither numbers nor shares
     shared(model, [alice, bob], carol)
@@ -128,7 +128,7 @@ def test_data_shared_by_a_hospital(kind, owners):
 def test_a_model_of_a_company_on_data_of_a_hospital(kind, owners):
     hospital, company, alice, bob, carol = owners
     model, x = small(kind)
-    expected = twin_of(model)(x.double()).detach()
+    expected = proxy_of(model)(x.double()).detach()
     data = x.send(hospital).fix_precision(**BITS).share(alice, bob, crypto_provider=carol).get()
     model.send(company)
     model.fix_precision(**BITS).share(alice, bob, crypto_provider=carol)
@@ -139,10 +139,10 @@ def test_a_model_of_a_company_on_data_of_a_hospital(kind, owners):
 def test_gradients_across_owners(owners):
     hospital, _, alice, bob, carol = owners
     model, x = small("MLP")
-    twin = twin_of(model)
-    twin(x.double()).square().sum().backward()
+    proxy = proxy_of(model)
+    proxy(x.double()).square().sum().backward()
     data = x.send(hospital).fix_precision(**BITS).share(alice, bob, crypto_provider=carol).get()
     shared(model, [alice, bob], carol).requires_grad_()
     model(data).square().sum().backward()
-    for mine, theirs in zip(model.parameters(), twin.parameters(), strict=True):
+    for mine, theirs in zip(model.parameters(), proxy.parameters(), strict=True):
         torch.testing.assert_close(opened(mine.grad).double(), theirs.grad, atol=2e-3, rtol=0)

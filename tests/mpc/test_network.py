@@ -12,11 +12,11 @@ import torch
 
 import syft as sy
 from syft.exceptions import PartyLostError, ProtocolError, SyftError, WorkerLostError
-from syft.mpc import engine
-from syft.mpc.network import COST
-from syft.mpc.table import PROTOCOLS
-from syft.workers import process
-from syft.workers.process import ProcessWorker
+from syft.mpc.runtime import client
+from syft.mpc.runtime.network import COST
+from syft.mpc.runtime.protocol_registry import PROTOCOLS
+from syft.workers.process import worker as process_worker
+from syft.workers.process.worker import ProcessWorker
 from tests.mpc import network_child
 from tests.mpc.mesh_world import AT_ONCE
 from tests.processes import end, start
@@ -30,12 +30,12 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def everybody():
-    before, process.MAIN = process.MAIN, "tests.mpc.network_child"
+    before, process_worker.MAIN = process_worker.MAIN, "tests.mpc.network_child"
     names = network_child.register()
     workers = [start(name) for name in ("bob", "alice", "dan", "eve", "carol")]
     yield workers
     end(*workers)
-    process.MAIN = before
+    process_worker.MAIN = before
     for name in names:
         del PROTOCOLS[name]
 
@@ -57,7 +57,7 @@ def share(values, parties, provider):
 
 def run(name, x, **options):
     """Run a protocol of network_child on a shared tensor."""
-    return engine.run(name, x.child, **options)
+    return client.run(name, x.child, **options)
 
 
 def total(link):

@@ -15,14 +15,15 @@ import torch
 from syft import config
 from syft.exceptions import PartyLostError, ProtocolError, SerdeError
 from syft.messaging.message import RunMessage
-from syft.mpc import dealing, network, provider
-from syft.mpc.dealing import DealerLink, Deals, generator_for, label_of
+from syft.mpc.dealer import wire_protocol
+from syft.mpc.dealer.wire_protocol import DealerLink, Deals, generator_for, label_of
 from syft.mpc.protocols import securenn
 from syft.mpc.protocols.arithmetic import multiply
-from syft.workers import frames, sockets
-from syft.workers.process import ProcessWorker
-from syft.workers.sockets import Visitor
-from syft.workers.wire import read_answer
+from syft.mpc.runtime import dealer_service, network
+from syft.workers.process.worker import ProcessWorker
+from syft.workers.transport import framing, socket_stream
+from syft.workers.transport.request_codec import read_answer
+from syft.workers.transport.socket_stream import PeerIdentity
 from tests import warm
 from tests.mpc.mesh_world import AT_ONCE, Client, is_right, opened, shares, soon
 
@@ -30,11 +31,11 @@ from tests.mpc.mesh_world import AT_ONCE, Client, is_right, opened, shares, soon
 @pytest.fixture
 def dealt():
     """Make connections to one dealer."""
-    made, dealer = [], provider.Provider()
+    made, dealer = [], dealer_service.Provider()
 
     def link(who):
         ours, theirs = socket.socketpair()
-        threading.Thread(target=dealer.serve, args=(Visitor(who), theirs), daemon=True).start()
+        threading.Thread(target=dealer.serve, args=(PeerIdentity(who), theirs), daemon=True).start()
         made.append(DealerLink(ours, "dealer", "g", ("a", "b"), who == "b"))
         made[-1].dealer = dealer
         return made[-1]
@@ -127,7 +128,7 @@ def test_a_party_comes_again_while_the_dealer_writes(dealt):
 
 def test_closing_wakes_who_writes():
     ours, theirs = socket.socketpair()
-    connection = frames.Connection(ours, 1 << 30)
+    connection = framing.Connection(ours, 1 << 30)
     failed = []
 
     def write():
@@ -150,20 +151,20 @@ def test_closing_wakes_who_writes():
 def test_an_answer_to_another_question(dealt):
     """What a run that failed left in the line is not what the next one asked for."""
     link = dealt("b")
-    link._say(dealing.LEARN, (b"k" * 16, 1, "nonsense"))
-    link._say(dealing.ASK, (b"k" * 16, 1, 0, "square", ((3,),)))
+    link._say(wire_protocol.LEARN, (b"k" * 16, 1, "nonsense"))
+    link._say(wire_protocol.ASK, (b"k" * 16, 1, 0, "square", ((3,),)))
     for number in range(4):
         assert deal(link, b"base %d" % (number % 2), 3)
 
 
-@pytest.mark.parametrize("kind", [dealing.PACK, dealing.DROP, dealing.SEED, dealing.DEALT, 99])
+@pytest.mark.parametrize("kind", [wire_protocol.PACK, wire_protocol.DROP, wire_protocol.SEED, wire_protocol.DEALT, 99])
 def test_what_is_not_understood_closes_the_connection_to_the_dealer(kind):
     ours, theirs = socket.socketpair()
-    dealer = frames.Connection(theirs, 1000)
-    dealer.write(dealing.SEED, 0, dealing.SEEDS.pack(1, bytes(16)))
+    dealer = framing.Connection(theirs, 1000)
+    dealer.write(wire_protocol.SEED, 0, wire_protocol.SEEDS.pack(1, bytes(16)))
     with config.override(stream_timeout=60.0):
         link = DealerLink(ours, "dealer", "g", ("a", "b"), True)
-    dealer.write(kind, 1000 if kind == dealing.DEALT else 0, b"\x01")
+    dealer.write(kind, 1000 if kind == wire_protocol.DEALT else 0, b"\x01")
     with pytest.raises(PartyLostError, match="No shares are gone"):
         Deals(b"base", lambda: link).deal("square", ((3,),))
     assert not link.is_open()
@@ -172,7 +173,7 @@ def test_what_is_not_understood_closes_the_connection_to_the_dealer(kind):
 
 def test_frames_over_the_limit_are_not_sent():
     ours, theirs = socket.socketpair()
-    connection = frames.Connection(ours, 100)
+    connection = framing.Connection(ours, 100)
     with pytest.raises(SerdeError, match="limit"):
         connection.write_pieces(0, 0, [bytes(60), bytes(60)])
     theirs.setblocking(False)
@@ -182,17 +183,17 @@ def test_frames_over_the_limit_are_not_sent():
 
 
 def test_packs_are_bounded_and_computed_once(dealt, monkeypatch):
-    monkeypatch.setattr(provider, "AHEAD_BYTES", 1000)
+    monkeypatch.setattr(dealer_service, "AHEAD_BYTES", 1000)
     computed, sent = [], []
-    compute, write = provider.Desk._compute, frames.Connection.write_pieces
-    monkeypatch.setattr(provider.Desk, "_compute", lambda *args: computed.append(args[2]) or compute(*args))
+    compute, write = dealer_service.DealQueue._compute, framing.Connection.write_pieces
+    monkeypatch.setattr(dealer_service.DealQueue, "_compute", lambda *args: computed.append(args[2]) or compute(*args))
 
     def watched(self, kind, number, pieces):
-        if kind == dealing.PACK:
+        if kind == wire_protocol.PACK:
             sent.append(sum(map(len, pieces)))
         return write(self, kind, number, pieces)
 
-    monkeypatch.setattr(frames.Connection, "write_pieces", watched)
+    monkeypatch.setattr(framing.Connection, "write_pieces", watched)
     link = dealt("b")
     for _ in range(6):
         assert deal(link, b"base", 1000)
@@ -201,10 +202,10 @@ def test_packs_are_bounded_and_computed_once(dealt, monkeypatch):
 
 
 def test_a_part_of_a_run_is_dealt_ahead(dealt, monkeypatch):
-    monkeypatch.setattr(provider, "PACK_BYTES", 2000)
+    monkeypatch.setattr(dealer_service, "PACK_BYTES", 2000)
     asked = []
-    ask = provider.Desk._asked
-    monkeypatch.setattr(provider.Desk, "_asked", lambda *args: asked.append(args[4]) or ask(*args))
+    ask = dealer_service.DealQueue._asked
+    monkeypatch.setattr(dealer_service.DealQueue, "_asked", lambda *args: asked.append(args[4]) or ask(*args))
     link = dealt("b")
     for _ in range(4):
         deals = Deals(b"base", lambda: link)
@@ -228,9 +229,11 @@ def test_a_dealer_that_is_gone_at_the_end(make_world, monkeypatch):
 
 def test_keys_are_forgotten_together(dealt, monkeypatch):
     desks = []
-    init = provider.Desk.__init__
-    monkeypatch.setattr(provider.Desk, "__init__", lambda self, *args: desks.append(self) or init(self, *args))
-    for module in (dealing, provider):
+    init = dealer_service.DealQueue.__init__
+    monkeypatch.setattr(
+        dealer_service.DealQueue, "__init__", lambda self, *args: desks.append(self) or init(self, *args)
+    )
+    for module in (wire_protocol, dealer_service):
         monkeypatch.setattr(module, "MAX_KEYS", 3)
     link = dealt("b")
     for number in (*range(8), 0, 0, 7, 7, 7):
@@ -338,15 +341,15 @@ class _Failing:
 
 def test_a_listener_goes_on_after_it_failed(make_world):
     world = make_world("a", "b")
-    listener = sockets.Listener(_Failing(frames.listen()))
-    address = frames.Address.fresh(listener.port)
+    listener = socket_stream.Listener(_Failing(framing.listen()))
+    address = framing.Address.fresh(listener.port)
     listener.announce(world.workers["a"], "me", address)
-    frames.connect(address, "mpc-knock", timeout=60).close()
+    framing.connect(address, "mpc-knock", timeout=60).close()
     listener.close()
 
 
 def test_who_is_gone_is_not_let_in_for_ever(hook):
-    before = len(sockets.hub()._announced)
+    before = len(socket_stream.hub()._announced)
     bob = ProcessWorker(hook, id="findings-bob")
     torch.ones(2).send(bob).get()
     admitted = len(bob._admitted)  # this client, and whoever else is known
@@ -358,7 +361,7 @@ def test_who_is_gone_is_not_let_in_for_ever(hook):
     torch.ones(2).send(bob).get()
     assert len(bob._incoming) == 1 and len(bob._admitted) == admitted
     bob.stop()
-    assert len(sockets.hub()._announced) == before
+    assert len(socket_stream.hub()._announced) == before
 
 
 def test_a_stream_says_at_once_that_it_is_lost(hook):
@@ -389,10 +392,10 @@ def test_a_process_is_started_with_the_path_of_its_maker(hook):
 def test_an_answer_that_is_too_large(make_world):
     world = make_world("a")
     ours, theirs = socket.socketpair()
-    connection, other = frames.Connection(ours, 300), frames.Connection(theirs, 1000)
-    sockets._write_answer(connection, 7, bytes(500))
+    connection, other = framing.Connection(ours, 300), framing.Connection(theirs, 1000)
+    socket_stream._write_answer(connection, 7, bytes(500))
     kind, number, written = other.read()
-    assert (kind, number) == (frames.ANSWER, 7)
+    assert (kind, number) == (framing.ANSWER, 7)
     with pytest.raises(SerdeError, match="limit"):
         read_answer(None, world.workers["a"], bytes(written))
     connection.close(), other.close()

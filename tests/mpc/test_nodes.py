@@ -20,8 +20,8 @@ from syft import config
 from syft.core.context import acting_as
 from syft.exceptions import NodeLostError, PartyLostError, ProtocolError, SessionEndedError, SyftError
 from syft.grid import certificates
-from syft.mpc import engine
-from syft.mpc.table import PROTOCOLS
+from syft.mpc.runtime import client as runtime_client
+from syft.mpc.runtime.protocol_registry import PROTOCOLS
 from syft.workers.websocket_client import WebsocketClientWorker
 from tests.mpc import network_child
 from tests.nodes import Line, NodeProcess, forget
@@ -76,7 +76,7 @@ def workers(hook, nodes, authority):
 
 
 def run(name, x, **options):
-    return engine.run(name, x.child, **options)
+    return runtime_client.run(name, x.child, **options)
 
 
 def told(*workers):

@@ -11,9 +11,9 @@ from xml.etree import ElementTree
 import pytest
 import torch
 
-from syft.mpc import lockstep
-from syft.mpc.approximations import table_of
-from syft.mpc.table import PROTOCOLS
+from syft.mpc.runtime import lockstep
+from syft.mpc.runtime.protocol_registry import PROTOCOLS
+from syft.mpc.values.function_tables import table_of
 from tests.mpc import function_page, page
 from tests.mpc.function_rows import FUNCTIONS
 from tests.mpc.running import numbers, run

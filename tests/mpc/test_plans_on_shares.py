@@ -55,8 +55,8 @@ def test_weights_shared_straight_from_a_plan(cast, options):
     assert net.fix_precision_(**options).share_(*cast[0], crypto_provider=cast[1]) is net
     for given in (x, x.flip(0), torch.cat([x, x]), x[:1]):
         result, counts = messages(cast, net, shared(cast, given, options))
-        twin = torch.stack([expected[0] if torch.equal(row, x[0]) else expected[1] for row in given])
-        assert counts == {1} and not result.requires_grad and torch.allclose(value(result), twin, atol=close)
+        proxy = torch.stack([expected[0] if torch.equal(row, x[0]) else expected[1] for row in given])
+        assert counts == {1} and not result.requires_grad and torch.allclose(value(result), proxy, atol=close)
     result, counts = messages(cast, net, x.fix_precision(**options))
     assert counts == {1} and torch.allclose(value(result), expected, atol=close)
     result, counts = messages(cast, net, x)
@@ -221,8 +221,8 @@ def test_copies_of_plans_and_plans_that_were_sent_and_fetched(cast, make_worker)
     host = make_worker("host")
     net.fix_precision_(**BITS).share_(*cast[0], crypto_provider=cast[1])
     private = shared(cast, x)
-    twin = net.copy()
-    for plan in (twin, net):
+    proxy = net.copy()
+    for plan in (proxy, net):
         assert torch.allclose(value(plan(private)), expected, atol=2e-3)
     remote = net.send(host)
     fetched = host._objects[remote.id_at_location]

@@ -419,15 +419,15 @@ def test_copies_of_modules(cast, shared, nothing_left):
     net.fix_precision(precision_fractional=5)
     if shared:
         net.share(bob, alice, crypto_provider=carol)
-    twin = copy.deepcopy(net)
-    assert isinstance(twin[0].weight, nn.Parameter)
-    assert twin[0].weight.requires_grad
+    proxy = copy.deepcopy(net)
+    assert isinstance(proxy[0].weight, nn.Parameter)
+    assert proxy[0].weight.requires_grad
     with torch.no_grad():
-        twin[0].weight.mul_(0)
-    for one in (net, twin):
+        proxy[0].weight.mul_(0)
+    for one in (net, proxy):
         (one.get() if shared else one).float_precision()
     assert torch.allclose(net[0].weight, meant, atol=1e-5)
-    assert not twin[0].weight.any()
+    assert not proxy[0].weight.any()
     nothing_left(*cast)
 
 

@@ -12,9 +12,9 @@ import torch.nn.functional as F
 from torch import nn
 
 import syft as sy
-from syft.core import watching
+from syft.core import observers
 from syft.exceptions import DriftError, SyftError
-from syft.mpc import lockstep, metering
+from syft.mpc.runtime import cost_meter, lockstep
 from tests.processes import end, start
 
 BINARY = {"base": 2, "precision_fractional": 16}
@@ -73,7 +73,7 @@ def test_a_training_step_by_call_operation_module_and_protocol(parties: list[Any
         assert sum(line.dealt for line in lines) == counted.dealt
         assert sum(line.runs for line in lines) == counted.runs
     assert 0 < p.total.seconds <= p.seconds
-    assert not metering.meters and not watching.state.watchers
+    assert not cost_meter.meters and not observers.state.watchers
 
 
 def test_the_table_is_printed_and_can_be_shown_again(make_worker: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -93,7 +93,7 @@ def test_the_table_is_printed_and_can_be_shown_again(make_worker: Any, capsys: p
     with pytest.raises(ZeroDivisionError), sy.mpc.profile():
         x / 0
     assert capsys.readouterr().out == ""
-    assert not metering.meters
+    assert not cost_meter.meters
 
 
 def test_operations_inside_of_others_are_counted_once(make_worker: Any) -> None:
@@ -166,7 +166,7 @@ class TestProcesses:
             assert all(line.seconds > 0 for line in p.lines())
         assert profiles[0] == profiles[1]
         assert "at the slowest party" in repr(p)
-        assert not metering._told
+        assert not cost_meter._told
 
     def test_counting_again_counts_anew(self, processes: list[Any]) -> None:
         x = share(torch.randn(2), processes)
@@ -192,8 +192,8 @@ class TestProcesses:
 
 
 def test_what_a_worker_notes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metering, "MAX_NOTED", 2)
-    notes, cost = metering.Notes(), metering.Cost(0.5, 1, 2, 3)
+    monkeypatch.setattr(cost_meter, "MAX_NOTED", 2)
+    notes, cost = cost_meter.CostNotes(), cost_meter.Cost(0.5, 1, 2, 3)
     notes.add("me", 0, cost)  # nobody asked yet
     notes.begin("me")
     for run in range(3):

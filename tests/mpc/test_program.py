@@ -11,10 +11,10 @@ import torch.nn.functional as F
 from torch import nn
 
 import syft as sy
-from syft.mpc import engine
-from syft.mpc.program import as_program
+from syft.mpc.program.cache import op_by_op
+from syft.mpc.program.program import as_program
 from syft.mpc.protocols import program as running
-from syft.mpc.replay import op_by_op
+from syft.mpc.runtime import client
 from tests import processes
 from tests.mpc.running import cast_of
 
@@ -474,11 +474,11 @@ def test_by_hand(pair):
         ("local", (("value", 4), ("list", 1, 3)), (("call", "split_with_sizes.default"),), 2),
         ("add_public", (("value", 6), ("value", 2)), (), 1),
     )
-    results = engine.run("program", x.child, y.child, torch.tensor([10, 20, 30]), steps=steps, outputs=(5, 7, 0))
+    results = client.run("program", x.child, y.child, torch.tensor([10, 20, 30]), steps=steps, outputs=(5, 7, 0))
     assert [link.get().tolist() for link in results] == [[3], [18, 21, 32], [1, 2]]
     with pytest.raises(sy.exceptions.ProtocolError, match="needs a crypto provider"):
         z = torch.tensor([1]).share(*pair[0])
-        engine.run("program", z.child, steps=(("square", (("value", 0),), (), 1),), outputs=(1,))
+        client.run("program", z.child, steps=(("square", (("value", 0),), (), 1),), outputs=(1,))
 
 
 # --- in processes of their own ----------------------------------------------------------------------------------

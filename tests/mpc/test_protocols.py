@@ -7,10 +7,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from syft.core.generator import local
 from syft.exceptions import SyftError
-from syft.mpc import lockstep, planes
-from syft.mpc.generator import local
 from syft.mpc.protocols import arithmetic, comparison, division, maximum, truncation
+from syft.mpc.ring import bitslice
+from syft.mpc.runtime import lockstep
 from tests.mpc.running import EDGES, numbers, run, run_on_shares, split, total
 
 parties = pytest.mark.parametrize("count", [2, 3, 4])
@@ -25,11 +26,11 @@ def values() -> torch.Tensor:
 @pytest.mark.parametrize("size", [1, 63, 64, 65, 1000, 40_000])
 def test_planes_hold_the_bits(size: int) -> None:
     x = local().words(size)
-    spread = planes.to_planes(x)
+    spread = bitslice.to_planes(x)
     assert spread.shape == (64, -(-size // 64))
     for bit in (0, 1, 17, 31, 32, 62, 63):
-        assert torch.equal(planes.unpack(spread[bit], size), (x >> bit) & 1)
-        assert torch.equal(planes.pack((x >> bit) & 1), spread[bit])
+        assert torch.equal(bitslice.unpack(spread[bit], size), (x >> bit) & 1)
+        assert torch.equal(bitslice.pack((x >> bit) & 1), spread[bit])
 
 
 @parties

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import syft as sy
 from syft.exceptions import SyftError
-from syft.mpc.encoding import encode_plain
-from syft.mpc.sharing import generate_shares
+from syft.mpc.values.encoding import encode_plain
+from syft.mpc.values.sharing import generate_shares
 from tests.mpc.running import cast_of
 
 BOUND = 2**62

@@ -10,8 +10,8 @@ import torch
 
 import syft as sy
 from syft.exceptions import ProtocolError, SerdeError, TensorsNotCollocatedException
-from syft.mpc import recording as recordings
-from syft.mpc.recording import Outline, OutlineError, Recording
+from syft.mpc.runtime import recording as recordings
+from syft.mpc.runtime.recording import ShareRecording, SymbolicShare, SymbolicShareError
 from tests.mpc.running import cast_of
 
 FORMATS = [{"base": 2, "precision_fractional": 16}, {"base": 10, "precision_fractional": 3}]
@@ -31,7 +31,7 @@ def shared(cast, plain, **options):
 @pytest.mark.parametrize("options", FORMATS)
 def test_nothing_is_sent_and_steps_are_noted(cast, options):
     x, w = shared(cast, torch.randn(3, 4), **options), shared(cast, torch.randn(4, 2), **options)
-    with sy.count_messages() as sent, sy.mpc.count() as tally, Recording() as recording:
+    with sy.count_messages() as sent, sy.mpc.count() as tally, ShareRecording() as recording:
         y = (x @ w).relu() + 1
         larger = y > 0.5
         parts = y.unbind(0)
@@ -45,12 +45,12 @@ def test_nothing_is_sent_and_steps_are_noted(cast, options):
 
 def test_outlines_give_no_numbers(cast):
     x = shared(cast, torch.tensor([1, 2, 3]))
-    with Recording():
+    with ShareRecording():
         y = x + x
     for use in (y.get, lambda: y.copy(), lambda: y + 1, lambda: y * x, lambda: y.child.virtual_get(), y.tolist,
                 lambda: y.child.reconstruct(), lambda: sy.serialize(y)):  # fmt: skip
         with pytest.raises(
-            (OutlineError, SerdeError, ValueError), match="recorded and not computed|can't be converted"
+            (SymbolicShareError, SerdeError, ValueError), match="recorded and not computed|can't be converted"
         ):
             use()
     assert x.get().tolist() == [1, 2, 3]
@@ -58,13 +58,13 @@ def test_outlines_give_no_numbers(cast):
 
 def test_fetching_inside_is_refused_too(cast):
     x = shared(cast, torch.tensor([1, 2, 3]))
-    with Recording(), pytest.raises(OutlineError, match="outside of the function"):
+    with ShareRecording(), pytest.raises(SymbolicShareError, match="outside of the function"):
         (x + 1).get()
 
 
 def test_what_is_public_is_computed(cast):
     x = shared(cast, torch.tensor([1.0, 2.0]))
-    with Recording() as recording:
+    with ShareRecording() as recording:
         public = torch.tensor([3.0, 4.0]) * 2
         encoded = torch.tensor([1.0]).fix_precision() * 3
         x + public
@@ -74,7 +74,7 @@ def test_what_is_public_is_computed(cast):
 
 def test_public_operands_are_those_of_their_time(cast):
     x, index = shared(cast, torch.tensor([1, 2, 3])), torch.tensor([0, 1])
-    with Recording() as recording:
+    with ShareRecording() as recording:
         x[index]
         index += 1
     kept = [leaf for step in recording.steps for leaf in sy.core.trees.iter_tensors(step.args) if torch.is_tensor(leaf)]
@@ -85,7 +85,7 @@ def test_links_are_as_before(cast):
     x = shared(cast, torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
     view, plain = x[0], torch.tensor([1.0, 2.0]).fix_precision()
     before = x.child.child, view.child.child
-    with Recording() as recording:
+    with ShareRecording() as recording:
         x.add_(1)
         view.mul_(2)
         plain.add_(1)
@@ -99,7 +99,7 @@ def test_links_are_as_before(cast):
 
 def test_facts_of_links_are_as_before(cast):
     x = shared(cast, torch.tensor([1.0, -2.0])).requires_grad_()
-    with Recording():
+    with ShareRecording():
         y = torch.relu(x)
         (y > 0).sum()
         y.sum().backward
@@ -109,11 +109,11 @@ def test_facts_of_links_are_as_before(cast):
 
 def test_recordings_nest_and_end(cast):
     x = shared(cast, torch.tensor([1, 2]))
-    with Recording() as outer:
+    with ShareRecording() as outer:
         y = x + 1
-        with Recording() as inner:
+        with ShareRecording() as inner:
             z = y * 2
-        with pytest.raises(ZeroDivisionError), Recording():
+        with pytest.raises(ZeroDivisionError), ShareRecording():
             raise ZeroDivisionError
         assert recordings.current.recording is outer
         w = y * 3
@@ -127,7 +127,7 @@ def test_recordings_nest_and_end(cast):
 def test_a_recording_is_of_one_thread(cast):
     x = shared(cast, torch.tensor([1, 2]))
     seen = []
-    with Recording() as recording:
+    with ShareRecording() as recording:
         thread = threading.Thread(target=lambda: seen.append((x + 1).get().tolist()))
         thread.start()
         thread.join()
@@ -138,7 +138,7 @@ def test_errors_are_those_of_a_run(cast):
     parties, provider = cast
     x, y = shared(cast, torch.ones(2, 3)), torch.tensor([1]).share(*parties)
     other = torch.tensor([1]).share(parties[0], provider)
-    with Recording():
+    with ShareRecording():
         with pytest.raises(RuntimeError, match="can't be multiplied"):
             x @ x
         with pytest.raises(ProtocolError, match="needs a crypto provider"):
@@ -149,8 +149,8 @@ def test_errors_are_those_of_a_run(cast):
 
 def test_copies_of_outlines(cast):
     x = shared(cast, torch.tensor([1.0, 2.0]))
-    with Recording() as recording:
+    with ShareRecording() as recording:
         y = x * 3
-        twin = copy.deepcopy(y.child)
-    assert recording.value(twin.child) is recording.value(y.child.child)
-    assert type(next(iter(twin.child.child.values()))) is Outline
+        proxy = copy.deepcopy(y.child)
+    assert recording.value(proxy.child) is recording.value(y.child.child)
+    assert type(next(iter(proxy.child.child.values()))) is SymbolicShare

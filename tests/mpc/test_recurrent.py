@@ -7,7 +7,7 @@ from torch.nn.utils import rnn as packs
 
 import syft as sy
 from syft.exceptions import UnsupportedOperation
-from tests.mpc.agreement import DECIMALS, MIXES, check, near, opened, shared, twin_of
+from tests.mpc.agreement import DECIMALS, MIXES, check, near, opened, proxy_of, shared
 from tests.mpc.running import cast_of
 
 LAYERS = {
@@ -86,12 +86,12 @@ def test_dropout_between_layers(cast):
     model = LAYERS["gru"](num_layers=2, dropout=1.0)
     check(model, [torch.randn(3, 2, 3)], cast, "data")  # nothing of the first layer is left: no need to guess masks
     model = LAYERS["gru"](num_layers=2, dropout=0.5)
-    twin = twin_of(model).eval()
+    proxy = proxy_of(model).eval()
     x = torch.randn(3, 2, 3)
     secret = shared(x, cast[0][:2], cast[1])
-    near("without dropout", [model.eval()(secret)[0]], [twin(x.double())[0]], 1e-3)
+    near("without dropout", [model.eval()(secret)[0]], [proxy(x.double())[0]], 1e-3)
     made = opened(model.train()(secret)[0])
-    assert float((made - twin(x.double())[0].detach()).abs().max()) > 1e-2
+    assert float((made - proxy(x.double())[0].detach()).abs().max()) > 1e-2
 
 
 @pytest.mark.parametrize("protocol", ["snn", "fss"])
@@ -112,7 +112,7 @@ def test_a_batch_of_nobody(cast):
 
 def test_encoded_but_not_shared():
     model, x = LAYERS["lstm"](**ALL), torch.randn(2, 3, 3)
-    expected = twin_of(model)(x.double())[0]
+    expected = proxy_of(model)(x.double())[0]
     made = model.fix_precision(base=2, precision_fractional=16)(x.fix_precision(base=2, precision_fractional=16))[0]
     near("a result", [made], [expected], 1e-3)
 
@@ -154,7 +154,7 @@ def test_packed_sequences(name, mix, cast):
 
 def test_packed_sequences_that_are_public(cast):
     model, x = LAYERS["relu"](num_layers=2, bidirectional=True), torch.randn(4, 3, 3)
-    expected = packed(twin_of(model), x.double())
+    expected = packed(proxy_of(model), x.double())
     near("a result", packed(shared(model, cast[0][:2], cast[1]), x), expected, 1e-3)
 
 

@@ -8,9 +8,10 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from syft.mpc import ring, shapes
-from syft.mpc.generator import local
+from syft.core.generator import local
 from syft.mpc.protocols.local import LOCAL
+from syft.mpc.ring import arithmetic
+from syft.mpc.runtime import result_shapes
 
 
 @pytest.mark.parametrize(
@@ -23,22 +24,22 @@ from syft.mpc.protocols.local import LOCAL
 )  # fmt: skip
 def test_products_of_matrices_are_exact(x: tuple[int, ...], y: tuple[int, ...]) -> None:
     a, b = local().words(*x), local().words(*y)
-    assert torch.equal(ring.matmul(a, b), torch.matmul(a, b))
+    assert torch.equal(arithmetic.matmul(a, b), torch.matmul(a, b))
 
 
 @pytest.mark.parametrize("value", [-(2**63), 2**63 - 1, -1, 2**21, 2**21 - 1, -(2**21), 2**43 + 2**21, -(2**43) - 1])
 def test_the_largest_sums_of_products_are_exact(value: int) -> None:
-    a = torch.full((24, ring.DEPTH), value)
+    a = torch.full((24, arithmetic.DEPTH), value)
     for b in (a.t(), torch.full_like(a, -(2**21)).t(), torch.full_like(a, 2**42 + 2**21).t()):
-        assert torch.equal(ring.by_limbs(torch.matmul, a, b.contiguous(), ring.DEPTH), a @ b)
-        assert torch.equal(ring._narrow(torch.matmul, a, b.contiguous()), a @ b)
+        assert torch.equal(arithmetic.by_limbs(torch.matmul, a, b.contiguous(), arithmetic.DEPTH), a @ b)
+        assert torch.equal(arithmetic._narrow(torch.matmul, a, b.contiguous()), a @ b)
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(1, 20), st.integers(1, 700), st.integers(1, 20))
 def test_both_ways_agree(rows: int, depth: int, columns: int) -> None:
     a, b = local().words(rows, depth), local().words(depth, columns)
-    assert torch.equal(ring.by_limbs(torch.matmul, a, b, depth), a @ b)
+    assert torch.equal(arithmetic.by_limbs(torch.matmul, a, b, depth), a @ b)
 
 
 @pytest.mark.parametrize(
@@ -55,19 +56,19 @@ def test_both_ways_agree(rows: int, depth: int, columns: int) -> None:
 def test_convolutions_are_exact(options: dict) -> None:
     x = local().words(2, 4, 11, 9)
     weight = local().words(6, 4 // options.get("groups", 1), 3, 2)
-    assert torch.equal(ring.conv(x, weight, **options), F.conv2d(x, weight, **options))
-    assert shapes.conv(x.shape, weight.shape, **options) == F.conv2d(x, weight, **options).shape
+    assert torch.equal(arithmetic.conv(x, weight, **options), F.conv2d(x, weight, **options))
+    assert result_shapes.conv(x.shape, weight.shape, **options) == F.conv2d(x, weight, **options).shape
 
 
 @pytest.mark.parametrize("channels", [3, 70, 300])
 def test_convolutions_of_any_depth_are_exact(channels: int) -> None:
     x, weight = local().words(1, channels, 6, 6), local().words(2, channels, 3, 3)
-    assert torch.equal(ring.conv(x, weight), F.conv2d(x, weight))
+    assert torch.equal(arithmetic.conv(x, weight), F.conv2d(x, weight))
     line = local().words(2, channels, 9)
-    assert torch.equal(ring.conv(line, weight[..., 0]), F.conv1d(line, weight[..., 0]))
+    assert torch.equal(arithmetic.conv(line, weight[..., 0]), F.conv1d(line, weight[..., 0]))
     spread = local().words(1, 2, 5, 5)
     assert torch.equal(
-        ring.conv(spread, weight, transposed=True, stride=2, output_padding=1),
+        arithmetic.conv(spread, weight, transposed=True, stride=2, output_padding=1),
         F.conv_transpose2d(spread, weight, stride=2, output_padding=1),
     )
 
@@ -87,18 +88,18 @@ def test_convolutions_of_any_depth_are_exact(channels: int) -> None:
 def test_convolutions_are_exact_in_every_way(
     x: tuple[int, ...], weight: tuple[int, ...], options: dict, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ring, "limbs_are_quicker", lambda: True)
-    monkeypatch.setattr(ring, "COLUMNS", 500)  # so that images are taken in turns
+    monkeypatch.setattr(arithmetic, "limbs_are_quicker", lambda: True)
+    monkeypatch.setattr(arithmetic, "COLUMNS", 500)  # so that images are taken in turns
     kinds = {True: "conv_transpose", False: "conv"}
     plain = {name: value for name, value in options.items() if name != "transposed"}
     function = getattr(F, f"{kinds[options.get('transposed', False)]}{len(x) - 2}d")
     a, b = local().words(*x), local().words(*weight)
-    assert torch.equal(ring.conv(a, b, **options), function(a, b, **plain))
+    assert torch.equal(arithmetic.conv(a, b, **options), function(a, b, **plain))
 
 
 @pytest.mark.parametrize("quicker", [False, True])
 def test_matrices_are_multiplied_in_every_way(quicker: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ring, "limbs_are_quicker", lambda: quicker)
+    monkeypatch.setattr(arithmetic, "limbs_are_quicker", lambda: quicker)
     for x, y in (
         ((2, 8), (8, 3)),
         ((1, 784), (784, 128)),
@@ -111,30 +112,30 @@ def test_matrices_are_multiplied_in_every_way(quicker: bool, monkeypatch: pytest
             (a, b),
             (a.mT.contiguous().mT if a.dim() > 1 else a, b.mT.contiguous().mT if b.dim() > 1 else b),
         ):
-            assert torch.equal(ring.matmul(left, right), torch.matmul(a, b))
+            assert torch.equal(arithmetic.matmul(left, right), torch.matmul(a, b))
 
 
 @pytest.mark.parametrize("shape", [(), (5,), (3000,), (50, 70)])
 def test_sums_and_products_wrap_around(shape: tuple[int, ...]) -> None:
     x, y = local().words(*shape), local().words(*shape)
-    assert torch.equal(ring.add(x, y), x + y)
-    assert torch.equal(ring.sub(x, y), x - y)
-    assert torch.equal(ring.mul(x, y), x * y)
-    assert torch.equal(ring.add(x, 7), x + 7)
+    assert torch.equal(arithmetic.add(x, y), x + y)
+    assert torch.equal(arithmetic.sub(x, y), x - y)
+    assert torch.equal(arithmetic.mul(x, y), x * y)
+    assert torch.equal(arithmetic.add(x, 7), x + 7)
 
 
 @pytest.mark.parametrize("divisor", [1, 2, 65536, 3, 1000, 10**9, 2**63 - 1])
 def test_division_reads_words_without_a_sign(divisor: int) -> None:
     x = torch.cat([local().words(500), torch.tensor([0, -1, -(2**63), 2**63 - 1])])
     expected = [(value % 2**64) // divisor for value in x.tolist()]
-    assert [value % 2**64 for value in ring.floor_divide(x, divisor).tolist()] == expected
+    assert [value % 2**64 for value in arithmetic.floor_divide(x, divisor).tolist()] == expected
 
 
 def test_shapes_broadcast_as_in_torch() -> None:
     for x, y in [((3, 1), (1, 4)), ((), (2,)), ((5,), (5,)), ((0, 1), (1, 3))]:
-        assert ring.broadcast(x, y) == torch.broadcast_shapes(x, y)
+        assert arithmetic.broadcast(x, y) == torch.broadcast_shapes(x, y)
     with pytest.raises(RuntimeError, match="broadcast"):
-        ring.broadcast((2,), (3,))
+        arithmetic.broadcast((2,), (3,))
 
 
 @pytest.mark.parametrize(
@@ -142,23 +143,23 @@ def test_shapes_broadcast_as_in_torch() -> None:
     [((2, 3), (3, 4)), ((3,), (3,)), ((2, 3), (3,)), ((3,), (3, 2)), ((5, 1, 2, 3), (4, 3, 2)), ((0, 3), (3, 0))],
 )
 def test_shapes_of_products(x: tuple[int, ...], y: tuple[int, ...]) -> None:
-    assert shapes.matmul(x, y) == torch.matmul(torch.zeros(x), torch.zeros(y)).shape
+    assert result_shapes.matmul(x, y) == torch.matmul(torch.zeros(x), torch.zeros(y)).shape
 
 
 @pytest.mark.parametrize(("x", "y"), [((2, 3), (2, 3)), ((), (3,)), ((3,), ()), ((4, 2, 3), (3, 3, 2))])
 def test_shapes_that_do_not_fit_are_refused(x: tuple[int, ...], y: tuple[int, ...]) -> None:
     with pytest.raises(RuntimeError, match="multiplied|broadcast"):
-        shapes.matmul(x, y)
+        result_shapes.matmul(x, y)
     with pytest.raises(RuntimeError, match="does not fit"):
-        shapes.conv((1, 2, 5, 5), (3, 3, 3, 3))
+        result_shapes.conv((1, 2, 5, 5), (3, 3, 3, 3))
     with pytest.raises(RuntimeError, match="too large"):
-        shapes.conv((1, 2, 2, 2), (3, 2, 3, 3))
+        result_shapes.conv((1, 2, 2, 2), (3, 2, 3, 3))
 
 
 def test_shapes_of_spread_images() -> None:
     x, weight = torch.zeros(1, 2, 5, 6), torch.zeros(2, 3, 3, 2)
     made = F.conv_transpose2d(x, weight, stride=(2, 3), padding=1, output_padding=1, dilation=(1, 2))
-    found = shapes.conv(x.shape, weight.shape, (2, 3), 1, (1, 2), 1, True, 1)
+    found = result_shapes.conv(x.shape, weight.shape, (2, 3), 1, (1, 2), 1, True, 1)
     assert found == made.shape
 
 
@@ -181,4 +182,4 @@ def test_shapes_of_calls(name: str) -> None:
     for args in LOCAL_SAMPLES[name]:
         made = LOCAL[name](*args)
         expected = [item.shape for item in made] if isinstance(made, list | tuple) else made.shape
-        assert shapes.of_call(name, LOCAL[name], args, {}) == expected
+        assert result_shapes.of_call(name, LOCAL[name], args, {}) == expected

@@ -9,14 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import syft as sy
+from syft.core.generator import Generator
 from syft.exceptions import ProtocolError, UnsupportedOperation
-from syft.mpc import lockstep, securenn, sharing
-from syft.mpc.generator import Generator
+from syft.mpc.compat import securenn
 from syft.mpc.protocols import securenn as snn
 from syft.mpc.protocols import securenn_steps as steps
-from syft.mpc.protocols import trio as rings
-from syft.mpc.protocols.trio import Trio
-from syft.workers.process import ProcessWorker
+from syft.mpc.protocols import three_party as rings
+from syft.mpc.protocols.three_party import ThreeParty
+from syft.mpc.runtime import lockstep
+from syft.mpc.values import sharing
+from syft.workers.process.worker import ProcessWorker
 
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
 RANGE = [0, 1, -1, 2, -2, 3, 2**31, -(2**31), 2**61, -(2**61), 2**62 - 1, -(2**62), -(2**62) + 1]
@@ -68,7 +70,7 @@ def steps_of(step, *vectors):
 
     async def one(party):
         mine = [None if party.is_helper else vector[party.index] for vector in vectors]
-        return await step(await Trio.meet(party), *mine, size)
+        return await step(await ThreeParty.meet(party), *mine, size)
 
     return drive(one, 2)
 
@@ -146,7 +148,7 @@ def test_share_convert_with_unlikely_masks(r, flip):
     first = generator.words(len(a)).clone()
 
     async def one(party):
-        trio = await Trio.meet(party)
+        trio = await ThreeParty.meet(party)
         if not party.is_helper:
             rigged = Rigged(bytes(16))
             rigged.told = [torch.full_like(a, r), torch.arange(len(a)) * 2**60, torch.full_like(a, flip)]

@@ -13,9 +13,9 @@ from torch import nn
 import syft as sy
 from syft.exceptions import GetNotPermittedError, ProtocolError, SyftError
 from syft.messaging.message import RunMessage
-from syft.mpc import endpoints
-from syft.mpc.invitations import Invitation
-from syft.workers.policy import DenyAll
+from syft.mpc.serving import endpoint
+from syft.mpc.serving.invitation import Invitation
+from syft.workers.access.policy import DenyAll
 from tests.mpc.mesh_world import soon
 from tests.mpc.serving import BITS, DECIMALS, ClientProcess, close, encrypted, make_model
 from tests.processes import end, start
@@ -241,7 +241,7 @@ def test_the_policy_of_a_server_is_asked(trio):
     trio[1].policy = DenyAll()
     with pytest.raises(GetNotPermittedError):
         model.serve(in_shape=(1, 8))
-    assert not endpoints._endpoints.get(trio[0]), "nothing is left at the other one"
+    assert not endpoint._endpoints.get(trio[0]), "nothing is left at the other one"
     trio[1].policy = sy.workers.policy.ALLOW_ALL
 
 
@@ -258,7 +258,7 @@ def test_stopping(cast):
         sy.mpc.connect(invitation)
     with pytest.raises(SyftError, match="not served any more"):
         served.invite()
-    assert not endpoints._endpoints[cast[0]]
+    assert not endpoint._endpoints[cast[0]]
     assert served_by(cast, num_requests=2)[0].requests_left == 2
 
 

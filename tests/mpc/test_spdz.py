@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from syft.exceptions import ProtocolError, SyftError, UnsupportedOperation
-from syft.mpc import beaver, spdz
-from syft.mpc.sharing import split
+from syft.mpc.compat import beaver, spdz
+from syft.mpc.values.sharing import split
 
 FIELD = 2**64
 PRODUCTS = {

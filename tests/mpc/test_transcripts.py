@@ -18,8 +18,6 @@ import pytest
 import torch
 
 import syft as sy
-from syft.mpc import lockstep
-from syft.mpc.approximations import table_of
 from syft.mpc.protocols import (
     arithmetic,
     comparison,
@@ -27,11 +25,13 @@ from syft.mpc.protocols import (
     exponential,
     lookup,
     maximum,
-    roots,
+    normalized_functions,
     softmax,
     thresholds,
     truncation,
 )
+from syft.mpc.runtime import lockstep
+from syft.mpc.values.function_tables import table_of
 from tests.depth import deep
 from tests.mpc.running import run_on_shares, split
 
@@ -149,8 +149,8 @@ CASES: dict[str, tuple[Callable[..., Any], int, dict[str, Any]]] = {
     "piecewise": (piecewise(SIGMOID), 1, {}),
     "piecewise without edges": (piecewise(SINE), 1, {}),
     "exp": (exponential.exp, 1, {"scale": 65536}),
-    "log": (roots.root, 1, {"kind": "log", "scale": 65536}),
-    "reciprocal": (roots.root, 1, {"kind": "reciprocal", "scale": 65536}),
+    "log": (normalized_functions.root, 1, {"kind": "log", "scale": 65536}),
+    "reciprocal": (normalized_functions.root, 1, {"kind": "reciprocal", "scale": 65536}),
     "softmax": (in_rows(softmax.softmax), 1, {"dim": 1, "scale": 65536, "log": True}),
 }
 # These are made of others, which are looked at with three parties too.

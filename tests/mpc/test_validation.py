@@ -10,10 +10,10 @@ import torch.nn.functional as F
 from torch import nn
 
 import syft as sy
-from syft.core import watching
+from syft.core import observers
 from syft.exceptions import DriftError, GetNotPermittedError, SyftError
-from syft.mpc import shadows
-from syft.workers.policy import DenyAll
+from syft.mpc.tools import plaintext_reference
+from syft.workers.access.policy import DenyAll
 from tests.mpc.rows import FORMATS, MATRIX, run_row
 
 aten = torch.ops.aten
@@ -57,7 +57,7 @@ def test_nothing_of_the_matrix_drifts(form: str, shared: bool, parties: list[Any
         drifted += [(name, str(check)) for check in v.report]
         unchecked |= set(v.unchecked)
     assert not drifted
-    assert unchecked <= shadows.UNKNOWN
+    assert unchecked <= plaintext_reference.UNKNOWN
 
 
 def test_training_is_checked_forward_and_backward_and_in_place(parties: list[Any]) -> None:
@@ -70,7 +70,7 @@ def test_training_is_checked_forward_and_backward_and_in_place(parties: list[Any
     } <= places  # fmt: skip
     assert "none drifted" in repr(v) and not v.report
     assert max(check.accumulated for check in v.checks) < 1e-3
-    assert not watching.state.watchers
+    assert not observers.state.watchers
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_the_first_operation_that_drifts_is_named(parties: list[Any], break_rule
     for part in ("relu", "aten.relu", "1 (ReLU)", "3x5 -> 3x5", "off by 0.5", "drifts"):
         assert part in text
     assert "already" not in text  # its arguments were right
-    assert not watching.state.watchers
+    assert not observers.state.watchers
 
 
 def test_an_error_of_a_gradient_is_named(parties: list[Any], break_rule: Any) -> None:

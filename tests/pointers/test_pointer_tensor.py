@@ -435,11 +435,11 @@ def test_a_shape_mistake_fails_at_the_line(bob):
 
 def test_copying_and_listing(bob, nothing_left):
     x = torch.ones(2).send(bob)
-    twin = copy.copy(x)
-    assert twin is not x and twin.id_at_location == x.id_at_location and "send" in dir(x)
+    proxy = copy.copy(x)
+    assert proxy is not x and proxy.id_at_location == x.id_at_location and "send" in dir(x)
     del x
-    assert torch.equal(twin.get(), torch.ones(2))
-    del twin
+    assert torch.equal(proxy.get(), torch.ones(2))
+    del proxy
     nothing_left(bob)
 
 

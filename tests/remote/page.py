@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from pathlib import Path
 
+from syft.hook.denylist import REASONS, REFUSED
 from syft.hook.functions import _EXTRA, CONSTRUCTORS, allowed, overridable
-from syft.hook.refused import REASONS, REFUSED
 from tests.remote.samples import samples, unlisted_samples
 
-# Twins of calls that are sampled: in-place activations, and what torch.meshgrid calls in turn.
+# Proxies of calls that are sampled: in-place activations, and what torch.meshgrid calls in turn.
 WITHOUT_SAMPLES = [
     *(f"torch.{name}" for name in "rand_like randn_like randint_like _is_all_true _is_any_true _weight_norm".split()),
     "torch._VF.meshgrid",
@@ -35,7 +35,7 @@ def render() -> str:
         "tensors, and must give the same values, dtypes and gradients.",
         "",
         "This page is written by `python -m tests.remote.page` from the tables in `syft/hook/functions.py` and",
-        "`syft/hook/refused.py`; a test fails when it is out of date.",
+        "`syft/hook/denylist.py`; a test fails when it is out of date.",
         "",
         "| | count |",
         "|---|---|",
@@ -50,7 +50,7 @@ def render() -> str:
         "",
         "## Allowed without a sample of their own",
         "",
-        "Twins of calls that are compared, and a few with tests of their own: "
+        "Proxies of calls that are compared, and a few with tests of their own: "
         + ", ".join(f"`{name}`" for name in WITHOUT_SAMPLES)
         + ".",
         "",

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from syft.hook.refused import REFUSED
+from syft.hook.denylist import REFUSED
 from tests.remote.handwritten import handwritten, unlisted
 from tests.remote.opinfo import Database
 from tests.remote.sample import Sample, fresh, replaced, tensors

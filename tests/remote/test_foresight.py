@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from syft.workers.foresight import foresee
-from syft.workers.outlines import TensorSpec, form_of, leaves_of, tensors_in
+from syft.workers.access.fake_execution import foresee
+from syft.workers.access.tensor_spec import TensorSpec, form_of, leaves_of, tensors_in
 from tests.depth import deep
 from tests.remote.sample import replaced
 from tests.remote.samples import allowed, samples
@@ -85,7 +85,7 @@ def compare(name, function, sample, kind):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", deep(["plain", "turned results"], list(KINDS)))
 def test_results_have_the_specs_of_fake_ones(kind):
-    """Of the other kinds, one sample a call; tests/workers/test_twins.py has all of them."""
+    """Of the other kinds, one sample a call; tests/workers/test_proxies.py has all of them."""
     most = None if kind == "plain" else deep(1, None)
     compared = sum(
         compare(name, function, sample, kind)

@@ -14,8 +14,8 @@ import torch
 
 from syft.core.trees import map_tensors
 from syft.exceptions import CommandNotAllowed, UnsupportedOperation
+from syft.hook.denylist import REFUSED
 from syft.hook.functions import allowed, function_of, name_of, overridable
-from syft.hook.refused import REFUSED
 from tests.remote import page
 from tests.remote.sample import Sample, replaced, tensors, transform
 from tests.remote.samples import samples, unlisted_samples
@@ -66,13 +66,13 @@ def prepare(sample: Sample, place, with_grad: bool):
     made = []
 
     def change(tensor):
-        twin = tensor.detach().clone()
-        if id(tensor) in wanted or (sample.needs_grad and twin.is_floating_point()):
-            twin.requires_grad_()
+        proxy = tensor.detach().clone()
+        if id(tensor) in wanted or (sample.needs_grad and proxy.is_floating_point()):
+            proxy.requires_grad_()
         if place is not None:
-            twin = twin.send(place)
-        made.append(twin)
-        return twin
+            proxy = proxy.send(place)
+        made.append(proxy)
+        return proxy
 
     args, kwargs = replaced(sample, change)
     return args, kwargs, made

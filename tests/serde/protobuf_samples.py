@@ -10,22 +10,22 @@ import torch
 
 import syft as sy
 from syft.core.references import ObjectMeta, Ref, SameAs, TensorMeta
+from syft.federated.client.payload import Payload
+from syft.federated.client.stored_dataset import StoredDataset
+from syft.hosting.server import HostedModel
 from syft.messaging import hosting as h
 from syft.messaging import message as m
+from syft.messaging.call_batch import StepsMessage
 from syft.messaging.plan import Plan, State, func2plan
 from syft.messaging.protocol import Protocol, RoleProtocol, func2protocol
-from syft.messaging.steps import StepsMessage
-from syft.mpc.endpoints import Served
-from syft.mpc.hosted import EncryptedModel
-from syft.mpc.invitations import Number
+from syft.mpc.serving.endpoint import Served
+from syft.mpc.serving.invitation import Number
+from syft.mpc.serving.server import EncryptedModel
 from syft.pointers.pointer_plan import PointerPlan
 from syft.pointers.pointer_protocol import PointerProtocol
 from syft.serde import Buffer
 from syft.serde.msgpack.serde import _simplify
 from syft.tensors.placeholder import PlaceHolder
-from syft.workers.hosted import HostedModel
-from syft.workers.kept_dataset import KeptDataset
-from syft.workers.parcel import Parcel
 
 WIDE = 2**127 + 12345
 
@@ -230,13 +230,13 @@ def chains(me: Any, bob: Any, alice: Any) -> dict[int, list[Any]]:
         161: [bob],
         170: [HostedModel("net", plans()[0], True, False, ((1, 2),))],
         171: [hosted_part()],
-        172: [KeptDataset(torch.ones(2, 3), torch.tensor([0, 1]))],
+        172: [StoredDataset(torch.ones(2, 3), torch.tensor([0, 1]))],
         163: [
             sy.TrainConfig(id="c", model_id=WIDE, loss_fn_id="l", max_nr_batches=7, optimizer_args={"betas": (0, 1)})
         ],
         164: [
-            Parcel({"update": torch.arange(3.0), "plan": plans()[0], "terms": {"proximal": {"mu": 0.5}}}),
-            Parcel({}),
+            Payload({"update": torch.arange(3.0), "plan": plans()[0], "terms": {"proximal": {"mu": 0.5}}}),
+            Payload({}),
         ],
         160: [sy.String("héllo", id=5, tags=["#s"], description="said"), sy.String("", id="empty")],
     }

@@ -252,11 +252,11 @@ def test_a_module_takes_it(log):
 
 def test_copies():
     x = logged([1.0, 2.0])
-    for twin in (x.clone(), x.copy(), copy.deepcopy(x)):
-        assert isinstance(twin.child, sy.LoggingTensor)
-        assert twin.child is not x.child
-        twin.add_(1)
-        assert below(twin).tolist() == [2, 3]
+    for proxy in (x.clone(), x.copy(), copy.deepcopy(x)):
+        assert isinstance(proxy.child, sy.LoggingTensor)
+        assert proxy.child is not x.child
+        proxy.add_(1)
+        assert below(proxy).tolist() == [2, 3]
     assert below(x).tolist() == [1, 2]
 
 

@@ -1,4 +1,4 @@
-"""A worker whose calls are also worked out on twins, and compared: what the twins say must be what torch does."""
+"""A worker whose calls are also worked out on proxies, and compared: what the proxies say must be what torch does."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import torch
 
 from syft.core.references import Ref, SameAs
 from syft.core.trees import map_tensors
+from syft.grid.isolation.proxies.calls import PlanProxy, Proxy, attribute, call_on_proxies, describe, proxy_of
+from syft.grid.isolation.proxies.moves import enter
 from syft.messaging.plan.plan import Plan
 from syft.pointers.remote_call import following_id
-from syft.workers.stream import InlineStream
-from syft.workers.twin_moves import enter
-from syft.workers.twins import PlanTwin, Twin, attribute, call_on_twins, describe, twin_of
+from syft.workers.transport.stream import InlineStream
 from syft.workers.virtual import VirtualWorker
 
 
 def look(obj):
-    """All that can be compared of a tensor and its twin."""
+    """All that can be compared of a tensor and its proxy."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch warns about gradients of results
         grad = obj.grad
@@ -26,7 +26,7 @@ def look(obj):
 
 
 class Shadow:
-    """The twins of a worker's private objects, and the calls on them.
+    """The proxies of a worker's private objects, and the calls on them.
 
     Args:
         worker: the worker.
@@ -34,7 +34,7 @@ class Shadow:
 
     def __init__(self, worker):
         self.worker = worker
-        self.twins = {}
+        self.proxies = {}
         self.calls = []
         self.seconds = 0.0
         self.moved = {}
@@ -43,13 +43,13 @@ class Shadow:
         """Make objects private."""
         for pointer in pointers:
             obj_id = getattr(pointer, "child", pointer).id_at_location
-            self.twins[obj_id] = twin_of(self.worker.object_store.objects[obj_id])
+            self.proxies[obj_id] = proxy_of(self.worker.object_store.objects[obj_id])
 
     def resolve(self, leaf):
-        """Return the twin that a reference names, or the object itself."""
+        """Return the proxy that a reference names, or the object itself."""
         if type(leaf) is not Ref:
             return leaf
-        held = self.twins.get(leaf.id)
+        held = self.proxies.get(leaf.id)
         if held is not None:
             return held if leaf.attribute is None else attribute(held, leaf.attribute)
         held = self.worker.object_store.get(leaf.id)
@@ -58,59 +58,59 @@ class Shadow:
         return held
 
     def expect(self, operation):
-        """Work out a call on twins; None if it names nothing that is private."""
+        """Work out a call on proxies; None if it names nothing that is private."""
         named = []
-        map_tensors(lambda leaf: named.append(leaf.id in self.twins) if type(leaf) is Ref else None,
+        map_tensors(lambda leaf: named.append(leaf.id in self.proxies) if type(leaf) is Ref else None,
                     (operation.cmd_args, operation.cmd_kwargs))  # fmt: skip
         if not any(named):
             return None
-        held = {one: obj for one, obj in self.worker.object_store.objects.items() if one not in self.twins}
+        held = {one: obj for one, obj in self.worker.object_store.objects.items() if one not in self.proxies}
         for _ in range(8):
             args, kwargs = map_tensors(self.resolve, (operation.cmd_args, operation.cmd_kwargs))
             start = time.process_time()
-            found = call_on_twins(operation, args, kwargs)
+            found = call_on_proxies(operation, args, kwargs)
             self.seconds += time.process_time() - start
             if not found.moves:
                 return found
             for move in found.moves:
-                if move.ref.id not in self.twins:
+                if move.ref.id not in self.proxies:
                     self.moved[move.ref.id] = move.reason
-                    self.twins.update((entry.obj_id, entry.twin) for entry in enter(move.ref.id, held))
+                    self.proxies.update((entry.obj_id, entry.proxy) for entry in enter(move.ref.id, held))
         raise AssertionError("moves never end")
 
     def check(self, operation, expected, response):
-        """Compare the result of a call and all private objects with their twins."""
+        """Compare the result of a call and all private objects with their proxies."""
         self.calls.append(operation)
         result_id = operation.return_ids[0] if operation.return_ids else None
-        for twin in expected.new:
-            self.twins[result_id] = twin
+        for proxy in expected.new:
+            self.proxies[result_id] = proxy
             result_id = following_id(result_id)
         if isinstance(response, SameAs):
             assert expected.result == response, operation.cmd_name
         elif isinstance(response, torch.Tensor):
-            assert isinstance(expected.result, Twin), operation.cmd_name
+            assert isinstance(expected.result, Proxy), operation.cmd_name
         elif response is None or isinstance(response, bool | int | torch.Size):
             assert expected.result == response, operation.cmd_name
         self.compare(operation.cmd_name)
 
     def compare(self, name):
-        """Compare all private objects with their twins."""
+        """Compare all private objects with their proxies."""
         objects = self.worker.object_store.objects
-        for obj_id in list(self.twins):
+        for obj_id in list(self.proxies):
             if obj_id not in objects:
-                del self.twins[obj_id]
+                del self.proxies[obj_id]
                 continue
-            obj, twin = objects[obj_id], self.twins[obj_id]
+            obj, proxy = objects[obj_id], self.proxies[obj_id]
             if isinstance(obj, torch.Tensor):
-                assert look(twin) == look(obj), name
-                assert describe(twin).shape == obj.shape
+                assert look(proxy) == look(obj), name
+                assert describe(proxy).shape == obj.shape
             elif isinstance(obj, Plan):
-                assert isinstance(twin, PlanTwin)
-                assert [look(one) for one in twin.state] == [look(one) for one in obj.state.tensors()], name
+                assert isinstance(proxy, PlanProxy)
+                assert [look(one) for one in proxy.state] == [look(one) for one in obj.state.tensors()], name
 
 
 class ShadowStream(InlineStream):
-    """A stream whose calls are worked out on twins first."""
+    """A stream whose calls are worked out on proxies first."""
 
     def run(self, name, args, kwargs, base, originals=None):
         operation = self._operation(name, args, kwargs, base)

@@ -8,7 +8,7 @@ from torch import nn, optim
 
 import syft as sy
 from syft.hook.functions import allowed
-from syft.workers.gradients import leaves_gradients
+from syft.workers.transport.gradient_cache import leaves_gradients
 
 DATA = torch.randn(6, 3, generator=torch.Generator().manual_seed(0))
 
@@ -127,12 +127,12 @@ def test_plans_that_train_and_models_that_are_copied(bob):
     plan = sy.Plan(forward_func=model).build(DATA).send(bob)
     data = DATA.send(bob)
     plan(data).sum().backward()
-    twin = network().send(bob)
-    twin(data).sum().backward()
-    assert all(parameter.grad is not None for parameter in twin.parameters())
-    other = copy.deepcopy(twin)
+    proxy = network().send(bob)
+    proxy(data).sum().backward()
+    assert all(parameter.grad is not None for parameter in proxy.parameters())
+    other = copy.deepcopy(proxy)
     assert all(parameter.grad is None for parameter in other.parameters())
-    assert all(parameter.grad is not None for parameter in twin.parameters())
+    assert all(parameter.grad is not None for parameter in proxy.parameters())
     (parameters := list(plan.parameters()))[0].grad
     assert len(parameters) == 6
 
@@ -149,7 +149,7 @@ def test_a_parameter_that_is_gone_does_not_hide_the_others(bob):
 
 def test_every_call_that_writes_is_looked_at():
     """Calls that write in place are harmless by name only if they are in the list; all of those exist."""
-    from syft.workers.gradients import WRITING
+    from syft.workers.transport.gradient_cache import WRITING
 
     names = {name.rpartition(".")[2] for name in allowed()}
     assert not {"backward", "set_", "resize_", "t_", "transpose_", "squeeze_", "requires_grad_", "detach_"} & WRITING

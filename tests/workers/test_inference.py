@@ -11,7 +11,7 @@ from syft.core.references import SameAs, TensorMeta
 from syft.core.trees import map_tensors
 from syft.hook.functions import allowed, function_of
 from syft.pointers.pointer_tensor import PointerTensor
-from syft.workers import inference
+from syft.workers.transport import shape_inference
 from tests.depth import IS_DEEP
 from tests.remote.sample import Sample, replaced
 from tests.remote.samples import samples, unlisted_samples
@@ -117,7 +117,7 @@ def wrong_forms(name, sample, change):
         before = map_tensors(pointer, (args, kwargs))
     except Exception:
         return None
-    known, form = inference.infer(name, *before)
+    known, form = shape_inference.infer(name, *before)
     if not known or form is None:
         return None
     try:

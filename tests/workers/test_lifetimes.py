@@ -12,11 +12,11 @@ import syft as sy
 from syft.core.references import Ref
 from syft.exceptions import NotDoneError, SyftError, WorkerLostError
 from syft.messaging import message as m
-from syft.workers import lifetimes
-from syft.workers.process import ProcessWorker
-from syft.workers.stream import close_all
+from syft.workers.process.worker import ProcessWorker
+from syft.workers.transport import fork_safety
+from syft.workers.transport.request_codec import answer, read_answer, respond, write_request
+from syft.workers.transport.stream import close_all
 from syft.workers.websocket_client import WebsocketClientWorker
-from syft.workers.wire import answer, read_answer, respond, write_request
 from tests import warm
 from tests.nodes import forget, node, websocket_server
 
@@ -213,7 +213,7 @@ HEAD = """
 import os, sys
 import torch, syft as sy
 hook = sy.TorchHook(torch)
-from syft.workers.process import ProcessWorker
+from syft.workers.process.worker import ProcessWorker
 """
 END = (
     HEAD
@@ -314,4 +314,4 @@ def test_what_is_abandoned_waits_for_no_lock(far):
             stream.synchronize()
         stream.close()
     finally:
-        lifetimes._streams.discard(stream)
+        fork_safety._streams.discard(stream)

@@ -22,10 +22,10 @@ from syft.exceptions import (
     WorkerLostError,
     WorkerNotFoundException,
 )
-from syft.workers import frames
-from syft.workers.frames import Address
-from syft.workers.policy import DenyAll
-from syft.workers.process import ProcessWorker
+from syft.workers.access.policy import DenyAll
+from syft.workers.process.worker import ProcessWorker
+from syft.workers.transport import framing
+from syft.workers.transport.framing import Address
 from tests import warm
 from tests.processes import end, start
 
@@ -120,19 +120,19 @@ def test_search_tags_and_descriptions(bob):
 
 def test_a_model_is_trained_there(bob):
     torch.manual_seed(0)
-    model, twin = torch.nn.Linear(3, 1), torch.nn.Linear(3, 1)
-    twin.load_state_dict(model.state_dict())
+    model, proxy = torch.nn.Linear(3, 1), torch.nn.Linear(3, 1)
+    proxy.load_state_dict(model.state_dict())
     data, target = torch.randn(20, 3), torch.randn(20, 1)
     x, y = data.send(bob), target.send(bob)
     model.send(bob)
-    for each, inputs, wanted in ((model, x, y), (twin, data, target)):
+    for each, inputs, wanted in ((model, x, y), (proxy, data, target)):
         optimizer = torch.optim.SGD(each.parameters(), lr=0.1)
         for _ in range(5):
             optimizer.zero_grad()
             ((each(inputs) - wanted) ** 2).mean().backward()
             optimizer.step()
     model.get()
-    torch.testing.assert_close(model.weight, twin.weight)
+    torch.testing.assert_close(model.weight, proxy.weight)
     del x, y, inputs, wanted, each, optimizer
     assert held(bob) == 0
 
@@ -266,10 +266,10 @@ def test_the_same_id_is_the_same_worker(hook, bob):
 def test_without_a_token_nobody_comes_in(bob, alice):
     port = bob._child.port
     with pytest.raises(OSError):
-        frames.connect(Address.fresh(port), timeout=30)
+        framing.connect(Address.fresh(port), timeout=30)
     meant_for_alice = alice.admit("mallory")
     with pytest.raises(OSError):
-        frames.connect(Address(port, meant_for_alice.token, meant_for_alice.proof), timeout=30)
+        framing.connect(Address(port, meant_for_alice.token, meant_for_alice.proof), timeout=30)
     with socket.create_connection(("127.0.0.1", port), timeout=30) as sock:
         sock.sendall(b"GET / HTTP/1.1\r\n\r\n" + bytes(4000))
         try:
@@ -282,7 +282,7 @@ def test_without_a_token_nobody_comes_in(bob, alice):
 def test_a_server_that_is_somebody_else(bob):
     good = bob.admit("carol")
     with pytest.raises(ConnectionError, match="another process"):
-        frames.connect(Address(good.port, good.token, bytes(32)))
+        framing.connect(Address(good.port, good.token, bytes(32)))
 
 
 def test_the_port_is_of_this_machine_only(bob):
@@ -304,7 +304,7 @@ def test_secrets_are_not_shown(bob):
     ids=["nothing", "an order of its maker", "too large"],
 )
 def test_frames_that_no_client_sends(bob, sent):
-    sock = frames.connect(bob.admit("mallory"))
+    sock = framing.connect(bob.admit("mallory"))
     with sock:
         sock.sendall(sent)
         sock.shutdown(socket.SHUT_WR)
@@ -365,7 +365,7 @@ def test_an_answer_that_never_comes(bob):
 def test_it_ends_with_its_maker(how):
     script = f"""
         import os, sys, torch, syft as sy
-        from syft.workers.process import ProcessWorker
+        from syft.workers.process.worker import ProcessWorker
         bob = ProcessWorker(sy.TorchHook(torch), id="bob")
         print(torch.ones(1).send(bob).get().item(), bob.pid, flush=True)
         {how}

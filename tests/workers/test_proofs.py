@@ -9,7 +9,7 @@ import threading
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from syft.workers.proofs import PeerKey, Prover, fingerprint_of, is_fingerprint
+from syft.workers.delegation.key_proofs import PeerKey, Prover, fingerprint_of, is_fingerprint
 from tests.nodes import Line
 
 ALICE, BOB = PeerKey(), PeerKey()

@@ -18,9 +18,11 @@ import torch
 
 import syft as sy
 from syft.exceptions import ObjectNotFoundError, PartyLostError, ProtocolError, SyftError, WorkerLostError
-from syft.workers import ray_cluster, ray_stream, ray_worker
-from syft.workers.policy import DenyAll
-from syft.workers.ray_host import Turns
+from syft.workers.access.policy import DenyAll
+from syft.workers.ray import cluster as ray_cluster
+from syft.workers.ray import stream as ray_stream
+from syft.workers.ray import worker as ray_worker
+from syft.workers.ray.actor import Reorderer
 from tests.ray_cluster import cluster as cluster
 from tests.ray_cluster import marks
 
@@ -131,19 +133,19 @@ def test_search_and_objects(bob, hook):
 
 
 def test_a_model_is_trained_there(bob):
-    model, twin = torch.nn.Linear(3, 1), torch.nn.Linear(3, 1)
-    twin.load_state_dict(model.state_dict())
+    model, proxy = torch.nn.Linear(3, 1), torch.nn.Linear(3, 1)
+    proxy.load_state_dict(model.state_dict())
     data, target = torch.randn(20, 3), torch.randn(20, 1)
     x, y = data.send(bob), target.send(bob)
     model.send(bob)
-    for each, inputs, wanted in ((model, x, y), (twin, data, target)):
+    for each, inputs, wanted in ((model, x, y), (proxy, data, target)):
         optimizer = torch.optim.SGD(each.parameters(), lr=0.1)
         for _ in range(5):
             optimizer.zero_grad()
             ((each(inputs) - wanted) ** 2).mean().backward()
             optimizer.step()
     model.get()
-    torch.testing.assert_close(model.weight, twin.weight)
+    torch.testing.assert_close(model.weight, proxy.weight)
     del x, y, inputs, wanted, each, optimizer
     assert held(bob) == 0
 
@@ -376,7 +378,7 @@ def test_ray_is_reached_from_this_machine_only(trio):
 
 def test_calls_in_the_order_of_their_numbers():
     taken = []
-    turns = Turns(lambda number, item: taken.append((number, item)))
+    turns = Reorderer(lambda number, item: taken.append((number, item)))
     for number in (3, 2, 1, 5, 4):
         turns.take(number, str(number))
     assert taken == [(number, str(number)) for number in range(1, 6)]

@@ -16,19 +16,19 @@ import syft as sy
 from syft.core.references import Ref
 from syft.core.trees import iter_tensors
 from syft.exceptions import AuthenticationError, IdNotUniqueError
-from syft.grid.node import conversations
-from syft.grid.storage import expecting
-from syft.grid.storage.keeper import Keeper
+from syft.grid.server import sessions
+from syft.grid.storage import result_size
+from syft.grid.storage.object_manager import ObjectManager
 from syft.grid.storage.quotas import Quota
 from syft.hook.functions import function_of
 from syft.messaging import message as m
-from syft.messaging.changes import changed_values
-from syft.messaging.steps import MOST, MOST_ARGUMENTS, StepsMessage, operation_of, read_ids, write_ids
-from syft.workers import pipes
-from syft.workers.policy import ALLOW_ALL, DenyAll
-from syft.workers.steps import CALM, Row
+from syft.messaging.call_batch import MOST, MOST_ARGUMENTS, StepsMessage, operation_of, read_ids, write_ids
+from syft.messaging.mutation import changed_values
+from syft.workers.access.policy import ALLOW_ALL, DenyAll
+from syft.workers.execution.batch import CALM, BatchExecutor
+from syft.workers.transport import framed_pipe
+from syft.workers.transport.request_codec import write_request
 from syft.workers.websocket_client import WebsocketClientWorker
-from syft.workers.wire import write_request
 from tests.attacks.hostile import Mallory, error_name, request
 from tests.depth import deep
 from tests.nodes import Line, websocket_server
@@ -67,7 +67,7 @@ class World:
     def __init__(self, make_worker, policy, quota=None):
         self.worker = make_worker("node")
         self.worker.policy = policy
-        self.keeper = Keeper(self.worker, quota=quota) if quota is not None else None
+        self.keeper = ObjectManager(self.worker, quota=quota) if quota is not None else None
         self.alice, self.bob = Peer(self.worker, "alice"), Peer(self.worker, "bob")
         for obj_id, tensor in (
             (1, torch.tensor([1.0, 2.0])),
@@ -112,7 +112,7 @@ class World:
 def converse(world, check):
     """Let alice's session belong to a conversation, as at a server."""
     session = world.alice.session
-    return conversations.Conversation(world.worker, session, check, conversations.LocalResponder(session))
+    return sessions.ResumableSession(world.worker, session, check, sessions.LocalResponder(session))
 
 
 POLICIES = {"open": lambda: ALLOW_ALL, "closed": DenyAll}
@@ -166,7 +166,7 @@ def worker_maker(hook):
 
 
 def test_calm_calls_are_small_to_who_counts():
-    assert CALM <= expecting._ELEMENTWISE | expecting._SMALL
+    assert CALM <= result_size._ELEMENTWISE | result_size._SMALL
 
 
 @pytest.mark.parametrize("name", sorted(CALM))
@@ -211,7 +211,7 @@ def test_what_is_gone_when_a_row_ends_was_never_stored(worker_maker, monkeypatch
 
 
 def test_who_may_not_stay_is_not_served_to_the_end_of_a_row(worker_maker, monkeypatch):
-    monkeypatch.setattr(conversations, "_CHECK", -1.0)
+    monkeypatch.setattr(sessions, "_CHECK", -1.0)
     world = World(worker_maker, ALLOW_ALL)
     left = [2]
 
@@ -246,7 +246,7 @@ def test_a_session_that_ends_in_the_middle_of_a_row(worker_maker):
 
 
 def test_others_of_the_same_user_come_in_between(worker_maker, monkeypatch):
-    monkeypatch.setattr(conversations, "_CHECK", -1.0)
+    monkeypatch.setattr(sessions, "_CHECK", -1.0)
     world = World(worker_maker, ALLOW_ALL)
     again = Peer(world.worker, "alice")
     found = []
@@ -263,7 +263,7 @@ def test_others_of_the_same_user_come_in_between(worker_maker, monkeypatch):
 
 def test_an_id_that_somebody_took_meanwhile(worker_maker):
     world = World(worker_maker, ALLOW_ALL)
-    row = Row(world.worker, world.alice.session)
+    row = BatchExecutor(world.worker, world.alice.session)
     assert row._run(step("torch.Tensor.add", 100, Ref(1), 1), 7)
     world.bob.send_tensor(torch.zeros(5), 100, published=True)
     row._settle()
@@ -289,7 +289,7 @@ def test_large_results_are_counted_at_once(worker_maker):
     world = World(worker_maker, ALLOW_ALL, Quota(None, 2**20))
     world.alice.send_tensor(torch.ones(256, 1), 50)
     world.alice.send_tensor(torch.ones(1, 256), 51)
-    row = Row(world.worker, world.alice.session)
+    row = BatchExecutor(world.worker, world.alice.session)
     before = world.keeper.ledger.usage("alice").bytes
     for number in range(1, 4):
         assert row._run(step("torch.Tensor.add", 100 + number, Ref(50), Ref(51)), number)
@@ -377,7 +377,7 @@ def stream_of(worker):
 
 
 def test_a_thousand_calls_are_few_messages(far, monkeypatch):
-    monkeypatch.setattr(pipes, "_GATHER_CALLS", 0.5)  # on a slow machine many would go half full
+    monkeypatch.setattr(framed_pipe, "_GATHER_CALLS", 0.5)  # on a slow machine many would go half full
     x, one = torch.zeros(10).send(far), torch.ones(10).send(far)
     far.synchronize()
     with sy.count_messages() as count:

@@ -11,7 +11,7 @@ import syft as sy
 from syft import config
 from syft.exceptions import AuthenticationError, NodeLostError, NodeUnreachableError, SyftError, WorkerLostError
 from syft.grid import certificates
-from syft.workers import pipes
+from syft.workers.transport import framed_pipe
 from syft.workers.websocket_client import WebsocketClientWorker, where_of
 from tests.nodes import Line, websocket_server
 
@@ -75,19 +75,19 @@ def test_a_message_larger_than_a_piece_of_the_line_passes_in_pieces(alice):
 def test_autograd_models_and_plans(alice):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
-    twin = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
-    twin.load_state_dict(model.state_dict())
+    proxy = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+    proxy.load_state_dict(model.state_dict())
     x, y = torch.randn(16, 4), torch.randn(16, 1)
     remote_x, remote_y = x.send(alice), y.send(alice)
     model.send(alice)
-    for net, data, target in ((model, remote_x, remote_y), (twin, x, y)):
+    for net, data, target in ((model, remote_x, remote_y), (proxy, x, y)):
         optimizer = torch.optim.Adam(net.parameters(), lr=0.01)
         for _ in range(3):
             optimizer.zero_grad()
             (net(data) - target).pow(2).mean().backward()
             optimizer.step()
     model.get()
-    for ours, theirs in zip(model.parameters(), twin.parameters(), strict=True):
+    for ours, theirs in zip(model.parameters(), proxy.parameters(), strict=True):
         assert torch.allclose(ours, theirs, atol=1e-6)
 
     @sy.func2plan(args_shape=[(2, 2)])
@@ -99,7 +99,9 @@ def test_autograd_models_and_plans(alice):
 
 
 def test_thousand_calls_need_few_messages(alice, line, monkeypatch):
-    monkeypatch.setattr(pipes, "_GATHER", 0.1)  # on a slow machine a call takes longer than what is waited by default
+    monkeypatch.setattr(
+        framed_pipe, "_GATHER", 0.1
+    )  # on a slow machine a call takes longer than what is waited by default
     x, one = torch.zeros(10).send(alice), torch.ones(10).send(alice)
     alice.synchronize()
     connection = stream_of(alice)._connection

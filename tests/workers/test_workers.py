@@ -178,7 +178,7 @@ def test_a_worker_travels_as_its_id(bob, make_worker):
 
 
 def test_recv_msg_takes_bytes(bob):
-    from syft.workers.wire import read_answer, write_request
+    from syft.workers.transport.request_codec import read_answer, write_request
 
     me = sy.local_worker
     bob.load_data([torch.tensor([1.0, 1.0], id="held")])

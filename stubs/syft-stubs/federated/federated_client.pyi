@@ -1,2 +1,2 @@
 # Made by scripts/stubs.
-from syft.workers.federated_client import *
+from syft.federated.client.federated_client import *

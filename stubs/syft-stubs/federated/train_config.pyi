@@ -1,2 +1,2 @@
 # Made by scripts/stubs.
-from syft.workers.train_config import *
+from syft.federated.client.train_config import *

@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 
-from syft.dp.coins import bernoulli_exp, uniform_below
-from syft.dp.events import Event, Pure
+from syft.core import generator as _generator
+from syft.core.generator import Generator
+from syft.dp.accounting.events import Event, Pure
+from syft.dp.mechanisms.exact_bernoulli import bernoulli_exp, uniform_below
 from syft.dp.mechanisms.mechanism import Mechanism, finite, gaps_of
-from syft.mpc import generator as _generator
-from syft.mpc.generator import Generator
 
 _FIRST, _MOST = 64, 1 << 17  # candidates tried at a time
 

@@ -7,10 +7,10 @@ from typing import Any, Self
 
 import torch
 
-from syft.dp import noise
-from syft.dp.events import Event, GaussianNoise, checked
+from syft.core.generator import Generator
+from syft.dp.accounting.events import Event, GaussianNoise, checked
+from syft.dp.mechanisms import noise
 from syft.dp.mechanisms.mechanism import Mechanism, finite, with_noise
-from syft.mpc.generator import Generator
 
 # Exact noise on a grid of 2^-40 is, up to a factor of 1 + 2^-60 or so in each probability, a Gaussian that was rounded
 # afterwards. This margin in epsilon and delta covers that for a billion coordinates.

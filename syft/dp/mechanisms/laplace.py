@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 
-from syft.dp import noise
-from syft.dp.events import Event, Pure
+from syft.core.generator import Generator
+from syft.dp.accounting.events import Event, Pure
+from syft.dp.mechanisms import noise
 from syft.dp.mechanisms.mechanism import Mechanism, finite, with_noise
-from syft.mpc.generator import Generator
 
 
 class Laplace(Mechanism):

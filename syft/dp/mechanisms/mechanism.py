@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from syft.dp.events import Event, checked
-from syft.mpc.generator import Generator
+from syft.core.generator import Generator
+from syft.dp.accounting.events import Event, checked
 
 
 class Mechanism:

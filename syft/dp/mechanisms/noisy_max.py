@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from syft.dp import noise
-from syft.dp.coins import bernoulli_exp, uniform_below
-from syft.dp.events import Event, Pure
+from syft.core import generator as _generator
+from syft.core.generator import Generator
+from syft.dp.accounting.events import Event, Pure
+from syft.dp.mechanisms import noise
+from syft.dp.mechanisms.exact_bernoulli import bernoulli_exp, uniform_below
 from syft.dp.mechanisms.mechanism import Mechanism, finite, gaps_of
-from syft.mpc import generator as _generator
-from syft.mpc.generator import Generator
 
 # A score so many steps of the grid below the best one is as good as one further down.
 _FARTHEST = 2**52

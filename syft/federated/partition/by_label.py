@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 from syft.exceptions import TrainingError
-from syft.federated.checks import whole
 from syft.federated.partition.partition import Partition, Rows, rows_by_label
+from syft.federated.validation import whole
 
 
 class ByLabel(Partition):

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from syft.federated.checks import real, whole
 from syft.federated.partition.partition import Partition, Rows, require_samples, rows_by_label
+from syft.federated.validation import real, whole
 
 
 class Dirichlet(Partition):

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from syft.exceptions import TrainingError
-from syft.federated.checks import whole
+from syft.federated.validation import whole
 
 Rows = np.ndarray[Any, np.dtype[np.int64]]
 

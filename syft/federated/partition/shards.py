@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from syft.federated.checks import whole
 from syft.federated.partition.partition import Partition, Rows, require_samples, rows_by_label
+from syft.federated.validation import whole
 
 
 class Shards(Partition):

@@ -7,11 +7,11 @@ from typing import Any
 import torch
 
 from syft.exceptions import FederatedError
-from syft.federated.checks import bounded, same_size, saved_vector
-from syft.federated.strategies.stepping import Stepping
+from syft.federated.strategies.server_optimizer import ServerOptimizer
+from syft.federated.validation import bounded, same_size, saved_vector
 
 
-class Adaptive(Stepping):
+class Adaptive(ServerOptimizer):
     """The server divides each number of the step by the size that its updates have had.
 
     `m = beta1 * m + (1 - beta1) * update`, then `w += server_lr * m / (sqrt(v) + tau)`, without correction of the bias,

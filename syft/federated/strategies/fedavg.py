@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from syft.federated.strategies.stepping import Stepping
+from syft.federated.strategies.server_optimizer import ServerOptimizer
 
 
-class FedAvg(Stepping):
+class FedAvg(ServerOptimizer):
     """Federated averaging.
 
     Args:

@@ -6,11 +6,11 @@ from typing import Any, ClassVar
 
 import torch
 
-from syft.federated.checks import bounded, same_size, saved_vector
-from syft.federated.strategies.stepping import Stepping
+from syft.federated.strategies.server_optimizer import ServerOptimizer
+from syft.federated.validation import bounded, same_size, saved_vector
 
 
-class FedAvgM(Stepping):
+class FedAvgM(ServerOptimizer):
     """The server goes on in the direction of earlier rounds: `v = momentum * v + update`, then `w += server_lr * v`.
 
     Args:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from syft.federated.strategies.stepping import Stepping
+from syft.federated.strategies.server_optimizer import ServerOptimizer
 from syft.federated.strategies.strategy import Round
 
 
-class FedProx(Stepping):
+class FedProx(ServerOptimizer):
     """Federated averaging where each client's loss has a term `mu / 2 * |w - w_start|^2`.
 
     Clients with unlike data drift apart less, and one that trains longer than others does less harm.

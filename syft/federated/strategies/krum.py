@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import torch
 
 from syft.exceptions import FederatedError
-from syft.federated.checks import whole
 from syft.federated.strategies.robust import Robust, by_column, median, pieces
 from syft.federated.strategies.strategy import Round
+from syft.federated.validation import whole
 
 
 class Krum(Robust):

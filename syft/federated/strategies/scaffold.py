@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 import torch
 
 from syft.exceptions import FederatedError, StateLostError
-from syft.federated.checks import bounded, same_size, saved_vector
-from syft.federated.strategies.stepping import Stepping
+from syft.federated.strategies.server_optimizer import ServerOptimizer
 from syft.federated.strategies.strategy import Round, Total
+from syft.federated.validation import bounded, same_size, saved_vector
 
 
-class Scaffold(Stepping):
+class Scaffold(ServerOptimizer):
     """Stochastic controlled averaging: clients step along `gradient - control of the client + mean control`.
 
     Each client keeps its control, an estimate of its own gradient, and answers with its change; the server keeps the

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import torch
 
-from syft.workers.layout import Layout
+from syft.federated.client.state_vector import StateLayout
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Round:
 
     number: int
     clients: int
-    layout: Layout
+    layout: StateLayout
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import torch
 
 from syft.exceptions import FederatedError
-from syft.federated.checks import real
 from syft.federated.strategies.robust import Robust, by_column
 from syft.federated.strategies.strategy import Round
+from syft.federated.validation import real
 
 
 class TrimmedMean(Robust):

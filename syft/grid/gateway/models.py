@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field, StringConstraints
 
-from syft.grid.node.api.models import Given
+from syft.grid.node.api.models import RequestBody
 
 MAX_TAG = 256
 MAX_TAGS = 64
@@ -21,14 +21,14 @@ ModelName = Annotated[str, StringConstraints(min_length=1, max_length=100)]
 Secret = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$", max_length=64)]
 
 
-class ModelRow(Given):
+class ModelRow(RequestBody):
     """A model that a node hosts for others."""
 
     name: ModelName
     mpc: bool = Field(description="whether the node holds shares of it, and nobody has it in clear")
 
 
-class Index(Given):
+class Index(RequestBody):
     """What can be found at a node: tags and names, never values."""
 
     tags: list[Annotated[list[Tag], Field(max_length=MAX_TAGS)]] = Field(
@@ -37,7 +37,7 @@ class Index(Given):
     models: list[ModelRow] = Field(default=[], max_length=MAX_MODELS)
 
 
-class Registration(Given):
+class Registration(RequestBody):
     """A node that wants to be known."""
 
     id: NodeId
@@ -53,32 +53,32 @@ class Registered(BaseModel):
     lifetime: float = Field(description="seconds until the next heartbeat must have come")
 
 
-class Heartbeat(Given):
+class Heartbeat(RequestBody):
     """A node that is still there."""
 
     lease: Secret
     index: Index | None = Field(default=None, description="what can be found there, if that has changed")
 
 
-class Farewell(Given):
+class Farewell(RequestBody):
     """A node that leaves."""
 
     lease: Secret
 
 
-class Known(BaseModel):
+class GatewayInfo(BaseModel):
     """How long a node is known."""
 
     lifetime: float
 
 
-class TagQuery(Given):
+class TagQuery(RequestBody):
     """Tags that must all match."""
 
     query: list[Tag] = Field(max_length=MAX_TAGS)
 
 
-class ModelQuery(Given):
+class ModelQuery(RequestBody):
     """The name of a model."""
 
     model_id: ModelName

@@ -32,7 +32,7 @@ class TakenError(SyftError):
 
 
 @dataclasses.dataclass(slots=True)
-class Member:
+class RegisteredNode:
     """A node that is known.
 
     Attributes:
@@ -78,7 +78,7 @@ class Registry:
         self.each = each
         self._file = owners
         self._clock = clock
-        self._members: dict[str, Member] = {}
+        self._members: dict[str, RegisteredNode] = {}
         self._owners: dict[str, str | None] = _read(owners)
         self._lock = threading.Lock()
 
@@ -104,10 +104,10 @@ class Registry:
             self._check(node_id, user)
             if node_id not in self._owners:
                 self._write({**self._owners, node_id: user})
-            self._members[node_id] = Member(node_id, address, user, _hash(lease), self._clock() + self.lifetime)
+            self._members[node_id] = RegisteredNode(node_id, address, user, _hash(lease), self._clock() + self.lifetime)
         return lease
 
-    def renew(self, node_id: str, lease: str, user: str | None) -> Member:
+    def renew(self, node_id: str, lease: str, user: str | None) -> RegisteredNode:
         """Know a node for longer."""
         with self._lock:
             member = self._leased(node_id, lease, user)
@@ -127,7 +127,7 @@ class Registry:
             self._members.pop(node_id, None)
             self._write({key: user for key, user in self._owners.items() if key != node_id})
 
-    def _leased(self, node_id: str, lease: str, user: str | None) -> Member:
+    def _leased(self, node_id: str, lease: str, user: str | None) -> RegisteredNode:
         member = self._members.get(node_id)
         if member is None or member.until < self._clock():
             raise UnknownNodeError(f"This gateway does not know node {node_id!r}, or not any more: register it again.")
@@ -137,7 +137,7 @@ class Registry:
 
     # --- what can be found ----------------------------------------------------------------------------------
 
-    def alive(self) -> list[Member]:
+    def alive(self) -> list[RegisteredNode]:
         """Return the nodes that are there."""
         with self._lock:
             now = self._clock()
@@ -145,18 +145,18 @@ class Registry:
                 del self._members[node_id]
             return list(self._members.values())
 
-    def search(self, words: Iterable[str]) -> list[Member]:
+    def search(self, words: Iterable[str]) -> list[RegisteredNode]:
         """Return the nodes with something that has all of these tags."""
         wanted = frozenset(words)
         if not wanted:
             return self.alive()
         return [member for member in self.alive() if any(wanted <= tags for tags in member.tags)]
 
-    def hosts(self, model: str, mpc: bool) -> list[Member]:
+    def hosts(self, model: str, mpc: bool) -> list[RegisteredNode]:
         """Return the nodes that host a model for others."""
         return [member for member in self.alive() if (model, mpc) in member.models]
 
-    def choose(self, count: int, least: int) -> list[Member]:
+    def choose(self, count: int, least: int) -> list[RegisteredNode]:
         """Return nodes to host a model: those with the fewest models, at random among equals."""
         alive = self.alive()
         if len(alive) < least:

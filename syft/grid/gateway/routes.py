@@ -9,12 +9,13 @@ from fastapi.security import HTTPBearer
 
 from syft.codes import GATEWAY_ENDPOINTS
 from syft.exceptions import NotPermittedError
+from syft.grid.gateway.address_challenge import check_address
 from syft.grid.gateway.models import (
     MAX_CHOICE,
     Farewell,
+    GatewayInfo,
     Heartbeat,
     Index,
-    Known,
     ModelQuery,
     NodeRow,
     Nodes,
@@ -22,12 +23,11 @@ from syft.grid.gateway.models import (
     Registration,
     TagQuery,
 )
-from syft.grid.gateway.proof import check_address
-from syft.grid.gateway.registry import Member, Registry
+from syft.grid.gateway.registry import RegisteredNode, Registry
 from syft.grid.identity.roles import Capability, may
 from syft.grid.node.api.access import address_of, refusals
-from syft.grid.node.doors import Door, Guest
-from syft.workers.peers import Rules
+from syft.grid.server.auth import Authenticator, Principal
+from syft.workers.delegation.peer import OutboundPolicy
 
 # Those who hold shares of an encrypted model, and the dealer.
 LEAST_PARTIES = 3
@@ -36,7 +36,7 @@ _MODEL = Query(min_length=1, max_length=100, description="the name of the model"
 _COUNT = Query(default=1, ge=1, le=MAX_CHOICE, description="how many nodes")
 
 
-def make_routes(registry: Registry, door: Door, rules: Rules) -> list[APIRouter]:
+def make_routes(registry: Registry, door: Authenticator, rules: OutboundPolicy) -> list[APIRouter]:
     """Return what a gateway answers.
 
     Args:
@@ -45,7 +45,7 @@ def make_routes(registry: Registry, door: Door, rules: Rules) -> list[APIRouter]
         rules: whom the gateway connects to.
     """
 
-    def identify(request: Request) -> Guest:
+    def identify(request: Request) -> Principal:
         return door.identify(request.headers, address_of(request))
 
     caller = Depends(identify)
@@ -57,20 +57,20 @@ def _router(tag: str) -> APIRouter:
     return APIRouter(tags=[tag], dependencies=[bearer])
 
 
-def _rows(members: list[Member]) -> Nodes:
+def _rows(members: list[RegisteredNode]) -> Nodes:
     return Nodes(nodes=[NodeRow(id=member.id, address=member.address) for member in members])
 
 
-def _take(member: Member, index: Index) -> None:
+def _take(member: RegisteredNode, index: Index) -> None:
     member.tags = frozenset(frozenset(tags) for tags in index.tags)
     member.models = frozenset((row.name, row.mpc) for row in index.models)
 
 
-def _nodes(registry: Registry, rules: Rules, caller: Any) -> APIRouter:
+def _nodes(registry: Registry, rules: OutboundPolicy, caller: Any) -> APIRouter:
     router = _router("nodes")
 
     @router.post("/v1/nodes", status_code=201, responses=refusals(400, 409))
-    def register(given: Registration, guest: Guest = caller) -> Registered:
+    def register(given: Registration, guest: Principal = caller) -> Registered:
         """Register a node, which has to answer a challenge at its address."""
         registry.check(given.id, guest.user)
         check_address(rules, given.id, given.address, given.secret)
@@ -79,25 +79,25 @@ def _nodes(registry: Registry, rules: Rules, caller: Any) -> APIRouter:
         return Registered(lease=lease, lifetime=registry.lifetime)
 
     @router.get("/v1/nodes", responses=refusals())
-    def nodes(id: str | None = Query(default=None, max_length=256), guest: Guest = caller) -> Nodes:
+    def nodes(id: str | None = Query(default=None, max_length=256), guest: Principal = caller) -> Nodes:
         """List the nodes that are there, or one of them."""
         return _rows([member for member in registry.alive() if id is None or member.id == id])
 
     @router.put("/v1/nodes/{node_id}", responses=refusals(404))
-    def renew(given: Heartbeat, node_id: str = _NODE, guest: Guest = caller) -> Known:
+    def renew(given: Heartbeat, node_id: str = _NODE, guest: Principal = caller) -> GatewayInfo:
         """Say that a node is still there, and what can be found there now."""
         member = registry.renew(node_id, given.lease, guest.user)
         if given.index is not None:
             _take(member, given.index)
-        return Known(lifetime=registry.lifetime)
+        return GatewayInfo(lifetime=registry.lifetime)
 
     @router.post("/v1/nodes/{node_id}/leave", status_code=204, responses=refusals(404))
-    def leave(given: Farewell, node_id: str = _NODE, guest: Guest = caller) -> None:
+    def leave(given: Farewell, node_id: str = _NODE, guest: Principal = caller) -> None:
         """Say that a node leaves; its name stays its user's."""
         registry.leave(node_id, given.lease, guest.user)
 
     @router.delete("/v1/nodes/{node_id}", status_code=204, responses=refusals(404))
-    def remove(node_id: str = _NODE, guest: Guest = caller) -> None:
+    def remove(node_id: str = _NODE, guest: Principal = caller) -> None:
         """Forget a node and whose it was: for the owner of the gateway."""
         if not may(guest.role, Capability.MANAGE_NODE):
             raise NotPermittedError("Only the owner of the gateway removes nodes.")
@@ -110,17 +110,17 @@ def _search(registry: Registry, caller: Any) -> APIRouter:
     router = _router("search")
 
     @router.post(GATEWAY_ENDPOINTS.SEARCH_TAGS, responses=refusals())
-    def search(given: TagQuery, guest: Guest = caller) -> Nodes:
+    def search(given: TagQuery, guest: Principal = caller) -> Nodes:
         """Say which nodes have something with all of these tags."""
         return _rows(registry.search(given.query))
 
     @router.post(GATEWAY_ENDPOINTS.SEARCH_MODEL, responses=refusals())
-    def search_model(given: ModelQuery, guest: Guest = caller) -> Nodes:
+    def search_model(given: ModelQuery, guest: Principal = caller) -> Nodes:
         """Say which nodes host a model."""
         return _rows(registry.hosts(given.model_id, mpc=False))
 
     @router.post(GATEWAY_ENDPOINTS.SEARCH_ENCRYPTED_MODEL, responses=refusals())
-    def search_encrypted_model(given: ModelQuery, guest: Guest = caller) -> Nodes:
+    def search_encrypted_model(given: ModelQuery, guest: Principal = caller) -> Nodes:
         """Say which nodes hold shares of an encrypted model."""
         return _rows(registry.hosts(given.model_id, mpc=True))
 
@@ -131,12 +131,12 @@ def _choice(registry: Registry, caller: Any) -> APIRouter:
     router = _router("models")
 
     @router.get(GATEWAY_ENDPOINTS.SELECT_MODEL_HOST, responses=refusals(409))
-    def choose_model_host(model_id: str = _MODEL, count: int = _COUNT, guest: Guest = caller) -> Nodes:
+    def choose_model_host(model_id: str = _MODEL, count: int = _COUNT, guest: Principal = caller) -> Nodes:
         """Choose nodes to host a model: those with the fewest."""
         return _rows(registry.choose(count, least=count))
 
     @router.get(GATEWAY_ENDPOINTS.SELECT_ENCRYPTED_MODEL_HOSTS, responses=refusals(409))
-    def choose_encrypted_model_host(model_id: str = _MODEL, count: int = _COUNT, guest: Guest = caller) -> Nodes:
+    def choose_encrypted_model_host(model_id: str = _MODEL, count: int = _COUNT, guest: Principal = caller) -> Nodes:
         """Choose nodes to hold shares of a model and to deal: as many as wanted, or what there is, from three on."""
         return _rows(registry.choose(count, least=LEAST_PARTIES))
 

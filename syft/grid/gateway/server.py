@@ -14,14 +14,14 @@ from syft.grid.gateway.registry import Registry, TakenError, UnknownNodeError
 from syft.grid.gateway.routes import make_routes
 from syft.grid.gateway.settings import GatewaySettings
 from syft.grid.identity import NodeIdentity
-from syft.grid.node.app import prepare
-from syft.grid.node.doors import Door, OpenDoor
-from syft.grid.node.folders import passing_folder
-from syft.grid.node.server import PortServer
-from syft.grid.node.tokens import TokenDoor
 from syft.grid.private_files import private_folder
-from syft.workers.peers import Rules
-from syft.workers.tls import is_loopback, server_context
+from syft.grid.server.app import prepare
+from syft.grid.server.auth import Authenticator, OpenAuthenticator
+from syft.grid.server.port_server import PortServer
+from syft.grid.server.temporary_folders import passing_folder
+from syft.grid.server.token_auth import TokenAuthenticator
+from syft.workers.delegation.peer import OutboundPolicy
+from syft.workers.transport.tls import is_loopback, server_context
 
 
 class Gateway:
@@ -46,7 +46,7 @@ class Gateway:
             self.identity: NodeIdentity = self._closing.enter_context(
                 NodeIdentity.open(store / "identity", settings.id)
             )
-            self.door: Door = TokenDoor(self.identity) if settings.tokens else OpenDoor()
+            self.door: Authenticator = TokenAuthenticator(self.identity) if settings.tokens else OpenAuthenticator()
             limits = settings.lifetime, settings.max_nodes, settings.max_user_nodes
             self.registry = Registry(*limits, owners=store / "nodes.json")
             context = server_context(settings.certificate, settings.key) if settings.certificate is not None else None
@@ -67,7 +67,7 @@ class Gateway:
         prepare(app, self.door)
         app.add_exception_handler(UnknownNodeError, _not_found)
         app.add_exception_handler(TakenError, _conflict)
-        rules = Rules(ca=settings.ca, local=is_loopback(settings.host))
+        rules = OutboundPolicy(ca=settings.ca, local=is_loopback(settings.host))
         app.include_router(_about(self, version))
         for router in make_routes(self.registry, self.door, rules):
             app.include_router(router)

@@ -6,22 +6,22 @@ from syft.grid.identity.node_identity import NodeIdentity
 from syft.grid.identity.revocations import MemoryRevocations, Revocations, StoredRevocations
 from syft.grid.identity.roles import OWNER, ROLES, USER, Capability, may
 from syft.grid.identity.throttle import Throttle
-from syft.grid.identity.tokens import Identity, Tokens
-from syft.grid.identity.users import Account, Users
+from syft.grid.identity.tokens import TokenIdentity, Tokens
+from syft.grid.identity.users import UserAccount, Users
 
 __all__ = [
     "OWNER",
     "ROLES",
     "USER",
-    "Account",
     "Capability",
-    "Identity",
     "MemoryRevocations",
     "NodeIdentity",
     "Revocations",
     "StoredRevocations",
     "Throttle",
+    "TokenIdentity",
     "Tokens",
+    "UserAccount",
     "Users",
     "check_exposure",
     "may",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from syft.core.labels import printable
 from syft.exceptions import ExposureError
-from syft.workers.tls import is_loopback
+from syft.workers.transport.tls import is_loopback
 
 __all__ = ["check_exposure", "is_loopback"]
 

@@ -12,7 +12,7 @@ from syft.grid.identity.keys import fingerprint, node_key
 from syft.grid.identity.revocations import StoredRevocations
 from syft.grid.identity.tokens import Tokens
 from syft.grid.identity.users import Users
-from syft.workers.proofs import PeerKey
+from syft.workers.delegation.key_proofs import PeerKey
 
 __all__ = ["NodeIdentity"]
 

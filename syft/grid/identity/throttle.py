@@ -11,11 +11,11 @@ from collections.abc import Callable
 
 from syft.exceptions import TooManyAttemptsError
 
-__all__ = ["Attempt", "Limit", "Throttle"]
+__all__ = ["Attempt", "AttemptLimit", "Throttle"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Limit:
+class AttemptLimit:
     """How failures of one kind slow down further tries.
 
     Attributes:
@@ -43,9 +43,9 @@ class _Failures:
 # "place" is a user at an address from which it logged in before. It alone counts there, so that neither who guesses the
 # user's password elsewhere, nor who guesses others' behind the same address, keeps the user out.
 LIMITS = {
-    "user": Limit(free=5, most=60.0),
-    "place": Limit(free=5, most=60.0),
-    "address": Limit(free=20, most=900.0),
+    "user": AttemptLimit(free=5, most=60.0),
+    "place": AttemptLimit(free=5, most=60.0),
+    "address": AttemptLimit(free=20, most=900.0),
 }
 Key = tuple[str, str, str]
 

@@ -29,7 +29,7 @@ try:
 except ModuleNotFoundError as error:
     raise DependencyError("pyjwt", "resyft[node]") from error
 
-__all__ = ["Identity", "Tokens"]
+__all__ = ["TokenIdentity", "Tokens"]
 
 ALGORITHM = "EdDSA"
 MAX_TOKEN = 4096
@@ -49,7 +49,7 @@ _RENEW = "Log in again, or ask the owner of the node for a new one."
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Identity:
+class TokenIdentity:
     """Who somebody is, as a token says that was verified.
 
     Attributes:
@@ -120,7 +120,7 @@ class Tokens:
         """
         return self._sign(_SESSION, user, role, seconds, generation)
 
-    def read(self, token: str) -> Identity:
+    def read(self, token: str) -> TokenIdentity:
         """Return whose token this is.
 
         Raises:
@@ -130,7 +130,7 @@ class Tokens:
         self.check(identity)
         return identity
 
-    def check(self, identity: Identity) -> None:
+    def check(self, identity: TokenIdentity) -> None:
         """Raise if a token that was good is so no longer: for connections that stay open.
 
         Raises:
@@ -179,7 +179,7 @@ class Tokens:
             raise AccountError("This token would be too long. Use a shorter name.")
         return token
 
-    def _read(self, token: str, use: str) -> Identity:
+    def _read(self, token: str, use: str) -> TokenIdentity:
         claims = self._verified(token)
         identity = _identity(claims)
         # Times are compared here and not by the package, whose clock can't be set.
@@ -228,7 +228,7 @@ class Tokens:
         if late >= self.leeway:
             raise AuthenticationError(f"This token expired {late:.0f} s ago. {_RENEW}")
 
-    def _check_generation(self, identity: Identity) -> None:
+    def _check_generation(self, identity: TokenIdentity) -> None:
         if self.revocations.generation(identity.user) != identity.generation:
             raise AuthenticationError(f"All tokens of this user were revoked. {_RENEW}")
 
@@ -241,7 +241,7 @@ class Tokens:
         self.revocations.prune(now - _MARGIN)
 
 
-def _identity(claims: Mapping[str, Any]) -> Identity:
+def _identity(claims: Mapping[str, Any]) -> TokenIdentity:
     """Return who is meant by claims, each of which must be of its very type."""
     user, role, token_id, generation = (claims[name] for name in ("sub", "role", "jti", "gen"))
     times = [claims[name] for name in ("exp", "iat", "nbf")]
@@ -253,7 +253,7 @@ def _identity(claims: Mapping[str, Any]) -> Identity:
             and _TOKEN_ID.fullmatch(token_id)
         )
         if fine and user_name(user) == user:
-            return Identity(user, check_role(role), token_id, float(times[0]), generation)
+            return TokenIdentity(user, check_role(role), token_id, float(times[0]), generation)
     except (AccountError, OverflowError):
         pass
     raise AuthenticationError(f"This token says something that no token of this node says. {_RENEW}")

@@ -24,7 +24,7 @@ try:
 except ModuleNotFoundError as error:
     raise DependencyError("argon2-cffi", "resyft[node]") from error
 
-__all__ = ["Account", "Users"]
+__all__ = ["UserAccount", "Users"]
 
 MIN_PASSWORD, MAX_PASSWORD = 8, 1024
 LOGIN_SECONDS = 12 * 3600.0
@@ -35,7 +35,7 @@ _REFUSED = "The user or the password is wrong. Try again, or ask the owner of th
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Account:
+class UserAccount:
     """A user, without its password.
 
     Attributes:
@@ -100,7 +100,7 @@ class Users:
             raise AccountError(f"There is a user {name!r} already. Choose another name, or change its password.")
         return name
 
-    def verify(self, user: str, password: str, address: str = "") -> Account:
+    def verify(self, user: str, password: str, address: str = "") -> UserAccount:
         """Return the account of a user that shows its password.
 
         Args:
@@ -135,9 +135,11 @@ class Users:
         name = user_name(user)
         self._update(name, "DELETE FROM users WHERE user = ?", name)
 
-    def list(self) -> tuple[Account, ...]:
+    def list(self) -> tuple[UserAccount, ...]:
         """Return all accounts, by name."""
-        return tuple(Account(*row) for row in self._database.rows("SELECT user, role, added FROM users ORDER BY user"))
+        return tuple(
+            UserAccount(*row) for row in self._database.rows("SELECT user, role, added FROM users ORDER BY user")
+        )
 
     def _update(self, name: str, statement: str, *values: str) -> None:
         with self._database.transaction():
@@ -145,7 +147,7 @@ class Users:
                 raise AccountError(f"There is no user {name!r}. Add it first.")
             self._tokens.revoke_user(name)
 
-    def _verify(self, user: str, password: str, address: str) -> tuple[Account, int]:
+    def _verify(self, user: str, password: str, address: str) -> tuple[UserAccount, int]:
         try:
             name = user_name(user)
         except AccountError:
@@ -168,7 +170,7 @@ class Users:
             self._database.execute(
                 "UPDATE users SET password = ? WHERE user = ? AND password = ?", renewed, name, hashed
             )
-        return Account(*found[0][:3]), generation
+        return UserAccount(*found[0][:3]), generation
 
     def _matches(self, hashed: str, password: str) -> bool:
         normal = _normal(password)

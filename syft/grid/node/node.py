@@ -15,30 +15,31 @@ from fastapi import APIRouter
 
 from syft.config import configure
 from syft.core.labels import printable
+from syft.federated.client.dp_training import check_step_seconds
 from syft.grid.certificates import certificate_of
 from syft.grid.identity import NodeIdentity
-from syft.grid.isolation import upcalls_models as upcalls_models  # fills the table of calls
-from syft.grid.isolation import upcalls_programs as upcalls_programs
-from syft.grid.isolation.limits import Limits
-from syft.grid.isolation.peering import SupervisedPeering
-from syft.grid.isolation.programs import ProgramRules
-from syft.grid.isolation.supervisor import Supervisor
-from syft.grid.isolation.template import Template
-from syft.grid.isolation.upcalls_plans import SLICE
-from syft.grid.isolation.upcalls_rights import SEALED
-from syft.grid.node.app import Desk, make_app
-from syft.grid.node.doors import Door, OpenDoor
-from syft.grid.node.folders import passing_folder
-from syft.grid.node.server import PortServer
+from syft.grid.isolation.confinement.limits import Limits
+from syft.grid.isolation.entry_points import ENTRY_POINTS
+from syft.grid.isolation.processes.template import Template
+from syft.grid.isolation.programs.rules import ProgramRules
+from syft.grid.isolation.supervisor import model_calls as model_calls  # fills the table of calls
+from syft.grid.isolation.supervisor import program_calls as program_calls
+from syft.grid.isolation.supervisor.peering import SupervisedPeering
+from syft.grid.isolation.supervisor.plan_calls import SLICE
+from syft.grid.isolation.supervisor.release_calls import SEALED
+from syft.grid.isolation.supervisor.supervisor import Supervisor
 from syft.grid.node.settings import Settings
-from syft.grid.node.tokens import TokenDoor
-from syft.grid.node.waiting import WaitingRoom
 from syft.grid.node.worker import NodeWorker
-from syft.grid.rights import NodePolicy, StoredAudit, StoredRecords
-from syft.grid.storage import Headroom, Keeper, Loaded, Quota, Storage, load_folder, open_storage
-from syft.workers.peers import Rules
-from syft.workers.private import check_step_seconds
-from syft.workers.tls import is_loopback, server_context
+from syft.grid.rights import DurableRowStore, NodePolicy, StoredAudit
+from syft.grid.server.app import NodeContext, make_app
+from syft.grid.server.auth import Authenticator, OpenAuthenticator
+from syft.grid.server.pending_connections import PendingConnections
+from syft.grid.server.port_server import PortServer
+from syft.grid.server.temporary_folders import passing_folder
+from syft.grid.server.token_auth import TokenAuthenticator
+from syft.grid.storage import Loaded, MemoryLimit, ObjectManager, Quota, Storage, load_folder, open_storage
+from syft.workers.delegation.peer import OutboundPolicy
+from syft.workers.transport.tls import is_loopback, server_context
 
 logger = logging.getLogger("syft.node")
 # Address space that a process needs beside its user's objects: temporary results, stacks, torch's own buffers.
@@ -69,7 +70,7 @@ class Node:
             self._open(settings)
             made: list[APIRouter] = [router(self) for router in routers]
             app = make_app(self.desk, made, title=f"resyft node {settings.id}")
-            room = WaitingRoom(settings.max_pending, settings.max_address_pending)
+            room = PendingConnections(settings.max_pending, settings.max_address_pending)
             self.server = PortServer(app, settings.host, settings.port, context, settings.heartbeat, room)
         except Exception:
             self._closing.close()
@@ -79,40 +80,44 @@ class Node:
         # Before any key is loaded: everything that is forked later has the memory of this process as it is now.
         reader, writer = os.pipe()
         self._closing.callback(os.close, writer)
-        self._template = Template.start(log=writer) if self._serves_users else Template.when_needed(log=writer)
+        self._template = (
+            Template.start(None, ENTRY_POINTS, log=writer)
+            if self._serves_users
+            else Template.when_needed(ENTRY_POINTS, log=writer)
+        )
         self._closing.callback(self._template.close)
         threading.Thread(target=_copy_log, args=(reader,), name="syft process log", daemon=True).start()
         self.identity: NodeIdentity = self._closing.enter_context(NodeIdentity.open(self._home(), settings.id))
         self.storage: Storage = self._closing.enter_context(open_storage(self._store()))
         records = self.storage.records
-        self.policy = NodePolicy(settings.owner, StoredRecords(records, "requests"), StoredAudit(records), records)
+        self.policy = NodePolicy(settings.owner, DurableRowStore(records, "requests"), StoredAudit(records), records)
         self.policy.step_seconds = check_step_seconds(settings.step_seconds)
         self.audit = self.policy.audit
         self.programs = ProgramRules(
-            StoredRecords(records, "programs"), StoredRecords(records, "program_plans"), self.audit
+            DurableRowStore(records, "programs"), DurableRowStore(records, "program_plans"), self.audit
         )
         self.worker = NodeWorker(settings.id, self.policy)
         self.worker.trusts_script_modules = settings.trust_script_modules
         self.worker.request_counts = records
-        self.keeper = Keeper(
+        self.keeper = ObjectManager(
             self.worker,
             storage=self.storage,
             quota=Quota(settings.max_user_objects, settings.max_user_bytes),
             node_quota=Quota(settings.max_objects, settings.max_bytes),
-            headroom=Headroom(settings.max_memory),
+            headroom=MemoryLimit(settings.max_memory),
             keeps_values=False,
         )
         self._closing.callback(self.keeper.close)
         self.loaded = Loaded() if settings.data is None else load_folder(self.worker, settings.data)
-        door: Door = TokenDoor(self.identity) if settings.tokens else OpenDoor()
+        door: Authenticator = TokenAuthenticator(self.identity) if settings.tokens else OpenAuthenticator()
         most, each = settings.max_connections, settings.max_user_connections
         in_flight = settings.max_in_flight_bytes, settings.max_user_in_flight_bytes
-        self.desk = Desk(self.worker, door, settings.grace, most, each, settings.max_message_bytes, *in_flight)
+        self.desk = NodeContext(self.worker, door, settings.grace, most, each, settings.max_message_bytes, *in_flight)
         self.desk.patience = 3 * settings.heartbeat
         certificate = certificate_of(settings.certificate, settings.id) if settings.certificate is not None else None
         self.supervisor = self._supervise(settings, certificate)
         self.keeper.at_removal.append(self.supervisor.forget_object)
-        self.supervisor.party_checks = upcalls_models.prepare_party
+        self.supervisor.party_checks = model_calls.prepare_party
         self.desk.conversations.open_responder = self.supervisor.open
         self.desk.sweeps += [self.supervisor.sweep, self.policy.requests.expire]
         self.policy.requests.forget_copy = self._forget_copy
@@ -140,7 +145,7 @@ class Node:
             "max_user_bytes": settings.max_user_bytes,
             "limits": limits.to_plain(),
         }
-        rules = Rules(settings.ca, is_loopback(settings.host), settings.peers)
+        rules = OutboundPolicy(settings.ca, is_loopback(settings.host), settings.peers)
         supervisor = Supervisor(
             self, self._template, limits, child_settings, settings.max_message_bytes + (1 << 20), rules
         )

@@ -7,11 +7,11 @@ from typing import Any
 import torch
 
 from syft.core.id_provider import ObjectId
+from syft.federated.client.federated_client import FederatedClient
 from syft.hook.torch_hook import TorchHook
+from syft.workers.access.policy import ReleasePolicy
 from syft.workers.base import BaseWorker
-from syft.workers.federated_client import FederatedClient
-from syft.workers.policy import ReleasePolicy
-from syft.workers.sockets import SERVED
+from syft.workers.transport.socket_stream import SERVED
 
 
 class NodeWorker(BaseWorker, FederatedClient):
@@ -22,7 +22,7 @@ class NodeWorker(BaseWorker, FederatedClient):
         policy: what may leave.
     """
 
-    # Where requests to hosted models are counted, if there is a store (see `syft.mpc.allowance`).
+    # Where requests to hosted models are counted, if there is a store (see `syft.mpc.serving.request_limits`).
     request_counts: Any = None
     # Owners name objects by the text of their ids, so users may not choose ids that look like others.
     takes_any_id = False

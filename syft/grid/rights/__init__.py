@@ -9,7 +9,7 @@ from syft.grid.rights.audit import AuditLog as AuditLog
 from syft.grid.rights.audit import StoredAudit as StoredAudit
 from syft.grid.rights.budget import Budget as Budget
 from syft.grid.rights.policy import NodePolicy as NodePolicy
-from syft.grid.rights.records import MemoryRecords as MemoryRecords
-from syft.grid.rights.records import Records as Records
-from syft.grid.rights.records import StoredRecords as StoredRecords
 from syft.grid.rights.requests import Requests as Requests
+from syft.grid.rights.row_store import DurableRowStore as DurableRowStore
+from syft.grid.rights.row_store import MemoryRowStore as MemoryRowStore
+from syft.grid.rights.row_store import RowStore as RowStore

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from syft.exceptions import SyftError
-from syft.grid.rights.texts import bounded
+from syft.grid.rights.sanitize import bounded
 
 Row = dict[str, Any]
 FIRST = "0" * 64

@@ -12,13 +12,13 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from syft.core.id_provider import ObjectId, is_id
-from syft.dp.books import Books
-from syft.dp.ledger import EACH, Ledger, Row, limit_of
+from syft.dp.budget.ledger import EACH, Ledger, Row, limit_of
+from syft.dp.budget.ledger_backend import LedgerBackend
 from syft.exceptions import BudgetExceededError, NotPermittedError, ObjectNotFoundError, SyftError
+from syft.federated.client.stored_dataset import DATASET
 from syft.grid.rights.audit import Audit
-from syft.grid.rights.names import canonical
+from syft.grid.rights.usernames import canonical
 from syft.grid.storage.interface import Item
-from syft.workers.kept_dataset import DATASET
 
 _STRANGER = "Nobody knows who you are here, so there is no privacy budget for you. Log in first."
 
@@ -51,7 +51,9 @@ class Budget:
         clock: gives seconds since 1970.
     """
 
-    def __init__(self, audit: Audit, books: Books | None = None, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, audit: Audit, books: LedgerBackend | None = None, clock: Callable[[], float] = time.time
+    ) -> None:
         self._audit = audit
         self.ledger = Ledger(books, shown, clock)
 

@@ -9,9 +9,9 @@ from syft.exceptions import NotPermittedError, SyftError
 from syft.grid.rights.budget import published, user_key
 from syft.grid.rights.handlers import owners_policy, policy_of
 from syft.grid.rights.policy import OWNER
-from syft.workers.budget import BUDGET
-from syft.workers.execution import DEPUTIES
-from syft.workers.session import Session
+from syft.workers.budget_client import BUDGET
+from syft.workers.execution.execute import WORKER_COMMANDS
+from syft.workers.execution.session import Session
 
 MAX_NUMBER = 2**62
 
@@ -83,4 +83,4 @@ def answer(worker: Any, session: Session, action: Any = None, *rest: Any, **sett
     return function(worker, session, **settings)
 
 
-DEPUTIES[BUDGET] = answer
+WORKER_COMMANDS[BUDGET] = answer

@@ -7,8 +7,8 @@ from typing import Any
 from syft.exceptions import NotPermittedError, SyftError
 from syft.grid.rights.policy import OWNER, NodePolicy
 from syft.messaging import message as m
-from syft.workers.router import handles
-from syft.workers.session import Session
+from syft.workers.execution.router import handles
+from syft.workers.execution.session import Session
 
 
 def policy_of(worker: Any) -> NodePolicy:

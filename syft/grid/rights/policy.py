@@ -7,16 +7,16 @@ from collections.abc import Callable
 from typing import Any
 
 from syft.core.id_provider import ObjectId
-from syft.dp.books import Books
+from syft.dp.budget.ledger_backend import LedgerBackend
 from syft.exceptions import NotPermittedError, ObjectNotFoundError
 from syft.grid.rights.audit import Audit, AuditLog
 from syft.grid.rights.budget import Budget, published
-from syft.grid.rights.names import canonical
-from syft.grid.rights.records import MemoryRecords, Records
 from syft.grid.rights.requests import Requests
+from syft.grid.rights.row_store import MemoryRowStore, RowStore
+from syft.grid.rights.usernames import canonical
 from syft.grid.storage.interface import Facts, Item
 from syft.tensors.private import users_of
-from syft.workers.policy import Release
+from syft.workers.access.policy import Release
 
 OWNER = "owner"
 
@@ -41,14 +41,14 @@ class NodePolicy:
     def __init__(
         self,
         owner: str = "the owner",
-        requests: Records | None = None,
+        requests: RowStore | None = None,
         audit: Audit | None = None,
-        books: Books | None = None,
+        books: LedgerBackend | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.owner = owner
         self.audit: Audit = audit if audit is not None else AuditLog(clock)
-        self.requests = Requests(requests if requests is not None else MemoryRecords(), self.audit, clock)
+        self.requests = Requests(requests if requests is not None else MemoryRowStore(), self.audit, clock)
         self.budget = Budget(self.audit, books, clock)
 
     def allows(self, release: Release) -> bool:

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from syft.exceptions import NotPermittedError, ObjectNotFoundError, SyftError
-from syft.grid.rights.records import Records, Row
-from syft.grid.rights.texts import bounded
+from syft.grid.rights.row_store import Row, RowStore
+from syft.grid.rights.sanitize import bounded
 
 Rows = list[Row]
 PENDING, APPROVED, DENIED, EXPIRED, REVOKED = "pending", "approved", "denied", "expired", "revoked"
@@ -76,7 +76,7 @@ class Requests:
         clock: gives seconds since 1970.
     """
 
-    def __init__(self, records: Records, audit: Any, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, records: RowStore, audit: Any, clock: Callable[[], float] = time.time) -> None:
         self._records = records
         self._audit = audit
         self._clock = clock

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from syft.core.id_provider import ObjectId
 from syft.exceptions import StorageError, StorageFullError
 from syft.grid.storage.blobs import FileBlobs, sync_folder
-from syft.grid.storage.failures import translated
+from syft.grid.storage.error_mapping import translated
 from syft.grid.storage.sql import SqlStorage
 
 INDEX, LOCK, VALUES, ASIDE, BALLAST = "index.sqlite", "lock", "values", "damaged", "ballast"

@@ -22,16 +22,16 @@ from syft.core.id_provider import ObjectId
 from syft.core.labels import printable
 from syft.exceptions import AccountError, QuotaExceededError, StorageError
 from syft.grid.identity.names import user_name
+from syft.grid.storage.admin import ObjectAdmin
+from syft.grid.storage.file_errors import UnreadableFile
 from syft.grid.storage.readers import READERS, check_room, read_file
-from syft.grid.storage.shelf import Shelf
-from syft.grid.storage.unreadable import Unreadable
 
 logger = logging.getLogger("syft.grid")
 _SIDECARS = {".json": json.loads, ".toml": tomllib.loads}
 _WORDS = ("tags", "allowed_users")
 _MANY = 20
 # Errors whose texts are of our own.
-_TOLD = (Unreadable, AccountError, QuotaExceededError)
+_TOLD = (UnreadableFile, AccountError, QuotaExceededError)
 
 
 @dataclasses.dataclass(slots=True)
@@ -64,7 +64,7 @@ def load_folder(worker: Any, folder: str | Path) -> Loaded:
     root = Path(folder)
     if not root.is_dir():
         raise StorageError(f"The folder of data {root} is not there, or is not a folder.")
-    shelf, report = Shelf(worker.object_store.keeper), Loaded()
+    shelf, report = ObjectAdmin(worker.object_store.keeper), Loaded()
     known = {item.origin: item.id for item in shelf.list() if item.origin.startswith("file:")}
     files = [path for path in sorted(root.iterdir()) if not path.name.startswith(".")]
     _note_others(files)
@@ -97,7 +97,7 @@ def _note_others(files: list[Path]) -> None:
         logger.info("Not read from the data folder: %s%s. What is read: %s.", names, more, kinds)
 
 
-def _load_file(shelf: Shelf, path: Path, known: dict[str, ObjectId], report: Loaded) -> None:
+def _load_file(shelf: ObjectAdmin, path: Path, known: dict[str, ObjectId], report: Loaded) -> None:
     sidecar = _sidecar(path)
     earlier = {origin: obj_id for origin, obj_id in known.items() if origin.startswith(f"file:{path.name}:")}
     room = shelf.room(earlier.values())

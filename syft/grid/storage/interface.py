@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from syft.core.id_provider import ObjectId
 
 if TYPE_CHECKING:
-    from syft.grid.storage.records import Records
+    from syft.grid.storage.records import RecordStore
 
 Bytes = bytes | bytearray | memoryview
 # Larger values go to files of their own, or to rows of their own; small ones stay beside their description.
@@ -114,7 +114,7 @@ class Storage(abc.ABC):
     threads at once. Only one process uses a store at a time.
     """
 
-    records: Records
+    records: RecordStore
 
     @abc.abstractmethod
     def put(self, item: Item, value: Bytes, checksum: str | None = None) -> Item:

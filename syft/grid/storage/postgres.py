@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from syft.exceptions import DependencyError, StorageError
 from syft.grid.storage import tables
 from syft.grid.storage.blobs import Blobs, checked_name
-from syft.grid.storage.failures import sqlstate, translated
+from syft.grid.storage.error_mapping import sqlstate, translated
 from syft.grid.storage.interface import Bytes
 from syft.grid.storage.sql import SqlStorage
 

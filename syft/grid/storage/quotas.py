@@ -18,10 +18,10 @@ import torch
 from syft.core.id_provider import ObjectId
 from syft.core.string import String
 from syft.exceptions import IdNotUniqueError, QuotaExceededError
+from syft.federated.client.stored_dataset import StoredDataset
 from syft.hook.syft_tensor import SyftTensor
+from syft.hosting.server import Hosted
 from syft.messaging.plan.plan import Plan
-from syft.workers.hosted import Hosted
-from syft.workers.kept_dataset import KeptDataset
 
 # What an object takes beside its values, about: so that many empty ones count too.
 OBJECT_BYTES = 512
@@ -73,7 +73,7 @@ def memory_of(obj: Any) -> dict[int, int]:
         return _joined([state, *map(memory_of, obj.state.tensors())])
     if isinstance(obj, String):
         return {id(obj): sys.getsizeof(obj.child)}
-    if isinstance(obj, Hosted | KeptDataset):
+    if isinstance(obj, Hosted | StoredDataset):
         return _joined([memory_of(each) for each in obj.contents()])
     inside = [getattr(obj, name, None) for name in ("child", "_obj")]
     return _joined([memory_of(each) for each in inside if isinstance(each, torch.Tensor)] + _module_memory(inside))
@@ -161,7 +161,7 @@ class _Holding:
 SAME: Any = object()
 
 
-class Ledger:
+class QuotaLedger:
     """Who holds what. All together hold the sum of what each does.
 
     Args:

@@ -23,7 +23,7 @@ _FIRST = "0" * 64
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Entry:
+class LogEntry:
     """One entry of a log.
 
     Attributes:
@@ -39,7 +39,7 @@ class Entry:
     hash: str
 
 
-class Records:
+class RecordStore:
     """Values of JSON by area and key, and logs by area. Every method is one durable transaction.
 
     Args:
@@ -114,7 +114,7 @@ class Records:
         with self._transaction() as connection:
             return _head(connection, area)
 
-    def entries(self, area: str, after: int = 0, limit: int | None = None) -> tuple[Entry, ...]:
+    def entries(self, area: str, after: int = 0, limit: int | None = None) -> tuple[LogEntry, ...]:
         """Return the entries of a log in order.
 
         Args:
@@ -170,7 +170,7 @@ class Bundle:
         """Add an entry to a log; returns its number."""
         return _append(self._connection, area, value)
 
-    def entries(self, area: str, after: int = 0, limit: int | None = None) -> tuple[Entry, ...]:
+    def entries(self, area: str, after: int = 0, limit: int | None = None) -> tuple[LogEntry, ...]:
         """Return the entries of a log in order, after a number, at most so many."""
         return _entries(self._connection, area, after, limit)
 
@@ -198,11 +198,11 @@ def _append(connection: sa.Connection, area: str, value: Any) -> int:
     return number
 
 
-def _entries(connection: sa.Connection, area: str, after: int, limit: int | None) -> tuple[Entry, ...]:
+def _entries(connection: sa.Connection, area: str, after: int, limit: int | None) -> tuple[LogEntry, ...]:
     rows = tables.log
     query = sa.select(rows).where(rows.c.area == area, rows.c.number > after).order_by(rows.c.number)
     found = connection.execute(query if limit is None else query.limit(limit)).all()
-    return tuple(Entry(row.number, float(row.at), json.loads(row.value), row.hash) for row in found)
+    return tuple(LogEntry(row.number, float(row.at), json.loads(row.value), row.hash) for row in found)
 
 
 def _list(connection: sa.Connection, area: str) -> dict[str, Any]:

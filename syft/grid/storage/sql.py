@@ -19,9 +19,9 @@ from syft.core.id_provider import ObjectId
 from syft.exceptions import StorageError
 from syft.grid.storage import tables
 from syft.grid.storage.blobs import Blobs
-from syft.grid.storage.failures import translated
+from syft.grid.storage.error_mapping import translated
 from syft.grid.storage.interface import INLINE_BYTES, Bytes, Damaged, Item, Storage, checksum_of
-from syft.grid.storage.records import Records
+from syft.grid.storage.records import RecordStore
 
 logger = logging.getLogger("syft.grid")
 
@@ -44,7 +44,7 @@ class SqlStorage(Storage):
         self._closed = False
         # The stamps of values in files whose checksums were compared.
         self._checked: set[str] = set()
-        self.records = Records(self.transaction)
+        self.records = RecordStore(self.transaction)
         with self.transaction() as connection:
             tables.metadata.create_all(connection)
             self._check_layout(connection)

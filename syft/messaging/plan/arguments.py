@@ -18,10 +18,10 @@ def example_of(tensor: torch.Tensor) -> torch.Tensor:
     """Return a tensor of its own to record with; a remote tensor gives its form only."""
     if isinstance(tensor, SyftTensor):
         return torch.zeros(tensor.shape, dtype=tensor.dtype).requires_grad_(tensor.requires_grad)
-    twin = tensor.detach().clone()
+    proxy = tensor.detach().clone()
     if isinstance(tensor, torch.nn.Parameter):
-        return torch.nn.Parameter(twin, requires_grad=tensor.requires_grad)
-    return twin.requires_grad_(tensor.requires_grad)
+        return torch.nn.Parameter(proxy, requires_grad=tensor.requires_grad)
+    return proxy.requires_grad_(tensor.requires_grad)
 
 
 def describe_arguments(

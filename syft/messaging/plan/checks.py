@@ -26,8 +26,8 @@ from syft.messaging.plan.commands import (
     RELATIONS,
     SIZE,
 )
+from syft.messaging.plan.metadata_access import VALUE_READS
 from syft.messaging.plan.program import Program, too_many_operations
-from syft.messaging.plan.reads import VALUE_READS
 from syft.tensors.placeholder import PlaceHolder
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}", re.ASCII)

@@ -24,7 +24,7 @@ from syft.messaging.plan.checks import function_for
 from syft.messaging.plan.commands import GRAD_MODE, OPTIMIZER_STEP
 from syft.messaging.plan.optimizers import step
 from syft.messaging.plan.program import Program
-from syft.messaging.plan.recording import current as current_recorder
+from syft.messaging.plan.record.recording import current as current_recorder
 from syft.tensors.placeholder import PlaceHolder
 
 FILE = "<plan>"
@@ -42,7 +42,7 @@ class Compiled:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        writer = _Writer(program)
+        writer = _CodeWriter(program)
         self.source = writer.source()
         code = compile(self.source, FILE, "exec")
         exec(code, writer.namespace)  # noqa: S102  (made above, of names made above)
@@ -75,7 +75,7 @@ class Compiled:
             ) from error
 
 
-class _Writer:
+class _CodeWriter:
     """Write the text of one program."""
 
     def __init__(self, program: Program) -> None:

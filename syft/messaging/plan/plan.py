@@ -20,16 +20,16 @@ from syft.hook.syft_tensor import SyftTensor
 from syft.messaging.message import Operation
 from syft.messaging.plan import optimizers as plan_optimizers
 from syft.messaging.plan.arguments import match
-from syft.messaging.plan.building import record
 from syft.messaging.plan.checks import check
+from syft.messaging.plan.deploy_mixin import DeployMixin
+from syft.messaging.plan.dry_run import ValueSpec
 from syft.messaging.plan.executor import Compiled, on_links
-from syft.messaging.plan.following import Following, used_by
-from syft.messaging.plan.forms import Form
-from syft.messaging.plan.placing import Placing, program_of
 from syft.messaging.plan.program import Argument, Program, from_rows, too_many_operations
-from syft.messaging.plan.sending import Sending
+from syft.messaging.plan.record.build import record
+from syft.messaging.plan.record.manual_placeholders import ManualPlaceholders, program_of
+from syft.messaging.plan.record.module_binding import ModuleBinding, used_by
 from syft.messaging.plan.state import CAPTURED, State
-from syft.messaging.plan.stateful import Stateful
+from syft.messaging.plan.state_mixin import StateMixin
 from syft.messaging.plan.translation import kept as translations_kept
 from syft.tensors.placeholder import PlaceHolder
 
@@ -37,7 +37,7 @@ _Tensor = torch.Tensor
 _is_tensor: Callable[[Any], bool] = torch.is_tensor
 
 
-class Plan(Stateful, Sending, Placing, translations_kept.Translatable):
+class Plan(StateMixin, DeployMixin, ManualPlaceholders, translations_kept.Translatable):
     """A sequence of torch operations, recorded from a function, with its state.
 
     Make one with `@sy.func2plan(...)`, by subclassing it and writing `forward`, or around a module with
@@ -89,11 +89,11 @@ class Plan(Stateful, Sending, Placing, translations_kept.Translatable):
         self.pointers = {}
         self._sent_to = set()
         self._lines = []
-        self._following = Following()
+        self._following = ModuleBinding()
         self._program = None
         self._compiled: Compiled | None = None
         self._translations = translations_kept.Translations()
-        self._forms: tuple[Form, ...] = ()  # of the inputs that it was built with
+        self._forms: tuple[ValueSpec, ...] = ()  # of the inputs that it was built with
         self._placeholders = dict(placeholders or {})
         for tensor in state_tensors or ():
             self.state.add(tensor)
@@ -136,7 +136,7 @@ class Plan(Stateful, Sending, Placing, translations_kept.Translatable):
     @property
     def code(self) -> str:
         """The recorded operations as Python-like text."""
-        from syft.messaging.plan.code import code_of
+        from syft.messaging.plan.display.code import code_of
 
         return code_of(self)
 
@@ -156,7 +156,7 @@ class Plan(Stateful, Sending, Placing, translations_kept.Translatable):
             plan_optimizers.to_row(optimizer, [p.child for p in found.program.state])
         self.optimizers, self._lines = found.optimizers, found.lines  # from here on nothing fails
         self.state.state_placeholders = list(found.program.state)
-        self._following = Following(self._modules(function), found.program.state)
+        self._following = ModuleBinding(self._modules(function), found.program.state)
         self._install(found.program)
         self.__dict__["_forms"] = found.forms
         return self
@@ -248,17 +248,17 @@ class Plan(Stateful, Sending, Placing, translations_kept.Translatable):
     def copy(self) -> Plan:
         """Return a copy with an id and a state of its own."""
         if self._program is None:
-            twin: Plan = object.__new__(type(self))
-            twin.__dict__.update(self.__dict__)
-            twin.__dict__.update(_id=None, state=State(), pointers={}, _sent_to=set(), tags=set(self.tags))
-            twin.__dict__.update(optimizers=[], _lines=[], _placeholders={}, _following=Following())
-            ObjectStorage.__init__(twin, self.name)
+            proxy: Plan = object.__new__(type(self))
+            proxy.__dict__.update(self.__dict__)
+            proxy.__dict__.update(_id=None, state=State(), pointers={}, _sent_to=set(), tags=set(self.tags))
+            proxy.__dict__.update(optimizers=[], _lines=[], _placeholders={}, _following=ModuleBinding())
+            ObjectStorage.__init__(proxy, self.name)
             for name, value in self.__dict__.items():
                 if isinstance(value, _Tensor | torch.nn.Module):
-                    setattr(twin, name, copy.deepcopy(value))
+                    setattr(proxy, name, copy.deepcopy(value))
             for tensor in [p.child for p in self.state.state_placeholders if p.description is None]:
-                twin.state.add(copy.deepcopy(tensor))
-            return twin
+                proxy.state.add(copy.deepcopy(tensor))
+            return proxy
         parts = list(Plan.simplify(None, self))
         parts[0] = ID_PROVIDER.pop()
         state = State(None, [p.copy() for p in self.state.state_placeholders])
@@ -266,11 +266,11 @@ class Plan(Stateful, Sending, Placing, translations_kept.Translatable):
             placeholder.child = copy.deepcopy(placeholder.child)
         parts[5] = state
         parts[6] = copy.deepcopy(parts[6])
-        twin = Plan.detail(self._owner, tuple(parts))
-        twin._forms = self._forms
-        if twin.translations:
-            twin._translations = self._translations.copied(twin.state)
-        return twin
+        proxy = Plan.detail(self._owner, tuple(parts))
+        proxy._forms = self._forms
+        if proxy.translations:
+            proxy._translations = self._translations.copied(proxy.state)
+        return proxy
 
     # --- how it looks ---------------------------------------------------------------------------------------
 
@@ -280,19 +280,19 @@ class Plan(Stateful, Sending, Placing, translations_kept.Translatable):
         Args:
             *examples: tensors like the inputs, for the shapes in a plan that was not built here.
         """
-        from syft.messaging.plan.view import Summary
+        from syft.messaging.plan.display.summary import Summary
 
         return Summary(self, *examples)
 
     def __repr__(self) -> str:
-        from syft.messaging.plan.view import text_of
+        from syft.messaging.plan.display.summary import text_of
 
         return text_of(self)
 
     __str__ = __repr__
 
     def _repr_html_(self) -> str:
-        from syft.messaging.plan.view import html_of
+        from syft.messaging.plan.display.summary import html_of
 
         return html_of(self)
 

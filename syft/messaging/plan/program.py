@@ -130,7 +130,7 @@ def map_pattern(function: Callable[[Any], Any], value: Any, depth: int = 0) -> A
     raise MalformedPlanError(f"A plan can't hold a {kind.__name__}.")
 
 
-class _Reader:
+class _ProgramReader:
     """Turn numbered rows back into placeholders, refusing what does not fit together."""
 
     def __init__(self, inputs: int, state: tuple[PlaceHolder, ...]) -> None:
@@ -163,7 +163,7 @@ def from_rows(rows: Any, inputs: int, state: tuple[PlaceHolder, ...]) -> Program
     if type(inputs) is not int or not 0 <= inputs <= limit:
         raise MalformedPlanError(f"A plan has at most {limit} inputs.")
     _count_values(rows, VALUES + VALUES_EACH * len(operations))
-    reader = _Reader(inputs, state)
+    reader = _ProgramReader(inputs, state)
     parsed = tuple(_argument(reader, row) for row in _tuple(arguments))
     if [id(p) for a in parsed for p in iter_tensors(a.pattern)] != [id(p) for p in reader.inputs]:
         raise MalformedPlanError("The arguments of a plan hold its inputs, each once and in order.")
@@ -199,7 +199,7 @@ def _tuple(value: Any) -> tuple[Any, ...]:
     return value
 
 
-def _argument(reader: _Reader, row: Any) -> Argument:
+def _argument(reader: _ProgramReader, row: Any) -> Argument:
     name, pattern, by_name, optional = _tuple(row)
     if not (name is None or type(name) is str) or type(by_name) is not bool or type(optional) is not bool:
         raise MalformedPlanError("An argument of a plan has a name, a pattern and two flags.")
@@ -208,7 +208,7 @@ def _argument(reader: _Reader, row: Any) -> Argument:
     return Argument(name, map_pattern(reader.use, pattern), by_name, optional)
 
 
-def _operation(reader: _Reader, row: Any) -> Operation:
+def _operation(reader: _ProgramReader, row: Any) -> Operation:
     name, args, kwargs, results = _tuple(row)
     if type(name) is not str or type(args) is not tuple or type(kwargs) is not dict or type(results) is not tuple:
         raise MalformedPlanError("An operation of a plan has a name, arguments, keyword arguments and results.")

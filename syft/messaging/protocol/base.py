@@ -11,7 +11,7 @@ from syft.core.object import AbstractObject
 from syft.core.trees import iter_tensors
 from syft.exceptions import SyftError, WorkerNotFoundException
 from syft.messaging.plan.plan import Plan
-from syft.messaging.protocol.carrying import pointer_in
+from syft.messaging.protocol.transfer import pointer_in
 from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.pointer_plan import PointerPlan
 from syft.pointers.pointer_protocol import PointerProtocol
@@ -173,8 +173,8 @@ def copy_plan(plan: Any) -> Plan:
         place = plan.lease.stream.location
         fetched: Plan = local_worker().fetch_plan(plan.lease.obj_id, place, copy=True)
         return fetched
-    twin: Plan = plan.copy()
-    return twin
+    proxy: Plan = plan.copy()
+    return proxy
 
 
 def plan_name(plan: Any) -> str:

@@ -23,12 +23,12 @@ from syft.messaging.protocol.base import (
     require_worker,
     single,
 )
-from syft.messaging.protocol.carrying import Carrier
+from syft.messaging.protocol.transfer import Transfer
 from syft.pointers.pointer_plan import PointerPlan
 
 
 @dataclasses.dataclass(slots=True)
-class Step:
+class ChainStep:
     """One plan of a protocol.
 
     Attributes:
@@ -170,7 +170,7 @@ class Protocol(AbstractProtocol):
                 f"This protocol has no workers yet for {', '.join(missing)}; tell them: "
                 f"protocol.deploy({', '.join(missing)})."
             )
-        carrier = Carrier(str(self.id))
+        carrier = Transfer(str(self.id))
         given: Any = (args, kwargs)
         for step in self.steps:
             plan = _place(step)
@@ -259,14 +259,14 @@ class Protocol(AbstractProtocol):
         return table_html(f"Protocol {self.id} ({'deployed' if self._deployed else 'not deployed'})", rows)
 
 
-def _step(pair: Any) -> Step:
+def _step(pair: Any) -> ChainStep:
     try:
         place, plan = pair
     except (TypeError, ValueError):
         raise ValueError("A protocol is made of pairs: sy.Protocol([(worker_or_name, plan), ...]).") from None
     if not isinstance(plan, Plan | PointerPlan):
         raise ValueError(f"A protocol runs plans, not a {type(plan).__name__}; make it one with @sy.func2plan().")
-    step = Step(place, None) if isinstance(place, str) else Step("", require_worker(place))
+    step = ChainStep(place, None) if isinstance(place, str) else ChainStep("", require_worker(place))
     if step.worker is not None:
         step.name = str(step.worker.id)
     if isinstance(plan, Plan):
@@ -278,7 +278,7 @@ def _step(pair: Any) -> Step:
     return step
 
 
-def _place(step: Step) -> Plan | PointerPlan:
+def _place(step: ChainStep) -> Plan | PointerPlan:
     """Send the plan of a step to its worker, unless it is there; returns what to call."""
     if step.pointer is not None:
         step.pointer = single(step.pointer, step.worker)
@@ -289,7 +289,7 @@ def _place(step: Step) -> Plan | PointerPlan:
     return placed
 
 
-def _assigned(owner: Any, pair: Any, resolved: bool) -> Step:
+def _assigned(owner: Any, pair: Any, resolved: bool) -> ChainStep:
     """Read a pair that may come from anyone."""
     if type(pair) not in (tuple, list) or len(pair) != 2 or not is_id(pair[0]):
         raise MalformedPlanError("A protocol pairs the name or the id of a worker with a plan.")
@@ -297,7 +297,7 @@ def _assigned(owner: Any, pair: Any, resolved: bool) -> Step:
     worker = known_worker(owner, place) if resolved else None
     if is_id(plan) and worker is not None:
         plan = PointerPlan(location=worker, id_at_location=plan, owner=owner, garbage_collect_data=False)
-    step = Step(str(place), worker)
+    step = ChainStep(str(place), worker)
     if isinstance(plan, Plan):
         step.plan = plan
     elif isinstance(plan, PointerPlan) and (worker is None or plan.location is worker):
@@ -307,7 +307,7 @@ def _assigned(owner: Any, pair: Any, resolved: bool) -> Step:
     return step
 
 
-def _place_name(step: Step) -> str:
+def _place_name(step: ChainStep) -> str:
     if step.worker is None or str(step.worker.id) == step.name:
         return step.name
     return f"{step.name} ({step.worker.id})"

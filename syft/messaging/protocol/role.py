@@ -10,7 +10,7 @@ from syft.core.callsite import describe_line, user_line
 from syft.exceptions import PlanBuildError
 from syft.hook.syft_tensor import SyftTensor
 from syft.messaging.plan.arguments import example_of
-from syft.messaging.plan.recording import Recorder, current
+from syft.messaging.plan.record.recording import Recorder, current
 from syft.tensors.placeholder import PlaceHolder
 
 

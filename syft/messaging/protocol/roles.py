@@ -15,9 +15,9 @@ from syft.core.trees import iter_tensors
 from syft.exceptions import MalformedPlanError, TensorsNotCollocatedException
 from syft.hook.syft_tensor import SyftTensor
 from syft.messaging.plan.arguments import example_of
-from syft.messaging.plan.building import record
 from syft.messaging.plan.plan import Plan
 from syft.messaging.plan.program import map_pattern
+from syft.messaging.plan.record.build import record
 from syft.messaging.protocol.base import (
     AbstractProtocol,
     copy_plan,
@@ -26,10 +26,10 @@ from syft.messaging.protocol.base import (
     place_plan,
     plan_name,
 )
-from syft.messaging.protocol.carrying import Carrier, pointer_in
-from syft.messaging.protocol.choreography import Choreography, Run, from_rows
-from syft.messaging.protocol.cutting import Cutter
+from syft.messaging.protocol.partition import Partitioner
 from syft.messaging.protocol.role import Crossings, Role
+from syft.messaging.protocol.schedule import Schedule, ScheduledRun, from_rows
+from syft.messaging.protocol.transfer import Transfer, pointer_in
 from syft.pointers.pointer_plan import PointerPlan
 from syft.tensors.placeholder import PlaceHolder
 
@@ -64,7 +64,7 @@ class RoleProtocol(AbstractProtocol):
         self.name = name or getattr(function, "__name__", None) or type(self).__name__
         self.roles = tuple(roles)
         self.workers: tuple[Any, ...] | None = None
-        self._choreography: Choreography | None = None
+        self._choreography: Schedule | None = None
         self._plans: list[Plan | PointerPlan] = []
         self._declared = [[_own_tensor(t, role) for t in given] for role, given in self._by_role(states, "states")]
         self._state: list[list[Any]] = self._declared
@@ -86,7 +86,7 @@ class RoleProtocol(AbstractProtocol):
         return self._choreography is not None
 
     @property
-    def choreography(self) -> Choreography:
+    def choreography(self) -> Schedule:
         """Who runs what and what goes where, as data."""
         if self._choreography is None:
             raise RuntimeError(
@@ -124,7 +124,7 @@ class RoleProtocol(AbstractProtocol):
         placeholders = [PlaceHolder(tags={"#state"}, child=tensor) for part in self._declared for tensor in part]
         recording = record(recorded, placeholders, tuple(t for tensors in given for t in tensors), {})
         declared = [number for number, part in enumerate(self._declared) for _ in part]
-        cutter = Cutter(self.name, self.roles, recording, seen[0], counts, declared)
+        cutter = Partitioner(self.name, self.roles, recording, seen[0], counts, declared)
         choreography, plans, self._state = cutter.cut()
         self._choreography, self._plans = choreography, list(plans)
         return self
@@ -190,12 +190,12 @@ class RoleProtocol(AbstractProtocol):
 
         What is at workers is fetched from them; state as it is there now, plans without change.
         """
-        twin = RoleProtocol(self.function, self.roles, None, self.name, tags=self.tags, description=self.description)
-        twin._declared = [[_fetched(tensor) for tensor in part] for part in self._declared]
-        twin._state = [[_fetched(tensor) for tensor in part] for part in self._state]
-        twin._plans = [copy_plan(plan) for plan in self._plans]
-        twin._choreography = self._choreography
-        return twin
+        proxy = RoleProtocol(self.function, self.roles, None, self.name, tags=self.tags, description=self.description)
+        proxy._declared = [[_fetched(tensor) for tensor in part] for part in self._declared]
+        proxy._state = [[_fetched(tensor) for tensor in part] for part in self._state]
+        proxy._plans = [copy_plan(plan) for plan in self._plans]
+        proxy._choreography = self._choreography
+        return proxy
 
     # --- running --------------------------------------------------------------------------------------------
 
@@ -215,13 +215,13 @@ class RoleProtocol(AbstractProtocol):
             raise RuntimeError(
                 f"The roles of {self.name!r} have no workers yet; tell them: protocol.deploy({', '.join(self.roles)})."
             )
-        carrier = Carrier(self.name)
+        carrier = Transfer(self.name)
         values = self._first_values(choreography, carrier, self._inputs_of(args, kwargs))
         last_uses = choreography.last_uses()
         plans = iter(self._plans)
         for number, step in enumerate(choreography.steps):
             worker = self.workers[step.role]
-            if isinstance(step, Run):
+            if isinstance(step, ScheduledRun):
                 plan = place_plan(next(plans), worker)
                 result = carrier.run(plan, tuple(values[value] for value in step.inputs), {})
                 values.update(zip(step.outputs, _results(result, len(step.outputs)), strict=True))
@@ -234,9 +234,7 @@ class RoleProtocol(AbstractProtocol):
                     values.pop(value, None)
         return _fill(choreography.outputs, values)
 
-    def _first_values(
-        self, choreography: Choreography, carrier: Carrier, given: list[tuple[Any, ...]]
-    ) -> dict[int, Any]:
+    def _first_values(self, choreography: Schedule, carrier: Transfer, given: list[tuple[Any, ...]]) -> dict[int, Any]:
         values: dict[int, Any] = {}
         for role, tensors in enumerate(given):
             wanted = choreography.inputs[role]
@@ -303,7 +301,7 @@ class RoleProtocol(AbstractProtocol):
         rows = []
         plans = iter(self._plans)
         for step in self._choreography.steps if self._choreography is not None else ():
-            if isinstance(step, Run):
+            if isinstance(step, ScheduledRun):
                 rows.append((self.roles[step.role], f"runs {plan_name(next(plans))}"))
             else:
                 rows.append((self.roles[step.role], f"receives value {step.target}"))
@@ -419,7 +417,7 @@ def _fill(pattern: Any, values: dict[int, Any]) -> Any:
     return map_pattern(lambda ref: values[ref.id], pattern)
 
 
-def _checked_plans(choreography: Choreography, plans: Any, workers: Any) -> list[Plan | PointerPlan]:
+def _checked_plans(choreography: Schedule, plans: Any, workers: Any) -> list[Plan | PointerPlan]:
     runs = choreography.runs()
     if type(plans) is not tuple or len(plans) != len(runs):
         raise MalformedPlanError("A protocol has one plan for each run.")
@@ -430,7 +428,7 @@ def _checked_plans(choreography: Choreography, plans: Any, workers: Any) -> list
     return list(plans)
 
 
-def _checked_state(choreography: Choreography, states: Any, workers: Any) -> list[list[Any]]:
+def _checked_state(choreography: Schedule, states: Any, workers: Any) -> list[list[Any]]:
     if type(states) is not tuple or [len(part) if type(part) is tuple else -1 for part in states] != [
         *choreography.states
     ]:

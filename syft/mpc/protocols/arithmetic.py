@@ -8,15 +8,24 @@ from typing import Any
 import torch
 
 from syft.exceptions import ProtocolError, UnsupportedOperation
-from syft.mpc import ring, shapes
-from syft.mpc.dealer import deals
-from syft.mpc.party import Party
+from syft.mpc.dealer.deals import deals
 from syft.mpc.protocols.truncation import truncate
-from syft.mpc.table import protocol
+from syft.mpc.ring import arithmetic
+from syft.mpc.runtime import result_shapes
+from syft.mpc.runtime.party import Party
+from syft.mpc.runtime.protocol_registry import protocol
 
 # The products there are triples for. Each takes two tensors and keyword options, and is linear in both.
-PRODUCTS: dict[str, Callable[..., torch.Tensor]] = {"mul": ring.mul, "matmul": ring.matmul, "conv": ring.conv}
-_SHAPES: dict[str, Callable[..., torch.Size]] = {"mul": ring.broadcast, "matmul": shapes.matmul, "conv": shapes.conv}
+PRODUCTS: dict[str, Callable[..., torch.Tensor]] = {
+    "mul": arithmetic.mul,
+    "matmul": arithmetic.matmul,
+    "conv": arithmetic.conv,
+}
+_SHAPES: dict[str, Callable[..., torch.Size]] = {
+    "mul": arithmetic.broadcast,
+    "matmul": result_shapes.matmul,
+    "conv": result_shapes.conv,
+}
 Options = tuple[tuple[str, Any], ...]
 
 
@@ -49,12 +58,12 @@ def _of_public(
 
 def sum_of_products(operation: str, left: Any, right: Any, options: Options) -> torch.Tensor:
     """Add two products of the same shapes; images of few channels are joined to one product of twice the depth."""
-    if operation == "conv" and 2 * right[0][0].numel() <= ring.DEPTH:
+    if operation == "conv" and 2 * right[0][0].numel() <= arithmetic.DEPTH:
         plain = dict(options)
         if plain.get("groups", 1) == 1 and not plain.get("transposed"):
-            return ring.conv(torch.cat(left, 1), torch.cat(right, 1), **plain)
+            return arithmetic.conv(torch.cat(left, 1), torch.cat(right, 1), **plain)
     (x, e), (d, b) = left, right
-    return ring.add_into(product(operation, x, d, options), product(operation, e, b, options))
+    return arithmetic.add_into(product(operation, x, d, options), product(operation, e, b, options))
 
 
 @deals("triple")
@@ -69,7 +78,7 @@ def deal_triple(deck: Any, operation: str, x: tuple[int, ...], y: tuple[int, ...
 def deal_square(deck: Any, shape: tuple[int, ...]) -> Any:
     """Deal a and its square."""
     a = deck.random(shape)
-    return a, deck.fixed(shape, lambda: ring.mul(a.value, a.value))
+    return a, deck.fixed(shape, lambda: arithmetic.mul(a.value, a.value))
 
 
 @protocol("product", shape=_of_private, rounds="1, and 1 to rescale", bytes="16, and 8 to rescale",
@@ -89,8 +98,8 @@ async def multiply(
     """
     frozen = tuple(sorted(options.items()))
     a, b, c = await party.deal("triple", operation, tuple(x.shape), tuple(y.shape), frozen)
-    e, d = await party.open(ring.sub(x, a), ring.sub(y, b))
-    z = ring.add_into(sum_of_products(operation, (x, e), (d, b), frozen), c)
+    e, d = await party.open(arithmetic.sub(x, a), arithmetic.sub(y, b))
+    z = arithmetic.add_into(sum_of_products(operation, (x, e), (d, b), frozen), c)
     return await truncate(party, z, divisor)
 
 
@@ -106,11 +115,11 @@ async def square(party: Party, x: torch.Tensor, divisor: int = 1) -> torch.Tenso
     Sees: e, which is uniform. Rounds: 1. Bytes: 8 an element.
     """
     a, aa = await party.deal("square", tuple(x.shape))
-    (e,) = await party.open(ring.sub(x, a))
-    z = ring.add(aa, ring.mul(a, 2 * e))
-    known = party.public(ring.mul, e, e)
+    (e,) = await party.open(arithmetic.sub(x, a))
+    z = arithmetic.add(aa, arithmetic.mul(a, 2 * e))
+    known = party.public(arithmetic.mul, e, e)
     if party.first:
-        z = ring.add(z, known)
+        z = arithmetic.add(z, known)
     return await truncate(party, z, divisor)
 
 
@@ -133,7 +142,7 @@ async def multiply_public(
     return await truncate(party, product(operation, left, right, tuple(options.items())), divisor)
 
 
-@protocol("add", shape=lambda x, y, alpha=1: ring.broadcast(x.shape, y.shape), deals=False)
+@protocol("add", shape=lambda x, y, alpha=1: arithmetic.broadcast(x.shape, y.shape), deals=False)
 async def add(party: Party, x: torch.Tensor, y: torch.Tensor, alpha: int = 1) -> torch.Tensor:
     """Add two private tensors, the second one times a public whole number: each party adds its shares."""
     return torch.add(x, y, alpha=_whole(alpha))
@@ -146,7 +155,7 @@ def _whole(alpha: Any) -> int:
 
 
 def _with_public(x: torch.Tensor, y: Any, alpha: int = 1) -> torch.Size:
-    return ring.broadcast(x.shape, y.shape) if isinstance(y, torch.Tensor) else x.shape
+    return arithmetic.broadcast(x.shape, y.shape) if isinstance(y, torch.Tensor) else x.shape
 
 
 @protocol("add_public", shape=_with_public, deals=False)
@@ -155,7 +164,7 @@ async def add_public(party: Party, x: torch.Tensor, y: torch.Tensor | int, alpha
     scaled = x if alpha == 1 else x * _whole(alpha)
     if party.first:
         return torch.add(scaled, y)
-    shape = ring.broadcast(x.shape, y.shape) if isinstance(y, torch.Tensor) else x.shape
+    shape = arithmetic.broadcast(x.shape, y.shape) if isinstance(y, torch.Tensor) else x.shape
     return scaled.expand(shape).clone()
 
 
@@ -171,7 +180,7 @@ async def reveal(party: Party, x: torch.Tensor) -> torch.Tensor:
 async def refresh(party: Party, x: torch.Tensor) -> torch.Tensor:
     """Replace the shares by fresh ones of the same value: add dealt shares of zero."""
     (zero,) = await party.deal("zero", tuple(x.shape))
-    return ring.add(x, zero)
+    return arithmetic.add(x, zero)
 
 
 @deals("zero")

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from syft.mpc import planes, ring
-from syft.mpc.dealer import deals
-from syft.mpc.party import Party
-from syft.mpc.table import protocol
+from syft.mpc.dealer.deals import deals
+from syft.mpc.ring import arithmetic, bitslice
+from syft.mpc.runtime.party import Party
+from syft.mpc.runtime.protocol_registry import protocol
 
 # Pairs of bits become the leaves of the tree: 32 of them, and 31 ANDs over five levels.
 LEAVES = 32
@@ -31,9 +31,9 @@ def deal_tree(deck: Any, count: int, trees: int) -> tuple[Any, ...]:
     A mask r, the bits of r, the products of neighbouring bits; a triple (a, b, d, ab, ad) for each AND of a tree; and
     coins, random bits.
     """
-    size = planes.width(count)
+    size = bitslice.width(count)
     r = deck.random((count,))
-    bits = deck.fixed_bits((64, size), lambda: planes.to_planes(r.value))
+    bits = deck.fixed_bits((64, size), lambda: bitslice.to_planes(r.value))
     pairs = deck.fixed_bits((31, size), lambda: bits.value[1:62:2] & bits.value[0:61:2])
     wide = size * trees
     a, b, d = (deck.random_bits((NODES, wide)) for _ in range(3))
@@ -50,19 +50,19 @@ def deal_sign(deck: Any, count: int, gates: int) -> tuple[Any, ...]:
     mask and the coin times that.
     """
     r, *others, coin = deal_tree(deck, count, 1)
-    number = deck.fixed((count,), lambda: planes.unpack(coin.value, count))
+    number = deck.fixed((count,), lambda: bitslice.unpack(coin.value, count))
     dealt = [r, *others, coin, number]
     if gates:
-        dealt.append(deck.fixed((count,), lambda: ring.mul(number.value, r.value)))
+        dealt.append(deck.fixed((count,), lambda: arithmetic.mul(number.value, r.value)))
     for _ in range(gates - 1):
         mask = deck.random((count,))
-        dealt += [mask, deck.fixed((count,), lambda mask=mask: ring.mul(number.value, mask.value))]
+        dealt += [mask, deck.fixed((count,), lambda mask=mask: arithmetic.mul(number.value, mask.value))]
     return tuple(dealt)
 
 
 def leaf_masks(c: torch.Tensor) -> tuple[Array, Array, Array, Array]:
     """Return the planes of an opened value, the complements of odd and of even planes, and both together."""
-    spread = planes.to_planes(c).numpy()
+    spread = bitslice.to_planes(c).numpy()
     complement = ~spread[:62]
     odd, even = complement[1::2], complement[0::2]
     return spread, odd, even, odd & even
@@ -123,8 +123,8 @@ async def tree(party: Party, less: Array, same: Array, triples: tuple[torch.Tens
 
 def toss(e: torch.Tensor, flips: Array | None, count: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return an opened bit, xor a public one, as words of 0 or 1, as signs 1 or -1, and as ones where it is 0."""
-    bit = planes.unpack(e if flips is None else e ^ torch.from_numpy(flips), count)
-    keep = ring.sub(bit, 1)
+    bit = bitslice.unpack(e if flips is None else e ^ torch.from_numpy(flips), count)
+    keep = arithmetic.sub(bit, 1)
     return bit, (~keep) | 1, keep
 
 
@@ -149,15 +149,15 @@ class Sign:
     def number(self, party: Party, invert: bool, scale: int) -> torch.Tensor:
         """Return this party's share of the bit (or, inverted, of its opposite) as a number, times a public scale."""
         factor = -scale if invert else scale
-        result = ring.mul(self.coin, self.sign if factor == 1 else self.sign * factor)
+        result = arithmetic.mul(self.coin, self.sign if factor == 1 else self.sign * factor)
         if party.first:
-            result = ring.add(result, self.opened * factor + (scale if invert else 0))
+            result = arithmetic.add(result, self.opened * factor + (scale if invert else 0))
         return result
 
     def kept(self, value: torch.Tensor, number: int) -> torch.Tensor:
         """Return this party's share of a value where x is not negative, and of 0 elsewhere."""
         # value * (1 - bit) = value * (1 - opened) - sign * coin * value
-        return ring.sub(value & self.keep, ring.mul(self.sign, self.tossed[number]))
+        return arithmetic.sub(value & self.keep, arithmetic.mul(self.sign, self.tossed[number]))
 
 
 async def sign_of(party: Party, x: torch.Tensor, gates: int = 0, *values: torch.Tensor) -> Sign:
@@ -177,14 +177,16 @@ async def sign_of(party: Party, x: torch.Tensor, gates: int = 0, *values: torch.
     count = x.numel()
     r, bits, pairs, a, b, d, ab, ad, coin, number, *gated = await party.deal("sign", count, gates)
     masks, products = gated[1::2], gated[0::2]
-    hidden = [ring.sub(value, mask) for value, mask in zip(values, masks, strict=True)]
-    c, *opened = await party.open(ring.add(x, r), *hidden)
+    hidden = [arithmetic.sub(value, mask) for value, mask in zip(values, masks, strict=True)]
+    c, *opened = await party.open(arithmetic.add(x, r), *hidden)
     public = party.public(leaf_masks, c)
     less, same = leaves(party, public, bits, pairs)
     borrow = await tree(party, less, same, (a, b, d, ab, ad))
     (e,) = await party.open_bits(borrow ^ bits[63] ^ coin)
-    tossed = [ring.sub(ring.mul(c, number), products[0])] if gates else []
-    tossed += [ring.add(product, ring.mul(number, o)) for product, o in zip(products[1:], opened, strict=True)]
+    tossed = [arithmetic.sub(arithmetic.mul(c, number), products[0])] if gates else []
+    tossed += [
+        arithmetic.add(product, arithmetic.mul(number, o)) for product, o in zip(products[1:], opened, strict=True)
+    ]
     return Sign(party.public(toss, e, public[0][63], count), number, tossed)
 
 
@@ -227,7 +229,7 @@ async def relu(party: Party, x: torch.Tensor, bits: tuple[str, ...] = ()) -> Any
     if "ge" not in bits and bits:
         found = await sign_of(party, below, 1)
         above = found.number(party, True, 1)
-        return ring.add(found.kept(below, 0), above).view(x.shape), above.view(x.shape)
+        return arithmetic.add(found.kept(below, 0), above).view(x.shape), above.view(x.shape)
     more = [sign_of(party, below)] if "gt" in bits else []
     found, *strict = await party.together(sign_of(party, flat, 1), *more)
     kept = found.kept(flat, 0).view(x.shape)
@@ -239,19 +241,19 @@ async def relu(party: Party, x: torch.Tensor, bits: tuple[str, ...] = ()) -> Any
 @deals("coins")
 def deal_coins(deck: Any, count: int) -> tuple[Any, ...]:
     """Deal what `zero` needs: a mask and its bits, products of neighbouring bits, triples, and a coin."""
-    size = planes.width(count)
+    size = bitslice.width(count)
     r = deck.random((count,))
-    bits = deck.fixed_bits((64, size), lambda: planes.to_planes(r.value))
+    bits = deck.fixed_bits((64, size), lambda: bitslice.to_planes(r.value))
     pairs = deck.fixed_bits((32, size), lambda: bits.value[1::2] & bits.value[0::2])
     a, d = (deck.random_bits((NODES, size)) for _ in range(2))
     ad = deck.fixed_bits((NODES, size), lambda: a.value & d.value)
     coin = deck.random_bits((size,))
-    number = deck.fixed((count,), lambda: planes.unpack(coin.value, count))
+    number = deck.fixed((count,), lambda: bitslice.unpack(coin.value, count))
     return r, bits, pairs, a, d, ad, coin, number
 
 
 def _complements(c: torch.Tensor) -> tuple[Array, Array, Array]:
-    complement = ~planes.to_planes(c).numpy()
+    complement = ~bitslice.to_planes(c).numpy()
     odd, even = complement[1::2], complement[0::2]
     return odd, even, odd & even
 
@@ -288,7 +290,7 @@ async def zero(party: Party, x: torch.Tensor, invert: bool = False, scale: int =
         return x.clone()
     count = x.numel()
     r, bits, pairs, a, d, ad, coin, number = await party.deal("coins", count)
-    (c,) = await party.open(ring.add(x.reshape(-1), r))
+    (c,) = await party.open(arithmetic.add(x.reshape(-1), r))
     root = await _equal(party, party.public(_complements, c), *(dealt.numpy() for dealt in (bits, pairs, a, d, ad)))
     (e,) = await party.open_bits(root ^ coin)
     found = Sign(party.public(toss, e, None, count), number, [])

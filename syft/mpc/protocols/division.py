@@ -7,15 +7,15 @@ import itertools
 
 import torch
 
-from syft.mpc import ring
-from syft.mpc.party import Party
 from syft.mpc.protocols.arithmetic import multiply
 from syft.mpc.protocols.comparison import negative
 from syft.mpc.protocols.lookup import polynomial
-from syft.mpc.protocols.roots import LOW, SIZES, TOP, bring, sizes_between, table_of
+from syft.mpc.protocols.normalized_functions import LOW, SIZES, TOP, bring, sizes_between, table_of
 from syft.mpc.protocols.thresholds import by_level
 from syft.mpc.protocols.truncation import truncate
-from syft.mpc.table import protocol
+from syft.mpc.ring import arithmetic
+from syft.mpc.runtime.party import Party
+from syft.mpc.runtime.protocol_registry import protocol
 
 # Fractions are kept with 30 bits.
 POINT = 30
@@ -118,7 +118,7 @@ async def _apply(party: Party, x: torch.Tensor, divisor: Divisor, scale: int) ->
         parts.append(_rescaled(party, piece * odd, divisor.large, TOP + 2 - moved))
     first, *others = await party.together(*parts)
     for other in others:
-        first = ring.add(first, other)
+        first = arithmetic.add(first, other)
     result: torch.Tensor = first
     return result
 
@@ -129,7 +129,7 @@ async def _divide(party: Party, x: torch.Tensor, y: torch.Tensor, scale: int) ->
 
 
 def _blocks(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Size, list[tuple[torch.Tensor, torch.Tensor]]]:
-    shape = ring.broadcast(x.shape, y.shape)
+    shape = arithmetic.broadcast(x.shape, y.shape)
     xs, ys = x.expand(shape).reshape(-1), y.expand(shape).reshape(-1)
     pieces = zip(torch.split(xs, BLOCK), torch.split(ys, BLOCK), strict=True)
     return shape, list(pieces)
@@ -138,7 +138,7 @@ def _blocks(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Size, list[tuple[to
 def _broadcast(x: torch.Tensor, y: torch.Tensor, scale: int = 1) -> torch.Size:
     if not 1 <= scale <= MAX_SCALE or scale // (scale & -scale) > MAX_ODD:
         raise ValueError("Division by private numbers has room for scales up to 2^40, their odd part up to 2^24.")
-    return ring.broadcast(x.shape, y.shape)
+    return arithmetic.broadcast(x.shape, y.shape)
 
 
 @protocol("divide", shape=_broadcast, rounds="21", bytes="1100",
@@ -167,13 +167,13 @@ async def _floor(party: Party, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor
     quotient, rest = torch.zeros_like(x), x
     for _ in range(REPEATS):
         part = await _apply(party, rest, divisor, 1)
-        quotient = ring.add(quotient, part)
-        rest = ring.sub(rest, await multiply(party, part, y))
+        quotient = arithmetic.add(quotient, part)
+        rest = arithmetic.sub(rest, await multiply(party, part, y))
     rest, positive = await multiply(party, torch.stack([rest, y]), divisor.sign)
     steps = torch.arange(1 - SLACK, SLACK + 1).view(-1, 1)
     reached = await negative(party, rest - steps * positive, invert=True)
     correction = reached.sum(0)
-    return ring.add(quotient, correction - SLACK if party.first else correction)
+    return arithmetic.add(quotient, correction - SLACK if party.first else correction)
 
 
 @protocol("floor_divide", shape=_broadcast, rounds="44", bytes="1700", error="exact; x // 0 is not defined")

@@ -10,14 +10,14 @@ import numpy as np
 import torch
 
 from syft.exceptions import ProtocolError
-from syft.mpc import ring
-from syft.mpc.party import Party
 from syft.mpc.protocols.arithmetic import multiply
-from syft.mpc.protocols.blocks import in_blocks
-from syft.mpc.protocols.lookup import Place, read
+from syft.mpc.protocols.chunking import in_blocks
+from syft.mpc.protocols.lookup import LookupPosition, read
 from syft.mpc.protocols.thresholds import reached
 from syft.mpc.protocols.truncation import truncate
-from syft.mpc.table import protocol
+from syft.mpc.ring import arithmetic
+from syft.mpc.runtime.party import Party
+from syft.mpc.runtime.protocol_registry import protocol
 
 # x log2(e) has this many bits behind the point. Of those before it 6 are read (modulo 64), or 5 where no x is positive,
 # and with them 4 behind it.
@@ -75,7 +75,7 @@ def _fine(out: int) -> torch.Tensor:
 
 async def _mantissa(party: Party, t: torch.Tensor, out: int, width: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Return 2^t up to a whole power of two, with `LAST` bits behind the point, and shares of that power."""
-    place = Place(((POINT, width), (POINT - FINE, FINE)), POINT - FINE - INNER, 2, joined=True)
+    place = LookupPosition(((POINT, width), (POINT - FINE, FINE)), POINT - FINE - INNER, 2, joined=True)
     reading = await read(party, t, place)
     powers = reading.first(_powers(out, width)[0])
     return await truncate(party, reading.last(_fine(out)), 1 << (FIRST - LAST)), powers
@@ -95,7 +95,7 @@ async def _raised(party: Party, x: torch.Tensor, scale: int, out: int, negative:
         multiply(party, mantissa, powers[0], divisor=1 << for_small),
         multiply(party, mantissa, powers[1], divisor=1 << for_large),
     )
-    both: torch.Tensor = ring.add(small, large)
+    both: torch.Tensor = arithmetic.add(small, large)
     return both
 
 

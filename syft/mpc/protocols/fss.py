@@ -1,9 +1,9 @@
 """Comparison by function secret sharing: one round, for two parties.
 
-The dealer deals a mask r and the keys of a function of c = x + r (see `syft.mpc.fss_keys`), each party its own; the
-parties open c, 8 bytes an element, and evaluate, each alone. The keys are large, 1,504 bytes an element or 1,040, and
-come from the dealer, ahead of the run once it knows what a program needs. With another number of parties the protocols
-of `comparison` run instead.
+The dealer deals a mask r and the keys of a function of c = x + r (see `syft.mpc.ring.fss_keys`), each party its own;
+the parties open c, 8 bytes an element, and evaluate, each alone. The keys are large, 1,504 bytes an element or 1,040,
+and come from the dealer, ahead of the run once it knows what a program needs. With another number of parties the
+protocols of `comparison` run instead.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any
 
 import torch
 
-from syft.mpc import fss_keys, ring
-from syft.mpc.dealer import deals
-from syft.mpc.fss_keys import Key
-from syft.mpc.party import Party
+from syft.mpc.dealer.deals import deals
 from syft.mpc.protocols import comparison
 from syft.mpc.protocols.arithmetic import multiply
-from syft.mpc.table import protocol
+from syft.mpc.ring import arithmetic, fss_keys
+from syft.mpc.ring.fss_keys import Key
+from syft.mpc.runtime.party import Party
+from syft.mpc.runtime.protocol_registry import protocol
 
 # Elements that keys are dealt for at a time, so that memory stays bounded (49 MB of keys).
 CHUNK = 1 << 15
@@ -117,7 +117,7 @@ async def relu(party: Party, x: torch.Tensor) -> torch.Tensor:
 
 
 def _broadcast(x: torch.Tensor, y: torch.Tensor) -> Any:
-    return ring.broadcast(x.shape, y.shape)
+    return arithmetic.broadcast(x.shape, y.shape)
 
 
 @protocol("fss_ge0", shape=_elementwise, rounds="1 for each 32,768 elements", bytes="8")

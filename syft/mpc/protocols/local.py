@@ -11,9 +11,9 @@ from typing import Any
 import torch
 
 from syft.exceptions import ProtocolError, UnsupportedOperation
-from syft.mpc import shapes
-from syft.mpc.party import Party
-from syft.mpc.table import protocol
+from syft.mpc.runtime import result_shapes
+from syft.mpc.runtime.party import Party
+from syft.mpc.runtime.protocol_registry import protocol
 
 aten = torch.ops.aten
 
@@ -55,7 +55,7 @@ CHECKS: dict[str, Any] = {"unfold_backward.default": _check_unfold_backward}
 
 
 def _shape(*args: Any, call: str, **options: Any) -> Any:
-    return shapes.of_call(call, _call(call), args, options)
+    return result_shapes.of_call(call, _call(call), args, options)
 
 
 def _call(name: str) -> Any:

@@ -19,14 +19,14 @@ import numpy as np
 import torch
 
 from syft.exceptions import ProtocolError
-from syft.mpc import ring
-from syft.mpc.dealer import deals
-from syft.mpc.party import Party
+from syft.mpc.dealer.deals import deals
 from syft.mpc.protocols.arithmetic import multiply
-from syft.mpc.protocols.blocks import in_blocks
+from syft.mpc.protocols.chunking import in_blocks
 from syft.mpc.protocols.thresholds import reached
 from syft.mpc.protocols.truncation import truncate
-from syft.mpc.table import protocol
+from syft.mpc.ring import arithmetic
+from syft.mpc.runtime.party import Party
+from syft.mpc.runtime.protocol_registry import protocol
 
 # The widest digit: each element takes as many numbers as it has values.
 MAX_WIDTH = 8
@@ -34,7 +34,7 @@ MAX_DEGREE = 5
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Place:
+class LookupPosition:
     """Which bits are read.
 
     Attributes:
@@ -62,7 +62,7 @@ class Place:
 @deals("digits")
 def deal_digits(deck: Any, count: int, digits: Any, drop: int, degree: int, joined: bool) -> tuple[Any, ...]:
     """Deal a mask, a row of one 1 and zeros for each of its digits, and powers of what is below them."""
-    Place(digits, drop, degree).check()
+    LookupPosition(digits, drop, degree).check()
     r = deck.random((count,))
     rows = [
         deck.fixed((count, 1 << width), lambda low=low, width=width: _row(_digit(r.value, low, width), width))
@@ -95,7 +95,7 @@ def _around(c: torch.Tensor, low: int, width: int) -> torch.Tensor:
     return (_digit(c, low, width).unsqueeze(1) - torch.arange(1 << width)) & ((1 << width) - 1)
 
 
-def _joined(c: torch.Tensor, place: Place, table: torch.Tensor) -> list[torch.Tensor]:
+def _joined(c: torch.Tensor, place: LookupPosition, table: torch.Tensor) -> list[torch.Tensor]:
     """Return what the joined powers of the low bits of r are multiplied by, power by power.
 
     The polynomial sum t_i (p - q)^i, with p public and q the low bits of r, is a polynomial in q with public
@@ -124,7 +124,7 @@ class Reading:
         dealt: this party's shares of rows and powers.
     """
 
-    def __init__(self, party: Party, place: Place, opened: torch.Tensor, dealt: list[torch.Tensor]) -> None:
+    def __init__(self, party: Party, place: LookupPosition, opened: torch.Tensor, dealt: list[torch.Tensor]) -> None:
         self.party = party
         self.place = place
         self.opened = opened
@@ -146,9 +146,9 @@ class Reading:
         -(2^width - 1) on.
         """
         first, *others = self.party.public(_joined, self.opened, self.place, table)
-        made = ring.mul(self.rows[-1], first)
+        made = arithmetic.mul(self.rows[-1], first)
         for share, factor in zip(self.rests, others, strict=True):
-            made = ring.add_into(made, ring.mul(share, factor))
+            made = arithmetic.add_into(made, arithmetic.mul(share, factor))
         return made.sum(1)
 
     def powers(self) -> list[torch.Tensor]:
@@ -159,12 +159,12 @@ class Reading:
             made = public**degree if self.party.first else torch.zeros_like(public)
             for below, share in enumerate(self.rests[:degree], 1):
                 factor = public ** (degree - below) * (math.comb(degree, below) * (-1) ** below)
-                made = ring.add(made, ring.mul(share, factor))
+                made = arithmetic.add(made, arithmetic.mul(share, factor))
             shares.append(made)
         return shares
 
 
-async def read(party: Party, y: torch.Tensor, place: Place) -> Reading:
+async def read(party: Party, y: torch.Tensor, place: LookupPosition) -> Reading:
     """Read digits of private numbers (in one dimension).
 
     1. The dealer deals a uniform r, rows that tell its digits, and powers of its low bits (see above).
@@ -174,7 +174,7 @@ async def read(party: Party, y: torch.Tensor, place: Place) -> Reading:
     """
     place.check()
     r, *dealt = await party.deal("digits", y.numel(), place.digits, place.drop, place.degree, place.joined)
-    (c,) = await party.open(ring.add(y, r))
+    (c,) = await party.open(arithmetic.add(y, r))
     return Reading(party, place, c, list(dealt))
 
 
@@ -190,12 +190,12 @@ async def polynomial(
     Sees: masked values. Rounds: 3. Bytes: 8 + 16 d + 8 an element, for degree d.
     """
     size, degree = table.shape[0], table.shape[1] - 2
-    reading = await read(party, y, Place(((low, size.bit_length() - 1),), drop, degree))
+    reading = await read(party, y, LookupPosition(((low, size.bit_length() - 1),), drop, degree))
     units, total, *coefficients = reading.first(table)
     if degree:
         terms = await multiply(party, torch.stack(coefficients), torch.stack(reading.powers()))
-        total = ring.add(total, terms.sum(0))
-    made = ring.add(units, await truncate(party, total, 1 << shift))
+        total = arithmetic.add(total, terms.sum(0))
+    made = arithmetic.add(units, await truncate(party, total, 1 << shift))
     return made if times == 1 else made * times
 
 
@@ -266,8 +266,8 @@ async def piecewise(
         below, above = part * slope, part * end_slope
         if party.first:
             below, above = below + start, above + end
-        jumps = torch.stack([ring.sub(middle, below), ring.sub(above, middle)])
+        jumps = torch.stack([arithmetic.sub(middle, below), arithmetic.sub(above, middle)])
         chosen = await multiply(party, found, jumps)
-        return ring.add(below, chosen.sum(0))
+        return arithmetic.add(below, chosen.sum(0))
 
     return await in_blocks(block, table.shape[0], x)

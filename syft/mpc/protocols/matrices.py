@@ -12,12 +12,12 @@ from typing import Any
 
 import torch
 
-from syft.mpc import ring
-from syft.mpc.party import Party
 from syft.mpc.protocols.arithmetic import multiply, square
 from syft.mpc.protocols.thresholds import by_level, reached
 from syft.mpc.protocols.truncation import truncate
-from syft.mpc.table import protocol
+from syft.mpc.ring import arithmetic
+from syft.mpc.runtime.party import Party
+from syft.mpc.runtime.protocol_registry import protocol
 
 # Bits behind the point: of matrices brought to norm 1, of powers, of the inverse after it has grown, and at its end.
 UNIT = 31
@@ -77,7 +77,7 @@ async def series(party: Party, e: torch.Tensor, x: torch.Tensor, bits: int, lost
     """
     one = torch.eye(e.shape[-1], dtype=torch.int64) * (1 << bits if party.first else 0)
     for number, fewer in enumerate(lost, 1):
-        product = matmul(party, ring.add(e, one), x, 1 << (bits + fewer))
+        product = matmul(party, arithmetic.add(e, one), x, 1 << (bits + fewer))
         if number == len(lost):
             x = await product
         else:
@@ -100,7 +100,7 @@ async def newton(party: Party, a: torch.Tensor, x: torch.Tensor, bits: tuple[int
     of_a, of_x, of_rest = bits
     rest = identity_less(party, await matmul(party, x, a, 1 << (of_a + of_x - of_rest)), of_rest)
     more = await matmul(party, rest, x, 1 << (of_rest - finer))
-    return ring.add(x << finer, more), rest
+    return arithmetic.add(x << finer, more), rest
 
 
 async def rescaled(party: Party, x: torch.Tensor, found: torch.Tensor, scale: int) -> torch.Tensor:
@@ -114,7 +114,7 @@ async def rescaled(party: Party, x: torch.Tensor, found: torch.Tensor, scale: in
     square_of_scale = scale * scale
     spare = FACTOR - (square_of_scale.bit_length() - 1) - (square_of_scale & (square_of_scale - 1) != 0)
     high = await truncate(party, x, 1 << PIECE)
-    low = ring.sub(x, high << PIECE)
+    low = arithmetic.sub(x, high << PIECE)
     parts = []
     for small in (True, False):
         finer = spare if small else spare + HALF
@@ -123,7 +123,7 @@ async def rescaled(party: Party, x: torch.Tensor, found: torch.Tensor, scale: in
         parts += [_shifted(party, low, factor, LAST + finer), _shifted(party, high, factor, LAST + finer - PIECE)]
     first, *others = await party.together(*parts)
     for other in others:
-        first = ring.add(first, other)
+        first = arithmetic.add(first, other)
     result: torch.Tensor = first
     return result
 

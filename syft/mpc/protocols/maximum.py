@@ -6,10 +6,10 @@ from typing import Any
 
 import torch
 
-from syft.mpc.party import Party
 from syft.mpc.protocols.arithmetic import multiply
 from syft.mpc.protocols.comparison import sign_of
-from syft.mpc.table import protocol
+from syft.mpc.runtime.party import Party
+from syft.mpc.runtime.protocol_registry import protocol
 
 
 def _level(candidates: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

@@ -20,8 +20,8 @@ import torch
 
 from syft.config import current
 from syft.exceptions import ProtocolError
-from syft.mpc.party import Batch, Party, is_deal
-from syft.mpc.table import PROTOCOLS, Entry, protocol
+from syft.mpc.runtime.party import Batch, Party, is_deal
+from syft.mpc.runtime.protocol_registry import PROTOCOLS, ProtocolSpec, protocol
 
 NAME = "program"
 MAX_DEPTH = 8
@@ -45,7 +45,7 @@ class Use:
 
 
 @dataclasses.dataclass(slots=True)
-class Step:
+class ProgramStep:
     """One step, read and checked.
 
     Attributes:
@@ -57,7 +57,7 @@ class Step:
         count: how many results it gives.
     """
 
-    entry: Entry
+    entry: ProtocolSpec
     args: tuple[Any, ...]
     options: dict[str, Any]
     needs: list[int]
@@ -83,7 +83,7 @@ def _read_argument(node: Any, known: int, needs: list[int], depth: int = 0) -> A
     return read if kind == "list" else tuple(read)
 
 
-def _read_step(row: Any, known: int, parties: int) -> Step:
+def _read_step(row: Any, known: int, parties: int) -> ProgramStep:
     if type(row) is not tuple or len(row) != 4:
         raise ProtocolError("A step of a program has a name, arguments, options and a number of results.")
     name, args, options, count = row
@@ -100,10 +100,10 @@ def _read_step(row: Any, known: int, parties: int) -> Step:
         if type(pair) is not tuple or len(pair) != 2 or type(pair[0]) is not str:
             raise ProtocolError("The options of a step have names.")
         named[pair[0]] = _read_argument(pair[1], known, needs)
-    return Step(entry, tuple([_read_argument(arg, known, needs) for arg in args]), named, needs, known, count)
+    return ProgramStep(entry, tuple([_read_argument(arg, known, needs) for arg in args]), named, needs, known, count)
 
 
-def read(steps: Any, outputs: Any, given: int, parties: int) -> list[Step]:
+def read(steps: Any, outputs: Any, given: int, parties: int) -> list[ProgramStep]:
     """Read the steps of a program that may come from anyone.
 
     Args:
@@ -147,7 +147,9 @@ class _Running:
         outputs: the numbers of the values it gives.
     """
 
-    def __init__(self, party: Party, given: tuple[Any, ...], steps: list[Step], outputs: tuple[int, ...]) -> None:
+    def __init__(
+        self, party: Party, given: tuple[Any, ...], steps: list[ProgramStep], outputs: tuple[int, ...]
+    ) -> None:
         self.party = party
         self.steps = steps
         self.values: dict[int, Any] = dict(enumerate(given))
@@ -210,7 +212,7 @@ class _Running:
             del self.begun[index], self.elements[index]
             self._end(self.steps[index], stop.value)
 
-    def _end(self, step: Step, result: Any) -> None:
+    def _end(self, step: ProgramStep, result: Any) -> None:
         """Keep what a step gave, and see who waited for it."""
         results = result if type(result) in (tuple, list) else (result,)
         if len(results) != step.count or not all(type(tensor) is torch.Tensor for tensor in results):

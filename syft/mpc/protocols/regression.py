@@ -10,14 +10,14 @@ from typing import Any
 
 import torch
 
-from syft.mpc import ring
-from syft.mpc.party import Party
 from syft.mpc.protocols.arithmetic import multiply, square
 from syft.mpc.protocols.comparison import negative
 from syft.mpc.protocols.matrices import identity_less, matmul, newton, series
 from syft.mpc.protocols.thresholds import by_level, reached
 from syft.mpc.protocols.truncation import truncate
-from syft.mpc.table import protocol
+from syft.mpc.ring import arithmetic
+from syft.mpc.runtime.party import Party
+from syft.mpc.runtime.protocol_registry import protocol
 
 # Bits behind the point: of means, of sums of products, of coefficients; and of what standard errors need.
 MEAN = 30
@@ -47,10 +47,10 @@ async def _covariances(party: Party, scatter: torch.Tensor, means: Any, center: 
     """
     if means is None:
         return scatter
-    away = ring.sub(means, center)
+    away = arithmetic.sub(means, center)
     weighted = await truncate(party, away * torch.tensor(weights).view(-1, 1), 1 << MEAN)
     between = await matmul(party, weighted.t().contiguous(), away, 1 << (2 * MEAN - SUM))
-    return ring.add(scatter, between)
+    return arithmetic.add(scatter, between)
 
 
 async def _inverted(party: Party, s: torch.Tensor, size: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -79,10 +79,10 @@ async def _solved(party: Party, s: torch.Tensor, x: torch.Tensor, h: torch.Tenso
     """Solve s b = h with the inverse x of s / 2^size, and correct b once by what is left over. Rounds: 7."""
     short = await truncate(party, h, 1 << (SUM - SHORT))
     b = await matmul(party, x, short, 1 << (SHORT + size))
-    rest = ring.sub(h << INVERSE, await matmul(party, s, b))
+    rest = arithmetic.sub(h << INVERSE, await matmul(party, s, b))
     rest = await truncate(party, rest, 1 << (SUM + INVERSE - FINER))
     more = await matmul(party, x, rest, 1 << (INVERSE + FINER + size - COEFFICIENT))
-    return ring.add(b << (COEFFICIENT - INVERSE), more)
+    return arithmetic.add(b << (COEFFICIENT - INVERSE), more)
 
 
 async def _levers(party: Party, x: torch.Tensor, center: torch.Tensor, size: int) -> torch.Tensor:

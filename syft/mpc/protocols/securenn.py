@@ -12,12 +12,12 @@ from typing import Any
 import torch
 
 from syft.exceptions import ProtocolError
-from syft.mpc import ring
-from syft.mpc.party import Party
 from syft.mpc.protocols import arithmetic, comparison, maximum
 from syft.mpc.protocols import securenn_steps as steps
-from syft.mpc.protocols.trio import BITS, Trio
-from syft.mpc.table import protocol
+from syft.mpc.protocols.three_party import BITS, ThreeParty
+from syft.mpc.ring import arithmetic as ring_arithmetic
+from syft.mpc.runtime.party import Party
+from syft.mpc.runtime.protocol_registry import protocol
 
 # Elements compared at a time, so that memory stays bounded.
 CHUNK = 1 << 17
@@ -60,7 +60,7 @@ class WithHelper(Crowd):
         trio: the three, as this one sees them.
     """
 
-    def __init__(self, trio: Trio) -> None:
+    def __init__(self, trio: ThreeParty) -> None:
         super().__init__(trio.party)
         self.trio = trio
 
@@ -109,7 +109,7 @@ def _joined(parts: list[torch.Tensor | None]) -> torch.Tensor | None:
 
 async def _meet(party: Party) -> Crowd:
     """Return what to compute with, for this number of parties."""
-    return WithHelper(await Trio.meet(party)) if party.count == 2 else Crowd(party)
+    return WithHelper(await ThreeParty.meet(party)) if party.count == 2 else Crowd(party)
 
 
 def _same(x: torch.Tensor, *others: Any, **options: Any) -> Any:
@@ -117,7 +117,7 @@ def _same(x: torch.Tensor, *others: Any, **options: Any) -> Any:
 
 
 def _broadcast(*tensors: torch.Tensor, **options: Any) -> Any:
-    return functools.reduce(ring.broadcast, [tensor.shape for tensor in tensors])
+    return functools.reduce(ring_arithmetic.broadcast, [tensor.shape for tensor in tensors])
 
 
 async def _negative(group: Crowd, x: torch.Tensor, invert: bool, scale: int) -> torch.Tensor:
@@ -203,7 +203,7 @@ async def msb(party: Party, a: Any) -> torch.Tensor | None:
 
 async def _with_steps(party: Party, step: Any, a: Any) -> torch.Tensor | None:
     """Run a step on its own."""
-    group = WithHelper(await Trio.meet(party))
+    group = WithHelper(await ThreeParty.meet(party))
     a = group.tensor(a)
     if not a.numel():
         return group.result(a)
@@ -231,7 +231,7 @@ async def private_compare(party: Party, bits: Any, r: Any, beta: Any) -> torch.T
     shape = _answers(bits)
     if party.count != 2:
         return await _crowd_compare(party, bits, r, beta)
-    trio = await Trio.meet(party)
+    trio = await ThreeParty.meet(party)
     count = shape.numel()
     if trio.is_helper:
         words = threshold = flip = None

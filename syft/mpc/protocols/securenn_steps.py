@@ -20,11 +20,11 @@ from typing import Any, TypeAlias
 
 import torch
 
-from syft.mpc.generator import Generator, local
-from syft.mpc.protocols.trio import (
+from syft.core.generator import Generator, local
+from syft.mpc.protocols.three_party import (
     BITS,
     PRIME,
-    Trio,
+    ThreeParty,
     below,
     digits,
     odd,
@@ -65,7 +65,9 @@ def _blinded(
     return blind.to(torch.uint8).gather(1, places)
 
 
-async def compare(trio: Trio, bits: Shares, threshold: Shares, flip: Shares, count: int, full: bool = False) -> Shares:
+async def compare(
+    trio: ThreeParty, bits: Shares, threshold: Shares, flip: Shares, count: int, full: bool = False
+) -> Shares:
     """Let the helper learn flip xor (x >= t), for x in digits and t and flip known to both parties (Algorithm 3).
 
     1. If flip is 0, zero digits have to tell that x > s = t - 1: c_i = s_i - x_i + 1 + the sum of x_k xor s_k over
@@ -91,7 +93,7 @@ async def compare(trio: Trio, bits: Shares, threshold: Shares, flip: Shares, cou
     return None
 
 
-async def share_convert(trio: Trio, a: Shares, count: int) -> Shares:
+async def share_convert(trio: ThreeParty, a: Shares, count: int) -> Shares:
     """Turn shares modulo L into shares modulo L - 1, for a that is not L - 1 (Algorithm 4).
 
     1. The parties have in common: r, shares r_0 and r_1 of it, a bit f. k = 1 if r_0 + r_1 passes L.
@@ -127,14 +129,16 @@ async def share_convert(trio: Trio, a: Shares, count: int) -> Shares:
     return odd_subtract(odd(a), times)
 
 
-async def _mask(trio: Trio, count: int) -> tuple[Shares, dict[str, torch.Tensor]]:
+async def _mask(trio: ThreeParty, count: int) -> tuple[Shares, dict[str, torch.Tensor]]:
     """Have the helper pick a uniform x modulo L - 1 and share it, and its bits as digits. One round."""
     x = odd(local().words(count)) if trio.is_helper else None
     bits = None if x is None else spread(x)
     return x, await trio.hear_helper(count, x=("odd", x), bits=("digits", bits))
 
 
-async def msb(trio: Trio, a: Shares, count: int, mask: tuple[Shares, dict[str, torch.Tensor]] | None = None) -> Shares:
+async def msb(
+    trio: ThreeParty, a: Shares, count: int, mask: tuple[Shares, dict[str, torch.Tensor]] | None = None
+) -> Shares:
     """Find the highest bit of a, shared modulo L - 1, as shares modulo L (Algorithm 5).
 
     1. The helper picks a uniform x modulo L - 1, and shares it, and its bits as digits.
@@ -164,7 +168,7 @@ async def msb(trio: Trio, a: Shares, count: int, mask: tuple[Shares, dict[str, t
     return result + undo if trio.first else result
 
 
-async def relu_deriv(trio: Trio, a: Shares, count: int) -> Shares:
+async def relu_deriv(trio: ThreeParty, a: Shares, count: int) -> Shares:
     """Tell which elements are not negative, as 1 or 0 (Algorithm 6), for a in [-2^62, 2^62).
 
     1. c = 2a has the same sign, and is even, so it is not L - 1. `share_convert` makes it shares modulo L - 1.
@@ -181,7 +185,7 @@ async def relu_deriv(trio: Trio, a: Shares, count: int) -> Shares:
     return 1 - sign if trio.first else -sign
 
 
-async def multiply(trio: Trio, x: Shares, y: Shares, count: int) -> Shares:
+async def multiply(trio: ThreeParty, x: Shares, y: Shares, count: int) -> Shares:
     """Multiply with a dealt triple, which the helper makes; it must not see what the parties open to each other.
 
     Sees: the parties see x - a and y - b, which are uniform. Rounds: 1. Bytes: 16 an element.
@@ -196,7 +200,7 @@ async def multiply(trio: Trio, x: Shares, y: Shares, count: int) -> Shares:
     return torch.addcmul(torch.addcmul(c, x, d), e, b)
 
 
-async def one_hot(trio: Trio, place: Shares, size: int, count: int) -> Shares:
+async def one_hot(trio: ThreeParty, place: Shares, size: int, count: int) -> Shares:
     """Turn places from 0 to size - 1 into rows with a 1 there (Algorithm 10), with `size` a power of two.
 
     1. The parties have a uniform r in common, and fresh shares of it; they send the helper shares of place + r.
@@ -217,7 +221,7 @@ async def one_hot(trio: Trio, place: Shares, size: int, count: int) -> Shares:
     return rows.gather(1, (torch.arange(size) + r.unsqueeze(1)) % size)
 
 
-async def digits_of_bits(trio: Trio, words: Shares, count: int) -> Shares:
+async def digits_of_bits(trio: ThreeParty, words: Shares, count: int) -> Shares:
     """Turn words shared by xor into digits of their bits, highest first, with the help of the helper.
 
     1. The parties have uniform words u and v in common; party 0 sends its share xor u xor v, party 1 its own xor v.

@@ -8,15 +8,15 @@ import math
 import numpy as np
 import torch
 
-from syft.mpc import ring
-from syft.mpc.fitting import coarser, fit, whole_numbers
-from syft.mpc.party import Party
 from syft.mpc.protocols.arithmetic import multiply
 from syft.mpc.protocols.exponential import check_scales, exp
 from syft.mpc.protocols.lookup import polynomial
 from syft.mpc.protocols.maximum import tournament
-from syft.mpc.protocols.roots import root_of, sizes_between
-from syft.mpc.table import protocol
+from syft.mpc.protocols.normalized_functions import root_of, sizes_between
+from syft.mpc.ring import arithmetic
+from syft.mpc.ring.piecewise_fit import coarser, fit, whole_numbers
+from syft.mpc.runtime.party import Party
+from syft.mpc.runtime.protocol_registry import protocol
 
 # Exponentials, and the reciprocal of their sum, have at least so many units to one.
 INNER = 1 << 20
@@ -80,10 +80,10 @@ async def softmax(party: Party, x: torch.Tensor, dim: int, scale: int, log: bool
         return torch.full_like(x, 0 if log or not party.first else scale)
     rows = x.movedim(dim, 0)
     count = rows.shape[0]
-    rest = ring.sub(rows, await tournament(party, rows, True))
+    rest = arithmetic.sub(rows, await tournament(party, rows, True))
     inner, out = INNER, scale if log else _finer(scale, FINER)
     raised = await exp(party, rest, scale, inner, negative=True)
     total = raised.sum(0)
     found = (await _of_sum(party, total.reshape(-1), count, inner, out, log)).view(total.shape)
-    made = ring.sub(rest, found) if log else await multiply(party, raised, found, divisor=inner * (out // scale))
+    made = arithmetic.sub(rest, found) if log else await multiply(party, raised, found, divisor=inner * (out // scale))
     return made.movedim(0, dim).contiguous()

@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
-from syft.mpc import planes, ring
-from syft.mpc.dealer import deals
-from syft.mpc.party import Party
+from syft.mpc.dealer.deals import deals
 from syft.mpc.protocols.comparison import Sign, deal_tree, leaf_masks, leaves, toss, tree
+from syft.mpc.ring import arithmetic, bitslice
+from syft.mpc.runtime.party import Party
 
 Levels = tuple[int, ...]
 
@@ -19,14 +19,14 @@ Levels = tuple[int, ...]
 def deal_levels(deck: Any, count: int, levels: int) -> tuple[Any, ...]:
     """Deal what `reached` needs: a mask, its bits, and for each level the triples of a tree and a coin."""
     *dealt, coin = deal_tree(deck, count, levels)
-    words = planes.width(count) * levels * planes.WORD
-    return *dealt, coin, deck.fixed((words,), lambda: planes.unpack(coin.value, words))
+    words = bitslice.width(count) * levels * bitslice.WORD
+    return *dealt, coin, deck.fixed((words,), lambda: bitslice.unpack(coin.value, words))
 
 
 def _masks_at(c: torch.Tensor, levels: Levels) -> Any:
     """Return what `leaves` needs of c - level, for all levels side by side; each begins at a whole word."""
-    size = planes.width(c.numel())
-    padded = torch.zeros(size * planes.WORD, dtype=torch.int64)
+    size = bitslice.width(c.numel())
+    padded = torch.zeros(size * bitslice.WORD, dtype=torch.int64)
     padded[: c.numel()] = c
     return leaf_masks((padded - torch.tensor(levels).view(-1, 1)).reshape(-1))
 
@@ -43,7 +43,7 @@ async def reached(party: Party, x: torch.Tensor, levels: Levels) -> torch.Tensor
     """
     count, several = x.numel(), len(levels)
     r, bits, pairs, a, b, d, ab, ad, coin, number = await party.deal("levels", count, several)
-    (c,) = await party.open(ring.add(x, r))
+    (c,) = await party.open(arithmetic.add(x, r))
     public = party.public(_masks_at, c, levels)
     less, same = leaves(party, public, bits.repeat(1, several), pairs.repeat(1, several))
     borrow = await tree(party, less, same, (a, b, d, ab, ad))
@@ -55,5 +55,5 @@ async def reached(party: Party, x: torch.Tensor, levels: Levels) -> torch.Tensor
 def by_level(found: torch.Tensor, values: list[int], party: Party) -> torch.Tensor:
     """Return this party's share of a value that depends on how many levels an element reaches: values[0] for none."""
     steps = torch.tensor([after - before for before, after in itertools.pairwise(values)])
-    chosen = ring.matmul(steps, found)
-    return ring.add(chosen, values[0]) if party.first else chosen
+    chosen = arithmetic.matmul(steps, found)
+    return arithmetic.add(chosen, values[0]) if party.first else chosen

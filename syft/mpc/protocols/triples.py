@@ -7,9 +7,9 @@ from typing import Any
 import torch
 
 from syft.exceptions import ProtocolError
-from syft.mpc.party import Party
 from syft.mpc.protocols.arithmetic import product_shape
-from syft.mpc.table import protocol
+from syft.mpc.runtime.party import Party
+from syft.mpc.runtime.protocol_registry import protocol
 
 OPERATIONS = ("mul", "matmul")
 

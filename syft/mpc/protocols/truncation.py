@@ -7,10 +7,10 @@ from typing import Any
 import torch
 
 from syft.exceptions import ProtocolError
-from syft.mpc import ring
-from syft.mpc.dealer import deals
-from syft.mpc.party import Party
-from syft.mpc.table import protocol
+from syft.mpc.dealer.deals import deals
+from syft.mpc.ring import arithmetic
+from syft.mpc.runtime.party import Party
+from syft.mpc.runtime.protocol_registry import protocol
 
 WHOLE = 1 << 64
 
@@ -33,19 +33,19 @@ def _is_power_of_two(divisor: int) -> bool:
 def deal_truncation(deck: Any, shape: tuple[int, ...], divisor: int) -> tuple[Any, ...]:
     """Deal a mask r, its quotient r // d, and its top bit (times 2^64 / d where that is a whole number)."""
     r = deck.random(shape)
-    quotient = deck.fixed(shape, lambda: ring.floor_divide_signed(r.value, divisor))
+    quotient = deck.fixed(shape, lambda: arithmetic.floor_divide_signed(r.value, divisor))
     weight = _signed(WHOLE // divisor) if _is_power_of_two(divisor) else 1
     return r, quotient, deck.fixed(shape, lambda: (r.value >> 63) & weight)
 
 
 def _reveal(opened: torch.Tensor, divisor: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Return, from the opened value, what the top bit of r is multiplied with, and what is public in the quotient."""
-    c = ring.add(opened, _offset(divisor))
-    quotient = ring.floor_divide(c, divisor)
-    known = ring.sub(quotient, _offset(divisor) // divisor)
+    c = arithmetic.add(opened, _offset(divisor))
+    quotient = arithmetic.floor_divide(c, divisor)
+    known = arithmetic.sub(quotient, _offset(divisor) // divisor)
     if _is_power_of_two(divisor):
         return c >> 63, known
-    return ring.sub(quotient, ring.floor_divide_signed(c, divisor)), known
+    return arithmetic.sub(quotient, arithmetic.floor_divide_signed(c, divisor)), known
 
 
 async def truncate(party: Party, x: torch.Tensor, divisor: int) -> torch.Tensor:
@@ -68,11 +68,11 @@ async def truncate(party: Party, x: torch.Tensor, divisor: int) -> torch.Tensor:
     if divisor == 1:
         return x
     r, quotient, top = await party.deal("truncation", tuple(x.shape), divisor)
-    (opened,) = await party.open(ring.add(x, r))
+    (opened,) = await party.open(arithmetic.add(x, r))
     factor, known = party.public(_reveal, opened, divisor)
-    taken = top & factor if _is_power_of_two(divisor) else ring.mul(top, factor)
-    taken = ring.add_into(taken, quotient)
-    return ring.sub(known, taken) if party.first else taken.neg_()
+    taken = top & factor if _is_power_of_two(divisor) else arithmetic.mul(top, factor)
+    taken = arithmetic.add_into(taken, quotient)
+    return arithmetic.sub(known, taken) if party.first else taken.neg_()
 
 
 @protocol("truncate", shape=lambda x, divisor: x.shape, rounds="1", bytes="8", error="1 unit in the last place")

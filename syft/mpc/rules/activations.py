@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from syft.core.following import is_followed
+from syft.core.autograd_state import is_followed
 from syft.exceptions import UnsupportedOperation
-from syft.mpc import values
+from syft.mpc.rules.approximations import exp_of_negative, sigmoid
 from syft.mpc.rules.arithmetic import mul, sub
+from syft.mpc.rules.cached_comparisons import inverted, note, recall
 from syft.mpc.rules.comparison import (
     between,
     bits,
@@ -27,10 +28,9 @@ from syft.mpc.rules.comparison import (
     positive_parts,
     twice,
 )
-from syft.mpc.rules.factors import product, times
-from syft.mpc.rules.facts import inverted, note, recall
-from syft.mpc.rules.functions import exp_of_negative, sigmoid
-from syft.mpc.rules.operands import Form, Value, aten, content, form_of, is_link, rule, whole
+from syft.mpc.rules.operands import FixedPointFormat, Value, aten, content, form_of, is_link, rule, whole
+from syft.mpc.rules.public_scaling import product, times
+from syft.mpc.values import ring_ops
 
 
 def _above(x: Any, bound: Any) -> Any:
@@ -49,10 +49,10 @@ def relu(x: Any) -> Any:
 def threshold(x: Any, bound: Any, value: Any) -> Any:
     """Return x where it is above a bound, else a number: relu(x - bound) + (bound - number) bit + number."""
     form = form_of(x)
-    positive, above = positive_parts(values.sub(content(x), whole(bound, form)))
-    step = values.scale(above, whole(bound, form) - whole(value, form))
+    positive, above = positive_parts(ring_ops.sub(content(x), whole(bound, form)))
+    step = ring_ops.scale(above, whole(bound, form) - whole(value, form))
     noted(x, bound, gt=above if is_followed() else None)
-    return form.link(values.add(values.add(positive, step), whole(value, form)))
+    return form.link(ring_ops.add(ring_ops.add(positive, step), whole(value, form)))
 
 
 @rule(aten.threshold_backward.default, in_place=False)
@@ -87,54 +87,54 @@ def _inside(x: Any, low: Any, high: Any) -> Any:
     over, reached = recall(x, "gt", low), recall(x, "ge", high)
     if over is None or reached is None:
         return logical_and(gt(x, low), lt(x, high))
-    return bits(values.sub(over, reached), form_of(x))
+    return bits(ring_ops.sub(over, reached), form_of(x))
 
 
 @rule(aten.hardsigmoid.default)
 def hardsigmoid(x: Any) -> Any:
     """Return a line from 0 at -3 to 1 at 3: (clamp(x) + 3) / 6."""
     form = form_of(x)
-    return form.link(values.truncate(_from_zero(x, form), 6))
+    return form.link(ring_ops.truncate(_from_zero(x, form), 6))
 
 
-def _from_zero(x: Any, form: Form) -> Value:
-    return values.add(content(between(x, -3, 3, strict=True)), 3 * form.scale)
+def _from_zero(x: Any, form: FixedPointFormat) -> Value:
+    return ring_ops.add(content(between(x, -3, 3, strict=True)), 3 * form.scale)
 
 
 @rule(aten.hardsigmoid_backward.default, in_place=False)
 def hardsigmoid_backward(grad: Any, x: Any) -> Any:
     """Gradient of hardsigmoid: a sixth, between the bounds."""
     form = form_of(grad, x)
-    return form.link(values.truncate(masked(_inside(x, -3, 3), grad, form), 6))
+    return form.link(ring_ops.truncate(masked(_inside(x, -3, 3), grad, form), 6))
 
 
 @rule(aten.hardswish.default)
 def hardswish(x: Any) -> Any:
     """Return x hardsigmoid(x)."""
     form = form_of(x)
-    return form.link(values.mul(content(x), _from_zero(x, form), 6 * form.scale))
+    return form.link(ring_ops.mul(content(x), _from_zero(x, form), 6 * form.scale))
 
 
 @rule(aten.hardswish_backward.default, in_place=False)
 def hardswish_backward(grad: Any, x: Any) -> Any:
     """Gradient of hardswish: (2x + 3) / 6 between the bounds, and 1 above them."""
     form = form_of(grad, x)
-    slope = values.add(values.scale(whole(x, form), 2), 3 * form.scale)
-    rising = values.mul(masked(_inside(x, -3, 3), grad, form), slope, 6 * form.scale)
-    return form.link(values.add(rising, masked(ge(x, 3) if is_link(x) else x >= 3, grad, form)))
+    slope = ring_ops.add(ring_ops.scale(whole(x, form), 2), 3 * form.scale)
+    rising = ring_ops.mul(masked(_inside(x, -3, 3), grad, form), slope, 6 * form.scale)
+    return form.link(ring_ops.add(rising, masked(ge(x, 3) if is_link(x) else x >= 3, grad, form)))
 
 
 # --- outside of two bounds ------------------------------------------------------------------------------------
 
 
-def _outside(x: Any, bound: Any, form: Form) -> tuple[Value, Value, Value]:
+def _outside(x: Any, bound: Any, form: FixedPointFormat) -> tuple[Value, Value, Value]:
     """Return relu(x - bound), relu(-x - bound), and 1 or 0 for where either is positive, all at once."""
     value, distance = content(x), whole(bound, form)
-    both, found = positive_parts(twice(values.sub(value, distance), values.sub(values.neg(value), distance)))
+    both, found = positive_parts(twice(ring_ops.sub(value, distance), ring_ops.sub(ring_ops.neg(value), distance)))
     (over, under), (above, below) = halves(both), halves(found)
     if is_followed():
         noted(noted(x, bound, gt=above), -bound, ge=inverted(below))
-    return over, under, values.sub(above, below)
+    return over, under, ring_ops.sub(above, below)
 
 
 @rule(aten.softshrink.default, in_place=False)
@@ -142,7 +142,7 @@ def softshrink(x: Any, bound: Any = 0.5) -> Any:
     """Return x moved towards 0 by a bound, and 0 where it does not reach that."""
     form = form_of(x)
     over, under, _ = _outside(x, bound, form)
-    return form.link(values.sub(over, under))
+    return form.link(ring_ops.sub(over, under))
 
 
 @rule(aten.hardshrink.default, in_place=False)
@@ -150,7 +150,7 @@ def hardshrink(x: Any, bound: Any = 0.5) -> Any:
     """Return x where it is beyond a bound on either side, else 0."""
     form = form_of(x)
     over, under, side = _outside(x, bound, form)
-    return form.link(values.add(values.sub(over, under), values.scale(side, whole(bound, form))))
+    return form.link(ring_ops.add(ring_ops.sub(over, under), ring_ops.scale(side, whole(bound, form))))
 
 
 @rule(aten.softshrink_backward.default, aten.hardshrink_backward.default, in_place=False)
@@ -159,7 +159,7 @@ def shrink_backward(grad: Any, x: Any, bound: Any) -> Any:
     form = form_of(grad, x)
     above, reached = recall(x, "gt", bound), recall(x, "ge", -bound)
     if above is not None and reached is not None:
-        return form.link(values.mul(values.add(above, inverted(reached)), whole(grad, form)))
+        return form.link(ring_ops.mul(ring_ops.add(above, inverted(reached)), whole(grad, form)))
     beyond = logical_or(gt(x, bound), lt(x, -bound)) if is_link(x) else x.abs() > bound
     return form.link(masked(beyond, grad, form))
 
@@ -167,13 +167,13 @@ def shrink_backward(grad: Any, x: Any, bound: Any) -> Any:
 # --- with a slope below zero ----------------------------------------------------------------------------------
 
 
-def _split(x: Any, form: Form) -> tuple[Value, Value]:
+def _split(x: Any, form: FixedPointFormat) -> tuple[Value, Value]:
     """Return whole numbers of what is positive in x and of what is not; a link remembers which is which."""
     value = whole(x, form)
     positive, above = kept(value, "gt")
     if is_link(x):
         noted(x, gt=above)
-    return positive, values.sub(value, positive)
+    return positive, ring_ops.sub(value, positive)
 
 
 @rule(aten.leaky_relu.default)
@@ -181,7 +181,7 @@ def leaky_relu(x: Any, slope: Any = 0.01) -> Any:
     """Return x where it is positive, else slope x."""
     form = form_of(x)
     positive, rest = _split(x, form)
-    made = form.link(values.add(positive, times(rest, slope, form)))
+    made = form.link(ring_ops.add(positive, times(rest, slope, form)))
     return noted(made, gt=recall(x, "gt")) if slope >= 0 else made
 
 
@@ -190,7 +190,7 @@ def leaky_relu_backward(grad: Any, x: Any, slope: Any, is_result: bool) -> Any:
     """Gradient of leaky relu."""
     form = form_of(grad, x)
     positive = masked(_above(x, 0), grad, form)
-    return form.link(values.add(positive, times(values.sub(whole(grad, form), positive), slope, form)))
+    return form.link(ring_ops.add(positive, times(ring_ops.sub(whole(grad, form), positive), slope, form)))
 
 
 @rule(aten._prelu_kernel.default, in_place=False)
@@ -198,7 +198,7 @@ def prelu(x: Any, weight: Any) -> Any:
     """Return x where it is positive, else weight x."""
     form = form_of(x, weight)
     positive, rest = _split(x, form)
-    return form.link(values.add(positive, product("mul", form.link(rest), weight, form)))
+    return form.link(ring_ops.add(positive, product("mul", form.link(rest), weight, form)))
 
 
 @rule(aten._prelu_kernel_backward.default, in_place=False)
@@ -206,8 +206,8 @@ def prelu_backward(grad: Any, x: Any, weight: Any) -> Any:
     """Gradients of prelu, for its input and for each element's weight."""
     form = form_of(grad, x, weight)
     positive = masked(_above(x, 0), grad, form)
-    rest = form.link(values.sub(whole(grad, form), positive))
-    of_input = form.link(values.add(positive, product("mul", rest, weight, form)))
+    rest = form.link(ring_ops.sub(whole(grad, form), positive))
+    of_input = form.link(ring_ops.add(positive, product("mul", rest, weight, form)))
     return of_input, form.link(product("mul", rest, x, form))
 
 
@@ -241,8 +241,8 @@ def elu(x: Any, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> A
     decay = exp_of_negative(form.link(times(rest, input_scale, form)))
     if is_followed():
         note(x, "decay", decay)
-    curve = times(values.sub(content(decay), form.scale), alpha * scale, form)
-    made = form.link(values.add(times(positive, scale, form), curve))
+    curve = times(ring_ops.sub(content(decay), form.scale), alpha * scale, form)
+    made = form.link(ring_ops.add(times(positive, scale, form), curve))
     return noted(made, gt=recall(x, "gt")) if alpha >= 0 else made
 
 
@@ -257,9 +257,9 @@ def elu_backward(grad: Any, alpha: float, scale: float, input_scale: float, is_r
     """Gradient of elu: scale where x is positive, else a multiple of the exponential, which is in its result too."""
     form = form_of(grad, x)
     positive = masked(_above(x, 0), grad, form)
-    rest = form.link(values.sub(whole(grad, form), positive))
+    rest = form.link(ring_ops.sub(whole(grad, form), positive))
     slope = _slope(x, alpha * scale, input_scale, is_result)
-    return form.link(values.add(times(positive, scale, form), product("mul", rest, slope, form)))
+    return form.link(ring_ops.add(times(positive, scale, form), product("mul", rest, slope, form)))
 
 
 def _slope(x: Any, factor: float, input_scale: float, is_result: bool) -> Any:
@@ -270,7 +270,7 @@ def _slope(x: Any, factor: float, input_scale: float, is_result: bool) -> Any:
         )
     form = form_of(x)
     if is_result:
-        return form.link(times(values.add(content(x), whole(factor, form)), input_scale, form))
+        return form.link(times(ring_ops.add(content(x), whole(factor, form)), input_scale, form))
     decay = recall(x, "decay")
     if decay is None:
         decay = exp_of_negative(form.link(times(_split(x, form)[1], input_scale, form)))
@@ -280,9 +280,9 @@ def _slope(x: Any, factor: float, input_scale: float, is_result: bool) -> Any:
 # --- gates ----------------------------------------------------------------------------------------------------
 
 
-def _both_halves(x: Any, dim: int, form: Form) -> list[Any]:
+def _both_halves(x: Any, dim: int, form: FixedPointFormat) -> list[Any]:
     count = x.shape[dim] // 2
-    return [form.link(values.local(aten.slice.Tensor, whole(x, form), dim, at, at + count)) for at in (0, count)]
+    return [form.link(ring_ops.local(aten.slice.Tensor, whole(x, form), dim, at, at + count)) for at in (0, count)]
 
 
 @rule(aten.glu.default, in_place=False)
@@ -306,4 +306,6 @@ def glu_backward(grad: Any, x: Any, dim: int) -> Any:
     gate = sigmoid(second) if gate is None else gate
     open_part = mul(grad, gate)
     rest = mul(mul(open_part, first), sub(1, gate))
-    return form.link(values.local(aten.cat.default, values.together([whole(open_part, form), whole(rest, form)]), dim))
+    return form.link(
+        ring_ops.local(aten.cat.default, ring_ops.together([whole(open_part, form), whole(rest, form)]), dim)
+    )

@@ -7,13 +7,11 @@ from typing import Any
 import torch
 
 from syft.exceptions import UnsupportedOperation
-from syft.mpc import engine, values
-from syft.mpc.rules import factors
+from syft.mpc.rules import public_scaling
 from syft.mpc.rules.division import divide_whole, whole_quotient
-from syft.mpc.rules.factors import digits, product, times
 from syft.mpc.rules.gradients import MORE_BITS, finer, on_the_way_back
 from syft.mpc.rules.operands import (
-    Form,
+    FixedPointFormat,
     Value,
     aten,
     content,
@@ -25,19 +23,22 @@ from syft.mpc.rules.operands import (
     write,
     writes,
 )
+from syft.mpc.rules.public_scaling import digits, product, times
 from syft.mpc.rules.quotients import divided, quotient_in
+from syft.mpc.runtime import client
+from syft.mpc.values import ring_ops
 from syft.tensors.precision import FixedPrecisionTensor
 
 
-def _scaled(value: Value, alpha: Any, form: Form) -> Value:
-    return value if alpha == 1 else times(values.as_tensor(value), alpha, form)
+def _scaled(value: Value, alpha: Any, form: FixedPointFormat) -> Value:
+    return value if alpha == 1 else times(ring_ops.as_tensor(value), alpha, form)
 
 
 @rule(aten.add.Tensor, aten.add.Scalar, in_place=False)
 def add(x: Any, y: Any, alpha: Any = 1) -> Any:
     """Return x + alpha y."""
     form, x, y = form_of(x, y), floored(x), floored(y)
-    return form.link(values.add(whole(x, form), _scaled(whole(y, form), alpha, form)))
+    return form.link(ring_ops.add(whole(x, form), _scaled(whole(y, form), alpha, form)))
 
 
 @writes(aten.add_.Tensor, aten.add_.Scalar)
@@ -46,8 +47,8 @@ def add_to(x: Any, y: Any, alpha: Any = 1) -> Any:
     if isinstance(x, FixedPrecisionTensor) and isinstance(y, FixedPrecisionTensor) and y.scale > x.scale:
         factor = digits(alpha, form_of(x, y))
         if isinstance(factor.first, int) and not factor.finer:
-            step = values.product("mul", content(y), factor.first, factor.scale * (y.scale // x.scale))
-            return x.like(values.add(content(x), step))
+            step = ring_ops.product("mul", content(y), factor.first, factor.scale * (y.scale // x.scale))
+            return x.like(ring_ops.add(content(x), step))
     return add(x, y, alpha)
 
 
@@ -55,7 +56,7 @@ def add_to(x: Any, y: Any, alpha: Any = 1) -> Any:
 def sub(x: Any, y: Any, alpha: Any = 1) -> Any:
     """Return x - alpha y."""
     form = form_of(x, y)
-    return form.link(values.sub(whole(x, form), _scaled(whole(y, form), alpha, form)))
+    return form.link(ring_ops.sub(whole(x, form), _scaled(whole(y, form), alpha, form)))
 
 
 @rule(aten.rsub.Scalar, aten.rsub.Tensor)
@@ -67,7 +68,7 @@ def rsub(x: Any, y: Any, alpha: Any = 1) -> Any:
 @rule(aten.neg.default)
 def neg(x: Any) -> Any:
     """-x."""
-    return form_of(x).link(values.neg(content(x)))
+    return form_of(x).link(ring_ops.neg(content(x)))
 
 
 @rule(aten.mul.Tensor, aten.mul.Scalar)
@@ -87,13 +88,13 @@ def div(x: Any, y: Any) -> Any:
             "AdditiveSharingTensor",
             "Use x // y, which rounds down, or encode before sharing: x.fix_precision().share(...).",
         )
-    if is_link(y) and is_link(x) and values.is_shared(content(x)) and not values.is_shared(content(y)):
+    if is_link(y) and is_link(x) and ring_ops.is_shared(content(x)) and not ring_ops.is_shared(content(y)):
         return _by_known(x, y)
     if is_link(y):
         return form.link(quotient_in(form, whole(x, form), whole(y, form)))
     if on_the_way_back():
         form = finer(form, _largest(y))
-    return form.link(factors.divide(whole(x, form), y, form))
+    return form.link(public_scaling.divide(whole(x, form), y, form))
 
 
 def _by_known(x: Any, y: Any) -> Any:
@@ -138,7 +139,7 @@ def floor_divide(x: Any, y: Any) -> Any:
         return form.link(whole_quotient(whole(x, form), whole(y, form)))
     if not is_link(x) or isinstance(y, torch.Tensor) or is_link(y) or not float(y).is_integer() or y == 0:
         raise UnsupportedOperation("// by anything but a public whole number", "encrypted tensors", "Use / instead.")
-    return form.link(values.scale(divide_whole(content(x), int(y) * form.scale), form.scale))
+    return form.link(ring_ops.scale(divide_whole(content(x), int(y) * form.scale), form.scale))
 
 
 @rule(aten.remainder.Scalar)
@@ -149,7 +150,7 @@ def remainder(x: Any, y: Any) -> Any:
     if modulus == 0:
         raise ZeroDivisionError("an encrypted tensor can't be divided by zero")
     value = content(x)
-    return form.link(values.sub(value, values.scale(divide_whole(value, modulus), modulus)))
+    return form.link(ring_ops.sub(value, ring_ops.scale(divide_whole(value, modulus), modulus)))
 
 
 @rule(aten.reciprocal.default)
@@ -161,9 +162,9 @@ def reciprocal(x: Any) -> Any:
     value = content(x)
     # A single number, such as what gradients are clipped by, may be small: it gets more digits.
     fine = form if len(x.shape) else finer(form, 1 << MORE_BITS)
-    if not values.is_shared(value):
+    if not ring_ops.is_shared(value):
         return fine.link(divided(form.scale, value, fine.scale))
-    return fine.link(engine.run("root", value, kind="reciprocal", scale=form.scale, out=fine.scale))
+    return fine.link(client.run("root", value, kind="reciprocal", scale=form.scale, out=fine.scale))
 
 
 def power(x: Any, exponent: Any) -> Any:
@@ -177,12 +178,12 @@ def power(x: Any, exponent: Any) -> Any:
     square = content(x)
     while count:
         if count & 1:
-            result = square if result is None else values.mul(result, square, form.scale)
+            result = square if result is None else ring_ops.mul(result, square, form.scale)
         count >>= 1
         if count:
-            square = values.mul(square, square, form.scale)
+            square = ring_ops.mul(square, square, form.scale)
     if result is None:
-        result = values.add(values.scale(content(x), 0), form.scale)
+        result = ring_ops.add(ring_ops.scale(content(x), 0), form.scale)
     return form.link(result)
 
 

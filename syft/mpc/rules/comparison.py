@@ -10,18 +10,19 @@ from typing import Any
 
 import torch
 
-from syft.core.following import is_followed
+from syft.core.autograd_state import is_followed
 from syft.exceptions import UnsupportedOperation
-from syft.mpc import ring, values
+from syft.mpc.ring import arithmetic
 from syft.mpc.rules.arithmetic import sub
-from syft.mpc.rules.facts import BIT, compared, inverted, note, recall
-from syft.mpc.rules.operands import Form, Value, aten, content, floored, form_of, is_link, rule, whole
+from syft.mpc.rules.cached_comparisons import BIT, compared, inverted, note, recall
+from syft.mpc.rules.operands import FixedPointFormat, Value, aten, content, floored, form_of, is_link, rule, whole
+from syft.mpc.values import ring_ops
 from syft.tensors.precision import FixedPrecisionTensor
 
 
-def bits(bit: Value, form: Form) -> Any:
+def bits(bit: Value, form: FixedPointFormat) -> Any:
     """Return a link of a form whose values are 0 or 1, from whole numbers."""
-    link = form.link(values.scale(bit, form.scale))
+    link = form.link(ring_ops.scale(bit, form.scale))
     link.is_bit = True
     return link if form.scale == 1 else note(link, BIT, bit)
 
@@ -33,8 +34,8 @@ def truth(x: Any) -> Any:
     return x if x.is_bit else ne(x, 0)
 
 
-def _difference(x: Any, y: Any, form: Form) -> Value:
-    return values.sub(whole(x, form), whole(y, form))
+def _difference(x: Any, y: Any, form: FixedPointFormat) -> Value:
+    return ring_ops.sub(whole(x, form), whole(y, form))
 
 
 def _ordered(name: str, swapped: bool, invert: bool) -> Any:
@@ -45,7 +46,7 @@ def _ordered(name: str, swapped: bool, invert: bool) -> Any:
         bit = compared(x, y, name)
         if bit is None:
             difference = _difference(y, x, form) if swapped else _difference(x, y, form)
-            bit = values.negative(difference, 1, invert)
+            bit = ring_ops.negative(difference, 1, invert)
         return bits(bit, form)
 
     return compare
@@ -65,7 +66,7 @@ def _equal(name: str, invert: bool) -> Any:
     def compare(x: Any, y: Any) -> Any:
         form = form_of(x, y)
         bit = compared(x, y, name)
-        return bits(values.zero(_difference(x, y, form), 1, invert) if bit is None else bit, form)
+        return bits(ring_ops.zero(_difference(x, y, form), 1, invert) if bit is None else bit, form)
 
     return compare
 
@@ -83,13 +84,13 @@ def bit_of(condition: Any) -> Value:
     return recall(condition, BIT)
 
 
-def masked(condition: Any, x: Any, form: Form) -> Value:
+def masked(condition: Any, x: Any, form: FixedPointFormat) -> Value:
     """Return whole numbers of x where a condition holds, else 0."""
     condition = truth(condition)
     bit = bit_of(condition)
     if bit is None:
-        return values.mul(content(condition), whole(x, form), form_of(condition).scale)
-    return values.mul(bit, whole(x, form))
+        return ring_ops.mul(content(condition), whole(x, form), form_of(condition).scale)
+    return ring_ops.mul(bit, whole(x, form))
 
 
 @rule(aten.where.self, in_place=False)
@@ -99,7 +100,7 @@ def where(condition: Any, x: Any, y: Any) -> Any:
     if form.model is None and not is_link(x) and not is_link(y):
         form = form_of(condition)
     difference = form.link(_difference(x, y, form)) if is_link(x) or is_link(y) else x - y
-    return form.link(values.add(whole(y, form), masked(condition, difference, form)))
+    return form.link(ring_ops.add(whole(y, form), masked(condition, difference, form)))
 
 
 @rule(aten.masked_fill.Scalar, aten.masked_fill.Tensor)
@@ -117,19 +118,19 @@ def logical_not(x: Any) -> Any:
 @rule(aten.logical_and.default)
 def logical_and(x: Any, y: Any) -> Any:
     """Return 1 where neither of two is zero, else 0."""
-    return _of_bits(values.mul, x, y)
+    return _of_bits(ring_ops.mul, x, y)
 
 
 @rule(aten.logical_or.default)
 def logical_or(x: Any, y: Any) -> Any:
     """Return 1 where one of two is not zero, else 0."""
-    return _of_bits(lambda a, b: values.sub(values.add(a, b), values.mul(a, b)), x, y)
+    return _of_bits(lambda a, b: ring_ops.sub(ring_ops.add(a, b), ring_ops.mul(a, b)), x, y)
 
 
 @rule(aten.logical_xor.default)
 def logical_xor(x: Any, y: Any) -> Any:
     """Return 1 where one of two is zero and the other is not."""
-    return _of_bits(lambda a, b: values.sub(values.add(a, b), values.scale(values.mul(a, b), 2)), x, y)
+    return _of_bits(lambda a, b: ring_ops.sub(ring_ops.add(a, b), ring_ops.scale(ring_ops.mul(a, b), 2)), x, y)
 
 
 def _of_bits(function: Any, *operands: Any) -> Any:
@@ -137,7 +138,7 @@ def _of_bits(function: Any, *operands: Any) -> Any:
     form, found = form_of(*operands), []
     for operand in map(truth, operands):
         bit = bit_of(operand)
-        found.append(values.truncate(content(operand), form_of(operand).scale) if bit is None else bit)
+        found.append(ring_ops.truncate(content(operand), form_of(operand).scale) if bit is None else bit)
     return bits(function(*found), form)
 
 
@@ -176,16 +177,16 @@ FixedPrecisionTensor.implements(torch.Tensor.__invert__, torch.Tensor.bitwise_no
 
 def kept(value: Value, *names: str) -> tuple[Value, ...]:
     """Return whole numbers where they are positive, else 0; if autograd follows, also bits: "ge", "gt" (else None)."""
-    if not is_followed() or (values.is_shared(value) and value.protocol != "beaver"):
-        return (values.relu(value), *[None] * len(names))
-    return values.relu_and_bits(value, *names)
+    if not is_followed() or (ring_ops.is_shared(value) and value.protocol != "beaver"):
+        return (ring_ops.relu(value), *[None] * len(names))
+    return ring_ops.relu_and_bits(value, *names)
 
 
 def positive_parts(value: Value) -> tuple[Value, Value]:
     """Return whole numbers where they are positive, else 0; and 1 or 0 for where they are, whatever the protocol."""
-    if values.is_shared(value) and value.protocol != "beaver":
-        return values.relu(value), values.negative(values.neg(value))
-    positive, above = values.relu_and_bits(value, "gt")
+    if ring_ops.is_shared(value) and value.protocol != "beaver":
+        return ring_ops.relu(value), ring_ops.negative(ring_ops.neg(value))
+    positive, above = ring_ops.relu_and_bits(value, "gt")
     return positive, above
 
 
@@ -199,15 +200,15 @@ def noted(link: Any, other: Any = 0, **facts: Any) -> Any:
 
 def twice(first: Value, second: Value) -> Value:
     """Return values as one, so that both are compared in the same rounds, with the shape they have together."""
-    first, second = values.as_tensor(first), values.as_tensor(second)
-    shape = ring.broadcast(values.shape_of(first), values.shape_of(second))
-    both = values.together([values.expand(first, shape), values.expand(second, shape)])
-    return values.local(aten.stack.default, both)
+    first, second = ring_ops.as_tensor(first), ring_ops.as_tensor(second)
+    shape = arithmetic.broadcast(ring_ops.shape_of(first), ring_ops.shape_of(second))
+    both = ring_ops.together([ring_ops.expand(first, shape), ring_ops.expand(second, shape)])
+    return ring_ops.local(aten.stack.default, both)
 
 
 def halves(both: Value) -> list[Value]:
     """Take apart again what `twice` put together."""
-    return [None, None] if both is None else list(values.local(aten.unbind.int, both))
+    return [None, None] if both is None else list(ring_ops.local(aten.unbind.int, both))
 
 
 @rule(aten.abs.default)
@@ -216,7 +217,7 @@ def absolute(x: Any) -> Any:
     value = content(x)
     positive, reached, above = kept(value, "ge", "gt")
     noted(x, ge=reached, gt=above)
-    return form_of(x).link(values.sub(values.scale(positive, 2), value))
+    return form_of(x).link(ring_ops.sub(ring_ops.scale(positive, 2), value))
 
 
 @rule(aten.sign.default, aten.sgn.default)
@@ -225,11 +226,11 @@ def sign(x: Any) -> Any:
     form, value = form_of(x), content(x)
     reached, above = recall(x, "ge"), recall(x, "gt")
     if reached is None or above is None:
-        below, over = halves(values.negative(twice(value, values.neg(value))))
-        found = values.sub(over, below)
+        below, over = halves(ring_ops.negative(twice(value, ring_ops.neg(value))))
+        found = ring_ops.sub(over, below)
     else:
-        found = values.sub(values.add(reached, above), 1)
-    return found if form.scale == 1 else note(form.link(values.scale(found, form.scale)), BIT, found)
+        found = ring_ops.sub(ring_ops.add(reached, above), 1)
+    return found if form.scale == 1 else note(form.link(ring_ops.scale(found, form.scale)), BIT, found)
 
 
 @rule(aten.maximum.default, aten.fmax.default, in_place=False)
@@ -239,7 +240,7 @@ def maximum(x: Any, y: Any) -> Any:
     positive, reached, above = kept(_difference(x, y, form), "ge", "gt")
     if is_link(x):
         noted(x, y, ge=reached, gt=above)
-    return form.link(values.add(whole(y, form), positive))
+    return form.link(ring_ops.add(whole(y, form), positive))
 
 
 @rule(aten.minimum.default, aten.fmin.default, in_place=False)
@@ -249,7 +250,7 @@ def minimum(x: Any, y: Any) -> Any:
     positive, reached, above = kept(_difference(x, y, form), "ge", "gt")
     if is_link(x):
         noted(x, y, ge=reached, gt=above)
-    return form.link(values.sub(whole(x, form), positive))
+    return form.link(ring_ops.sub(whole(x, form), positive))
 
 
 @rule(aten.clamp_min.default, aten.clamp_min.Tensor)
@@ -258,7 +259,7 @@ def clamp_min(x: Any, low: Any) -> Any:
     form = form_of(x, low)
     positive, reached = kept(_difference(x, low, form), "ge")
     noted(x, low, ge=reached)
-    return form.link(values.add(whole(low, form), positive))
+    return form.link(ring_ops.add(whole(low, form), positive))
 
 
 @rule(aten.clamp_max.default, aten.clamp_max.Tensor)
@@ -267,7 +268,7 @@ def clamp_max(x: Any, high: Any) -> Any:
     form = form_of(x, high)
     positive, reached = kept(_difference(high, x, form), "ge")
     noted(x, high, gt=None if reached is None else inverted(reached))
-    return form.link(values.sub(whole(high, form), positive))
+    return form.link(ring_ops.sub(whole(high, form), positive))
 
 
 @rule(aten.clamp.default, aten.clamp.Tensor)
@@ -293,32 +294,32 @@ def between(x: Any, low: Any, high: Any, strict: bool) -> Any:
     least = torch.minimum(torch.as_tensor(low), torch.as_tensor(high))
     bottom, top = whole(least, form), whole(high, form)
     value = content(x)
-    both, found = kept(twice(values.sub(value, bottom), values.sub(top, value)), "gt" if strict else "ge")
+    both, found = kept(twice(ring_ops.sub(value, bottom), ring_ops.sub(top, value)), "gt" if strict else "ge")
     below, above = halves(both)
     if found is not None and bool((torch.as_tensor(low) <= torch.as_tensor(high)).all()):
         over, under = halves(found)
         note(x, "gt" if strict else "ge", over, low)
         note(x, "ge" if strict else "gt", inverted(under), high)
-    return form.link(values.add(values.sub(values.sub(below, above), value), values.add(bottom, top)))
+    return form.link(ring_ops.add(ring_ops.sub(ring_ops.sub(below, above), value), ring_ops.add(bottom, top)))
 
 
 @rule(aten.any.default, in_place=False)
 def any_of(x: Any) -> Any:
     """Whether any element is not zero."""
     form = form_of(x)
-    return form.link(values.zero(_count(x), form.scale, invert=True))
+    return form.link(ring_ops.zero(_count(x), form.scale, invert=True))
 
 
 @rule(aten.all.default, in_place=False)
 def all_of(x: Any) -> Any:
     """Whether no element is zero."""
     form = form_of(x)
-    return form.link(values.zero(values.sub(_count(x), x.shape.numel()), form.scale))
+    return form.link(ring_ops.zero(ring_ops.sub(_count(x), x.shape.numel()), form.scale))
 
 
 def _count(x: Any) -> Value:
     """Count the elements that are not zero."""
-    return values.total(values.zero(content(x), invert=True))
+    return ring_ops.total(ring_ops.zero(content(x), invert=True))
 
 
 @rule(aten.isnan.default, aten.isinf.default, in_place=False)

@@ -6,7 +6,8 @@ from typing import Any
 
 import torch
 
-from syft.mpc import engine, values
+from syft.mpc.runtime import client
+from syft.mpc.values import ring_ops
 
 Value = Any
 
@@ -16,27 +17,27 @@ def divide_whole(x: Value, divisor: int) -> Value:
 
     On shares the quotient of `truncate` is off by a unit or two; its remainder tells by how many.
     """
-    if not values.is_shared(x):
+    if not ring_ops.is_shared(x):
         return torch.div(x, divisor, rounding_mode="floor")
     if divisor < 0:
-        return divide_whole(values.neg(x), -divisor)
+        return divide_whole(ring_ops.neg(x), -divisor)
     if divisor == 1:
         return x
-    near = values.truncate(x, divisor)
-    rest = values.sub(x, values.scale(near, divisor))
+    near = ring_ops.truncate(x, divisor)
+    rest = ring_ops.sub(x, ring_ops.scale(near, divisor))
     # rest lies in (-2d, 3d): one more for each of d, 2d that it reaches, one less for each of 0, -d that it is below.
-    marks = torch.tensor([divisor, 2 * divisor, 0, -divisor]).view(-1, *[1] * len(values.shape_of(x)))
-    reached = values.total(values.negative(values.sub(rest, marks), invert=True), [0])
-    return values.add(near, values.sub(reached, 2))
+    marks = torch.tensor([divisor, 2 * divisor, 0, -divisor]).view(-1, *[1] * len(ring_ops.shape_of(x)))
+    reached = ring_ops.total(ring_ops.negative(ring_ops.sub(rest, marks), invert=True), [0])
+    return ring_ops.add(near, ring_ops.sub(reached, 2))
 
 
 def whole_quotient(x: Value, y: Value) -> Value:
     """Divide whole numbers by private ones, rounding down, exactly (see the protocol `floor_divide` for its domain)."""
-    x, y = values.together([x, y])
-    return engine.run("floor_divide", x, y)
+    x, y = ring_ops.together([x, y])
+    return client.run("floor_divide", x, y)
 
 
 def quotient(x: Value, y: Value, scale: int) -> Value:
     """Divide by private numbers: x scale / y (see the protocol `divide` for its domain and error)."""
-    x, y = values.together([x, y])
-    return engine.run("divide", x, y, scale=scale)
+    x, y = ring_ops.together([x, y])
+    return client.run("divide", x, y, scale=scale)

@@ -11,12 +11,12 @@ from typing import Any
 import torch
 
 from syft.exceptions import UnsupportedOperation
-from syft.mpc import values
-from syft.mpc.rules import factors
+from syft.mpc.rules import public_scaling
 from syft.mpc.rules.arithmetic import mul
 from syft.mpc.rules.comparison import bits
 from syft.mpc.rules.indexing import one_hot, picked, spread
-from syft.mpc.rules.operands import Form, Value, aten, content, form_of, is_link, rule, whole
+from syft.mpc.rules.operands import FixedPointFormat, Value, aten, content, form_of, is_link, rule, whole
+from syft.mpc.values import ring_ops
 from syft.tensors.additive_shared import AdditiveSharingTensor
 from syft.tensors.precision import FixedPrecisionTensor
 
@@ -29,8 +29,8 @@ def embedding(weight: Any, indices: Any, *args: Any) -> Any:
     """Take rows of a table by public or private indices."""
     if is_link(indices):
         return picked(weight, 0, indices)
-    flat = values.local(aten.index_select.default, content(weight), 0, indices.reshape(-1))
-    return form_of(weight).link(values.reshape(flat, [*indices.shape, weight.shape[1]]))
+    flat = ring_ops.local(aten.index_select.default, content(weight), 0, indices.reshape(-1))
+    return form_of(weight).link(ring_ops.reshape(flat, [*indices.shape, weight.shape[1]]))
 
 
 @rule(aten.embedding_dense_backward.default, in_place=False)
@@ -45,20 +45,22 @@ def embedding_backward(grad: Any, indices: Any, count: int, padding: int, scale_
         )
     made = spread(grad, 0, indices, count, form)
     if 0 <= padding < count:
-        made = values.mul(made, (torch.arange(count) != padding).long().view(-1, 1))
+        made = ring_ops.mul(made, (torch.arange(count) != padding).long().view(-1, 1))
     return form.link(made)
 
 
-def _added_up(grad: Any, indices: torch.Tensor, count: int, padding: int, by_frequency: bool, form: Form) -> Value:
+def _added_up(
+    grad: Any, indices: torch.Tensor, count: int, padding: int, by_frequency: bool, form: FixedPointFormat
+) -> Value:
     width = grad.shape[-1]
-    rows = values.reshape(whole(grad, form), [indices.numel(), width])
+    rows = ring_ops.reshape(whole(grad, form), [indices.numel(), width])
     flat = indices.reshape(-1)
     if bool((flat == padding).any()):
-        rows = values.mul(rows, (flat != padding).long().view(-1, 1))
+        rows = ring_ops.mul(rows, (flat != padding).long().view(-1, 1))
     if by_frequency and flat.numel():
-        rows = factors.divide(rows, torch.bincount(flat, minlength=count)[flat].view(-1, 1), form)
-    base, rows = values.together([torch.zeros(count, width, dtype=torch.int64), rows])
-    return values.local(aten.index_add.default, base, 0, flat, rows)
+        rows = public_scaling.divide(rows, torch.bincount(flat, minlength=count)[flat].view(-1, 1), form)
+    base, rows = ring_ops.together([torch.zeros(count, width, dtype=torch.int64), rows])
+    return ring_ops.local(aten.index_add.default, base, 0, flat, rows)
 
 
 # --- bags -----------------------------------------------------------------------------------------------------------
@@ -88,19 +90,19 @@ def embedding_bag(
     form = form_of(rows)
     summed = _bagged(content(rows), bag_of, taken, bags)
     if mode == MEAN:
-        summed = factors.divide(summed, sizes.clamp(min=1).view(-1, 1), form)
+        summed = public_scaling.divide(summed, sizes.clamp(min=1).view(-1, 1), form)
     return form.link(summed), bag_of, sizes, torch.zeros(0, dtype=torch.int64)
 
 
 def _column(x: Any) -> Any:
-    return form_of(x).link(values.reshape(content(x), [x.shape[0], 1])) if is_link(x) else x.view(-1, 1)
+    return form_of(x).link(ring_ops.reshape(content(x), [x.shape[0], 1])) if is_link(x) else x.view(-1, 1)
 
 
 def _bagged(rows: Value, bag_of: torch.Tensor, taken: torch.Tensor, bags: int) -> Value:
     if not bool(taken.all()):
-        rows = values.mul(rows, taken.long().view(-1, 1))
-    base, rows = values.together([torch.zeros(bags, values.shape_of(rows)[1], dtype=torch.int64), rows])
-    return values.local(aten.index_add.default, base, 0, bag_of.clamp(min=0), rows)
+        rows = ring_ops.mul(rows, taken.long().view(-1, 1))
+    base, rows = ring_ops.together([torch.zeros(bags, ring_ops.shape_of(rows)[1], dtype=torch.int64), rows])
+    return ring_ops.local(aten.index_add.default, base, 0, bag_of.clamp(min=0), rows)
 
 
 @rule(aten._embedding_bag_backward.default, in_place=False)
@@ -112,8 +114,8 @@ def embedding_bag_backward(
     form = form_of(grad)
     given = whole(grad, form)
     if mode == MEAN:
-        given = factors.divide(given, sizes.clamp(min=1).view(-1, 1), form)
-    rows = form.link(values.local(aten.index_select.default, given, 0, bag_of.clamp(min=0)))
+        given = public_scaling.divide(given, sizes.clamp(min=1).view(-1, 1), form)
+    rows = form.link(ring_ops.local(aten.index_select.default, given, 0, bag_of.clamp(min=0)))
     if bool((bag_of < 0).any()):
         rows = mul(rows, (bag_of >= 0).view(-1, 1))
     if sample_weights is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import torch
 
-from syft.mpc.rules.operands import Form
+from syft.mpc.rules.operands import FixedPointFormat
 from syft.tensors.precision import FixedPrecisionTensor
 
 # How many bits a gradient may have behind the point, and how many of them may be more than it began with.
@@ -22,7 +22,7 @@ def on_the_way_back() -> bool:
     return torch._C._current_graph_task_id() != -1
 
 
-def finer(form: Form, divisor: float) -> Form:
+def finer(form: FixedPointFormat, divisor: float) -> FixedPointFormat:
     """Return a form that keeps the digits of numbers that are to be divided by a public number."""
     if form.model is None:
         return form
@@ -36,13 +36,13 @@ def finer(form: Form, divisor: float) -> Form:
     return with_digits(form.model, form.model.precision_fractional + digits) if digits else form
 
 
-def with_digits(link: FixedPrecisionTensor, digits: int) -> Form:
+def with_digits(link: FixedPrecisionTensor, digits: int) -> FixedPointFormat:
     """Return the form of a link with another number of digits behind the point."""
     options = link.get_class_attributes() | {"precision_fractional": digits}
-    return Form(link.base**digits, FixedPrecisionTensor(**options, owner=link._owner))
+    return FixedPointFormat(link.base**digits, FixedPrecisionTensor(**options, owner=link._owner))
 
 
-def coarser(link: FixedPrecisionTensor, bits: int) -> Form:
+def coarser(link: FixedPrecisionTensor, bits: int) -> FixedPointFormat:
     """Return the finest form of the base of a link that has at most a number of bits."""
     digits = 0
     while link.base ** (digits + 1) <= 1 << bits:

@@ -11,12 +11,12 @@ from typing import Any
 
 import torch
 
-from syft.core.following import is_followed
+from syft.core.autograd_state import is_followed
 from syft.core.trees import iter_tensors, map_tensors
 from syft.exceptions import UnsupportedOperation
-from syft.mpc import values
-from syft.mpc.rules.facts import note, recall
-from syft.mpc.rules.operands import Form, Value, aten, content, form_of, is_link, rule, whole
+from syft.mpc.rules.cached_comparisons import note, recall
+from syft.mpc.rules.operands import FixedPointFormat, Value, aten, content, form_of, is_link, rule, whole
+from syft.mpc.values import ring_ops
 from syft.tensors.additive_shared import AdditiveSharingTensor
 
 
@@ -41,8 +41,8 @@ def one_hot(index: Any, count: int) -> Value:
     if known is not None:
         return known
     form = form_of(index)
-    last = values.reshape(content(index), [*index.shape, 1])
-    found = values.zero(values.sub(last, torch.arange(count) * form.scale))
+    last = ring_ops.reshape(content(index), [*index.shape, 1])
+    found = ring_ops.zero(ring_ops.sub(last, torch.arange(count) * form.scale))
     if is_followed():  # the gradient will ask again
         note(index, "one_hot", found, count)
     return found
@@ -55,12 +55,12 @@ def picked(x: Any, dim: int, index: Any) -> Any:
     count = x.shape[dim]
     before, after = list(x.shape[:dim]), list(x.shape[dim + 1 :])
     rows = _first(whole(x, form), dim, len(x.shape))
-    rows = values.reshape(rows, [count, torch.Size(before + after).numel()])
-    hot = values.reshape(one_hot(index, count), [index.shape.numel(), count])
-    made = values.reshape(values.product("matmul", hot, rows), [*index.shape, *before, *after])
+    rows = ring_ops.reshape(rows, [count, torch.Size(before + after).numel()])
+    hot = ring_ops.reshape(one_hot(index, count), [index.shape.numel(), count])
+    made = ring_ops.reshape(ring_ops.product("matmul", hot, rows), [*index.shape, *before, *after])
     width = len(index.shape)
     order = [*range(width, width + dim), *range(width), *range(width + dim, width + dim + len(after))]
-    return form.link(values.permute(made, order))
+    return form.link(ring_ops.permute(made, order))
 
 
 def _dimension(x: Any, dim: int) -> int:
@@ -74,20 +74,20 @@ def _dimension(x: Any, dim: int) -> int:
 
 def _first(value: Value, dim: int, count: int) -> Value:
     """Move a dimension to the front."""
-    return values.permute(value, [dim, *(other for other in range(count) if other != dim)])
+    return ring_ops.permute(value, [dim, *(other for other in range(count) if other != dim)])
 
 
-def spread(new: Any, dim: int, index: Any, count: int, form: Form) -> Value:
+def spread(new: Any, dim: int, index: Any, count: int, form: FixedPointFormat) -> Value:
     """Add up slices at the places that private indices point at: what `picked` is the reverse of."""
     shape, width = list(new.shape), len(index.shape)
     before, after = shape[:dim], shape[dim + width :]
     order = [*range(dim, dim + width), *range(dim), *range(dim + width, len(shape))]
-    rows = values.permute(values.as_tensor(whole(new, form)), order)
-    rows = values.reshape(rows, [index.shape.numel(), torch.Size(before + after).numel()])
-    hot = values.reshape(one_hot(index, count), [index.shape.numel(), count])
-    made = values.product("matmul", values.local(aten.transpose.int, hot, 0, 1), rows)
-    made = values.reshape(made, [count, *before, *after])
-    return values.permute(made, [*range(1, dim + 1), 0, *range(dim + 1, dim + 1 + len(after))])
+    rows = ring_ops.permute(ring_ops.as_tensor(whole(new, form)), order)
+    rows = ring_ops.reshape(rows, [index.shape.numel(), torch.Size(before + after).numel()])
+    hot = ring_ops.reshape(one_hot(index, count), [index.shape.numel(), count])
+    made = ring_ops.product("matmul", ring_ops.local(aten.transpose.int, hot, 0, 1), rows)
+    made = ring_ops.reshape(made, [count, *before, *after])
+    return ring_ops.permute(made, [*range(1, dim + 1), 0, *range(dim + 1, dim + 1 + len(after))])
 
 
 def only_private(indices: Any) -> tuple[int, Any]:
@@ -109,7 +109,7 @@ def getitem(x: Any, key: Any) -> Any:
     if not numbers or len(others) > 1:
         return _below(x, key)
     (at,) = numbers
-    keys[at] = values.reshape(keys[at], [1])
+    keys[at] = ring_ops.reshape(keys[at], [1])
     place = sum(isinstance(one, slice) for one in keys[:at])
     return _below(_below(x, tuple(keys)).child, (*[slice(None)] * place, 0))
 
@@ -129,7 +129,7 @@ def index(x: Any, indices: Any) -> Any:
     """Take elements by public indices and masks, or by one private index."""
     if any(is_link(one) for one in indices):
         return picked(x, *only_private(indices))
-    return form_of(x).link(values.local(aten.index.Tensor, content(x), places_of(indices)))
+    return form_of(x).link(ring_ops.local(aten.index.Tensor, content(x), places_of(indices)))
 
 
 def places_of(indices: Any) -> list[Any]:
@@ -148,7 +148,7 @@ def index_select(x: Any, dim: int, indices: Any) -> Any:
     """Take rows by public or private indices."""
     if is_link(indices):
         return picked(x, dim, indices)
-    return form_of(x).link(values.local(aten.index_select.default, content(x), dim, indices))
+    return form_of(x).link(ring_ops.local(aten.index_select.default, content(x), dim, indices))
 
 
 @rule(aten.gather.default, in_place=False)
@@ -156,7 +156,7 @@ def gather(x: Any, dim: int, indices: Any, sparse_grad: bool = False) -> Any:
     """Take elements along a dimension by public or private indices."""
     if is_link(indices):
         return _gathered(x, dim, indices)
-    return form_of(x).link(values.local(aten.gather.default, content(x), dim, indices))
+    return form_of(x).link(ring_ops.local(aten.gather.default, content(x), dim, indices))
 
 
 def _gathered(x: Any, dim: int, indices: Any) -> Any:
@@ -167,7 +167,7 @@ def _gathered(x: Any, dim: int, indices: Any) -> Any:
     value: Value = whole(x, form)
     for other, size in enumerate(indices.shape):
         if other != dim and size != x.shape[other]:
-            value = values.local(aten.slice.Tensor, value, other, 0, size)
+            value = ring_ops.local(aten.slice.Tensor, value, other, 0, size)
     last = [other for other in range(len(x.shape)) if other != dim]
-    rows = values.local(aten.unsqueeze.default, values.permute(value, [*last, dim]), dim)
-    return form.link(values.total(values.mul(one_hot(indices, x.shape[dim]), rows), [len(x.shape)]))
+    rows = ring_ops.local(aten.unsqueeze.default, ring_ops.permute(value, [*last, dim]), dim)
+    return form.link(ring_ops.total(ring_ops.mul(one_hot(indices, x.shape[dim]), rows), [len(x.shape)]))

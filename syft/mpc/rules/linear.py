@@ -8,10 +8,10 @@ import torch
 import torch.nn.functional as F
 
 from syft.hook.composed import composed
-from syft.mpc import values
 from syft.mpc.rules.arithmetic import add, mul
-from syft.mpc.rules.factors import product
-from syft.mpc.rules.operands import Form, Value, aten, form_of, is_link, rule, whole
+from syft.mpc.rules.operands import FixedPointFormat, Value, aten, form_of, is_link, rule, whole
+from syft.mpc.rules.public_scaling import product
+from syft.mpc.values import ring_ops
 
 
 @rule(aten.mm.default, aten.bmm.default, aten.mv.default, aten.dot.default, aten.vdot.default, in_place=False)
@@ -38,7 +38,7 @@ def addbmm(bias: Any, x: Any, y: Any, beta: Any = 1, alpha: Any = 1) -> Any:
     form = form_of(x, y)
     if not is_link(x) and not is_link(y):
         return addmm(bias, torch.eye(x.shape[1], dtype=x.dtype), torch.bmm(x, y).sum(0), beta, alpha)
-    made = form.link(values.total(product("matmul", x, y, form), [0]))
+    made = form.link(ring_ops.total(product("matmul", x, y, form), [0]))
     made = made if alpha == 1 else mul(made, alpha)
     return made if beta == 0 else add(made, bias if beta == 1 else mul(bias, beta))
 
@@ -58,8 +58,8 @@ def bilinear(x: Any, y: Any, weight: Any, bias: Any = None) -> Any:
     return made if bias is None else made + bias
 
 
-def _column(x: Any, form: Form) -> Any:
-    return form.link(values.reshape(whole(x, form), [x.shape[0], 1])) if is_link(x) else x.unsqueeze(1)
+def _column(x: Any, form: FixedPointFormat) -> Any:
+    return form.link(ring_ops.reshape(whole(x, form), [x.shape[0], 1])) if is_link(x) else x.unsqueeze(1)
 
 
 @rule(aten.convolution.default, in_place=False)
@@ -76,7 +76,7 @@ def convolution(
         options |= {"transposed": True, "output_padding": _each(count, output_padding)[0]}
     made = product("conv", x, weight, form, **options)
     if bias is not None:
-        made = values.add(made, _per_channel(whole(bias, form), count))
+        made = ring_ops.add(made, _per_channel(whole(bias, form), count))
     return form.link(made)
 
 
@@ -86,7 +86,7 @@ def _each(count: int, *options: Any) -> list[tuple[int, ...]]:
 
 
 def _per_channel(value: Value, spatial: int) -> Value:
-    return values.reshape(value, [*values.shape_of(value), *[1] * spatial])
+    return ring_ops.reshape(value, [*ring_ops.shape_of(value), *[1] * spatial])
 
 
 @rule(aten.convolution_backward.default, in_place=False)
@@ -113,7 +113,7 @@ def convolution_backward(
         image, spread = (grad, x) if transposed else (x, grad)
         grads[1] = _grad_of_weight(spread, image, weight, form, **options)
     if wanted[2]:
-        grads[2] = form.link(values.total(whole(grad, form), [0, *range(2, 2 + spatial)]))
+        grads[2] = form.link(ring_ops.total(whole(grad, form), [0, *range(2, 2 + spatial)]))
     return tuple(grads)
 
 
@@ -129,13 +129,13 @@ def _unused(x: Any, grad: Any, weight: Any, stride: Any, padding: Any, dilation:
 def _cropped(value: Value, shape: Any) -> Value:
     """Leave out what is beyond a shape, at the end of each dimension of images."""
     for i in range(2, len(shape)):
-        if values.shape_of(value)[i] > shape[i]:
-            value = values.local(aten.slice.Tensor, value, i, 0, shape[i])
+        if ring_ops.shape_of(value)[i] > shape[i]:
+            value = ring_ops.local(aten.slice.Tensor, value, i, 0, shape[i])
     return value
 
 
 def _grad_of_weight(
-    grad: Any, x: Any, weight: Any, form: Form, stride: Any, padding: Any, dilation: Any, groups: int
+    grad: Any, x: Any, weight: Any, form: FixedPointFormat, stride: Any, padding: Any, dilation: Any, groups: int
 ) -> Any:
     """Convolve the image with the gradient: batch and channels change places in each group, stride and dilation too."""
     sizes = [weight.shape[1], weight.shape[0], *weight.shape[2:]]
@@ -145,16 +145,16 @@ def _grad_of_weight(
         "conv", _batch_last(x, groups, form), _permuted(grad, [1, 0, *range(2, len(x.shape))], form), form,
         stride=dilation, padding=padding, dilation=stride, groups=groups,
     )  # fmt: skip
-    return form.link(values.local(aten.transpose.int, _cropped(made, sizes), 0, 1))
+    return form.link(ring_ops.local(aten.transpose.int, _cropped(made, sizes), 0, 1))
 
 
-def _permuted(x: Any, order: list[int], form: Form) -> Any:
+def _permuted(x: Any, order: list[int], form: FixedPointFormat) -> Any:
     if not is_link(x):
         return x.permute(order)
-    return form.link(values.permute(whole(x, form), order))
+    return form.link(ring_ops.permute(whole(x, form), order))
 
 
-def _batch_last(x: Any, groups: int, form: Form) -> Any:
+def _batch_last(x: Any, groups: int, form: FixedPointFormat) -> Any:
     """Return images as (channels of a group, groups x batch, ...): the batch is what is summed over in each group."""
     batch, channels, *sizes = x.shape
     if not groups or channels % groups:
@@ -165,5 +165,5 @@ def _batch_last(x: Any, groups: int, form: Form) -> Any:
     order = [2, 1, 0, *range(3, 3 + len(sizes))]
     if not is_link(x):
         return x.reshape(batch, groups, inner, *sizes).permute(order).reshape(inner, groups * batch, *sizes)
-    turned = values.permute(values.reshape(whole(x, form), [batch, groups, inner, *sizes]), order)
-    return form.link(values.reshape(turned, [inner, groups * batch, *sizes]))
+    turned = ring_ops.permute(ring_ops.reshape(whole(x, form), [batch, groups, inner, *sizes]), order)
+    return form.link(ring_ops.reshape(turned, [inner, groups * batch, *sizes]))

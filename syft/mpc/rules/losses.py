@@ -10,15 +10,15 @@ from typing import Any
 
 import torch
 
-from syft.mpc import values
-from syft.mpc.rules import factors
+from syft.mpc.rules import public_scaling
+from syft.mpc.rules.approximations import log, logsigmoid, sigmoid
 from syft.mpc.rules.arithmetic import add, div, mul, sub
-from syft.mpc.rules.factors import times
-from syft.mpc.rules.functions import log, logsigmoid, sigmoid
 from syft.mpc.rules.gradients import finer
 from syft.mpc.rules.operands import aten, content, form_of, is_link, rule, whole
+from syft.mpc.rules.public_scaling import times
 from syft.mpc.rules.quotients import QUOTIENT_BITS, divided
 from syft.mpc.rules.reduction import mean, total
+from syft.mpc.values import ring_ops
 
 # torch's numbers for reduction="none", "mean", "sum".
 NONE, MEAN, SUM = 0, 1, 2
@@ -32,7 +32,7 @@ def reduced(x: Any, reduction: int) -> Any:
 def public_part(grad: Any) -> Any:
     """Return a gradient that is public as a number or a plain tensor, any other one as it is."""
     if is_link(grad):
-        if values.is_shared(content(grad)):
+        if ring_ops.is_shared(content(grad)):
             return grad
         grad = content(grad).double() / form_of(grad).scale
     return float(grad) if isinstance(grad, float) or grad.numel() == 1 else grad.double()
@@ -50,7 +50,7 @@ def passed_on(slope: Any, grad: Any, count: float = 1) -> Any:
     grad = public_part(grad)
     if is_link(grad):
         made = mul(form.link(whole(slope, form)), grad)
-        return made if count == 1 else form.link(factors.divide(content(made), count, form))
+        return made if count == 1 else form.link(public_scaling.divide(content(made), count, form))
     if is_link(slope):
         return form.link(times(whole(slope, form), grad / count, form))
     return form.link(whole(slope.double() * grad / count, form))
@@ -87,9 +87,9 @@ def _within(x: Any, bound: float) -> Any:
         return x.clamp(-bound, bound)
     form = form_of(x)
     limit = whole(bound, form)
-    both = values.local(aten.stack.default, [values.add(content(x), limit), values.sub(content(x), limit)])
-    above, below = values.local(aten.unbind.int, values.relu(both))
-    return form.link(values.sub(values.sub(above, below), limit))
+    both = ring_ops.local(aten.stack.default, [ring_ops.add(content(x), limit), ring_ops.sub(content(x), limit)])
+    above, below = ring_ops.local(aten.unbind.int, ring_ops.relu(both))
+    return form.link(ring_ops.sub(ring_ops.sub(above, below), limit))
 
 
 def _huber(x: Any, target: Any, delta: float) -> tuple[Any, Any]:
@@ -139,9 +139,9 @@ def _both_logs(x: Any) -> tuple[Any, Any]:
         first, second = x.double().log().clamp(min=-100), (1 - x.double()).log().clamp(min=-100)
         return second, first - second
     form, value = form_of(x), content(x)
-    both = values.local(aten.stack.default, [value, values.sub(form.scale, value)])
-    first, second = values.local(aten.unbind.int, content(log(form.link(both))))
-    return form.link(second), form.link(values.sub(first, second))
+    both = ring_ops.local(aten.stack.default, [value, ring_ops.sub(form.scale, value)])
+    first, second = ring_ops.local(aten.unbind.int, content(log(form.link(both))))
+    return form.link(second), form.link(ring_ops.sub(first, second))
 
 
 @rule(aten.binary_cross_entropy.default, in_place=False)
@@ -176,9 +176,9 @@ def _over_variance(x: Any, distance: Any) -> Any:
     """Divide by x (1 - x), which is worked out with twice the digits: it may be a single unit."""
     form, value = form_of(x, distance), whole(x, form_of(x, distance))
     scale = form.scale**2
-    variance = values.mul(value, values.sub(form.scale, value))
+    variance = ring_ops.mul(value, ring_ops.sub(form.scale, value))
     if scale > 1 << QUOTIENT_BITS:
-        variance, scale = values.truncate(variance, form.scale), form.scale
+        variance, scale = ring_ops.truncate(variance, form.scale), form.scale
     return form.link(divided(whole(distance, form), variance, scale))
 
 

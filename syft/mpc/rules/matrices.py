@@ -7,13 +7,14 @@ from typing import Any
 import torch
 
 from syft.exceptions import SyftError, UnsupportedOperation
-from syft.mpc import engine, values
-from syft.mpc.encoding import encode_plain
-from syft.mpc.rules.functions import encoded
-from syft.mpc.rules.operands import Form, aten, content, rule
+from syft.mpc.rules.approximations import encoded
+from syft.mpc.rules.operands import FixedPointFormat, aten, content, rule
+from syft.mpc.runtime import client
+from syft.mpc.values import ring_ops
+from syft.mpc.values.encoding import encode_plain
 
 
-def _encode(tensor: torch.Tensor, form: Form) -> Any:
+def _encode(tensor: torch.Tensor, form: FixedPointFormat) -> Any:
     return form.link(encode_plain(tensor, form.scale, form.field))
 
 
@@ -27,9 +28,9 @@ def inverse(x: Any, check_errors: bool = False) -> tuple[Any, torch.Tensor]:
     if len(x.shape) < 2 or x.shape[-2] != x.shape[-1]:
         raise SyftError(f"Only square matrices have an inverse, and this one has the shape {tuple(x.shape)}.")
     value = content(x)
-    if values.is_shared(value):
+    if ring_ops.is_shared(value):
         nothing = torch.zeros(x.shape[:-2], dtype=torch.int32)
-        return form.link(engine.run("inverse", value, scale=form.scale)), nothing
+        return form.link(client.run("inverse", value, scale=form.scale)), nothing
     found, info = torch.linalg.inv_ex(value.double() / form.scale, check_errors=check_errors)
     if bool((info != 0).any()):
         raise SyftError("This matrix is singular, so it has no inverse.")
@@ -43,10 +44,10 @@ def qr(x: Any, mode: str = "reduced") -> tuple[Any, Any]:
     if len(x.shape) != 2:
         raise UnsupportedOperation("qr of anything but one matrix", "encrypted tensors", "Take them one by one.")
     value = content(x)
-    if not values.is_shared(value):
+    if not ring_ops.is_shared(value):
         q, r = torch.linalg.qr(value.double() / form.scale, mode)
         return _encode(q, form), _encode(r, form)
-    made = engine.run("qr", value, scale=form.scale, mode=mode)
+    made = client.run("qr", value, scale=form.scale, mode=mode)
     if mode == "r":
         return form.link(torch.zeros(0, dtype=torch.int64)), form.link(made)
     return form.link(made[0]), form.link(made[1])

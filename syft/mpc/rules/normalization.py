@@ -14,16 +14,18 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from syft.core.following import is_followed
+from syft.core.autograd_state import is_followed
 from syft.exceptions import UnsupportedOperation
 from syft.hook.composed import composed
-from syft.mpc import engine, ring, values
-from syft.mpc.encoding import encode_plain
 from syft.mpc.protocols.exponential import MAX_SCALE
+from syft.mpc.ring import arithmetic
 from syft.mpc.rules.arithmetic import add, mul, sub
-from syft.mpc.rules.facts import note, recall
+from syft.mpc.rules.cached_comparisons import note, recall
 from syft.mpc.rules.gradients import with_digits
-from syft.mpc.rules.operands import Form, Value, aten, content, form_of, is_link, rule, whole
+from syft.mpc.rules.operands import FixedPointFormat, Value, aten, content, form_of, is_link, rule, whole
+from syft.mpc.runtime import client
+from syft.mpc.values import ring_ops
+from syft.mpc.values.encoding import encode_plain
 
 # Sums of products have room below this.
 MAX_SUM = 1 << 54
@@ -54,12 +56,12 @@ class Whitened:
     scale: int
     count: int
 
-    def variance(self, form: Form) -> Any:
+    def variance(self, form: FixedPointFormat) -> Any:
         """Return the variance of what these numbers are a sample of, in a form."""
-        return form.link(values.truncate(self.squares, max(self.count - 1, 1) * self.scale // form.scale))
+        return form.link(ring_ops.truncate(self.squares, max(self.count - 1, 1) * self.scale // form.scale))
 
 
-def fine_form(form: Form) -> Form:
+def fine_form(form: FixedPointFormat) -> FixedPointFormat:
     """Return the form of factors: with more digits."""
     model, digits = form.model, 0
     if model is None:
@@ -80,16 +82,16 @@ def as_link(x: Any, *others: Any) -> Any:
     return x if is_link(x) else form.link(whole(x, form))
 
 
-def inverse_root(value: Value, scale: int, epsilon: float, fine: Form) -> Any:
+def inverse_root(value: Value, scale: int, epsilon: float, fine: FixedPointFormat) -> Any:
     """Return 1 / sqrt(variance + epsilon) of variances with a scale."""
-    moved = values.add(value, max(round(epsilon * scale), 1) if epsilon > 0 else round(epsilon * scale))
-    if values.is_shared(moved):
-        return fine.link(engine.run("root", moved, kind="rsqrt", scale=scale, out=fine.scale))
+    moved = ring_ops.add(value, max(round(epsilon * scale), 1) if epsilon > 0 else round(epsilon * scale))
+    if ring_ops.is_shared(moved):
+        return fine.link(client.run("root", moved, kind="rsqrt", scale=scale, out=fine.scale))
     found = (value.double() / scale + epsilon).rsqrt()
     return fine.link(encode_plain(found.nan_to_num(0.0, 0.0, 0.0), fine.scale, fine.field))
 
 
-def squares_scale(form: Form) -> tuple[int, int]:
+def squares_scale(form: FixedPointFormat) -> tuple[int, int]:
     """Return the scale of variances, and what squares are divided by to have it."""
     divisor = 1
     while form.scale**2 // divisor > MAX_SCALE:
@@ -101,15 +103,15 @@ def whiten(x: Any, dims: list[int], epsilon: float) -> Whitened:
     """Subtract the mean along dimensions, and divide by the standard deviation."""
     form, count = form_of(x), count_of(x, dims)
     fine, value = fine_form(form), content(x)
-    mean = values.truncate(values.total(value, dims, True), count)
-    distance = values.sub(value, mean)
+    mean = ring_ops.truncate(ring_ops.total(value, dims, True), count)
+    distance = ring_ops.sub(value, mean)
     scale, divisor = squares_scale(form)
-    squares = values.total(values.mul(distance, distance, divisor), dims, True)
+    squares = ring_ops.total(ring_ops.mul(distance, distance, divisor), dims, True)
     if scale * count <= MAX_SCALE:  # a sum is a mean with another scale
         factor = inverse_root(squares, scale * count, epsilon, fine)
     else:
-        factor = inverse_root(values.truncate(squares, count), scale, epsilon, fine)
-    made = form.link(values.mul(distance, content(factor), fine.scale))
+        factor = inverse_root(ring_ops.truncate(squares, count), scale, epsilon, fine)
+    made = form.link(ring_ops.mul(distance, content(factor), fine.scale))
     return Whitened(made, form.link(mean), factor, squares, scale, count)
 
 
@@ -123,7 +125,7 @@ def reshaped(value: Any, shape: list[int]) -> Any:
     if not is_link(value):
         return value.reshape(shape)
     rest = value.shape.numel() // abs(math.prod(shape)) if math.prod(shape) else 0
-    return form_of(value).link(values.reshape(content(value), [rest if size == -1 else size for size in shape]))
+    return form_of(value).link(ring_ops.reshape(content(value), [rest if size == -1 else size for size in shape]))
 
 
 def affine(made: Any, weight: Any, bias: Any) -> Any:
@@ -148,41 +150,41 @@ def times_factor(x: Any, factor: Any) -> Any:
     if not is_link(factor):
         return mul(x, factor)
     form, own = form_of(x), form_of(factor)
-    return form.link(values.mul(whole(x, form), content(factor), own.scale))
+    return form.link(ring_ops.mul(whole(x, form), content(factor), own.scale))
 
 
 # --- gradients ------------------------------------------------------------------------------------------------------
 
 
-def _products(grad: Any, made: Any, count: int) -> tuple[Value, int, Form]:
+def _products(grad: Any, made: Any, count: int) -> tuple[Value, int, FixedPointFormat]:
     """Multiply gradients by the numbers they belong to; returns products, with how much too large they are."""
     form, extra = form_of(grad), form_of(made).scale
     divisor = extra if form.scale * extra * count > MAX_SUM else 1
-    return values.mul(whole(grad, form), content(made), divisor), extra // divisor, form
+    return ring_ops.mul(whole(grad, form), content(made), divisor), extra // divisor, form
 
 
 def pulled_back(grad: Any, made: Any, dims: list[int]) -> tuple[Any, Any]:
     """Return g - mean(g) - made mean(g made), and the sum of g made, along dimensions."""
     count = count_of(made, dims)
     products, extra, form = _products(grad, made, count)
-    summed = values.total(products, dims, True)
+    summed = ring_ops.total(products, dims, True)
     given, whitened, scale = whole(grad, form), content(made), form_of(made).scale
-    along = values.mul(whitened, values.truncate(summed, count * extra))
-    given = values.sub(given, values.truncate(values.total(given, dims, True), count))
-    rest = values.sub(values.scale(given, scale), along)
-    return form.link(values.truncate(rest, scale)), form.link(values.truncate(summed, extra))
+    along = ring_ops.mul(whitened, ring_ops.truncate(summed, count * extra))
+    given = ring_ops.sub(given, ring_ops.truncate(ring_ops.total(given, dims, True), count))
+    rest = ring_ops.sub(ring_ops.scale(given, scale), along)
+    return form.link(ring_ops.truncate(rest, scale)), form.link(ring_ops.truncate(summed, extra))
 
 
 def summed_up(grad: Any, dims: list[int]) -> Any:
     """Add gradients up along dimensions."""
     form = form_of(grad)
-    return form.link(values.total(whole(grad, form), dims) if dims else whole(grad, form))
+    return form.link(ring_ops.total(whole(grad, form), dims) if dims else whole(grad, form))
 
 
 def grad_of_weight(grad: Any, made: Any, dims: list[int]) -> Any:
     """Add up gradients times the numbers they belong to, along dimensions."""
     products, extra, form = _products(grad, made, count_of(made, dims))
-    return form.link(values.truncate(values.total(products, dims) if dims else products, extra))
+    return form.link(ring_ops.truncate(ring_ops.total(products, dims) if dims else products, extra))
 
 
 # --- layers and groups ----------------------------------------------------------------------------------------------
@@ -287,7 +289,7 @@ def weight_norm(v: Any, g: Any, dim: int = 0) -> Any:
 @composed(F.cosine_similarity, torch.cosine_similarity)
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     """Return the product of vectors of length one; both are divided by their lengths at once."""
-    shape = ring.broadcast(x1.shape, x2.shape)
+    shape = arithmetic.broadcast(x1.shape, x2.shape)
     both = torch.stack([x1.expand(shape), x2.expand(shape)])
     first, second = normalize(both, dim=dim + 1 if dim >= 0 else dim, eps=eps).unbind(0)
     return (first * second).sum(dim)

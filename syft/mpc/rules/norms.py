@@ -8,15 +8,16 @@ from typing import Any
 
 import torch
 
-from syft.mpc import engine, values
 from syft.mpc.protocols.exponential import MAX_SCALE
+from syft.mpc.rules.approximations import encoded, of_positive, on_plain
 from syft.mpc.rules.arithmetic import sub
 from syft.mpc.rules.comparison import absolute, ne
-from syft.mpc.rules.factors import times
-from syft.mpc.rules.functions import encoded, of_positive, on_plain
-from syft.mpc.rules.operands import Form, Value, aten, content, rule
+from syft.mpc.rules.operands import FixedPointFormat, Value, aten, content, rule
 from syft.mpc.rules.powers import pow_scalar
+from syft.mpc.rules.public_scaling import times
 from syft.mpc.rules.reduction import amax, amin, check_dtype, dims_of, mean, total
+from syft.mpc.runtime import client
+from syft.mpc.values import ring_ops
 
 
 def deviation(
@@ -37,10 +38,10 @@ def deviation(
 
 
 def _root_of_squares(
-    value: Value, dims: list[int], keepdim: bool, form: Form, count: float, epsilon: float, name: str
+    value: Value, dims: list[int], keepdim: bool, form: FixedPointFormat, count: float, epsilon: float, name: str
 ) -> Value:
     scale = form.scale**2
-    if not values.is_shared(value):
+    if not ring_ops.is_shared(value):
 
         def plain(v: torch.Tensor) -> torch.Tensor:
             found = (v * v).sum(dims, keepdim) / count + epsilon if dims else v * v / count + epsilon
@@ -50,16 +51,16 @@ def _root_of_squares(
     divisor = 1
     while scale // divisor > MAX_SCALE:
         divisor *= form.base
-    summed = values.total(engine.run("square", value, divisor=divisor), dims, keepdim)
+    summed = ring_ops.total(client.run("square", value, divisor=divisor), dims, keepdim)
     scale //= divisor
     whole_count = max(int(count), 1)
     part = count / whole_count
-    summed = values.truncate(summed, whole_count) if whole_count > 1 else summed
+    summed = ring_ops.truncate(summed, whole_count) if whole_count > 1 else summed
     if part != 1:
         summed = times(summed, 1 / part, form)
     if epsilon:
-        summed = values.add(summed, max(round(epsilon * scale), 1))
-    return engine.run("root", summed, kind=name, scale=scale, out=form.scale)
+        summed = ring_ops.add(summed, max(round(epsilon * scale), 1))
+    return client.run("root", summed, kind=name, scale=scale, out=form.scale)
 
 
 @rule(aten.std.correction, in_place=False)

@@ -15,9 +15,9 @@ import torch
 from syft.core.tensor import Rule
 from syft.core.trees import iter_tensors
 from syft.exceptions import SyftError, UnsupportedOperation
-from syft.mpc import values
-from syft.mpc.encoding import encode_number, encode_plain
 from syft.mpc.rules.dtypes import with_dtype
+from syft.mpc.values import ring_ops
+from syft.mpc.values.encoding import encode_number, encode_plain
 from syft.tensors.additive_shared import AdditiveSharingTensor
 from syft.tensors.precision import FixedPrecisionTensor
 
@@ -27,7 +27,7 @@ aten = torch.ops.aten
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Form:
+class FixedPointFormat:
     """What whole numbers count: units of 1/scale; `model` is a link of this form, None for whole numbers as such."""
 
     scale: int
@@ -48,10 +48,10 @@ class Form:
         return value if self.model is None else self.model.like(value)
 
 
-WHOLE = Form(1)
+WHOLE = FixedPointFormat(1)
 
 
-def form_of(*operands: Any) -> Form:
+def form_of(*operands: Any) -> FixedPointFormat:
     """Return the finest form among operands."""
     finest: FixedPrecisionTensor | None = None
     for leaf in iter_tensors(operands):
@@ -64,7 +64,7 @@ def form_of(*operands: Any) -> Form:
             )
         if finest is None or leaf.precision_fractional > finest.precision_fractional:
             finest = leaf
-    return WHOLE if finest is None else Form(finest.scale, finest)
+    return WHOLE if finest is None else FixedPointFormat(finest.scale, finest)
 
 
 def is_link(operand: Any) -> bool:
@@ -88,12 +88,12 @@ def memo_of(operand: Any) -> Any:
     return operand.__dict__["child"] if isinstance(operand, FixedPrecisionTensor) else operand
 
 
-def whole(operand: Any, form: Form) -> Value:
+def whole(operand: Any, form: FixedPointFormat) -> Value:
     """Return an operand as whole numbers of a form."""
     if isinstance(operand, FixedPrecisionTensor):
-        return values.scale(content(operand), form.scale // operand.scale)
+        return ring_ops.scale(content(operand), form.scale // operand.scale)
     if isinstance(operand, AdditiveSharingTensor):
-        return values.scale(operand, form.scale)
+        return ring_ops.scale(operand, form.scale)
     if isinstance(operand, torch.Tensor):
         if form.model is None and operand.is_floating_point():
             operand = _whole_floats(operand)
@@ -119,7 +119,7 @@ def floored(operand: Any) -> Any:
     return operand
 
 
-def whole_number(number: Any, form: Form) -> int:
+def whole_number(number: Any, form: FixedPointFormat) -> int:
     """Return a Python number as whole numbers of a form."""
     if not isinstance(number, int | float):
         raise UnsupportedOperation(f"An operand of type {type(number).__name__}", "encrypted tensors")
@@ -173,7 +173,7 @@ def _independent(function: Rule) -> Rule:
     def run(*args: Any, **kwargs: Any) -> Any:
         result = function(*args, **kwargs)
         if is_link(result) and any(is_link(arg) and content(arg) is content(result) for arg in args):
-            return form_of(result).link(values.local(aten.clone.default, content(result)))
+            return form_of(result).link(ring_ops.local(aten.clone.default, content(result)))
         return result
 
     return run
@@ -218,10 +218,10 @@ def write(target: Any, result: Any, operation: str) -> Any:
     if tuple(result.shape) != tuple(target.shape):
         raise UnsupportedOperation(f"{operation} in place with another shape", type(target).__name__)
     if isinstance(target, FixedPrecisionTensor):
-        written = in_form(result, Form(target.scale, target))
+        written = in_form(result, FixedPointFormat(target.scale, target))
         # What is shared stays shared, also where public numbers are written to it (load_state_dict, zero_).
-        if values.is_shared(target.child) and not values.is_shared(written) and target.child.is_there:
-            written = values.public(values.as_tensor(written), target.child)
+        if ring_ops.is_shared(target.child) and not ring_ops.is_shared(written) and target.child.is_there:
+            written = ring_ops.public(ring_ops.as_tensor(written), target.child)
         target.child = written
     else:
         target.child = result.child
@@ -230,8 +230,8 @@ def write(target: Any, result: Any, operation: str) -> Any:
     return target
 
 
-def in_form(link: Any, form: Form) -> Value:
+def in_form(link: Any, form: FixedPointFormat) -> Value:
     """Return the whole numbers of a link in a form that may be coarser."""
     if isinstance(link, FixedPrecisionTensor) and link.scale > form.scale:
-        return values.truncate(link.child, link.scale // form.scale)
+        return ring_ops.truncate(link.child, link.scale // form.scale)
     return whole(link, form)

@@ -7,15 +7,15 @@ from typing import Any, ClassVar
 
 import torch
 
-from syft.core.following import is_followed
+from syft.core.autograd_state import is_followed
 from syft.core.references import TensorMeta
 from syft.core.tensor import AbstractTensor, Level
 from syft.exceptions import UnsupportedOperation
-from syft.mpc import values
-from syft.mpc.rules import factors
+from syft.mpc.rules import public_scaling
 from syft.mpc.rules.gradients import finer
-from syft.mpc.rules.operands import Form, Value, aten, content, form_of, rule, whole
+from syft.mpc.rules.operands import FixedPointFormat, Value, aten, content, form_of, rule, whole
 from syft.mpc.rules.windows import Windows, adaptive, regular
+from syft.mpc.values import ring_ops
 
 
 class WindowPlaces(AbstractTensor):
@@ -63,31 +63,31 @@ def _image(x: Any, dims: int) -> tuple[list[int], int, list[int]]:
 def _laid_out(x: Any, positions: torch.Tensor, dims: int) -> Value:
     """Return the windows of all images: (images, elements of a window, *windows)."""
     sizes, images, _ = _image(x, dims)
-    flat = values.reshape(content(x), [images, math.prod(sizes)])
-    picked = values.local(aten.index_select.default, flat, 1, positions.reshape(-1))
-    return values.reshape(picked, [images, *positions.shape])
+    flat = ring_ops.reshape(content(x), [images, math.prod(sizes)])
+    picked = ring_ops.local(aten.index_select.default, flat, 1, positions.reshape(-1))
+    return ring_ops.reshape(picked, [images, *positions.shape])
 
 
 def _gathered_back(spread: Value, positions: torch.Tensor, x: Any, dims: int) -> Value:
     """Add up what windows give back to each position."""
     sizes, images, _ = _image(x, dims)
-    flat = values.reshape(spread, [images, positions.numel()])
+    flat = ring_ops.reshape(spread, [images, positions.numel()])
     nothing = torch.zeros(images, math.prod(sizes), dtype=torch.int64)
-    base, flat = values.together([nothing, flat])
-    summed = values.local(aten.index_add.default, base, 1, positions.reshape(-1), flat)
-    return values.reshape(summed, list(x.shape))
+    base, flat = ring_ops.together([nothing, flat])
+    summed = ring_ops.local(aten.index_add.default, base, 1, positions.reshape(-1), flat)
+    return ring_ops.reshape(summed, list(x.shape))
 
 
 # --- means ------------------------------------------------------------------------------------------------------
 
 
-def _divided(value: Value, counts: torch.Tensor, form: Form) -> Value:
+def _divided(value: Value, counts: torch.Tensor, form: FixedPointFormat) -> Value:
     """Divide the sums of windows by how many elements they count."""
     if not counts.numel():
         return value
     if int(counts.min()) == int(counts.max()):
-        return values.truncate(value, int(counts.max()))
-    return factors.divide(value, counts, form)
+        return ring_ops.truncate(value, int(counts.max()))
+    return public_scaling.divide(value, counts, form)
 
 
 def _average(x: Any, windows: Windows, counts: torch.Tensor) -> Any:
@@ -96,9 +96,9 @@ def _average(x: Any, windows: Windows, counts: torch.Tensor) -> Any:
         raise UnsupportedOperation("A mean of windows", "AdditiveSharingTensor", "Encode before sharing.")
     laid = _laid_out(x, windows.positions.clamp(min=0), dims)
     if not bool(windows.inside.all()):
-        laid = values.mul(laid, windows.inside.long())
-    divided = _divided(values.total(laid, [1]), counts, form)
-    return form.link(values.reshape(divided, [*_image(x, dims)[2], *windows.sizes]))
+        laid = ring_ops.mul(laid, windows.inside.long())
+    divided = _divided(ring_ops.total(laid, [1]), counts, form)
+    return form.link(ring_ops.reshape(divided, [*_image(x, dims)[2], *windows.sizes]))
 
 
 def _average_back(grad: Any, x: Any, windows: Windows, counts: torch.Tensor) -> Any:
@@ -106,11 +106,11 @@ def _average_back(grad: Any, x: Any, windows: Windows, counts: torch.Tensor) -> 
     form, dims = form_of(grad), len(windows.sizes)
     form = finer(form, int(counts.max()) if counts.numel() else 1)
     images = _image(x, dims)[1]
-    shares = _divided(values.reshape(whole(grad, form), [images, *windows.sizes]), counts, form)
-    flat = values.reshape(shares, [images, 1, *windows.sizes])
-    spread = values.expand(flat, [images, *windows.positions.shape])
+    shares = _divided(ring_ops.reshape(whole(grad, form), [images, *windows.sizes]), counts, form)
+    flat = ring_ops.reshape(shares, [images, 1, *windows.sizes])
+    spread = ring_ops.expand(flat, [images, *windows.positions.shape])
     if not bool(windows.inside.all()):
-        spread = values.mul(spread, windows.inside.long())
+        spread = ring_ops.mul(spread, windows.inside.long())
     return form.link(_gathered_back(spread, windows.positions.clamp(min=0), x, dims))
 
 
@@ -175,8 +175,8 @@ def _largest(x: Any, windows: Windows) -> Any:
     """Return the largest element of each window, and who won, if that will be needed."""
     form, dims = form_of(x), len(windows.sizes)
     laid = _laid_out(x, windows.repeated(), dims)
-    found, path = values.extreme_and_path(laid, 1) if is_followed() else (values.extreme(laid, 1), None)
-    made = form.link(values.reshape(found, [*_image(x, dims)[2], *windows.sizes]))
+    found, path = ring_ops.extreme_and_path(laid, 1) if is_followed() else (ring_ops.extreme(laid, 1), None)
+    made = form.link(ring_ops.reshape(found, [*_image(x, dims)[2], *windows.sizes]))
     return made, WindowPlaces(torch.empty(tuple(made.shape), device="meta"), path)
 
 
@@ -188,10 +188,10 @@ def _largest_back(grad: Any, x: Any, windows: Windows, indices: Any) -> Any:
         raise UnsupportedOperation(
             "The gradient of a maximum whose places were not kept", type(x).__name__, "Call it with gradients enabled."
         )
-    given = values.reshape(whole(grad, form), [_image(x, dims)[1], *windows.sizes])
-    spread = values.path_back(given, path, positions.shape[0])
+    given = ring_ops.reshape(whole(grad, form), [_image(x, dims)[1], *windows.sizes])
+    spread = ring_ops.path_back(given, path, positions.shape[0])
     order = [1, 0, *range(2, 2 + dims)]
-    return form.link(_gathered_back(values.permute(spread, order), positions, x, dims))
+    return form.link(_gathered_back(ring_ops.permute(spread, order), positions, x, dims))
 
 
 def _max_pool(dims: int) -> Any:

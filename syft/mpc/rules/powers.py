@@ -9,11 +9,13 @@ from typing import Any
 import torch
 
 from syft.exceptions import UnsupportedOperation
-from syft.mpc import engine, ring, values
-from syft.mpc.encoding import encode_plain
+from syft.mpc.ring import arithmetic
+from syft.mpc.rules.approximations import apply, exp, rsqrt, sqrt
 from syft.mpc.rules.arithmetic import add, mul, power, reciprocal
-from syft.mpc.rules.functions import apply, exp, rsqrt, sqrt
 from syft.mpc.rules.operands import aten, content, form_of, is_link, rule, writes
+from syft.mpc.runtime import client
+from syft.mpc.values import ring_ops
+from syft.mpc.values.encoding import encode_plain
 from syft.tensors.precision import FixedPrecisionTensor
 
 # How many different whole powers of a tensor are worked out one by one, and how large a whole power may be.
@@ -44,14 +46,14 @@ def _log_of_base(x: Any) -> Any:
     return apply(
         x,
         "pow",
-        lambda v, f: engine.run("root", v, kind="log", scale=f.scale, nothing=FAR_BELOW * f.scale),
+        lambda v, f: client.run("root", v, kind="log", scale=f.scale, nothing=FAR_BELOW * f.scale),
         lambda v: torch.where(v > 0, v.clamp(min=torch.finfo(torch.float64).tiny).log(), torch.full_like(v, FAR_BELOW)),
     )
 
 
 def _in_clear(operand: Any) -> Any:
     """Return the numbers of an encoded operand that is not shared, and any other operand as it is."""
-    if isinstance(operand, FixedPrecisionTensor) and not values.is_shared(content(operand)):
+    if isinstance(operand, FixedPrecisionTensor) and not ring_ops.is_shared(content(operand)):
         return content(operand).double() / operand.scale
     return operand
 
@@ -82,13 +84,13 @@ def pow_tensor(x: Any, exponent: Any) -> Any:
 
 def _as(form: Any, link: Any) -> Any:
     """Return a link in a form that is as fine or finer."""
-    return form.link(values.scale(content(link), form.scale // link.scale))
+    return form.link(ring_ops.scale(content(link), form.scale // link.scale))
 
 
 def _whole_powers(x: Any, exponent: torch.Tensor) -> Any:
     """Return x to public whole powers: one by one if they are few, else bit by bit for all elements at once."""
     powers = sorted(set(exponent.flatten().tolist()))
-    shape = ring.broadcast(tuple(x.shape), tuple(exponent.shape))
+    shape = arithmetic.broadcast(tuple(x.shape), tuple(exponent.shape))
     made: Any = torch.zeros(shape)
     if len(powers) <= MAX_POWERS:
         for one in powers:

@@ -15,7 +15,7 @@ from syft.exceptions import UnsupportedOperation
 from syft.hook.composed import composed
 from syft.mpc.rules.operands import is_link
 from syft.nn import recurrence
-from syft.nn.recurrence import KINDS, Kind, State, Tensor, Turn, Weights
+from syft.nn.recurrence import KINDS, CellKind, State, Tensor, Turn, Weights
 
 # torch's calls -> the kind of cell.
 LAYERS: dict[Any, str] = {
@@ -48,14 +48,14 @@ def _weights(flat: Sequence[Tensor], biases: bool, projected: bool, directions: 
 
 
 def _run(
-    kind: Kind, x: Tensor, state: State, flat: Sequence[Tensor], biases: bool, dropout: float, both: bool,
+    kind: CellKind, x: Tensor, state: State, flat: Sequence[Tensor], biases: bool, dropout: float, both: bool,
     turn: Turn | None = None,
 ) -> tuple[Tensor, State]:  # fmt: skip
     projected = kind.states == 2 and state[0].shape[-1] != state[1].shape[-1]
     return recurrence.layers(kind, x, state, _weights(flat, biases, projected, 1 + both), dropout, turn)
 
 
-def _layer(kind: Kind) -> Callable[..., Any]:
+def _layer(kind: CellKind) -> Callable[..., Any]:
     def padded(
         x: Tensor, hx: Any, params: Any, has_biases: bool, num_layers: int, dropout: float, train: bool,
         bidirectional: bool, batch_first: bool,
@@ -85,7 +85,7 @@ def _layer(kind: Kind) -> Callable[..., Any]:
     return run
 
 
-def _cell(kind: Kind) -> Callable[..., Any]:
+def _cell(kind: CellKind) -> Callable[..., Any]:
     def run(x: Tensor, hx: Any, w_ih: Tensor, w_hh: Tensor, b_ih: Any = None, b_hh: Any = None) -> Any:
         state = tuple(hx) if kind.states > 1 else (hx,)
         made = recurrence.cell(kind, x, state, Weights(w_ih, w_hh, b_ih, b_hh))

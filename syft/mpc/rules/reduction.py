@@ -7,10 +7,10 @@ from typing import Any
 import torch
 
 from syft.exceptions import UnsupportedOperation
-from syft.mpc import values
 from syft.mpc.rules.arithmetic import mul, sub
-from syft.mpc.rules.factors import times
 from syft.mpc.rules.operands import Value, aten, content, form_of, rule
+from syft.mpc.rules.public_scaling import times
+from syft.mpc.values import ring_ops
 
 
 def dims_of(x: Any, dim: Any) -> list[int]:
@@ -44,14 +44,14 @@ def _size(x: Any, dims: list[int]) -> int:
 def total(x: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
     """Sum along dimensions."""
     check_dtype(x, dtype)
-    return form_of(x).link(values.total(content(x), dims_of(x, dim), keepdim))
+    return form_of(x).link(ring_ops.total(content(x), dims_of(x, dim), keepdim))
 
 
 @rule(aten.cumsum.default)
 def cumsum(x: Any, dim: int, dtype: Any = None) -> Any:
     """Running sum."""
     check_dtype(x, dtype)
-    return form_of(x).link(values.local(aten.cumsum.default, content(x), dim))
+    return form_of(x).link(ring_ops.local(aten.cumsum.default, content(x), dim))
 
 
 @rule(aten.mean.default, aten.mean.dim, in_place=False)
@@ -63,7 +63,7 @@ def mean(x: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> A
         raise UnsupportedOperation("mean", "AdditiveSharingTensor", "Encode before sharing with fix_precision().")
     if not _size(x, dims):
         raise ValueError("There is no mean of nothing.")
-    return form.link(values.truncate(values.total(content(x), dims, keepdim), _size(x, dims)))
+    return form.link(ring_ops.truncate(ring_ops.total(content(x), dims, keepdim), _size(x, dims)))
 
 
 @rule(aten.var.correction, in_place=False)
@@ -77,7 +77,7 @@ def variance(x: Any, dim: Any = None, correction: Any = 1, keepdim: bool = False
     if count <= 0:
         raise ValueError("A variance needs more elements than its correction.")
     summed = content(squares)
-    return form.link(times(summed, 1 / count, form) if count % 1 else values.truncate(summed, int(count)))
+    return form.link(times(summed, 1 / count, form) if count % 1 else ring_ops.truncate(summed, int(count)))
 
 
 @rule(aten.var_mean.correction, in_place=False)
@@ -92,25 +92,25 @@ def variance_and_mean(x: Any, dim: Any = None, correction: Any = 1, keepdim: boo
 def _along_first(x: Any, dim: int) -> Value:
     value = content(x)
     if not len(x.shape):
-        return values.reshape(value, [1])
+        return ring_ops.reshape(value, [1])
     order = list(range(len(x.shape)))
     order.insert(0, order.pop(dim))
-    return values.permute(value, order)
+    return ring_ops.permute(value, order)
 
 
 def _part(value: Value, start: int, stop: int, step: int = 1) -> Value:
-    return values.local(aten.slice.Tensor, value, 0, start, stop, step)
+    return ring_ops.local(aten.slice.Tensor, value, 0, start, stop, step)
 
 
 def _tree_product(value: Value, scale: int) -> Value:
     """Multiply along the first dimension, pairs first."""
-    count = values.shape_of(value)[0]
+    count = ring_ops.shape_of(value)[0]
     while count > 1:
         even = count // 2 * 2
-        made = values.mul(_part(value, 0, even, 2), _part(value, 1, even, 2), scale)
-        value = made if even == count else values.local(aten.cat.default, [made, _part(value, even, count)])
-        count = values.shape_of(value)[0]
-    return values.reshape(value, values.shape_of(value)[1:])
+        made = ring_ops.mul(_part(value, 0, even, 2), _part(value, 1, even, 2), scale)
+        value = made if even == count else ring_ops.local(aten.cat.default, [made, _part(value, even, count)])
+        count = ring_ops.shape_of(value)[0]
+    return ring_ops.reshape(value, ring_ops.shape_of(value)[1:])
 
 
 @rule(aten.prod.default, in_place=False)
@@ -120,7 +120,7 @@ def product_of_all(x: Any, dtype: Any = None) -> Any:
     form = form_of(x)
     if not x.shape.numel():
         raise UnsupportedOperation("prod of no elements", type(x).__name__)
-    flat = values.reshape(content(x), [x.shape.numel()])
+    flat = ring_ops.reshape(content(x), [x.shape.numel()])
     return form.link(_tree_product(flat, form.scale))
 
 
@@ -131,7 +131,7 @@ def product_along(x: Any, dim: int, keepdim: bool = False, dtype: Any = None) ->
     form = form_of(x)
     made = _tree_product(_along_first(x, dim), form.scale)
     if keepdim and len(x.shape):
-        made = values.local(aten.unsqueeze.default, made, dim)
+        made = ring_ops.local(aten.unsqueeze.default, made, dim)
     return form.link(made)
 
 
@@ -141,16 +141,16 @@ def cumprod(x: Any, dim: int, dtype: Any = None) -> Any:
     check_dtype(x, dtype)
     form = form_of(x)
     value, step = _along_first(x, dim), 1
-    count = values.shape_of(value)[0]
+    count = ring_ops.shape_of(value)[0]
     while step < count:
-        later = values.mul(_part(value, step, count), _part(value, 0, count - step), form.scale)
-        value = values.local(aten.cat.default, [_part(value, 0, step), later])
+        later = ring_ops.mul(_part(value, step, count), _part(value, 0, count - step), form.scale)
+        value = ring_ops.local(aten.cat.default, [_part(value, 0, step), later])
         step *= 2
     if not len(x.shape):
-        return form.link(values.reshape(value, []))
+        return form.link(ring_ops.reshape(value, []))
     order = list(range(1, len(x.shape)))
     order.insert(dim % len(x.shape), 0)
-    return form.link(values.permute(value, order))
+    return form.link(ring_ops.permute(value, order))
 
 
 # --- extremes -----------------------------------------------------------------------------------------------
@@ -158,7 +158,7 @@ def cumprod(x: Any, dim: int, dtype: Any = None) -> Any:
 
 def _single(largest: bool) -> Any:
     def run(x: Any) -> Any:
-        return form_of(x).link(values.extreme(content(x), None, False, largest))
+        return form_of(x).link(ring_ops.extreme(content(x), None, False, largest))
 
     return run
 
@@ -166,7 +166,7 @@ def _single(largest: bool) -> Any:
 def _along(largest: bool, kind: Any) -> Any:
     def run(x: Any, dim: int, keepdim: bool = False) -> Any:
         form = form_of(x)
-        found, place = values.extreme_at(content(x), _one_dim(x, dim), keepdim, largest, form.scale)
+        found, place = ring_ops.extreme_at(content(x), _one_dim(x, dim), keepdim, largest, form.scale)
         return kind((form.link(found), form.link(place)))
 
     return run
@@ -175,7 +175,7 @@ def _along(largest: bool, kind: Any) -> Any:
 def _place(largest: bool) -> Any:
     def run(x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
         form = form_of(x)
-        _, place = values.extreme_at(content(x), _one_dim(x, dim), keepdim, largest, form.scale)
+        _, place = ring_ops.extreme_at(content(x), _one_dim(x, dim), keepdim, largest, form.scale)
         return form.link(place)
 
     return run
@@ -186,7 +186,7 @@ def _over(largest: bool) -> Any:
         form, dims = form_of(x), dims_of(x, dim)
         value = content(x)
         for one in reversed(dims):
-            value = values.extreme(value, one, keepdim, largest)
+            value = ring_ops.extreme(value, one, keepdim, largest)
         return form.link(value)
 
     return run

@@ -12,10 +12,10 @@ from typing import Any
 
 import torch
 
-from syft.mpc import values
-from syft.mpc.rules.factors import product
 from syft.mpc.rules.indexing import refuse_private
 from syft.mpc.rules.operands import Value, aten, content, form_of, rule, whole
+from syft.mpc.rules.public_scaling import product
+from syft.mpc.values import ring_ops
 
 
 def _moved(operation: Any) -> Any:
@@ -25,7 +25,7 @@ def _moved(operation: Any) -> Any:
         refuse_private(operation, (args, kwargs))
         # Positions as float64, for which torch has every such call; they are exact.
         positions = torch.arange(x.shape.numel(), dtype=torch.float64).view(tuple(x.shape))
-        return form_of(x).link(values.pick(content(x), operation(positions, *args, **kwargs).long()))
+        return form_of(x).link(ring_ops.pick(content(x), operation(positions, *args, **kwargs).long()))
 
     return run
 
@@ -48,31 +48,31 @@ def _positions(operation: Any, sizes: list[int], *args: Any) -> torch.Tensor:
 
 def _images(value: Value, dims: int) -> tuple[Value, list[int], list[int]]:
     """Return images as rows, with the dimensions before them and their sizes."""
-    before, sizes = list(values.shape_of(value)[:-dims]), list(values.shape_of(value)[-dims:])
-    return values.reshape(value, [math.prod(before), math.prod(sizes)]), before, sizes
+    before, sizes = list(ring_ops.shape_of(value)[:-dims]), list(ring_ops.shape_of(value)[-dims:])
+    return ring_ops.reshape(value, [math.prod(before), math.prod(sizes)]), before, sizes
 
 
 def _forward(operation: Any, dims: int) -> Any:
     def run(x: Any, *args: Any) -> Any:
         rows, before, sizes = _images(content(x), dims)
         positions = _positions(operation, sizes, *args)
-        picked = values.local(aten.index_select.default, rows, 1, positions.reshape(-1))
-        return form_of(x).link(values.reshape(picked, [*before, *positions.shape]))
+        picked = ring_ops.local(aten.index_select.default, rows, 1, positions.reshape(-1))
+        return form_of(x).link(ring_ops.reshape(picked, [*before, *positions.shape]))
 
     return run
 
 
 def _added_up(value: Value, positions: torch.Tensor, count: int) -> Value:
     """Add up the columns of a matrix at public positions."""
-    base, value = values.together([torch.zeros(values.shape_of(value)[0], count, dtype=torch.int64), value])
-    return values.local(aten.index_add.default, base, 1, positions.reshape(-1), value)
+    base, value = ring_ops.together([torch.zeros(ring_ops.shape_of(value)[0], count, dtype=torch.int64), value])
+    return ring_ops.local(aten.index_add.default, base, 1, positions.reshape(-1), value)
 
 
 def _backward(operation: Any, dims: int, shape: Any, grad: Any, *args: Any) -> Any:
     form = form_of(grad)
     positions = _positions(operation, list(shape[-dims:]), *args)
     rows, _, _ = _images(whole(grad, form), dims)
-    return form.link(values.reshape(_added_up(rows, positions, math.prod(shape[-dims:])), list(shape)))
+    return form.link(ring_ops.reshape(_added_up(rows, positions, math.prod(shape[-dims:])), list(shape)))
 
 
 def _pad_backward(operation: Any, dims: int) -> Any:
@@ -120,9 +120,9 @@ def _along(value: Any, dim: int, matrix: torch.Tensor) -> Any:
     """Multiply along one dimension by a public matrix."""
     form = form_of(value)
     last = len(value.shape) - 1
-    turned = form.link(values.local(aten.transpose.int, whole(value, form), dim, last))
+    turned = form.link(ring_ops.local(aten.transpose.int, whole(value, form), dim, last))
     made = product("matmul", turned, matrix, form)
-    return form.link(values.local(aten.transpose.int, made, dim, last))
+    return form.link(ring_ops.local(aten.transpose.int, made, dim, last))
 
 
 def _interpolate(kind: str, dims: int) -> Any:
@@ -169,10 +169,10 @@ def unfold(x: Any, *options: Any) -> Any:
     """Lay windows out side by side."""
     rows, before, sizes = _images(content(x), 3)
     positions = _columns(sizes, *options)
-    picked = values.local(aten.index_select.default, rows, 1, positions.clamp(min=0).reshape(-1))
+    picked = ring_ops.local(aten.index_select.default, rows, 1, positions.clamp(min=0).reshape(-1))
     if bool((positions < 0).any()):
-        picked = values.mul(picked, (positions >= 0).long().reshape(-1))
-    return form_of(x).link(values.reshape(picked, [*before, *positions.shape]))
+        picked = ring_ops.mul(picked, (positions >= 0).long().reshape(-1))
+    return form_of(x).link(ring_ops.reshape(picked, [*before, *positions.shape]))
 
 
 @rule(aten.col2im.default, in_place=False)
@@ -184,6 +184,6 @@ def fold(x: Any, output_size: Any, kernel_size: Any, *options: Any) -> Any:
     if positions.numel() != math.prod(sizes):
         raise RuntimeError(f"fold: {sizes[1]} windows do not make an image of {tuple(output_size)}")
     if bool((positions < 0).any()):
-        rows = values.mul(rows, (positions >= 0).long().reshape(-1))
+        rows = ring_ops.mul(rows, (positions >= 0).long().reshape(-1))
     summed = _added_up(rows, positions.clamp(min=0), math.prod(shape))
-    return form_of(x).link(values.reshape(summed, [*before, *shape]))
+    return form_of(x).link(ring_ops.reshape(summed, [*before, *shape]))

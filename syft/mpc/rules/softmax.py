@@ -6,18 +6,19 @@ from typing import Any
 
 import torch
 
-from syft.mpc import engine, values
+from syft.mpc.rules.approximations import encoded, exp_of_negative, on_plain
 from syft.mpc.rules.arithmetic import mul, sub
-from syft.mpc.rules.functions import encoded, exp_of_negative, on_plain
 from syft.mpc.rules.operands import aten, content, is_link, rule
 from syft.mpc.rules.reduction import check_dtype, dims_of, total
+from syft.mpc.runtime import client
+from syft.mpc.values import ring_ops
 
 
 def _softmax(x: Any, dim: int, log: bool) -> Any:
     form, (dim,) = encoded(x, "softmax"), dims_of(x, dim) or [0]
     value = content(x)
-    if values.is_shared(value):
-        return form.link(engine.run("softmax", value, dim=dim, scale=form.scale, log=log))
+    if ring_ops.is_shared(value):
+        return form.link(client.run("softmax", value, dim=dim, scale=form.scale, log=log))
     call = torch.log_softmax if log else torch.softmax
     return form.link(on_plain(lambda v: call(v, dim), value, form))
 
@@ -63,16 +64,16 @@ def logsumexp(x: Any, dim: Any, keepdim: bool = False) -> Any:
     """log(sum(e^x)) along dimensions: the largest x, and the logarithm of the sum of what is left."""
     form, dims = encoded(x, "logsumexp"), dims_of(x, dim)
     value = content(x)
-    if not values.is_shared(value):
+    if not ring_ops.is_shared(value):
         return form.link(on_plain(lambda v: torch.logsumexp(v, dims, keepdim), value, form))
     kept = [size for at, size in enumerate(x.shape) if at not in dims]
     if all(x.shape[one] == 1 for one in dims):  # the logarithm of one exponential
-        return form.link(values.scale(values.reshape(value, x.shape if keepdim else kept), 1))
+        return form.link(ring_ops.scale(ring_ops.reshape(value, x.shape if keepdim else kept), 1))
     largest = value
     for one in dims:
-        largest = values.extreme(largest, one, True)
+        largest = ring_ops.extreme(largest, one, True)
     inner = 1 << 20
-    raised = engine.run("exp", values.sub(value, largest), scale=form.scale, out=inner, negative=True)
-    summed = engine.run("root", values.total(raised, dims, True), kind="log", scale=inner, out=form.scale)
-    made = values.add(largest, summed)
-    return form.link(made if keepdim else values.reshape(made, kept))
+    raised = client.run("exp", ring_ops.sub(value, largest), scale=form.scale, out=inner, negative=True)
+    summed = client.run("root", ring_ops.total(raised, dims, True), kind="log", scale=inner, out=form.scale)
+    made = ring_ops.add(largest, summed)
+    return form.link(made if keepdim else ring_ops.reshape(made, kept))

@@ -7,10 +7,10 @@ from typing import Any
 import torch
 
 from syft.exceptions import UnsupportedOperation
-from syft.mpc import values
-from syft.mpc.rules.facts import carry
+from syft.mpc.rules.cached_comparisons import carry
 from syft.mpc.rules.indexing import refuse_private
 from syft.mpc.rules.operands import Value, aten, content, form_of, is_link, rule, whole
+from syft.mpc.values import ring_ops
 from syft.tensors.additive_shared import AdditiveSharingTensor
 
 # Results share memory with their argument in torch, so what is written to one is seen in the other.
@@ -40,7 +40,7 @@ def _plain_options(kwargs: dict[str, Any]) -> dict[str, Any]:
 def _copies(operation: Any) -> Any:
     def run(x: Any, *args: Any, **kwargs: Any) -> Any:
         refuse_private(operation, (args, kwargs))
-        return form_of(x).link(values.local(operation, content(x), *args, **_plain_options(kwargs)))
+        return form_of(x).link(ring_ops.local(operation, content(x), *args, **_plain_options(kwargs)))
 
     return run
 
@@ -50,7 +50,7 @@ def _views(operation: Any) -> Any:
         form = form_of(x)
         if operation in ALIASES or (operation in RESHAPES and tuple(args[0]) == tuple(x.shape)):
             return carry(form.link(_fresh(content(x))), x).view_of(x, _same, _replaced)
-        made = values.local(operation, content(x), *args, **kwargs)
+        made = ring_ops.local(operation, content(x), *args, **kwargs)
         if isinstance(made, list | tuple):
             return [_as_view(form.link(part), x, operation, args, kwargs, i) for i, part in enumerate(made)]
         return _as_view(form.link(_fresh(made)), x, operation, args, kwargs, None)
@@ -76,7 +76,7 @@ def _as_view(link: Any, x: Any, operation: Any, args: Any, kwargs: Any, part: in
     shape = tuple(x.shape)
 
     def look(of: Any) -> Any:
-        made = values.local(operation, of, *args, **kwargs)
+        made = ring_ops.local(operation, of, *args, **kwargs)
         return made if part is None else made[part]
 
     def follow(below: Any) -> Any:
@@ -89,8 +89,8 @@ def _as_view(link: Any, x: Any, operation: Any, args: Any, kwargs: Any, part: in
                 "Writing to an expanded tensor", type(x).__name__, "Copy it first with .clone()."
             )
         if model is None:
-            return values.put(below, positions, new)
-        return values.put(model.like(below), positions, model.like(new)).child
+            return ring_ops.put(below, positions, new)
+        return ring_ops.put(model.like(below), positions, model.like(new)).child
 
     link.is_bit = x.is_bit
     if link.shape.numel() > torch.Size(shape).numel() and torch._C._current_graph_task_id() != -1:
@@ -113,7 +113,7 @@ def reshape_alias(x: Any, size: Any, stride: Any) -> Any:
 @rule(aten.clone.default, aten.lift_fresh.default, in_place=False)
 def clone(x: Any, **kwargs: Any) -> Any:
     """Copy: shares and whole numbers are never written to, so the copy begins with the same ones."""
-    return form_of(x).link(values.local(aten.clone.default, content(x)))
+    return form_of(x).link(ring_ops.local(aten.clone.default, content(x)))
 
 
 @rule(aten._to_copy.default, aten.to.dtype, in_place=False)
@@ -142,17 +142,17 @@ def stack(tensors: Any, dim: int = 0) -> Any:
 
 def _joined(operation: Any, tensors: Any, dim: int) -> Any:
     form = form_of(tensors)
-    return form.link(values.local(operation, values.together([whole(t, form) for t in tensors]), dim))
+    return form.link(ring_ops.local(operation, ring_ops.together([whole(t, form) for t in tensors]), dim))
 
 
 @rule(aten.constant_pad_nd.default, in_place=False)
 def pad(x: Any, sizes: Any, value: Any = 0) -> Any:
     """Pad with a number."""
     form = form_of(x)
-    padded = values.local(aten.constant_pad_nd.default, content(x), list(sizes))
+    padded = ring_ops.local(aten.constant_pad_nd.default, content(x), list(sizes))
     if value:
         outside = torch.constant_pad_nd(torch.zeros(tuple(x.shape), dtype=torch.int64), list(sizes), 1)
-        padded = values.add(padded, outside * whole(value, form))
+        padded = ring_ops.add(padded, outside * whole(value, form))
     return form.link(padded)
 
 
@@ -171,10 +171,10 @@ def copy(x: Any, source: Any, non_blocking: bool = False) -> Any:
     form = form_of(x)
     if is_link(source) and form_of(source).scale != form.scale:
         form = form_of(x, source)
-    value = values.as_tensor(whole(source, form))
-    if form.model is None and not values.is_shared(value):
-        value = values.public(value, x)
-    return form.link(values.expand(value, tuple(x.shape)))
+    value = ring_ops.as_tensor(whole(source, form))
+    if form.model is None and not ring_ops.is_shared(value):
+        value = ring_ops.public(value, x)
+    return form.link(ring_ops.expand(value, tuple(x.shape)))
 
 
 @rule(aten.zero.default)
@@ -187,7 +187,7 @@ def made_like(x: Any, shape: Any, number: Any) -> Any:
     """Return one public number in a shape, as a link of the kind of x."""
     form = form_of(x)
     plain = torch.full(tuple(shape), whole(number, form), dtype=torch.int64)
-    return form.link(plain if form.model is not None else values.public(plain, x))
+    return form.link(plain if form.model is not None else ring_ops.public(plain, x))
 
 
 @rule(aten.zeros_like.default, aten.empty_like.default, aten.new_zeros.default, aten.new_empty.default,

@@ -6,17 +6,17 @@ from typing import Any
 
 import torch
 
-from syft.mpc import values
 from syft.mpc.rules.arithmetic import mul
-from syft.mpc.rules.factors import times
 from syft.mpc.rules.operands import aten, content, form_of, rule
+from syft.mpc.rules.public_scaling import times
+from syft.mpc.values import ring_ops
 
 
 @rule(aten.native_dropout.default, in_place=False)
 def native_dropout(x: Any, probability: float, train: bool | None) -> Any:
     """Drop elements at random in training; which ones is public."""
     if not train or not probability:
-        kept = form_of(x).link(values.local(aten.clone.default, content(x)))
+        kept = form_of(x).link(ring_ops.local(aten.clone.default, content(x)))
         return kept, torch.ones(tuple(x.shape), dtype=torch.bool)
     # It hides nothing, so it comes from torch's generator: training can be repeated from a seed.
     mask = torch.rand(tuple(x.shape)) >= probability
@@ -36,5 +36,5 @@ def bernoulli(x: Any, probability: float = 0.5, generator: Any = None) -> Any:
     """Fill with public random ones and zeros, as a mask of dropout."""
     drawn = torch.bernoulli(torch.full(tuple(x.shape), probability), generator=generator).long()
     form = form_of(x)
-    x.child = drawn * form.scale if form.model is not None else values.public(drawn, x).child
+    x.child = drawn * form.scale if form.model is not None else ring_ops.public(drawn, x).child
     return x

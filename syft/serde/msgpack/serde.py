@@ -12,7 +12,7 @@ from syft.exceptions import SerdeError, SyftError
 from syft.serde import compression
 from syft.serde.msgpack import frames, native_serde, numpy_serde, torch_serde
 from syft.serde.msgpack.frames import Buffer
-from syft.serde.registry import BY_CODE, BY_TYPE, FORCED, Row, row_for
+from syft.serde.registry import BY_CODE, BY_TYPE, FORCED, RegisteredType, row_for
 
 MAX_DEPTH = 100
 ATOMS = frozenset({type(None), bool, int, float, str})
@@ -91,7 +91,7 @@ def _simplify(worker: Any, obj: Any, depth: int = 0) -> Any:
     return _take_apart(worker, obj, row, depth)
 
 
-def _take_apart(worker: Any, obj: Any, row: Row, depth: int) -> tuple[Any, ...]:
+def _take_apart(worker: Any, obj: Any, row: RegisteredType, depth: int) -> tuple[Any, ...]:
     if depth >= MAX_DEPTH:
         raise SerdeError(f"An object is nested deeper than {MAX_DEPTH} levels or contains itself.")
     code, cls, simplify = row[:3]

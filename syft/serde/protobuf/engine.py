@@ -14,11 +14,11 @@ from syft.serde.msgpack.native_serde import INLINE_BYTES, WITHOUT_BUFFERS
 from syft.serde.msgpack.serde import MAX_DEPTH, _short
 from syft.serde.protobuf.envelope import parse, to_bytes
 from syft.serde.protobuf.fields import read_fields, write_fields
-from syft.serde.protobuf.kinds import BY_MESSAGE, BY_NAME, KINDS, PLAIN, Form, Kind
+from syft.serde.protobuf.kinds import BY_MESSAGE, BY_NAME, KINDS, PLAIN, MessageForm, MessageKind
 from syft.serde.protobuf.outline import outline
 from syft.serde.protobuf.proto import signed_bytes, signed_int
 from syft.serde.protobuf.schema import syft_pb2
-from syft.serde.registry import BY_CODE, BY_TYPE, Row, row_for
+from syft.serde.registry import BY_CODE, BY_TYPE, RegisteredType, row_for
 
 _pb: Any = syft_pb2
 
@@ -108,7 +108,7 @@ class Writer:
             target.frame = len(self.frames)
             self.frames.append(obj)
 
-    def level(self, target: Any, obj: Any, row: Row, depth: int) -> None:
+    def level(self, target: Any, obj: Any, row: RegisteredType, depth: int) -> None:
         """Write an object of a registered type into a Value."""
         if depth >= MAX_DEPTH:
             raise SerdeError(f"An object is nested deeper than {MAX_DEPTH} levels or contains itself.")
@@ -121,21 +121,21 @@ class Writer:
         else:
             self._level(target, obj, row, depth)
 
-    def _level(self, target: Any, obj: Any, row: Row, depth: int) -> None:
+    def _level(self, target: Any, obj: Any, row: RegisteredType, depth: int) -> None:
         kind = KINDS.get(row.code)
         if kind is None:
             self.composite(target.composite, obj, row, depth)
         else:
             self.fill(getattr(target, kind.name), obj, kind, row, depth)
 
-    def composite(self, target: Any, obj: Any, row: Row, depth: int) -> None:
+    def composite(self, target: Any, obj: Any, row: RegisteredType, depth: int) -> None:
         """Write an object into a Composite."""
         target.code = row.code
         add = target.parts.add
         for part in PLAIN.split(row, self.worker, obj):
             self.part(add(), part, depth + 1)
 
-    def fill(self, target: Any, obj: Any, kind: Kind, row: Row, depth: int) -> None:
+    def fill(self, target: Any, obj: Any, kind: MessageKind, row: RegisteredType, depth: int) -> None:
         """Write an object into its typed message."""
         write_fields(kind.fields, self, target, kind.form.split(row, self.worker, obj), depth + 1)
 
@@ -222,7 +222,7 @@ class Reader:
         parts = tuple([read(part, depth + 1) for part in message.parts])
         return self._join(PLAIN, row, parts)
 
-    def fill(self, message: Any, kind: Kind, depth: int) -> Any:
+    def fill(self, message: Any, kind: MessageKind, depth: int) -> Any:
         """Rebuild an object from its typed message."""
         row = _row(kind.code)
         self._screen(row, message)
@@ -237,14 +237,14 @@ class Reader:
             raise SerdeError(f"The message is nested deeper than {MAX_DEPTH} levels.")
         return self.fill(message, BY_MESSAGE[message.DESCRIPTOR.name], depth)
 
-    def _screen(self, row: Row, message: Any) -> None:
+    def _screen(self, row: RegisteredType, message: Any) -> None:
         if row.screen is not None:
             self._try(row, row.screen, outline(row.code, message))
 
-    def _join(self, form: Form, row: Row, parts: tuple[Any, ...]) -> Any:
+    def _join(self, form: MessageForm, row: RegisteredType, parts: tuple[Any, ...]) -> Any:
         return self._try(row, form.join, row, self.worker, parts)
 
-    def _try(self, row: Row, function: Callable[..., Any], *args: Any) -> Any:
+    def _try(self, row: RegisteredType, function: Callable[..., Any], *args: Any) -> Any:
         try:
             return function(*args)
         except SyftError:
@@ -259,7 +259,7 @@ class Reader:
             raise SerdeError(f"The message has {self.left} frames that nothing in it uses; ask for it again.")
 
 
-def _row(code: int) -> Row:
+def _row(code: int) -> RegisteredType:
     row = BY_CODE.get(code)
     if row is None:
         raise SerdeError(

@@ -30,7 +30,7 @@ class Field(NamedTuple):
     rest: bool
 
 
-class Codec(NamedTuple):
+class FieldCodec(NamedTuple):
     """How a whole message of some type is written from one part, and read back into it."""
 
     write: Write
@@ -59,20 +59,20 @@ def _read_tags(reader: Any, message: Any, depth: int) -> set[str]:
     return words
 
 
-CODECS: dict[str, Codec] = {
-    "Value": Codec(
+CODECS: dict[str, FieldCodec] = {
+    "Value": FieldCodec(
         lambda writer, message, part, depth: writer.value(message, part, depth),
         lambda reader, message, depth: reader.value(message, depth),
     ),
-    "Bytes": Codec(
+    "Bytes": FieldCodec(
         lambda writer, message, part, depth: writer.buffer(message, part),
         lambda reader, message, depth: reader.buffer(message),
     ),
-    "Id": Codec(
+    "Id": FieldCodec(
         lambda writer, message, part, depth: set_protobuf_id(message, part),
         lambda reader, message, depth: get_protobuf_id(message),
     ),
-    "Tags": Codec(_write_tags, _read_tags),
+    "Tags": FieldCodec(_write_tags, _read_tags),
 }
 
 
@@ -113,7 +113,7 @@ def read_fields(fields: tuple[Field, ...], reader: Any, message: Any, depth: int
     return tuple(parts)
 
 
-def group(descriptor: Any, typed: frozenset[str]) -> Codec:
+def group(descriptor: Any, typed: frozenset[str]) -> FieldCodec:
     """Make the codec of a message that is a plain group of fields."""
     fields = fields_of(descriptor, typed)
 
@@ -122,7 +122,7 @@ def group(descriptor: Any, typed: frozenset[str]) -> Codec:
             raise _misfit(descriptor.name, part)
         write_fields(fields, writer, message, part, depth)
 
-    return Codec(write, lambda reader, message, depth: read_fields(fields, reader, message, depth))
+    return FieldCodec(write, lambda reader, message, depth: read_fields(fields, reader, message, depth))
 
 
 def _is_optional(field: Any) -> bool:
@@ -131,12 +131,12 @@ def _is_optional(field: Any) -> bool:
     return oneof is not None and bool(oneof.name.startswith("_"))
 
 
-def _codec(descriptor: Any, typed: frozenset[str]) -> Codec:
+def _codec(descriptor: Any, typed: frozenset[str]) -> FieldCodec:
     name = descriptor.name
     if name in CODECS:
         return CODECS[name]
     if name in typed:
-        return Codec(
+        return FieldCodec(
             lambda writer, message, part, depth: writer.typed(message, part, depth),
             lambda reader, message, depth: reader.typed(message, depth),
         )

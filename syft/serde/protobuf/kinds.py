@@ -12,7 +12,7 @@ from syft.codes import TENSOR_SERIALIZATION
 from syft.exceptions import SerdeError
 from syft.serde.protobuf.fields import Field, fields_of
 from syft.serde.protobuf.schema import syft_pb2
-from syft.serde.registry import Row
+from syft.serde.registry import RegisteredType
 
 _pb: Any = syft_pb2
 OFFSET = 20  # the number of a typed kind is its wire code plus this
@@ -21,53 +21,53 @@ RAW = TENSOR_SERIALIZATION.RAW
 Parts = tuple[Any, ...]
 
 
-class Form(NamedTuple):
+class MessageForm(NamedTuple):
     """The parts of an object as its message has them, and the opposite; each gets the row of the type first."""
 
     split: Any  # (row, worker, obj) -> parts
     join: Any  # (row, worker, parts) -> obj
 
 
-class Kind(NamedTuple):
+class MessageKind(NamedTuple):
     """One typed message: its wire code, its name in Value.kind, its class, its fields and its form."""
 
     code: int
     name: str
     message: Any
     fields: tuple[Field, ...]
-    form: Form
+    form: MessageForm
 
 
-def _split(row: Row, worker: Any, obj: Any) -> Parts:
+def _split(row: RegisteredType, worker: Any, obj: Any) -> Parts:
     parts = row.simplify(worker, obj)
     if type(parts) is not tuple:
         raise SerdeError(f"simplify of {row.cls.__name__} returned {type(parts).__name__}, not a tuple.")
     return parts
 
 
-def _join(row: Row, worker: Any, parts: Parts) -> Any:
+def _join(row: RegisteredType, worker: Any, parts: Parts) -> Any:
     return row.detail(worker, parts)
 
 
-PLAIN = Form(_split, _join)
+PLAIN = MessageForm(_split, _join)
 
 
-def _split_dict(row: Row, worker: Any, obj: dict[Any, Any]) -> Parts:
+def _split_dict(row: RegisteredType, worker: Any, obj: dict[Any, Any]) -> Parts:
     return tuple(obj), tuple(obj.values())
 
 
-def _join_dict(row: Row, worker: Any, parts: Parts) -> Any:
+def _join_dict(row: RegisteredType, worker: Any, parts: Parts) -> Any:
     keys, values = parts
     return row.detail(worker, tuple(chain.from_iterable(zip(keys, values, strict=True))))
 
 
-def _split_tensor(row: Row, worker: Any, tensor: Any) -> Parts:
+def _split_tensor(row: RegisteredType, worker: Any, tensor: Any) -> Parts:
     obj_id, values, _, grad, tags, description, name, *more = _split(row, worker, tensor)
     contents = (values, None) if name == RAW else (None, values)
     return (obj_id, *contents, grad, tags, description, name, bool(more))
 
 
-def _join_tensor(row: Row, worker: Any, parts: Parts) -> Any:
+def _join_tensor(row: RegisteredType, worker: Any, parts: Parts) -> Any:
     obj_id, data, other, grad, tags, description, name, requires_grad = parts
     if (data is None) is (name == RAW) or (other is not None and name == RAW):
         raise SerdeError("The message holds a tensor whose values are not in the format it names.")
@@ -75,23 +75,23 @@ def _join_tensor(row: Row, worker: Any, parts: Parts) -> Any:
     return row.detail(worker, (obj_id, data if name == RAW else other, None, grad, tags, description, name, *more))
 
 
-def _split_operation(row: Row, worker: Any, message: Any) -> Parts:
+def _split_operation(row: RegisteredType, worker: Any, message: Any) -> Parts:
     return message.cmd_name, message.cmd_args, message.cmd_kwargs, message.return_ids, message.grad_enabled
 
 
-FORMS: dict[str, Form] = {
-    "dict": Form(_split_dict, _join_dict),
-    "tensor": Form(_split_tensor, _join_tensor),
-    "operation": Form(_split_operation, _join),
+FORMS: dict[str, MessageForm] = {
+    "dict": MessageForm(_split_dict, _join_dict),
+    "tensor": MessageForm(_split_tensor, _join_tensor),
+    "operation": MessageForm(_split_operation, _join),
 }
 
 
-def _kinds() -> dict[str, Kind]:
+def _kinds() -> dict[str, MessageKind]:
     found = [field for field in _pb.Value.DESCRIPTOR.fields if field.number > OFFSET]
     typed = frozenset(field.message_type.name for field in found)
     fields = {field.message_type.name: fields_of(field.message_type, typed) for field in found}
     return {
-        field.name: Kind(
+        field.name: MessageKind(
             field.number - OFFSET,
             field.name,
             getattr(_pb, field.message_type.name),
@@ -102,7 +102,7 @@ def _kinds() -> dict[str, Kind]:
     }
 
 
-BY_NAME: dict[str, Kind] = _kinds()
-KINDS: dict[int, Kind] = {kind.code: kind for kind in BY_NAME.values()}
+BY_NAME: dict[str, MessageKind] = _kinds()
+KINDS: dict[int, MessageKind] = {kind.code: kind for kind in BY_NAME.values()}
 # For messages inside other ones, where no number tells the type: only messages of a single type stand there.
-BY_MESSAGE: dict[str, Kind] = {kind.message.DESCRIPTOR.name: kind for kind in reversed(BY_NAME.values())}
+BY_MESSAGE: dict[str, MessageKind] = {kind.message.DESCRIPTOR.name: kind for kind in reversed(BY_NAME.values())}

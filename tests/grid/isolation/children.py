@@ -7,8 +7,8 @@ import json
 import socket
 import textwrap
 
-from syft.grid.isolation.limits import Limits
-from syft.grid.isolation.template import ENVIRONMENT, START, start_arguments
+from syft.grid.isolation.confinement.limits import Limits
+from syft.grid.isolation.processes.template import ENVIRONMENT, START, start_arguments
 from tests import warm
 
 MAIN = "tests.grid.isolation.hostile:main"

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 import syft as sy
 from syft.core.references import Ref
 from syft.exceptions import SerdeError
-from syft.grid.isolation import record_reader, records
-from syft.grid.isolation.call_codec import (
+from syft.grid.isolation.records import record_reader, records
+from syft.grid.isolation.records.call_codec import (
     BlobAt,
     CallRecord,
     DeleteRecord,
@@ -343,7 +343,7 @@ def test_every_prefix_of_a_record_is_refused():
 
 def test_reading_touches_neither_torch_nor_serde():
     code = (
-        "import sys, syft.grid.isolation.record_reader as r;"
+        "import sys, syft.grid.isolation.records.record_reader as r;"
         "frame = bytes.fromhex(sys.argv[1]);"
         "[sys.modules.pop(name) for name in list(sys.modules) if name.split('.')[0] == 'torch'];"
         "sys.modules['torch'] = None;"

@@ -15,10 +15,10 @@ import time
 import pytest
 import torch
 
-from syft.grid.isolation.confinement import MEASURES, User, available, confine, summary
-from syft.grid.isolation.limits import Limits
-from syft.grid.isolation.template import ENVIRONMENT, Template, start_arguments
-from syft.grid.isolation.watchdog import Watchdog, Work
+from syft.grid.isolation.confinement.confine import MEASURES, User, available, confine, summary
+from syft.grid.isolation.confinement.limits import Limits
+from syft.grid.isolation.processes.template import ENVIRONMENT, Template, start_arguments
+from syft.grid.isolation.processes.watchdog import Watchdog, WorkCount
 from tests import warm
 from tests.grid.isolation.children import DENIED, ENTRIES, Line, launch_warm
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="th
 _START_UNPRIVILEGED = """
 import json, os, sys
 sys.path[:] = json.loads(sys.argv[2])
-from syft.grid.isolation.forkserver import serve
+from syft.grid.isolation.processes.forkserver import serve
 import tests.grid.isolation.hostile
 os.setgroups([])
 os.setresgid(12345, 12345, 12345)
@@ -209,7 +209,7 @@ def test_memory_limit_fails_the_call_and_not_the_process(template):
 
 def test_clock_ends_a_call_that_computes_for_ever(template):
     with Line(template, limits=Limits(cpu_seconds=0.3)) as line:
-        code = "from syft.grid.isolation.limits import *\nwith CallClock(Limits(cpu_seconds=0.3)).call():\n  while True: pass"
+        code = "from syft.grid.isolation.confinement.limits import *\nwith CallClock(Limits(cpu_seconds=0.3)).call():\n  while True: pass"
         assert line.run(code) == {}
         reason = line.child.wait(30)
     assert (reason.signal, reason.limit) == (signal.SIGPROF, "cpu_seconds")
@@ -218,7 +218,7 @@ def test_clock_ends_a_call_that_computes_for_ever(template):
 
 def test_clock_ends_a_call_that_sleeps_and_spares_one_that_returns(template):
     with Line(template) as line:
-        clock = "import time\nfrom syft.grid.isolation.limits import *\nclock = CallClock(Limits(wall_seconds=0.3))\n"
+        clock = "import time\nfrom syft.grid.isolation.confinement.limits import *\nclock = CallClock(Limits(wall_seconds=0.3))\n"
         assert line.printed(clock + "with clock.call(): pass\ntime.sleep(0.5); print('alive')") == "alive"
         assert line.run("with clock.call(): time.sleep(60)") == {}
         assert line.child.wait(30).limit == "wall_seconds"
@@ -267,7 +267,7 @@ def test_watchdog_limits_each_order_of_a_child_that_does_not_answer(template):
     dog = Watchdog()
     given, done = 0, 0
     with Line(template, limits=Limits(wall_seconds=0.8)) as line:
-        dog.keep(line.child, lambda: "exp", lambda: Work(given, done))
+        dog.keep(line.child, lambda: "exp", lambda: WorkCount(given, done))
         time.sleep(1.2)
         assert line.child.is_alive()  # it has no orders
         given = 3
@@ -283,7 +283,7 @@ def test_a_child_gains_no_cpu_time_by_orders_that_it_claims_to_have_done(templat
     dog = Watchdog()
     count = itertools.count(1)
     with Line(template, limits=Limits(cpu_seconds=0.5)) as line:
-        dog.keep(line.child, lambda: "", lambda: Work(2, next(count)))
+        dog.keep(line.child, lambda: "", lambda: WorkCount(2, next(count)))
         line.send("while True: pass")
         assert line.child.wait(30).limit == "cpu_seconds"
     dog.close()

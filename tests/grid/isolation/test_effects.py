@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from syft.core.references import Ref
-from syft.grid.isolation import effects
-from syft.grid.isolation.call_codec import write_call
+from syft.grid.isolation.records import effects
+from syft.grid.isolation.records.call_codec import write_call
 from syft.hook.functions import allowed as table
 from syft.messaging.message import Operation
 from tests.remote.sample import replaced, tensors
@@ -110,7 +110,7 @@ def test_number_of_results_is_known():
         result, _ = run(function, sample)
         if tensors(result) and (not isinstance(result, torch.Tensor)) is not effects.gives_several(record):
             wrong.add((name, str(record.args)[:80]))
-    # The results of these depend on values, so they have no twin.
+    # The results of these depend on values, so they have no proxy.
     assert {name for name, _ in wrong} <= {"torch.nonzero", "torch.Tensor.nonzero"}, wrong
 
 

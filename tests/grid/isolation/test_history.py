@@ -12,7 +12,7 @@ from syft.core.id_provider import create_random_id
 from syft.core.labels import add_tags
 from syft.core.references import Ref
 from syft.exceptions import ObjectNotFoundError, SyftError
-from syft.grid.isolation.call_codec import (
+from syft.grid.isolation.records.call_codec import (
     CallRecord,
     DeleteRecord,
     LoadRecord,
@@ -22,8 +22,8 @@ from syft.grid.isolation.call_codec import (
     write_call,
     write_put,
 )
-from syft.grid.isolation.history import VaultHistory
-from syft.grid.isolation.replay import Runner, describe_plan, replay, seal
+from syft.grid.isolation.records.history import VaultHistory
+from syft.grid.isolation.records.replay import Runner, describe_plan, replay, seal
 from syft.messaging.message import Operation
 from syft.serde import deserialize
 from syft.workers.virtual import VirtualWorker
@@ -521,9 +521,9 @@ def test_sealed_copies_depend_on_values_alone():
     assert seal(x) != seal(x.reshape(3, 2))
     assert torch.equal(deserialize(seal(other)), x)
     plan = _plan()
-    twin = plan.copy()
-    add_tags(twin, "#mine")
-    assert seal(plan) == seal(twin)
+    proxy = plan.copy()
+    add_tags(proxy, "#mine")
+    assert seal(plan) == seal(proxy)
 
 
 def test_records_stay_as_they_are(vault):

@@ -8,13 +8,13 @@ import torch
 
 import syft as sy
 from syft.exceptions import NotPermittedError, SyftError
-from syft.grid.isolation.programs import MAX_PLAN_BYTES, ProgramRules, load_plan, save_plan
+from syft.grid.isolation.programs.rules import MAX_PLAN_BYTES, ProgramRules, load_plan, save_plan
 from syft.grid.node.api import ROUTERS
 from syft.grid.node.node import Node
 from syft.grid.node.settings import Settings
-from syft.grid.rights import AuditLog, MemoryRecords, StoredRecords
+from syft.grid.rights import AuditLog, DurableRowStore, MemoryRowStore
 from syft.grid.storage import open_storage
-from syft.messaging.plan.fingerprint import plan_hash
+from syft.messaging.plan.plan_hash import plan_hash
 from syft.serde import deserialize, serialize
 from tests.cli.running import run
 from tests.grid.test_api import Api
@@ -34,12 +34,12 @@ class Clock:
 def rules(request, tmp_path):
     audit, clock = AuditLog(), Clock()
     if request.param == "memory":
-        made = ProgramRules(MemoryRecords(), MemoryRecords(), audit, clock)
+        made = ProgramRules(MemoryRowStore(), MemoryRowStore(), audit, clock)
         made.audit, made.time = audit, clock
         yield made
         return
     with open_storage(str(tmp_path / "store")) as storage:
-        records = [StoredRecords(storage.records, area) for area in ("programs", "program_plans")]
+        records = [DurableRowStore(storage.records, area) for area in ("programs", "program_plans")]
         made = ProgramRules(*records, audit, clock)
         made.audit, made.time = audit, clock
         yield made
@@ -166,7 +166,7 @@ def test_rules_that_make_no_sense_are_refused(rules, changed):
 def test_rules_outlive_the_process(tmp_path):
     for expected in (1, 2):
         with open_storage(str(tmp_path / "store")) as storage:
-            records = [StoredRecords(storage.records, area) for area in ("programs", "program_plans")]
+            records = [DurableRowStore(storage.records, area) for area in ("programs", "program_plans")]
             rules = ProgramRules(*records, AuditLog())
             if not rules.list():
                 _allow(rules)
@@ -198,9 +198,9 @@ def node(tmp_path_factory):
 @pytest.fixture(scope="module")
 def held(node):
     """A published plan and a data set."""
-    from syft.grid.storage.shelf import Shelf
+    from syft.grid.storage.admin import ObjectAdmin
 
-    shelf = Shelf(node.keeper)
+    shelf = ObjectAdmin(node.keeper)
     data = shelf.publish(torch.ones(3, 2), {"#patients"}, "rows")
     plan = shelf.publish(_plan(), {"#means"}, "means of columns")
     return str(plan), str(data)
@@ -279,10 +279,10 @@ def test_bad_programs_over_http(node, held, changed, status):
 def test_programs_on_the_command_line(tmp_path):
     store = ("--store", str(tmp_path / "store"))
     with_node = Node(Settings(id="hospital-b", store=tmp_path / "store", owner="olga"), ROUTERS)
-    from syft.cli.record import NodeRecord
-    from syft.grid.storage.shelf import Shelf
+    from syft.cli.node_record import NodeRecord
+    from syft.grid.storage.admin import ObjectAdmin
 
-    data = str(Shelf(with_node.keeper).publish(torch.ones(3, 2), {"#patients"}, "rows"))
+    data = str(ObjectAdmin(with_node.keeper).publish(torch.ones(3, 2), {"#patients"}, "rows"))
     with_node.close()
     folder = Settings(store=tmp_path / "store").identity_folder
     NodeRecord(id="hospital-b", owner="olga").write(folder)

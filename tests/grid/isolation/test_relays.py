@@ -11,11 +11,11 @@ import pytest
 
 from syft.exceptions import QuotaExceededError
 from syft.grid.certificates import client_context, issue, make_authority, server_context
-from syft.grid.isolation import peering
-from syft.grid.isolation.call_table import CALLS, Principal
-from syft.grid.isolation.places import Places
-from syft.grid.node.peering import _SWITCH
-from syft.workers.websocket_pipe import Where
+from syft.grid.isolation.supervisor import peering
+from syft.grid.isolation.supervisor.call_table import CALLS, Principal
+from syft.grid.isolation.supervisor.connection_limits import ConnectionLimits
+from syft.grid.server.peering import _SWITCH
+from syft.workers.transport.websocket import Endpoint
 from tests.nodes import soon
 
 
@@ -40,12 +40,12 @@ def echo(tmp_path_factory):
                 threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
 
     threading.Thread(target=accept, daemon=True).start()
-    yield Where(f"wss://localhost:{listener.getsockname()[1]}", None, client_context(authority.certificate))
+    yield Endpoint(f"wss://localhost:{listener.getsockname()[1]}", None, client_context(authority.certificate))
     listener.close()
 
 
 def process_of(supervisor, limit):
-    return types.SimpleNamespace(supervisor=supervisor, relays=Places(limit, supervisor.relays))
+    return types.SimpleNamespace(supervisor=supervisor, relays=ConnectionLimits(limit, supervisor.relays))
 
 
 def dial(supervisor, process, where):
@@ -54,7 +54,7 @@ def dial(supervisor, process, where):
 
 
 def test_relays_are_bounded_for_a_process_and_for_the_node(echo):
-    supervisor = types.SimpleNamespace(relays=Places(3), rules=types.SimpleNamespace(place=lambda url: echo))
+    supervisor = types.SimpleNamespace(relays=ConnectionLimits(3), rules=types.SimpleNamespace(place=lambda url: echo))
     one, other = process_of(supervisor, 2), process_of(supervisor, 2)
     with contextlib.ExitStack() as closing:
         socks = [closing.enter_context(dial(supervisor, process, echo)) for process in (one, one, other)]
@@ -72,8 +72,8 @@ def test_relays_are_bounded_for_a_process_and_for_the_node(echo):
 
 
 def test_an_address_that_can_not_be_reached_takes_no_place(echo):
-    gone = Where("wss://localhost:1", None, echo.context)
-    supervisor = types.SimpleNamespace(relays=Places(1), rules=types.SimpleNamespace(place=lambda url: gone))
+    gone = Endpoint("wss://localhost:1", None, echo.context)
+    supervisor = types.SimpleNamespace(relays=ConnectionLimits(1), rules=types.SimpleNamespace(place=lambda url: gone))
     process = process_of(supervisor, 1)
     for _ in range(3):
         with pytest.raises(Exception, match="can't be reached"):
@@ -86,8 +86,8 @@ def test_no_process_gives_places_back():
 
 
 def test_a_place_is_given_back_once():
-    node = Places(8)
-    process = Places(4, node)
+    node = ConnectionLimits(8)
+    process = ConnectionLimits(4, node)
     leaves = [process.take() for _ in range(4)]
     assert process.take() is None
     threads = [threading.Thread(target=leave) for leave in leaves * 3]

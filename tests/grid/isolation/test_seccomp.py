@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from syft.grid.isolation import seccomp
-from syft.grid.isolation.syscalls import CHECKED, DESCRIPTORS, ROLES
+from syft.grid.isolation.confinement import seccomp
+from syft.grid.isolation.confinement.syscalls import CHECKED, DESCRIPTORS, ROLES
 from tests import warm
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the filter is Linux's")
@@ -108,7 +108,7 @@ def test_no_file_is_opened_where_nothing_else_limits_files(tmp_path):
     file.write_text("secret")
     code = """
 import os, sys
-from syft.grid.isolation import kernel, seccomp
+from syft.grid.isolation.confinement import kernel, seccomp
 kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
 seccomp.install("vault", files=False)
 try:

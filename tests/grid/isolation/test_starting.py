@@ -12,7 +12,7 @@ import torch
 from syft.core.references import TensorMeta
 from syft.exceptions import SyftError
 from syft.messaging import message as m
-from syft.workers.frames import BYE
+from syft.workers.transport.framing import BYE
 from tests.attacks.live import Visitor
 from tests.grid.test_killed_processes import children_of
 from tests.nodes import forget, node, soon
@@ -20,7 +20,7 @@ from tests.nodes import forget, node, soon
 # The first process starts when a file is there, the second one at once, the third one not at all.
 SLOW = """
 import itertools, pathlib, time
-from syft.grid.isolation.template import IsolationError
+from syft.grid.isolation.processes.template import IsolationError
 forks, fork = itertools.count(1), node.supervisor.template.fork
 def start(*args):
     number, end = next(forks), time.monotonic() + 60

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from syft.grid.isolation.limits import Limits
-from syft.grid.isolation.template import IsolationError, Template
+from syft.grid.isolation.confinement.limits import Limits
+from syft.grid.isolation.processes.template import IsolationError, Template
 from tests import warm
 from tests.grid.isolation.children import ENTRIES, Line, launch_warm
 
@@ -26,9 +26,9 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 # A supervisor that starts three children, tells their ids, and waits to be killed.
 _SUPERVISOR = """
 import sys, time
-from syft.grid.isolation.template import Template
+from syft.grid.isolation.processes.template import Template
 from tests.grid.isolation.children import ENTRIES, Line
-template = Template.start(entries=ENTRIES)
+template = Template.start(None, ENTRIES)
 lines = [Line(template) for _ in range(3)]
 lines[1].send("import time; time.sleep(600)")
 lines[2].send("while True: pass")

@@ -20,11 +20,11 @@ import torch
 
 import syft as sy
 from syft.core import id_provider
-from syft.grid.isolation import session_process
+from syft.grid.isolation.session import process
 from syft.messaging import message as m
-from syft.workers.pipes import HEADER
-from syft.workers.websocket_pipe import WebsocketPipe, Where
-from syft.workers.websocket_stream import WebsocketStream
+from syft.workers.transport.framed_pipe import HEADER
+from syft.workers.transport.websocket import Endpoint, WebsocketPipe
+from syft.workers.transport.websocket_stream import WebsocketStream
 from tests.depth import IS_DEEP
 from tests.nodes import NODE, NodeProcess, forget
 
@@ -38,8 +38,8 @@ SECONDS = 120
 USERS = {f"user{number}": "user" for number in range(64)}
 # Session processes of both nodes draw the same numbers; vaults do not.
 _SEED = """
-from syft.grid.isolation import template
-template.ENTRIES.update(session="tests.grid.rights.noninterference:session_main")
+from syft.grid.isolation import entry_points
+entry_points.ENTRY_POINTS.update(session="tests.grid.rights.noninterference:session_main")
 """
 _LOAD = """
 from syft.core.labels import set_id
@@ -63,10 +63,10 @@ def session_main(fds, settings):
     rng = random.Random(11)
     id_provider._draw = lambda count: [rng.getrandbits(127) for _ in range(count)]
     sy.ID_PROVIDER._ready.clear()
-    session_process.main(fds, settings)
+    process.main(fds, settings)
 
 
-prepare = session_process.prepare
+prepare = process.prepare
 
 
 class SeededNode(NodeProcess):
@@ -127,7 +127,7 @@ class Pair:
 
         def dial(stream, timeout):
             where = stream._where
-            other = Where(second.url, second.tokens[user], where.context).at("/stream")
+            other = Endpoint(second.url, second.tokens[user], where.context).at("/stream")
             pipes.append(TwoPipes(where, other, timeout))
             return pipes[-1]
 

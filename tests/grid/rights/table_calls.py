@@ -10,7 +10,7 @@ import torch
 import syft as sy
 from syft.core.references import Ref, TensorMeta
 from syft.messaging import message as m
-from syft.workers.wire import read_answer
+from syft.workers.transport.request_codec import read_answer
 from tests.grid.rights.noninterference import BIT, SECONDS, ask, fetch
 from tests.remote.sample import replaced, tensors
 

@@ -12,7 +12,7 @@ import syft as sy
 from syft.config import configure, current
 from syft.exceptions import BudgetExceededError, GetNotPermittedError, NotPermittedError, ObjectNotFoundError, SyftError
 from syft.messaging import message as m
-from syft.workers.budget import BUDGET
+from syft.workers.budget_client import BUDGET
 from tests.cli.running import run
 from tests.nodes import Line, forget
 from tests.nodes import node as node_process

@@ -12,7 +12,7 @@ import torch
 import syft as sy
 from syft.core.references import Ref
 from syft.exceptions import GetNotPermittedError, SyftError
-from syft.grid.rights import AuditLog, MemoryRecords, Requests
+from syft.grid.rights import AuditLog, MemoryRowStore, Requests
 from syft.grid.rights import requests as asking
 from syft.grid.rights.requests import Subject
 from syft.messaging import message as m
@@ -194,7 +194,7 @@ def test_where_nobody_can_be_asked(bob):
 def test_requests_are_plain_rows():
     """So that any store can keep them: here one is written as JSON and read again."""
 
-    class Written(MemoryRecords):
+    class Written(MemoryRowStore):
         def list(self):
             return json.loads(json.dumps(super().list()))
 

@@ -16,7 +16,7 @@ from syft.core.labels import printable
 from syft.exceptions import NotPermittedError, TooManyAttemptsError
 from syft.grid.identity.roles import Capability, may
 from syft.grid.node.api.models import Refusal
-from syft.grid.node.doors import Guest
+from syft.grid.server.auth import Principal
 
 T = TypeVar("T")
 logger = logging.getLogger("syft.node")
@@ -58,7 +58,7 @@ def address_of(request: Request) -> str:
 def caller(node: Any) -> Any:
     """Return a dependency that finds out who asks."""
 
-    def identify(request: Request) -> Guest:
+    def identify(request: Request) -> Principal:
         return _identify(node, request)
 
     return Depends(identify)
@@ -67,7 +67,7 @@ def caller(node: Any) -> Any:
 def needs(node: Any, capability: Capability) -> Any:
     """Return a dependency that finds out who asks, and refuses who may not do something."""
 
-    def check(request: Request) -> Guest:
+    def check(request: Request) -> Principal:
         guest = _identify(node, request)
         if not node.desk.door.tokens:
             raise NotPermittedError(
@@ -81,13 +81,13 @@ def needs(node: Any, capability: Capability) -> Any:
     return Depends(check)
 
 
-def _identify(node: Any, request: Request) -> Guest:
-    guest: Guest = node.desk.door.identify(request.headers, address_of(request))
+def _identify(node: Any, request: Request) -> Principal:
+    guest: Principal = node.desk.door.identify(request.headers, address_of(request))
     logger.debug("%s asks for %s %s", guest, request.method, printable(request.url.path)[:200])
     return guest
 
 
-class PasswordDesk:
+class PasswordLogin:
     """Does what takes long on purpose: hashing passwords. A few at a time, and few wait."""
 
     def __init__(self) -> None:

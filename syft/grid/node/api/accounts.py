@@ -9,7 +9,7 @@ from fastapi import APIRouter, HTTPException, Path, Request
 from syft.exceptions import AccountError, AuthenticationError, NotPermittedError, TooManyAttemptsError
 from syft.grid.identity.names import user_name
 from syft.grid.identity.roles import ROLES, Capability, may
-from syft.grid.node.api.access import PasswordDesk, address_of, caller, make_router, needs, refusals
+from syft.grid.node.api.access import PasswordLogin, address_of, caller, make_router, needs, refusals
 from syft.grid.node.api.models import (
     AccountRow,
     IssuedToken,
@@ -20,7 +20,7 @@ from syft.grid.node.api.models import (
     NewUser,
     Revocation,
 )
-from syft.grid.node.doors import Guest
+from syft.grid.server.auth import Principal
 
 MAX_USER = 256
 
@@ -28,7 +28,7 @@ MAX_USER = 256
 def make_accounts(node: Any) -> APIRouter:
     """Return the part of the API that is about users and tokens."""
     router = make_router("accounts")
-    desk = PasswordDesk()
+    desk = PasswordLogin()
     _add_login(router, node, desk)
     _add_tokens(router, node)
     _add_users(router, node, desk)
@@ -47,7 +47,7 @@ def _described(node: Any, token: str) -> IssuedToken:
     )
 
 
-def _add_login(router: APIRouter, node: Any, desk: PasswordDesk) -> None:
+def _add_login(router: APIRouter, node: Any, desk: PasswordLogin) -> None:
     anybody = caller(node)
 
     @router.post("/login", responses=refusals(429))
@@ -58,7 +58,7 @@ def _add_login(router: APIRouter, node: Any, desk: PasswordDesk) -> None:
         return await desk.run(request, _name(given.user), _log_in, node, given, address_of(request))
 
     @router.get("/whoami", responses=refusals())
-    def whoami(guest: Guest = anybody) -> Myself:
+    def whoami(guest: Principal = anybody) -> Myself:
         """Say who the caller is, and what they hold."""
         identity = getattr(guest, "identity", None)
         usage = node.keeper.ledger.usage(None if guest.role == "owner" else guest.user)
@@ -97,14 +97,14 @@ def _add_tokens(router: APIRouter, node: Any) -> None:
     owner = needs(node, Capability.MANAGE_USERS)
 
     @router.post("/tokens", status_code=201, responses=refusals(400))
-    def issue_token(given: NewToken, guest: Guest = owner) -> IssuedToken:
+    def issue_token(given: NewToken, guest: Principal = owner) -> IssuedToken:
         """Make a token for a user, who needs no password for it."""
         answer = _described(node, node.identity.tokens.issue(given.user, given.role, given.seconds))
         node.audit.write(guest.user, "issue token", allowed=True, reason=f"for {answer.user}, role {answer.role}")
         return answer
 
     @router.post("/tokens/revoke", status_code=204, responses=refusals(400))
-    def revoke_token(given: Revocation, guest: Guest = owner) -> None:
+    def revoke_token(given: Revocation, guest: Principal = owner) -> None:
         """Revoke a token, or all tokens that a user has so far."""
         tokens = node.identity.tokens
         if given.user is not None:
@@ -124,17 +124,17 @@ def _id_of(node: Any, token: str) -> str:
         raise HTTPException(400, f"There is nothing to revoke: {error}") from None
 
 
-def _add_users(router: APIRouter, node: Any, desk: PasswordDesk) -> None:
+def _add_users(router: APIRouter, node: Any, desk: PasswordLogin) -> None:
     owner = needs(node, Capability.MANAGE_USERS)
     users = node.identity.users
 
     @router.get("/users", responses=refusals())
-    def list_users(guest: Guest = owner) -> list[AccountRow]:
+    def list_users(guest: Principal = owner) -> list[AccountRow]:
         """List the users that have a password here."""
         return [AccountRow(user=each.user, role=each.role, added=each.added) for each in users.list()]
 
     @router.post("/users", status_code=201, responses=refusals(400, 409, 429))
-    async def add_user(given: NewUser, request: Request, guest: Guest = owner) -> AccountRow:
+    async def add_user(given: NewUser, request: Request, guest: Principal = owner) -> AccountRow:
         """Add a user."""
         if given.user in users:
             raise HTTPException(409, f"There is a user {user_name(given.user)!r} already. Choose another name.")
@@ -143,7 +143,7 @@ def _add_users(router: APIRouter, node: Any, desk: PasswordDesk) -> None:
         return next(AccountRow(user=x.user, role=x.role, added=x.added) for x in users.list() if x.user == name)
 
     @router.delete("/users/{user}", status_code=204, responses=refusals(400, 404))
-    def remove_user(user: str = Path(min_length=1, max_length=MAX_USER), guest: Guest = owner) -> None:
+    def remove_user(user: str = Path(min_length=1, max_length=MAX_USER), guest: Principal = owner) -> None:
         """Remove a user; its tokens are revoked, its objects stay."""
         _check_there(node, user)
         users.remove(user)
@@ -157,7 +157,7 @@ def _check_there(node: Any, user: str) -> str:
     return name
 
 
-def _add_passwords(router: APIRouter, node: Any, desk: PasswordDesk) -> None:
+def _add_passwords(router: APIRouter, node: Any, desk: PasswordLogin) -> None:
     users, anybody = node.identity.users, caller(node)
 
     @router.put("/users/{user}/password", status_code=204, responses=refusals(400, 404, 429))
@@ -165,7 +165,7 @@ def _add_passwords(router: APIRouter, node: Any, desk: PasswordDesk) -> None:
         given: NewPassword,
         request: Request,
         user: str = Path(min_length=1, max_length=MAX_USER),
-        guest: Guest = anybody,
+        guest: Principal = anybody,
     ) -> None:
         """Change a password: one's own, with the current one, or as owner anybody's. All tokens of the user end."""
         if may(guest.role, Capability.MANAGE_USERS):

@@ -12,8 +12,8 @@ from syft.grid.identity.roles import Capability, may
 from syft.grid.node.api.access import caller, make_router, needs, refusals
 from syft.grid.node.api.models import BudgetRow, ChargeRow, NewLimit
 from syft.grid.node.api.objects import find_id
-from syft.grid.node.doors import Guest
 from syft.grid.rights.budget import user_key
+from syft.grid.server.auth import Principal
 
 
 def make_budget(node: Any) -> APIRouter:
@@ -28,7 +28,7 @@ def _add_limits(router: APIRouter, node: Any) -> None:
     owner = needs(node, Capability.DECIDE)
 
     @router.put("/budget", responses=refusals(404, 409))
-    def set_limit(given: NewLimit, guest: Guest = owner) -> list[BudgetRow]:
+    def set_limit(given: NewLimit, guest: Principal = owner) -> list[BudgetRow]:
         """Say how much may be learnt. Only data that a limit names is open to differential privacy at all."""
         data = _data(node, given.data)
         rows = node.policy.budget.set(node.worker, data, given.epsilon, given.delta, given.user, by=guest.user)
@@ -38,7 +38,7 @@ def _add_limits(router: APIRouter, node: Any) -> None:
     def remove_limit(
         data: str | None = Query(default=None, min_length=1, max_length=MAX_ID_CHARS),
         user: str | None = Query(default=None, min_length=1, max_length=256),
-        guest: Guest = owner,
+        guest: Principal = owner,
     ) -> None:
         """Take a limit away; data that no limit names is closed. What was spent stays spent."""
         if not node.policy.budget.remove(node.worker, _data(node, data), user, by=guest.user):
@@ -51,7 +51,7 @@ def _add_reading(router: APIRouter, node: Any) -> None:
     @router.get("/budget", responses=refusals())
     def list_budget(
         user: str | None = Query(default=None, min_length=1, max_length=256, description="for owners: what bounds it"),
-        guest: Guest = anybody,
+        guest: Principal = anybody,
     ) -> list[BudgetRow]:
         """List limits with what is spent and left: an owner sees all, others what bounds them."""
         return [budget_row(row) for row in node.policy.budget.rows(_whose(guest, user))]
@@ -61,13 +61,13 @@ def _add_reading(router: APIRouter, node: Any) -> None:
         user: str | None = Query(default=None, min_length=1, max_length=256, description="for owners: only its own"),
         after: int = Query(default=0, ge=0, le=2**62, description="leave out the entries up to this number"),
         limit: int = Query(default=100, ge=1, le=1000),
-        guest: Guest = anybody,
+        guest: Principal = anybody,
     ) -> list[ChargeRow]:
         """List what was charged, the oldest first: an owner sees all, others their own."""
         return [ChargeRow(**row) for row in node.policy.budget.entries(_whose(guest, user), after, limit)]
 
 
-def _whose(guest: Guest, user: str | None) -> str | None:
+def _whose(guest: Principal, user: str | None) -> str | None:
     """Return whose rows are told: an owner chooses, others have their own."""
     if may(guest.role, Capability.DECIDE):
         return user

@@ -18,7 +18,7 @@ Role = Literal["owner", "user"]
 Seconds = Annotated[float, Field(gt=0, le=YEAR, allow_inf_nan=False)]
 
 
-class Given(BaseModel):
+class RequestBody(BaseModel):
     """Something that came in: with the fields that are known, of exactly their types, and no others."""
 
     model_config = ConfigDict(extra="forbid", strict=True, hide_input_in_errors=True)
@@ -30,7 +30,7 @@ class Refusal(BaseModel):
     detail: str
 
 
-class Login(Given):
+class Login(RequestBody):
     """A user and its password."""
 
     user: UserName
@@ -59,7 +59,7 @@ class Myself(BaseModel):
     bytes: int
 
 
-class NewToken(Given):
+class NewToken(RequestBody):
     """Whom a token is for."""
 
     user: UserName
@@ -67,7 +67,7 @@ class NewToken(Given):
     seconds: Seconds = Field(default=30 * 86400, description="how long it is good")
 
 
-class Revocation(Given):
+class Revocation(RequestBody):
     """What to revoke: one token, by itself or by its id; or all that a user has."""
 
     token: str | None = Field(default=None, min_length=1, max_length=4096)
@@ -81,7 +81,7 @@ class Revocation(Given):
         return self
 
 
-class NewUser(Given):
+class NewUser(RequestBody):
     """A user to add."""
 
     user: UserName
@@ -89,7 +89,7 @@ class NewUser(Given):
     role: Role = "user"
 
 
-class NewPassword(Given):
+class NewPassword(RequestBody):
     """Another password; who changes its own also gives the one that it has."""
 
     password: Password
@@ -118,7 +118,7 @@ class ObjectRow(BaseModel):
     size: int | None = Field(description="bytes in memory; null if the caller may not read it, or it is not known")
 
 
-class Sharing(Given):
+class Sharing(RequestBody):
     """Who may have a data set, and all that derives from it alone; in place of what was said before."""
 
     users: list[UserName] = Field(default=[], max_length=1000)
@@ -163,7 +163,7 @@ class RequestRow(BaseModel):
     specs: list[str] = Field(description="what the sealed copy holds: kind, dtype and shape of each object")
 
 
-class Approval(Given):
+class Approval(RequestBody):
     """What is approved."""
 
     scope: Literal["result"] = Field(default="result", description="result: the sealed copy of the request")
@@ -171,7 +171,7 @@ class Approval(Given):
     answer: Reason = ""
 
 
-class Denial(Given):
+class Denial(RequestBody):
     """Why a request is denied."""
 
     reason: Reason = ""
@@ -190,7 +190,7 @@ class GrantRow(BaseModel):
     request: str
 
 
-class NewProgram(Given):
+class NewProgram(RequestBody):
     """A program to allow: a plan that is published at the node, and what it may be run on."""
 
     object: str = Field(min_length=1, max_length=MAX_ID_CHARS, description="the id of the plan, or one of its tags")
@@ -278,7 +278,7 @@ class Verified(BaseModel):
     rows: int
 
 
-class NewLimit(Given):
+class NewLimit(RequestBody):
     """How much may be learnt; in place of what was said before for the same data and user."""
 
     data: str | None = Field(

@@ -10,16 +10,16 @@ from fastapi import APIRouter, HTTPException, Path, Query
 
 from syft.core.id_provider import MAX_ID_CHARS, ObjectId, parse_id
 from syft.core.labels import description_of, printable, tags_of
-from syft.core.object_storage import Outline
+from syft.core.object_storage import ObjectOutline
 from syft.core.references import ObjectMeta, TensorMeta
 from syft.grid.identity.names import user_name
 from syft.grid.identity.roles import Capability
-from syft.grid.isolation.access import READ, right_of
+from syft.grid.isolation.supervisor.access import READ, right_of
 from syft.grid.node.api.access import caller, make_router, needs, refusals
 from syft.grid.node.api.models import ObjectRow, Sharing
-from syft.grid.node.doors import Guest
+from syft.grid.server.auth import Principal
 from syft.grid.storage.quotas import memory_of
-from syft.workers.execution import kind_of
+from syft.workers.execution.execute import kind_of
 
 _MAX_TEXT = 2000
 
@@ -35,7 +35,7 @@ def make_objects(node: Any) -> APIRouter:
         published: bool = Query(default=True, description="leave out what goes with the session that made it"),
         skip: int = Query(default=0, ge=0, le=2**31),
         limit: int = Query(default=100, ge=1, le=1000),
-        guest: Guest = anybody,
+        guest: Principal = anybody,
     ) -> list[ObjectRow]:
         """List the published objects."""
         store = node.worker.object_store
@@ -49,7 +49,7 @@ def make_objects(node: Any) -> APIRouter:
         return [_row(node, guest, *each) for each in itertools.islice(found, skip, skip + limit)]
 
     @router.delete("/objects/{object_id:path}", status_code=204, responses=refusals(404))
-    def delete_object(object_id: str = Path(min_length=1, max_length=MAX_ID_CHARS), guest: Guest = owner) -> None:
+    def delete_object(object_id: str = Path(min_length=1, max_length=MAX_ID_CHARS), guest: Principal = owner) -> None:
         """Delete an object, from disk too."""
         store = node.worker.object_store
         obj_id = find_id(store.objects, object_id)
@@ -59,7 +59,7 @@ def make_objects(node: Any) -> APIRouter:
 
     @router.put("/objects/{object_id:path}/users", status_code=204, responses=refusals(404))
     def share_object(
-        given: Sharing, object_id: str = Path(min_length=1, max_length=MAX_ID_CHARS), guest: Guest = owner
+        given: Sharing, object_id: str = Path(min_length=1, max_length=MAX_ID_CHARS), guest: Principal = owner
     ) -> None:
         """Say who may read a data set from now on."""
         obj_id = find_id(node.worker.object_store.objects, object_id)
@@ -77,7 +77,7 @@ def find_id(objects: Any, text: str) -> ObjectId:
     return obj_id
 
 
-def _row(node: Any, guest: Guest, obj_id: ObjectId, obj: Any) -> ObjectRow:
+def _row(node: Any, guest: Principal, obj_id: ObjectId, obj: Any) -> ObjectRow:
     meta = meta_of(obj)
     item, description = node.keeper.item(obj_id), description_of(obj)
     owner = None if item is None else item.facts.owner
@@ -96,16 +96,16 @@ def _row(node: Any, guest: Guest, obj_id: ObjectId, obj: Any) -> ObjectRow:
 
 def meta_of(obj: Any) -> Any:
     """Return what is known of an object without reading it."""
-    if isinstance(obj, Outline):
+    if isinstance(obj, ObjectOutline):
         return obj.meta
     return TensorMeta.of(obj) if isinstance(obj, torch.Tensor) else ObjectMeta(kind_of(obj))
 
 
-def _size(node: Any, guest: Guest, obj_id: ObjectId, obj: Any) -> int | None:
+def _size(node: Any, guest: Principal, obj_id: ObjectId, obj: Any) -> int | None:
     """Return the size of an object that the caller may read; that of others depends on their values."""
     if right_of(node, guest, obj_id) != READ:
         return None
     item = node.keeper.item(obj_id)
     if item is not None:
         return int(item.memory)
-    return None if isinstance(obj, Outline) else sum(memory_of(obj).values())
+    return None if isinstance(obj, ObjectOutline) else sum(memory_of(obj).values())

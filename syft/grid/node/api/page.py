@@ -12,7 +12,7 @@ from fastapi.responses import HTMLResponse
 
 from syft.core.labels import printable
 from syft.grid.node.api.status import count_published
-from syft.grid.node.guard import POLICY
+from syft.grid.server.middleware import POLICY
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 42rem; margin: 3rem auto; padding: 0 1rem;

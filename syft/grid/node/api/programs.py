@@ -12,12 +12,12 @@ from syft.core.labels import printable, tags_of
 from syft.exceptions import SyftError
 from syft.grid.identity.names import user_name
 from syft.grid.identity.roles import Capability
-from syft.grid.isolation.programs import Rule
-from syft.grid.isolation.upcalls_plans import describe_stored_plan
+from syft.grid.isolation.programs.rules import Rule
+from syft.grid.isolation.supervisor.plan_calls import describe_stored_plan
 from syft.grid.node.api.access import make_router, needs, refusals
 from syft.grid.node.api.models import AllowedProgram, NewProgram, PlanCode, ProgramCode, ProgramRow, RowId
 from syft.grid.node.api.objects import find_id
-from syft.grid.node.doors import Guest
+from syft.grid.server.auth import Principal
 from syft.grid.storage.interface import Item
 
 # Objects that an error lists.
@@ -32,13 +32,13 @@ def make_programs(node: Any) -> APIRouter:
     @router.get("/programs", responses=refusals())
     def list_programs(
         limit: int = Query(default=100, ge=1, le=1000, description="the newest ones, at most this many"),
-        guest: Guest = owner,
+        guest: Principal = owner,
     ) -> list[ProgramRow]:
         """List the programs that are allowed, and those that were."""
         return [program_row(rule) for rule in node.programs.list()[-limit:]]
 
     @router.post("/programs", responses=refusals(404, 409))
-    def allow_program(given: NewProgram, guest: Guest = owner) -> AllowedProgram:
+    def allow_program(given: NewProgram, guest: Principal = owner) -> AllowedProgram:
         """Allow a published plan to run on data sets."""
         objects = node.worker.object_store.objects
         item = _find_plan(node, given.object)
@@ -68,7 +68,7 @@ def make_programs(node: Any) -> APIRouter:
         object: str = Query(
             min_length=1, max_length=MAX_ID_CHARS, description="the id of the plan, or one of its tags"
         ),
-        guest: Guest = owner,
+        guest: Principal = owner,
     ) -> PlanCode:
         """Read what a published plan does, before it is allowed."""
         item = _find_plan(node, object)
@@ -79,7 +79,7 @@ def make_programs(node: Any) -> APIRouter:
         return PlanCode(**found, object=str(item.id), publisher=_publisher(item))
 
     @router.get("/programs/{program_id}/code", responses=refusals(404, 409))
-    def read_program(program_id: RowId, guest: Guest = owner) -> ProgramCode:
+    def read_program(program_id: RowId, guest: Principal = owner) -> ProgramCode:
         """Read what an allowed program does."""
         rule = _find(node, program_id)
         try:
@@ -88,7 +88,7 @@ def make_programs(node: Any) -> APIRouter:
             raise HTTPException(409, str(error)) from None
 
     @router.delete("/programs/{program_id}", status_code=204, responses=refusals(404))
-    def revoke_program(program_id: RowId, guest: Guest = owner) -> None:
+    def revoke_program(program_id: RowId, guest: Principal = owner) -> None:
         """Revoke a program; outputs that have left can't be called back."""
         node.programs.revoke(_find(node, program_id).id, by=guest.user)
 

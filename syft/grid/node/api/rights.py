@@ -6,15 +6,15 @@ from typing import Any, Literal
 
 from fastapi import APIRouter, HTTPException, Query
 
-from syft.dp.ledger import LOG as BUDGET_LOG
+from syft.dp.budget.ledger import LOG as BUDGET_LOG
 from syft.exceptions import StorageError
 from syft.grid.identity.roles import Capability, may
-from syft.grid.isolation.upcalls_plans import verify
-from syft.grid.isolation.upcalls_rights import SEALED
+from syft.grid.isolation.supervisor.plan_calls import verify
+from syft.grid.isolation.supervisor.release_calls import SEALED
 from syft.grid.node.api.access import caller, make_router, needs, refusals
 from syft.grid.node.api.models import Approval, AuditRow, Denial, GrantRow, RequestRow, RowId, Verified
-from syft.grid.node.doors import Guest
 from syft.grid.rights import AuditError
+from syft.grid.server.auth import Principal
 
 
 def make_rights(node: Any) -> APIRouter:
@@ -34,7 +34,7 @@ def _add_requests(router: APIRouter, node: Any) -> None:
     def list_requests(
         status: Literal["pending", "approved", "denied", "expired", "revoked"] | None = None,
         limit: int = Query(default=100, ge=1, le=1000, description="at most this many, the newest"),
-        guest: Guest = anybody,
+        guest: Principal = anybody,
     ) -> list[RequestRow]:
         """List requests: an owner sees all, others their own."""
         rows = node.policy.requests.list(status=status)
@@ -52,7 +52,7 @@ def _add_decisions(router: APIRouter, node: Any) -> None:
     owner = needs(node, Capability.DECIDE)
 
     @router.post("/requests/{request_id}/approve", responses=refusals(400, 404, 409))
-    def approve(given: Approval, request_id: RowId, guest: Guest = owner) -> RequestRow:
+    def approve(given: Approval, request_id: RowId, guest: Principal = owner) -> RequestRow:
         """Approve a request."""
         _check_pending(node, request_id)
         row = node.policy.requests.approve(
@@ -61,18 +61,18 @@ def _add_decisions(router: APIRouter, node: Any) -> None:
         return request_row(row)
 
     @router.get("/requests/{request_id}", responses=refusals(404))
-    def show_request(request_id: RowId, guest: Guest = owner) -> RequestRow:
+    def show_request(request_id: RowId, guest: Principal = owner) -> RequestRow:
         """Show a request with the code that leads to its result."""
         return request_row(_find_request(node, request_id))
 
     @router.post("/requests/{request_id}/verify", responses=refusals(400, 404))
-    def verify_request(request_id: RowId, guest: Guest = owner) -> RequestRow:
+    def verify_request(request_id: RowId, guest: Principal = owner) -> RequestRow:
         """Run the code of a request again, and compare the result with the sealed copy."""
         _find_request(node, request_id)
         return request_row(verify(node.supervisor, request_id, f"{SEALED}{request_id}"))
 
     @router.post("/requests/{request_id}/deny", responses=refusals(400, 404, 409))
-    def deny(given: Denial, request_id: RowId, guest: Guest = owner) -> RequestRow:
+    def deny(given: Denial, request_id: RowId, guest: Principal = owner) -> RequestRow:
         """Deny a request."""
         _check_pending(node, request_id)
         return request_row(node.policy.requests.deny(request_id, reason=given.reason, by=guest.user))
@@ -97,13 +97,13 @@ def _add_grants(router: APIRouter, node: Any) -> None:
     @router.get("/grants", responses=refusals())
     def list_grants(
         limit: int = Query(default=100, ge=1, le=1000, description="at most this many, the newest"),
-        guest: Guest = owner,
+        guest: Principal = owner,
     ) -> list[GrantRow]:
         """List what was granted."""
         return [grant_row(row) for row in node.policy.requests.grants()[-limit:]]
 
     @router.delete("/grants/{grant_id}", status_code=204, responses=refusals(404))
-    def revoke_grant(grant_id: RowId, guest: Guest = owner) -> None:
+    def revoke_grant(grant_id: RowId, guest: Principal = owner) -> None:
         """Revoke a grant; what has left already can't be called back."""
         if not any(row["id"] == grant_id for row in node.policy.requests.grants()):
             raise HTTPException(404, f"There is no grant {grant_id!r}. List them: GET /v1/grants")
@@ -117,13 +117,13 @@ def _add_audit(router: APIRouter, node: Any) -> None:
     def read_audit(
         after: int = Query(default=0, ge=0, le=2**62, description="leave out the rows up to this number"),
         limit: int = Query(default=100, ge=1, le=1000),
-        guest: Guest = owner,
+        guest: Principal = owner,
     ) -> list[AuditRow]:
         """Read the log."""
         return [audit_row(row) for row in node.audit.rows(after=after, limit=limit)]
 
     @router.get("/audit/verify", responses=refusals(409))
-    def verify_audit(guest: Guest = owner) -> Verified:
+    def verify_audit(guest: Principal = owner) -> Verified:
         """Check that no row of the log was changed, removed or added by somebody else."""
         try:
             if node.storage is not None:  # what was charged is a log of the same kind

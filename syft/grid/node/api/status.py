@@ -10,7 +10,7 @@ from fastapi import APIRouter
 from syft.grid.identity.roles import Capability
 from syft.grid.node.api.access import make_router, needs, refusals
 from syft.grid.node.api.models import Status
-from syft.grid.node.doors import Guest
+from syft.grid.server.auth import Principal
 
 
 def make_status(node: Any) -> APIRouter:
@@ -20,7 +20,7 @@ def make_status(node: Any) -> APIRouter:
     started = time.monotonic()
 
     @router.get("/status", responses=refusals())
-    def status(guest: Guest = owner) -> Status:
+    def status(guest: Principal = owner) -> Status:
         """Say how the node is doing."""
         usage, settings = node.keeper.ledger.usage(node=True), node.settings
         return Status(

@@ -41,9 +41,9 @@ class Translations:
 
     def copied(self, state: Any) -> Translations:
         """Return the same translations for a plan whose state is a copy."""
-        twin = Translations(dict(self.data), set(self.own))
-        twin.note(state)
-        return twin
+        proxy = Translations(dict(self.data), set(self.own))
+        proxy.note(state)
+        return proxy
 
 
 def from_rows(rows: Any, state: Any) -> Translations:

@@ -17,7 +17,7 @@ from syft.hook.syft_tensor import SyftTensor
 from syft.messaging.message import Operation
 from syft.messaging.plan.checks import function_for
 from syft.messaging.plan.commands import ARITHMETIC, GRAD_MODE, GRADIENT, NUMEL, OPTIMIZER_STEP, SIZE
-from syft.messaging.plan.forms import interpret
+from syft.messaging.plan.dry_run import interpret
 from syft.messaging.plan.program import Program
 from syft.tensors.placeholder import PlaceHolder
 
@@ -78,7 +78,7 @@ class PlanModule(torch.nn.Module):
         tensor = placeholder.child
         if isinstance(tensor, SyftTensor) or not isinstance(tensor, torch.Tensor):
             raise PlanTranslationError("The state of the plan is not here, or is encoded; get it first: plan.get_().")
-        twin = tensor.detach().clone()
+        proxy = tensor.detach().clone()
         path = (placeholder.description or "").removeprefix("forward_func.").split(".")
         if not self._is_free(path):
             path = [f"state_{number}"]
@@ -86,9 +86,9 @@ class PlanModule(torch.nn.Module):
         for part in path[:-1]:
             inner = _child(inner, part)
         if isinstance(tensor, torch.nn.Parameter):
-            inner.register_parameter(path[-1], torch.nn.Parameter(twin, requires_grad=tensor.requires_grad))
+            inner.register_parameter(path[-1], torch.nn.Parameter(proxy, requires_grad=tensor.requires_grad))
         else:
-            inner.register_buffer(path[-1], twin.requires_grad_(tensor.requires_grad))
+            inner.register_buffer(path[-1], proxy.requires_grad_(tensor.requires_grad))
         return path
 
     def _is_free(self, path: list[str]) -> bool:

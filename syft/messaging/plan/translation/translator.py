@@ -8,8 +8,8 @@ import torch
 
 from syft.core.trees import map_tensors
 from syft.exceptions import PlanTranslationError
+from syft.messaging.plan.dry_run import ValueSpec, forms_of, with_other_sizes
 from syft.messaging.plan.executor import Compiled
-from syft.messaging.plan.forms import Form, forms_of, with_other_sizes
 from syft.messaging.plan.translation.module import Functions, PlanModule, module_of, signature
 
 SEED = 7
@@ -29,7 +29,7 @@ class PlanTranslator:
 
     def __init__(self, plan: Any, *examples: Any) -> None:
         self.plan = plan
-        self.forms: tuple[Form, ...] = forms_of(examples) or plan._forms
+        self.forms: tuple[ValueSpec, ...] = forms_of(examples) or plan._forms
         self.signature = signature(plan.program)
         if len(self.forms) != len(plan.program.inputs):
             raise PlanTranslationError(
@@ -59,7 +59,7 @@ class PlanTranslator:
             return data
         raise failure or PlanTranslationError(f"The plan {self.plan.name!r} can't be translated to {self.kind}.")
 
-    def _translated(self, module: PlanModule, forms: tuple[Form, ...]) -> bytes:
+    def _translated(self, module: PlanModule, forms: tuple[ValueSpec, ...]) -> bytes:
         try:
             return self.write(module, *self.arguments(forms))
         except Exception as error:
@@ -92,12 +92,12 @@ class PlanTranslator:
 
     # --- examples -------------------------------------------------------------------------------------------
 
-    def inputs(self, forms: tuple[Form, ...]) -> list[torch.Tensor]:
+    def inputs(self, forms: tuple[ValueSpec, ...]) -> list[torch.Tensor]:
         """Return made-up inputs: random numbers, and zeros for integers, which are often indices."""
         generator = torch.Generator().manual_seed(SEED)
         return [_made_up(form, generator) for form in forms]
 
-    def arguments(self, forms: tuple[Form, ...]) -> tuple[dict[str, Any], dict[str, Any]]:
+    def arguments(self, forms: tuple[ValueSpec, ...]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return made-up arguments: those given by position, and those given by name."""
         inputs = iter(self.inputs(forms))
         named: dict[bool, dict[str, Any]] = {False: {}, True: {}}
@@ -105,15 +105,15 @@ class PlanTranslator:
             named[parameter.by_name][name] = map_tensors(lambda _: next(inputs), parameter.pattern)
         return named[False], named[True]
 
-    def _expected(self, forms: tuple[Form, ...]) -> Any:
+    def _expected(self, forms: tuple[ValueSpec, ...]) -> Any:
         """Run the plan itself, with each check it has, on copies of its state."""
         program = self.plan.program
-        state = [_twin(placeholder.child) for placeholder in program.state]
+        state = [_proxy(placeholder.child) for placeholder in program.state]
         with torch.random.fork_rng(devices=()):
             torch.manual_seed(SEED)
             return Compiled(program).run(self.inputs(forms), state, ())
 
-    def _check(self, data: bytes, forms: tuple[Form, ...], must_run: bool) -> None:
+    def _check(self, data: bytes, forms: tuple[ValueSpec, ...], must_run: bool) -> None:
         """Compare a translation with the plan; one for other sizes may raise, but not give other numbers."""
         expected = self._expected(forms)
         with torch.random.fork_rng(devices=()):
@@ -132,16 +132,16 @@ class PlanTranslator:
             )
 
 
-def _made_up(form: Form, generator: torch.Generator) -> torch.Tensor:
+def _made_up(form: ValueSpec, generator: torch.Generator) -> torch.Tensor:
     if form.dtype.is_floating_point or form.dtype.is_complex:
         values = torch.rand(form.shape, generator=generator).to(form.dtype)
         return values.requires_grad_(form.requires_grad)
     return torch.zeros(form.shape, dtype=form.dtype)
 
 
-def _twin(tensor: Any) -> Any:
-    twin = tensor.detach().clone()
-    return torch.nn.Parameter(twin, tensor.requires_grad) if isinstance(tensor, torch.nn.Parameter) else twin
+def _proxy(tensor: Any) -> Any:
+    proxy = tensor.detach().clone()
+    return torch.nn.Parameter(proxy, tensor.requires_grad) if isinstance(tensor, torch.nn.Parameter) else proxy
 
 
 def _same(found: Any, expected: Any) -> bool:

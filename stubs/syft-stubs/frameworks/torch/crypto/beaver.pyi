@@ -1,2 +1,2 @@
 # Made by scripts/stubs.
-from syft.mpc.beaver import *
+from syft.mpc.compat.beaver import *

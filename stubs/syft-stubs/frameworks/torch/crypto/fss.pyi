@@ -1,2 +1,2 @@
 # Made by scripts/stubs.
-from syft.mpc.fss import *
+from syft.mpc.compat.fss import *

@@ -1,2 +1,2 @@
 # Made by scripts/stubs.
-from syft.mpc.securenn import *
+from syft.mpc.compat.securenn import *

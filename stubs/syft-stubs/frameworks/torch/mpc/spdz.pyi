@@ -1,2 +1,2 @@
 # Made by scripts/stubs.
-from syft.mpc.spdz import *
+from syft.mpc.compat.spdz import *

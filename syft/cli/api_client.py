@@ -1,0 +1,214 @@
+"""How the commands of an owner reach a node: over its HTTP API with a token, or on its own store.
+
+Whoever may read the folder of a node's key is its owner: for them a token for some minutes is made on the spot. If the
+node does not run, it is started for the time of the command, on a port of this machine that asks for that token. So
+there is one way in, with one set of checks and one log.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+from urllib.parse import quote, urlsplit
+
+import typer
+
+from syft.cli.node_record import NodeRecord, is_running, pinned_context
+from syft.cli.output import note
+from syft.cli.paths import default_store, only_store
+from syft.exceptions import AuthenticationError, SyftError
+from syft.workers.transport.http import ask
+from syft.workers.transport.websocket import Endpoint
+
+_MINUTES = 10 * 60.0
+_TIMEOUT = 60.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Target:
+    """Which node is meant, as it was typed."""
+
+    store: str | None = None
+    home: Path | None = None
+    url: str | None = None
+    token_file: Path | None = None
+    ca: Path | None = None
+    node: str | None = None
+
+    def located(self) -> Target:
+        """Return it with its store: where nothing was said, the place of the node with that id, or of the only one."""
+        if self.store is not None:
+            return self
+        store = only_store() if self.node is None else default_store(self.node)
+        if store is None:
+            raise typer.BadParameter(
+                "say which node: --node ID or --store FOLDER on its own machine, or --url wss://HOST:PORT with "
+                "--token-file FILE"
+            )
+        return dataclasses.replace(self, store=str(store))
+
+
+class ApiClient:
+    """Questions to one node.
+
+    Args:
+        where: its address, with the token of the caller.
+        node: the node itself, where it was started for this command.
+    """
+
+    def __init__(self, where: Endpoint, node: Any = None) -> None:
+        self.where = where
+        self.node = node
+
+    def ask(self, method: str, path: str, body: Any = None, **query: Any) -> Any:
+        """Ask something of the API; `query` is appended to the path."""
+        words = "&".join(f"{name}={quote(str(value), safe='')}" for name, value in query.items() if value is not None)
+        try:
+            return ask(self.where, method, f"/v1/{path}{'?' if words else ''}{words}", body, timeout=_TIMEOUT)
+        except OSError as error:
+            _explain(error, self.where.url)
+
+    def client(self) -> Any:
+        """Return the node as a worker, for what travels over the stream."""
+        import torch
+
+        from syft.hook.torch_hook import TorchHook
+        from syft.workers.node_client import NodeClient
+
+        trusted: Any = self.where.context
+        return NodeClient(TorchHook(torch), self.where.url, token=self.where.token, ca=trusted, auto_add=False)
+
+
+def _explain(error: OSError, url: str) -> NoReturn:
+    import ssl
+
+    from syft.workers.transport.tls import explain
+
+    parts = urlsplit(url)
+    if isinstance(error, ssl.SSLError):
+        raise SyftError(explain(error, parts.hostname or "", parts.port)) from None
+    from syft.workers.websocket_client import why_unreachable
+
+    raise SyftError(f"Could not reach {url}: {why_unreachable(error, url)}") from None
+
+
+@contextlib.contextmanager
+def reach(target: Target) -> Iterator[ApiClient]:
+    """Reach a node, and say on standard error how."""
+    if target.url is not None:
+        yield ApiClient(_over_network(target))
+        return
+    target = target.located()
+    folder, record = find(target)
+    if record.url is not None and is_running(folder):
+        note(f"The node {record.id} runs: asking it at {record.url}.")
+        if record.is_renewed(folder):
+            note(f"The certificate {record.certificate} was renewed: restart the node, so that clients see it.")
+        token = _own_token(folder, record)
+        yield ApiClient(_local(folder, record, token, target.ca))
+        return
+    with _started(target, record) as talk:
+        note(f"The node {record.id} does not run: working on its store {_shown(str(target.store))}.")
+        yield talk
+
+
+def _shown(store: str) -> str:
+    """Return a store as it may be printed: without the password of a database."""
+    if "://" not in store:
+        return store
+    parts = urlsplit(store)
+    return f"{parts.scheme}://{parts.hostname or ''}{parts.path}"
+
+
+def find(target: Target) -> tuple[Path, NodeRecord]:
+    """Return the folder of a node's key, and what it says of the node."""
+    from syft.grid.node.settings import Settings
+
+    settings = Settings(store=target.store, home=target.home)
+    folder = settings.identity_folder
+    record = None if folder is None else NodeRecord.read(folder)
+    if folder is None or record is None:
+        raise SyftError(
+            f"No node was ever started on the store {_shown(str(target.store))}. Start it first: "
+            f"python -m syft node start --id {target.node or 'NAME'} --store {_shown(str(target.store))}"
+        )
+    if target.node not in (None, record.id):
+        raise SyftError(f"The store {_shown(str(target.store))} is that of the node {record.id}, not of {target.node}.")
+    return folder, record
+
+
+def _over_network(target: Target) -> Endpoint:
+    from syft.workers.node_client import parse_address
+    from syft.workers.websocket_client import where_of
+
+    host, port, secure = parse_address(str(target.url))
+    token = read_token(target.token_file) if target.token_file else os.environ.get("SYFT_TOKEN", "").strip()
+    if not token:
+        raise typer.BadParameter("a token is needed: --token-file FILE, or the environment variable SYFT_TOKEN")
+    return where_of(host, port, secure, token, target.ca)
+
+
+def read_token(path: Path) -> str:
+    """Return the token in a file that nobody else may read."""
+    status = path.stat()
+    if os.name == "posix" and stat.S_IMODE(status.st_mode) & 0o077:
+        raise AuthenticationError(f"Others may read the token in {path}. Make it yours alone: chmod 600 {path}")
+    return path.read_text(encoding="utf-8").strip()
+
+
+def _local(folder: Path, record: NodeRecord, token: str | None, ca: Path | None) -> Endpoint:
+    """Return how the node that runs on this machine is reached: by the certificate that it shows, or by `ca`."""
+    from syft.workers.transport.tls import client_context
+
+    shown = record.shown(folder)
+    context = None if shown is None else pinned_context(shown) if ca is None else client_context(ca)
+    parts = urlsplit(str(record.url))
+    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(parts.hostname or "", parts.netloc.rpartition(":")[0])  # noqa: S104
+    return Endpoint(f"{parts.scheme}://{host}:{parts.port}", token, context)
+
+
+def _own_token(folder: Path, record: NodeRecord) -> str:
+    """Make a token with the node's own key; its users are not opened, as that takes a while on purpose."""
+    from syft.grid.identity.database import Database
+    from syft.grid.identity.keys import node_key
+    from syft.grid.identity.revocations import StoredRevocations
+    from syft.grid.identity.tokens import Tokens
+
+    database = Database(folder)
+    try:
+        tokens = Tokens(record.id, node_key(folder), StoredRevocations(database))
+        return tokens.issue(owner_name(record.owner), "owner", _MINUTES)
+    finally:
+        database.close()
+
+
+def owner_name(owner: str) -> str:
+    """Return the user name of the owner: as it is called, if that is a name."""
+    from syft.exceptions import AccountError
+    from syft.grid.identity import user_name
+
+    try:
+        return user_name(owner)
+    except AccountError:
+        return "owner"
+
+
+@contextlib.contextmanager
+def _started(target: Target, record: NodeRecord) -> Iterator[ApiClient]:
+    from syft.grid.node.api import ROUTERS
+    from syft.grid.node.node import Node
+    from syft.grid.node.settings import Settings
+
+    settings = Settings(id=record.id, owner=record.owner, store=target.store, home=target.home)
+    node = Node(settings, ROUTERS, serves_users=False)
+    try:
+        node.start()
+        token = node.identity.tokens.issue(owner_name(record.owner), "owner", _MINUTES)
+        yield ApiClient(Endpoint(node.url, token, None), node)
+    finally:
+        node.stop()

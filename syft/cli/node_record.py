@@ -1,0 +1,173 @@
+"""What a node leaves in its folder for the commands of its owner: its name, and where it runs now."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import ssl
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from syft.exceptions import CertificateError, SyftError
+from syft.grid.private_files import replace_file
+
+FILE, LOCK, SHOWN = "node.json", "running", "running.pem"
+# A command that just looks holds the lock for a moment: the node waits so many tenths of a second for it.
+_TRIES = 20
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NodeRecord:
+    """A node, as its folder describes it.
+
+    Attributes:
+        id: its name.
+        owner: what its owner is called.
+        url: where it runs; None: it was stopped.
+        certificate: the file of its certificate, if it has one.
+        pid: its process.
+    """
+
+    id: str
+    owner: str = "owner"
+    url: str | None = None
+    certificate: str | None = None
+    pid: int | None = None
+
+    def write(self, folder: Path) -> None:
+        """Leave it in the folder of the node's key, with the certificate that clients are shown from now on.
+
+        The file of the certificate may be another one tomorrow, while the node still shows this one.
+        """
+        if self.url is None or self.certificate is None:
+            (folder / SHOWN).unlink(missing_ok=True)
+        else:
+            replace_file(folder / SHOWN, Path(self.certificate).read_bytes())
+        replace_file(folder / FILE, json.dumps(dataclasses.asdict(self)).encode())
+
+    def shown(self, folder: Path) -> Path | None:
+        """Return the file of the certificate that a node which runs shows to clients."""
+        if self.certificate is None:
+            return None
+        own = folder / SHOWN
+        return own if own.exists() else Path(self.certificate)
+
+    def is_renewed(self, folder: Path) -> bool:
+        """Say whether there is another certificate now than the one that a node which runs shows."""
+        own = self.shown(folder)
+        try:
+            return own is not None and own.read_bytes() != Path(str(self.certificate)).read_bytes()
+        except OSError:  # it was moved; what counts is what the node shows
+            return False
+
+    @classmethod
+    def read(cls, folder: Path) -> NodeRecord | None:
+        """Return what a folder says; None if no node was ever started with it."""
+        try:
+            found: Any = json.loads((folder / FILE).read_text())
+        except FileNotFoundError:
+            return None
+        except ValueError:
+            found = None
+        names = {field.name for field in dataclasses.fields(cls)}
+        if not isinstance(found, dict) or not isinstance(found.get("id"), str) or not set(found) <= names:
+            raise SyftError(f"{folder / FILE} is damaged. Start the node once more; that writes it anew.")
+        return cls(**found)
+
+
+def check_id(folder: Path, node_id: str) -> None:
+    """Refuse a node on the store of another one: its tokens and its data are known by the other name.
+
+    Raises:
+        SyftError: the folder belongs to a node of another name.
+    """
+    try:
+        record = NodeRecord.read(folder)
+    except SyftError:  # it is damaged, and about to be written anew
+        return
+    if record is not None and record.id != node_id:
+        raise SyftError(
+            f"This store belongs to the node {record.id!r}, whose tokens are good for that name alone: start it with "
+            f"--id {record.id}, or give {node_id!r} a --store of its own."
+        )
+
+
+@contextlib.contextmanager
+def running(folder: Path) -> Iterator[None]:
+    """Hold the sign that a node runs with a folder; it goes with the process, whatever becomes of that.
+
+    A token is sent to an address in the folder only while somebody has it: who else listens there after the node has
+    ended can't take it, as the file is for the node's account alone.
+    """
+    handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        pause = threading.Event()
+        for _ in range(_TRIES):
+            if _take(handle):
+                break
+            pause.wait(0.1)
+        yield
+    finally:
+        os.close(handle)
+
+
+def is_running(folder: Path) -> bool:
+    """Say whether a node runs with a folder now."""
+    try:
+        handle = os.open(folder / LOCK, os.O_RDWR)
+    except FileNotFoundError:
+        return False
+    try:
+        return not _take(handle)
+    finally:
+        os.close(handle)
+
+
+if sys.platform == "win32":  # pragma: no cover
+    import msvcrt
+
+    def _take(handle: int) -> bool:
+        try:
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+else:
+    import fcntl
+
+    def _take(handle: int) -> bool:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        return True
+
+
+def pinned_context(certificate: str | os.PathLike[str]) -> ssl.SSLContext:
+    """Return the context of a client that speaks to whoever has the key of one certificate, under whatever name.
+
+    For the owner, on the node's own machine: the certificate is known, so nobody has to vouch for it.
+    """
+    from cryptography import x509
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    from syft.workers.transport.tls import client_context
+
+    try:
+        first = x509.load_pem_x509_certificates(Path(certificate).read_bytes())[0]
+    except (OSError, ValueError):
+        raise CertificateError(f"The node's certificate at {certificate} can't be read.") from None
+    context = client_context(certificate)
+    pinned = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    pinned.minimum_version, pinned.options = context.minimum_version, context.options
+    pinned.set_alpn_protocols(["http/1.1"])
+    pinned.check_hostname = False
+    pinned.verify_mode = ssl.CERT_REQUIRED
+    pinned.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    pinned.load_verify_locations(cadata=first.public_bytes(Encoding.PEM).decode())
+    return pinned

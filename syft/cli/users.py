@@ -1,0 +1,140 @@
+"""`node users` and `node tokens`: who may come."""
+
+from __future__ import annotations
+
+import getpass
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from syft.cli.api_client import Target, reach
+from syft.cli.options import Json, duration
+from syft.cli.output import give, moment, note, rows, say
+from syft.cli.target_options import NO_TARGET, with_target
+from syft.exceptions import AccountError
+
+users = typer.Typer(help="Users with a password.", no_args_is_help=True, rich_markup_mode=None)
+tokens = typer.Typer(help="Tokens, which need no password.", no_args_is_help=True, rich_markup_mode=None)
+
+Role = Annotated[str, typer.Option(help="What they may do: user, or owner.")]
+
+
+def _password(prompt: str) -> str:
+    """Return a password: asked for twice at a terminal, else the first line of standard input; never an argument."""
+    if not sys.stdin.isatty():
+        return sys.stdin.readline().rstrip("\r\n")
+    first = getpass.getpass(f"{prompt}: ")
+    if getpass.getpass("Again: ") != first:
+        raise AccountError("The two are not the same. Nothing was changed.")
+    return first
+
+
+@users.command("add")
+@with_target
+def add_user(
+    user: str,
+    role: Role = "user",
+    target: Target = NO_TARGET,
+) -> None:
+    """Add a user; the password is asked for, or read from standard input."""
+    body = {"user": user, "password": _password(f"Password of {user}"), "role": role}
+    with reach(target) as talk:
+        row = talk.ask("POST", "users", body)
+    say(f"{row['user']} was added, with the role {row['role']}.")
+
+
+@users.command("list")
+@with_target
+def list_users(
+    target: Target = NO_TARGET,
+    as_json: Json = False,
+) -> None:
+    """List the users that have a password."""
+    with reach(target) as talk:
+        found = talk.ask("GET", "users")
+    if as_json:
+        give(found)
+    else:
+        lines = [(row["user"], row["role"], moment(row["added"])) for row in found]
+        rows(("user", "role", "added"), lines, "No user has a password here.")
+
+
+@users.command("remove")
+@with_target
+def remove_user(
+    user: str,
+    target: Target = NO_TARGET,
+) -> None:
+    """Remove a user; its tokens end, its objects stay."""
+    with reach(target) as talk:
+        talk.ask("DELETE", f"users/{quoted(user)}")
+    say(f"{user} was removed; all of its tokens are revoked.")
+
+
+@users.command("passwd")
+@with_target
+def change_password(
+    user: str,
+    target: Target = NO_TARGET,
+) -> None:
+    """Change a password; the new one is asked for, or read from standard input."""
+    body = {"password": _password(f"New password of {user}")}
+    with reach(target) as talk:
+        talk.ask("PUT", f"users/{quoted(user)}/password", body)
+    say(f"The password of {user} was changed; all of its tokens are revoked.")
+
+
+@tokens.command("issue")
+@with_target
+def issue_token(
+    user: Annotated[str, typer.Option(help="The user that it is for.")],
+    role: Role = "user",
+    expires: Annotated[str, typer.Option(help="How long it is good: 12h, 30d ...")] = "30d",
+    output: Annotated[Path | None, typer.Option(help="Write it to a new file that only you may read.")] = None,
+    target: Target = NO_TARGET,
+    as_json: Json = False,
+) -> None:
+    """Make a token, and print it or write it to a file. Give it to its user over a secure channel."""
+    from syft.grid.private_files import new_file
+
+    seconds = duration(expires)
+    if output is not None and output.exists():
+        raise AccountError(f"{output} is there already. Name a new file; no token was made.")
+    with reach(target) as talk:
+        row = talk.ask("POST", "tokens", {"user": user, "role": role, "seconds": seconds})
+    if output is not None and not new_file(output, f"{row['token']}\n".encode()):
+        raise AccountError(f"{output} is there already. Name a new file, and revoke the token {row['token_id']}.")
+    shown = {name: value for name, value in row.items() if output is None or name != "token"}
+    if as_json:
+        give(shown)
+    elif output is None:
+        sys.stdout.write(f"{row['token']}\n")
+    until = f"It is good until {moment(row['expires'])}; its id is {row['token_id']}."
+    note(f"A token of {row['user']}, role {row['role']}{'' if output is None else f', is in {output}'}. {until}")
+
+
+@tokens.command("revoke")
+@with_target
+def revoke_token(
+    token_id: Annotated[str | None, typer.Option("--id", help="The id of the token, as it was shown.")] = None,
+    user: Annotated[str | None, typer.Option(help="Revoke all that this user has.")] = None,
+    file: Annotated[Path | None, typer.Option(help="A file with the token.")] = None,
+    target: Target = NO_TARGET,
+) -> None:
+    """Revoke a token, or all tokens of a user."""
+    given = {"token_id": token_id, "user": user, "token": None if file is None else file.read_text().strip()}
+    body = {name: value for name, value in given.items() if value is not None}
+    if len(body) != 1:
+        raise typer.BadParameter("say what to revoke: one of --id, --user and --file")
+    with reach(target) as talk:
+        talk.ask("POST", "tokens/revoke", body)
+    say("Revoked: the node refuses it from now on.")
+
+
+def quoted(text: str) -> str:
+    """Return a text as a part of a path."""
+    from urllib.parse import quote
+
+    return quote(text, safe="")

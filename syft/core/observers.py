@@ -1,0 +1,52 @@
+"""Watching: who wants to look on while ATen operations run on links, in one thread. Costs nothing while nobody does."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+# Called with the operation, its arguments as links, and what runs it; returns what that returned.
+Watcher = Callable[[Any, tuple[Any, ...], dict[str, Any], Callable[[], Any]], Any]
+
+
+class _ObserverState(threading.local):
+    watchers: tuple[Watcher, ...] = ()
+
+
+state = _ObserverState()
+
+
+@contextmanager
+def watching(watcher: Watcher) -> Iterator[None]:
+    """Let somebody look on at every ATen operation on links of this thread; who came last is the innermost."""
+    before = state.watchers
+    state.watchers = (*before, watcher)
+    try:
+        yield
+    finally:
+        state.watchers = before
+
+
+@contextmanager
+def unwatched() -> Iterator[None]:
+    """Let nobody look on: what watchers do themselves is nobody's business."""
+    before = state.watchers
+    state.watchers = ()
+    try:
+        yield
+    finally:
+        state.watchers = before
+
+
+def run_watched(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[], Any]) -> Any:
+    """Run an operation while all watchers of this thread look on."""
+    return _run(state.watchers, function, args, kwargs, run)
+
+
+def _run(watchers: Any, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[], Any]) -> Any:
+    if not watchers:
+        return run()
+    return watchers[0](function, args, kwargs, partial(_run, watchers[1:], function, args, kwargs, run))

@@ -1,0 +1,1 @@
+"""Privacy accounting: events, Renyi orders, privacy loss, neighbouring data sets."""

@@ -1,0 +1,1 @@
+"""Privacy budgets: a ledger of what was spent, and where it is stored."""

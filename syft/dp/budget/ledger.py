@@ -1,0 +1,272 @@
+"""Ledger: how much may be learnt from each data set, by each user and in all; and what was learnt so far.
+
+A release is charged before it happens, to all accounts at once or to none, and the charge is on disk by then. Who is
+stopped in between has paid for nothing, but never got something unpaid. Every epsilon here is about replacing one row.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+import shlex
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from syft.dp.accounting.neighbours import Neighbours
+from syft.dp.accounting.privacy_loss import ROUNDING, LossAccount, event_of, number
+from syft.dp.budget.ledger_backend import LedgerBackend, LedgerTransaction, MemoryLedgerBackend
+from syft.exceptions import BudgetExceededError
+
+Row = dict[str, Any]
+# Stands for each user by itself.
+EACH = "*"
+_LIMITS, _ACCOUNTS = "budget limits", "budget accounts"
+# The log of all charges; each user has one too.
+LOG = "budget"
+# At which delta a loss is told where no limit says one.
+DELTA = 1e-6
+# How many entries are told at a time.
+MAX_TOLD = 1000
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Limit:
+    """What may be learnt at most.
+
+    Attributes:
+        epsilon: the privacy loss.
+        delta: the probability with which it may be more; 0 allows only mechanisms that never exceed it.
+        data: the data set it is about; None: all data together.
+        user: whom it is about: a user, "*" for each user by itself, or None for all users together.
+    """
+
+    epsilon: float
+    delta: float = 0.0
+    data: str | None = None
+    user: str | None = None
+
+    @property
+    def key(self) -> str:
+        """What tells it from other limits."""
+        return _key(self.data, self.user)
+
+    def account(self, user: str) -> str:
+        """Return the key of the account that it bounds, for a user."""
+        return _key(self.data, None if self.user is None else user)
+
+    def allows(self, account: LossAccount) -> bool:
+        """Say whether an account is within it."""
+        return account.epsilon(self.delta) <= self.epsilon * (1 + ROUNDING)
+
+
+def limit_of(epsilon: Any, delta: Any = 0.0, data: str | None = None, user: str | None = None) -> Limit:
+    """Return a limit whose numbers were checked; raises ValueError."""
+    return Limit(number("epsilon", epsilon, closed=True), number("delta", delta, 0.5, closed=True), data, user)
+
+
+def _key(data: str | None, user: str | None) -> str:
+    return json.dumps([data, user])
+
+
+def _log_of(user: str) -> str:
+    """Return the name of the log with the entries of one user."""
+    return f"{LOG} {hashlib.sha256(user.encode('utf-8', 'surrogatepass')).hexdigest()[:48]}"
+
+
+class Ledger:
+    """Limits, accounts and entries.
+
+    Args:
+        books: where they are written; by default in memory.
+        shown: how the name of a data set is written for people.
+        clock: gives seconds since 1970.
+
+    Example:
+        >>> ledger = Ledger()
+        >>> ledger.set_limit(1.0, data="patients")
+        >>> entry = ledger.charge("alice", ["patients"], {"mechanism": "laplace", "epsilon": 0.4}, "sum")
+        >>> round(ledger.standing()[0]["left"], 3)
+        0.6
+    """
+
+    def __init__(
+        self,
+        books: LedgerBackend | None = None,
+        shown: Callable[[str], str] = str,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._books = books if books is not None else MemoryLedgerBackend()
+        self._shown = shown
+        self._clock = clock
+
+    # --- limits -----------------------------------------------------------------------------------------------
+
+    def set_limit(self, epsilon: float, delta: float = 0.0, data: str | None = None, user: str | None = None) -> None:
+        """Say how much may be learnt, in place of what was said before; what was spent stays spent.
+
+        Args:
+            epsilon: the privacy loss; 0 stops everything.
+            delta: the probability with which it may be more.
+            data: the data set; None: all data together. Only data sets that a limit names are open at all.
+            user: a user, "*" for each user by itself, None for all together.
+        """
+        self.put(limit_of(epsilon, delta, data, user))
+
+    def put(self, limit: Limit) -> None:
+        """Let a limit hold from now on."""
+        with self._books.together() as page:
+            page.put(_LIMITS, limit.key, dataclasses.asdict(limit))
+
+    def remove_limit(self, data: str | None = None, user: str | None = None) -> bool:
+        """Take a limit away, and say whether there was one. A data set that no limit names is closed."""
+        with self._books.together() as page:
+            found = page.get(_LIMITS, _key(data, user)) is not None
+            page.put(_LIMITS, _key(data, user), None)
+        return found
+
+    def limits(self) -> list[Limit]:
+        """Return all limits."""
+        with self._books.together() as page:
+            found = [Limit(**row) for row in page.list(_LIMITS).values()]
+        return sorted(found, key=lambda limit: (limit.data or "", limit.user or ""))
+
+    # --- charging ---------------------------------------------------------------------------------------------
+
+    def charge(self, user: str, data: Iterable[str], event: Row, what: str = "") -> Row:
+        """Pay for one release, or raise and change nothing. It is written for good when this returns.
+
+        Args:
+            user: who gets the result.
+            data: the data sets that it is computed from.
+            event: what the mechanism does (see `syft.dp.accounting.privacy_loss`).
+            what: a word for the entry.
+
+        Raises:
+            BudgetExceededError: a limit would be passed, or a data set has none for this user.
+        """
+        names = sorted(set(data))
+        if not names or not all(type(name) is str for name in (*names, user)):
+            raise ValueError("A charge is for one user, and for at least one data set.")
+        made, times = event_of(event)
+        entry = {"at": self._clock(), "user": user, "data": names, "what": what, "event": dict(event)}
+        with self._books.together() as page:
+            limits = [limit for name in names for limit in self._open(page, name, user)]
+            limits += _found(page, None, user)
+            keys = {_key(name, who) for name in (*names, None) for who in (user, None)}
+            before = {key: LossAccount.from_dict(page.get(_ACCOUNTS, key)) for key in keys}
+            after = {key: account.after(made, times) for key, account in before.items()}
+            for limit in limits:
+                if not limit.allows(after[limit.account(user)]):
+                    self._refuse(limit, before[limit.account(user)], after[limit.account(user)], user)
+            for key, account in after.items():
+                page.put(_ACCOUNTS, key, account.to_dict())
+            page.append(LOG, entry)
+            entry["number"] = page.append(_log_of(user), entry)
+        return entry
+
+    def _open(self, page: LedgerTransaction, name: str, user: str) -> list[Limit]:
+        """Return the limits that name a data set; raise if there is none for a user."""
+        found = list(_found(page, name, user))
+        if not found:
+            data = self._shown(name)
+            raise BudgetExceededError(
+                f"The owner has set no privacy budget for the data set {data!r} and user {user!r}, so nothing computed "
+                f"from it leaves, with noise or without. Ask the owner for one: "
+                f"python -m syft node budget set --data {shlex.quote(data)} --user {shlex.quote(user)} --epsilon 1"
+            )
+        return found
+
+    def _refuse(self, limit: Limit, before: LossAccount, after: LossAccount, user: str) -> None:
+        spent, then = before.epsilon(limit.delta), after.epsilon(limit.delta)
+        left = max(0.0, limit.epsilon - spent)
+        takes = then - spent if math.isfinite(then) else then
+        about = "all data" if limit.data is None else f"the data set {self._shown(limit.data)!r}"
+        whose = "for everybody together" if limit.user is None else f"for user {user!r}"
+        hint = "A limit with delta 0 has no room for Gaussian noise. " if limit.delta == 0 and math.isinf(then) else ""
+        raise BudgetExceededError(
+            f"This would pass the privacy budget of {about} {whose}: epsilon {limit.epsilon:g} with delta "
+            f"{limit.delta:g} ({Neighbours.REPLACE_ROW}), of which {left:.4g} is left, and this takes {takes:.4g}. "
+            f"{hint}Nothing was charged, and "
+            "nothing leaves. Ask with a smaller epsilon (more noise), or ask the owner for more: "
+            "python -m syft node budget set --help"
+        )
+
+    # --- reading ----------------------------------------------------------------------------------------------
+
+    def standing(self, user: str | None = None) -> list[Row]:
+        """Return each limit with what is spent and left of it.
+
+        Args:
+            user: only those that bound this user, with what this user spent itself; None: all. Of limits for each user,
+                the spending of the one who spent most is told then.
+        """
+        with self._books.together() as page:
+            rows = page.list(_LIMITS)
+            if user is not None:
+                names = sorted({row["data"] for row in rows.values() if row["data"] is not None})
+                found = [limit for name in (*names, None) for limit in _found(page, name, user)]
+                return [self._stand_for(page, limit, user) for limit in found]
+            accounts = page.list(_ACCOUNTS)
+        limits = sorted((Limit(**row) for row in rows.values()), key=lambda limit: (limit.data or "", limit.user or ""))
+        named = {(limit.data, limit.user) for limit in limits}
+        return [self._stand(limit, _worst(limit, accounts, named)) for limit in limits]
+
+    def _stand_for(self, page: LedgerTransaction, limit: Limit, user: str) -> Row:
+        """Return a limit as one user is told of it: what others were charged is not their business."""
+        row = self._stand(limit, LossAccount.from_dict(page.get(_ACCOUNTS, limit.account(user))))
+        own = LossAccount.from_dict(page.get(_ACCOUNTS, _key(limit.data, user)))
+        return {**row, "spent": own.epsilon(limit.delta), "releases": own.releases}
+
+    def _stand(self, limit: Limit, account: LossAccount) -> Row:
+        spent = account.epsilon(limit.delta)
+        return {
+            **dataclasses.asdict(limit), "spent": spent, "left": max(0.0, limit.epsilon - spent),
+            "releases": account.releases, "neighbours": Neighbours.REPLACE_ROW.value,
+        }  # fmt: skip
+
+    def spent(self, data: str | None = None, user: str | None = None, delta: float = DELTA) -> float:
+        """Return the privacy loss so far, of a data set, a user, both or in all, at a delta."""
+        with self._books.together() as page:
+            return LossAccount.from_dict(page.get(_ACCOUNTS, _key(data, user))).epsilon(delta)
+
+    def entries(self, user: str | None = None, after: int = 0, limit: int = MAX_TOLD) -> list[Row]:
+        """Return what was charged, the oldest first: of one user, or all.
+
+        Args:
+            user: only the entries of this user, which have numbers of their own.
+            after: leave out the entries up to this number.
+            limit: at most so many.
+        """
+        with self._books.together() as page:
+            found = page.entries(LOG if user is None else _log_of(user), after, min(limit, MAX_TOLD))
+        return [{**line.value, "number": line.number} for line in found]
+
+
+def _found(page: LedgerTransaction, name: str | None, user: str) -> Iterator[Limit]:
+    """Yield the limits that bound a user, with a data set or with all: together, and its own or else that of each."""
+    together = page.get(_LIMITS, _key(name, None))
+    own = page.get(_LIMITS, _key(name, user)) or page.get(_LIMITS, _key(name, EACH))
+    for row in (together, own):
+        if row is not None:
+            yield Limit(**row)
+
+
+def _worst(limit: Limit, accounts: dict[str, Any], named: set[tuple[str | None, str | None]]) -> LossAccount:
+    """Return the account that a limit bounds; of several, the one with the largest loss.
+
+    Args:
+        limit: the limit.
+        accounts: all accounts.
+        named: the data and users for which there are limits: those of one user stand in place of those for each.
+    """
+    if limit.user != EACH:
+        return LossAccount.from_dict(accounts.get(limit.key))
+    each = [
+        LossAccount.from_dict(fields)
+        for data, user, fields in ((*json.loads(key), fields) for key, fields in accounts.items())
+        if data == limit.data and user is not None and (data, user) not in named
+    ]
+    return max(each, key=lambda account: account.epsilon(limit.delta), default=LossAccount())

@@ -1,0 +1,67 @@
+"""How a worker answers a question about data: check the question, ask the policy, compute, in this order."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import torch
+
+from syft.core.id_provider import is_id
+from syft.dp.queries.estimators import QUESTIONS, Question
+from syft.dp.queries.table_view import TableFormat
+from syft.exceptions import PrivacyError
+from syft.federated.client.fit_loop import AS_TENSORS
+from syft.federated.client.fit_service import trainer_of
+from syft.federated.client.stored_dataset import DATASET
+from syft.workers.access.policy import check_release
+from syft.workers.execution.session import Session
+
+logger = logging.getLogger("syft.dp")
+PARTS = {"data": 0, "targets": 1}
+
+
+def answer(worker: Any, session: Session, kind: Any = None, data: Any = None, **settings: Any) -> Any:
+    """Answer a question of a client.
+
+    What is refused is refused by names, numbers, shapes and types; values of the data decide nothing but the answer.
+
+    Args:
+        worker: the worker that holds the data.
+        session: who asks.
+        kind: which question, see `QUESTIONS`.
+        data: ("object", id), or ("dataset", key, "data" or "targets").
+        **settings: the arguments of the question.
+    """
+    asked = QUESTIONS.get(kind) if type(kind) is str else None
+    if asked is None or settings.keys() != asked.names:
+        raise PrivacyError(f"One can ask for: {', '.join(QUESTIONS)}; each has arguments of its own.")
+    tensor, obj_id = _find(worker, data)
+    question = asked(TableFormat.of(tensor), **settings)
+    check_release(worker, session, tensor, f"dp.{kind}", obj_id=obj_id)
+    return compute(question, tensor)
+
+
+def compute(question: Question, tensor: torch.Tensor) -> Any:
+    """Answer a question, without saying why if that can't be done: the reason may be in the values."""
+    try:
+        with torch.no_grad():
+            return question.answer(tensor)
+    except Exception as error:
+        logger.error("A question could not be answered: %s", type(error).__name__)
+        raise PrivacyError("This question could not be answered; the worker keeps the details.") from None
+
+
+def _find(worker: Any, data: Any) -> tuple[Any, Any]:
+    """Return the tensor that a question is about, and the id of the object or the data set."""
+    match data if type(data) is tuple else ():
+        case ("object", obj_id) if is_id(obj_id):
+            return worker.object_store.get(obj_id), obj_id
+        case ("dataset", str() as key, str() as part) if part in PARTS:
+            dataset = trainer_of(worker).dataset(key)
+            as_tensors = AS_TENSORS.get(type(dataset))
+            pair = None if as_tensors is None else as_tensors(dataset)
+            if pair is None:
+                raise PrivacyError("Questions are about data sets that are made of tensors.")
+            return pair[PARTS[part]], f"{DATASET}{key}"
+    raise PrivacyError("Questions are about a pointer, or sy.dp.dataset(worker, key).")

@@ -1,0 +1,252 @@
+"""DP-SGD where the data is: batches are drawn in secret, gradients clipped one by one, and noise added to their sum.
+
+What is told is the trained model and what it has cost. The loss is not told, as it comes from the data in the clear;
+nor is the size of any batch. The size of the data set is told in round numbers, by the rate and the number of steps.
+What is paid is the cost for two data sets of the same size that differ in one sample (replace-one row).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from syft.dp.accounting.accountant import Accountant, noise_for
+from syft.dp.accounting.events import GaussianNoise, PoissonSampled
+from syft.dp.mechanisms.noise import add_gaussian, rounding_l2
+from syft.dp.training.pacing import LEAST_SECONDS, MARGIN, Clock, ReleaseTime, flushed_denormals
+from syft.dp.training.per_sample import PerSample, reseed
+from syft.dp.training.per_sample_checks import check_rows, step_duration
+from syft.dp.training.sampling import poisson
+from syft.exceptions import BudgetExceededError, TrainingError
+from syft.federated.client.dp_settings import SampleSettings
+from syft.federated.client.rng import own_generator
+from syft.federated.client.train_config import TrainConfig
+from syft.messaging.plan.plan import Plan
+
+# Binary digits of the size of a data set that are told.
+_DIGITS = 3
+# How many steps one training has at most. A tiny rate with much noise costs next to nothing, and would go on for days.
+MAX_STEPS = 10**6
+# Seconds that the optimizer is planned to take in a step, apart from gradients and noise.
+_STEP_SECONDS = 0.002
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Schedule:
+    """How often how many samples are drawn; nothing of it depends on what the samples are.
+
+    Attributes:
+        size: the size of the data set, rounded down.
+        rate: with what probability a sample is in a batch.
+        steps: how many batches there are.
+        expected: how many samples a batch is taken to have, which gradients are divided by.
+    """
+
+    size: int
+    rate: float
+    steps: int
+    expected: float
+
+
+def schedule(size: int, config: TrainConfig, rate: float | None = None) -> Schedule:
+    """Return how often how many samples are drawn.
+
+    Args:
+        size: the size of the data set.
+        config: the size of a batch, how many epochs, and how many batches at most.
+        rate: with what probability a sample is in a batch, if that is given.
+    """
+    size = rounded_down(size)
+    rate = min(1.0, config.batch_size / size) if rate is None else rate
+    steps = config.epochs * max(1, math.ceil(1.0 / rate - 1e-6))
+    if config.max_nr_batches > 0:
+        steps = min(steps, config.max_nr_batches)
+    return Schedule(size, rate, steps, rate * size)
+
+
+def rounded_down(size: int) -> int:
+    """Return a size with its first three binary digits, and zeros after them."""
+    if size < 1:
+        raise TrainingError("The data set has no samples, so there is nothing to train on.")
+    shift = max(0, size.bit_length() - _DIGITS)
+    return size >> shift << shift
+
+
+class PrivateTraining:
+    """One training of a model, which is checked and has a price before a sample is looked at.
+
+    Args:
+        model: the model, a plan; it is trained in place.
+        loss_fn: its loss, a plan.
+        pair: the samples and their targets.
+        settings: how much noise, and to what norm gradients are clipped.
+        config: the size of a batch, how many epochs, and how many batches at most.
+        spent: what was spent before, as `Accountant.to_dict` gives it; it counts for `settings.target_epsilon`.
+        times: how many such trainings are planned, for which noise is found if none is given.
+        apart: whether the plans are a stranger's: each sample is run by itself, sizes that depend on values are
+            refused, and `run` ends at a time that does not depend on the data.
+        step_seconds: how many seconds a step is planned to take then; None to measure it with made-up samples.
+        clock: gives seconds.
+        sleep: waits for a number of seconds.
+
+    Attributes:
+        schedule: how often how many samples are drawn.
+        noise_multiplier: how much noise is added, in units of the norm that gradients are clipped to.
+        spent: what is spent when this training is done.
+        seconds: how long `run` is planned to take; None if it ends when it is done.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        loss_fn: Any,
+        pair: tuple[Any, Any],
+        settings: SampleSettings,
+        config: TrainConfig,
+        spent: dict[str, Any] | None = None,
+        times: int = 1,
+        apart: bool = False,
+        step_seconds: float | None = None,
+        clock: Clock = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        data, target = pair
+        for part in (model, loss_fn):
+            if not isinstance(part, Plan):
+                raise TrainingError(
+                    "Private training takes a model and a loss that are plans: sy.Plan(forward_func=...).build(...)."
+                )
+        if not isinstance(data, torch.Tensor) or not isinstance(target, torch.Tensor) or len(data) != len(target):
+            raise TrainingError("Private training takes a tensor of samples and one of as many targets.")
+        self.settings, self._data, self._target = settings, data.detach(), target.detach()
+        self.schedule = schedule(len(data), config, settings.rate)
+        if self.schedule.steps > MAX_STEPS:
+            raise TrainingError(
+                f"A private training has {MAX_STEPS:,} steps at most, and this one would have {self.schedule.steps:,}. "
+                "Set fewer epochs, a larger batch_size or rate, or max_nr_batches."
+            )
+        self.noise_multiplier = noise_of(settings, self.schedule, times)
+        self.spent = self._after(Accountant() if spent is None else Accountant.from_dict(spent))
+        self._samples = PerSample(model, loss_fn, apart)
+        with own_generator():
+            is_mean = check_rows(self._samples, self._data, self._target)
+            self._clock, self._sleep = clock, sleep
+            self.seconds = self._planned(step_seconds) if apart else None
+        self._divisor = self.schedule.expected if is_mean else 1.0
+
+    def _planned(self, step_seconds: float | None) -> float:
+        """Return how many seconds the training is planned to take, from shapes and made-up samples alone."""
+        if step_seconds is not None:
+            return self.schedule.steps * step_seconds
+        one, rest = step_duration(self._samples, self._data, self._target, self._clock)
+        # The size is rounded down by a fifth at most, and the numbers of samples in all steps are Poisson's at most.
+        drawn = 1.25 * self.schedule.expected * self.schedule.steps
+        samples = drawn + 6 * math.sqrt(drawn) + 20
+        return max(LEAST_SECONDS, MARGIN * (samples * one + self.schedule.steps * (4 * rest + _STEP_SECONDS)))
+
+    def _after(self, spent: Accountant) -> Accountant:
+        """Return what is spent when this is done; raises if that is too much."""
+        try:
+            event = PoissonSampled(self.schedule.rate, GaussianNoise(self.noise_multiplier))
+            after = spent.after(event, self.schedule.steps)
+        except ValueError as error:
+            raise TrainingError(f"What this training costs can't be told: {error}") from None
+        target = self.settings.target_epsilon
+        reached = 0.0 if target is None else after.epsilon(self.settings.delta)
+        if target is not None and reached > target * (1 + 1e-9):
+            raise BudgetExceededError(
+                f"This training would reach an epsilon of {reached:.4g} ({spent.neighbours}), and its target_epsilon "
+                f"is {target:g}; "
+                f"{spent.epsilon(self.settings.delta):.4g} is spent already. Train less, or with more noise."
+            )
+        return after
+
+    @property
+    def event(self) -> dict[str, Any]:
+        """What this training costs: plain values, for a ledger."""
+        return {"mechanism": "dp_sgd", **self.report, "delta": self.settings.delta}
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """What is told of how it was trained."""
+        return {
+            "noise_multiplier": self.noise_multiplier,
+            "rate": self.schedule.rate,
+            "steps": self.schedule.steps,
+        }
+
+    def run(
+        self,
+        optimizer: torch.optim.Optimizer,
+        go_on: Callable[[], None] = lambda: None,
+        before_step: Callable[[], None] = lambda: None,
+        place: torch.device | None = None,
+    ) -> None:
+        """Train; for a stranger's plans, until the planned time is over.
+
+        Args:
+            optimizer: what makes the steps.
+            go_on: called before each batch; raises if nobody wants the result any more.
+            before_step: called when the noisy gradients are there, before each step.
+            place: where the model is; the samples go there.
+        """
+        if self.seconds is None:
+            self._steps(optimizer, go_on, before_step, place)
+            return
+        pace = ReleaseTime(self.seconds, self._clock, self._sleep)
+        try:
+            with flushed_denormals():
+                self._steps(optimizer, go_on, before_step, place)
+        finally:  # an error comes no sooner
+            pace.wait(go_on)
+
+    def _steps(
+        self,
+        optimizer: torch.optim.Optimizer,
+        go_on: Callable[[], None],
+        before_step: Callable[[], None],
+        place: torch.device | None,
+    ) -> None:
+        if place is not None:
+            self._data, self._target = self._data.to(place), self._target.to(place)
+        for _ in range(self.schedule.steps):
+            go_on()
+            with own_generator():  # step by step: others wait for it
+                optimizer.zero_grad()
+                self._set_gradients(self.noisy_sum() / self._divisor)
+                reseed()
+                before_step()
+                optimizer.step()
+        optimizer.zero_grad()
+
+    def noisy_sum(self) -> torch.Tensor:
+        """Draw a batch; return the sum of its clipped gradients, with noise: flat, in float64."""
+        rows = poisson(len(self._data), self.schedule.rate).to(self._data.device)
+        bound = self.settings.max_grad_norm
+        total = self._samples.clipped_sum(self._data[rows], self._target[rows], bound)
+        # Noise is added on a grid, and rounding to it can move neighbours apart by a little more than the bound.
+        grown = bound + rounding_l2(self.noise_multiplier * bound, len(total))
+        return add_gaussian(total, self.noise_multiplier * grown)
+
+    def _set_gradients(self, flat: torch.Tensor) -> None:
+        parameters = self._samples.parameters
+        pieces = torch.split(flat, [parameter.numel() for parameter in parameters])
+        for parameter, piece in zip(parameters, pieces, strict=True):
+            parameter.grad = piece.view_as(parameter).to(parameter)
+
+
+def noise_of(settings: SampleSettings, drawn: Schedule, times: int) -> float:
+    """Return how much noise is added: what is given, or as much as the target needs."""
+    if settings.noise_multiplier is not None:
+        return settings.noise_multiplier
+    if settings.target_epsilon is None:
+        raise TrainingError("Differentially private training needs a noise_multiplier, or a target_epsilon.")
+    try:
+        return noise_for(settings.target_epsilon, settings.delta, drawn.rate, drawn.steps * times)
+    except ValueError as error:
+        raise TrainingError(str(error)) from None

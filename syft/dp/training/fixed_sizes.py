@@ -1,0 +1,53 @@
+"""Whether all sizes inside a model and its loss follow from the shapes of a sample, and from nothing in it.
+
+A size that depends on values decides how long a plan runs and how much memory it takes, and a client can see that: with
+`ones.repeat_interleave((x > 41).long() * 10**7)` the duration of a round tells whether a row is there, whatever noise
+the result has. So the plans are run once on fake tensors, which have no values; whatever these can't determine
+is refused.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from syft.dp.training.per_sample import PerSample
+from syft.exceptions import TrainingError
+from syft.messaging.plan.dry_run import quiet
+
+
+def check_fixed_sizes(samples: PerSample, data: torch.Tensor, target: torch.Tensor) -> None:
+    """Raise TrainingError unless one sample's gradient is computed in sizes that its shape and dtype determine.
+
+    Args:
+        samples: the model and its loss.
+        data: real samples; only their shape and dtype are used.
+        target: real targets; only their shape and dtype are used.
+    """
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    given = [parameter.detach() for parameter in samples.parameters]
+    states = [[tensor.detach() for tensor in part.state] for part in (samples.model, samples.loss)]
+    try:
+        with quiet(), FakeTensorMode() as mode, torch.enable_grad():
+            leaves = [mode.from_tensor(tensor).requires_grad_() for tensor in given]
+            rest = tuple([mode.from_tensor(tensor) for tensor in state] for state in states)
+            loss = samples.loss_of(leaves, rest, _fake(data), _fake(target))
+            found: Any = torch.autograd.grad(loss, leaves, allow_unused=True) if loss.requires_grad else ()
+            for gradient in found:
+                if gradient is not None:
+                    tuple(map(int, gradient.shape))
+    except Exception as error:
+        text = (str(error).splitlines() or [""])[0][:200]
+        raise TrainingError(
+            f"The model or its loss has a size that depends on values ({type(error).__name__}: {text}), so that its "
+            "running time would tell of the data. Private training takes plans whose sizes follow from shapes: use "
+            "torch.where and multiplication by a mask instead of boolean indexing, nonzero, unique, masked_select, "
+            "item(), or repeat_interleave by a tensor."
+        ) from None
+
+
+def _fake(rows: torch.Tensor) -> torch.Tensor:
+    """Return one fake row; the mode in which this is called makes it so."""
+    return torch.empty(rows.shape[1:], dtype=rows.dtype)

@@ -1,0 +1,184 @@
+"""Gradients of single samples, for a model and a loss that are plans of a stranger.
+
+The gradient of a sample is that of the loss of a batch of one: model and loss are run together on this sample alone. So
+whatever the plans do, it depends on no other sample, and clipping it bounds what a sample can change.
+
+Many such batches can be run at once (`torch.func.vmap`), which is quicker. But then rounding depends on how many there
+are, and a plan can be written that makes much of a rounding. So for strangers they are run one after the other, each in
+the same way whoever else is there; also where torch can't run them at once.
+
+A sample whose run fails, or whose gradient is not finite, counts as nothing: an error or a NaN would tell of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from syft.core.generator import local
+from syft.exceptions import TrainingError
+from syft.federated.client.fit_loop import loss_caller, one_number, output_of
+from syft.messaging.plan.arguments import match
+from syft.messaging.plan.checks import check
+from syft.messaging.plan.executor import Compiled
+from syft.messaging.plan.plan import Plan
+from syft.messaging.plan.state import NOT_PARAMETERS
+
+# Numbers in the gradients that are computed at once.
+_AT_ONCE = 1 << 23
+_MOST_ROWS = 1024
+# So that rounding never makes a clipped gradient longer than its bound.
+_MARGIN = 1.0 - 2.0**-30
+
+# Operations that torch runs row by row under vmap are told by a warning each, which nobody here can act on.
+_functorch: Any = torch._C._functorch
+_functorch._set_vmap_fallback_warning_enabled(False)
+
+
+class PureFunction:
+    """A plan as a function of its arguments and its state, which changes neither.
+
+    Args:
+        plan: a built plan.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        program = plan.program
+        if plan.optimizers:
+            raise TrainingError(f"The plan {plan.name!r} has an optimizer; the one of the training is the only one.")
+        check(program)
+        self.plan, self._arguments = plan, program.arguments
+        self._run = Compiled(program).run
+        self.state: list[torch.Tensor] = [_plain(p.child) for p in program.state]
+        self.trained = [
+            number
+            for number, p in enumerate(program.state)
+            if not p.tags & NOT_PARAMETERS and self.state[number].requires_grad
+        ]
+
+    def copies(self) -> list[torch.Tensor]:
+        """Return copies of the state, which a run may change."""
+        return [tensor.detach().clone() for tensor in self.state]
+
+    def __call__(self, state: Sequence[torch.Tensor], *args: Any) -> Any:
+        """Run the plan with a state."""
+        return self._run(match(self.plan.name, self._arguments, args, {}), list(state), [])
+
+
+class PerSample:
+    """The gradients of single samples.
+
+    Args:
+        model: the model, a plan.
+        loss_fn: its loss, a plan.
+        apart: whether each sample is run by itself, so that not even rounding depends on the others.
+
+    Attributes:
+        parameters: what is trained, in the order of the gradients.
+        is_vectorised: whether gradients of many samples are computed at once.
+    """
+
+    def __init__(self, model: Plan, loss_fn: Plan, apart: bool = False) -> None:
+        self.model, self.loss = PureFunction(model), PureFunction(loss_fn)
+        self.apart = apart
+        self._ordered = loss_caller(loss_fn, lambda *args: args)  # output and target as the loss takes them
+        self.parameters = [self.model.state[number] for number in self.model.trained]
+        if not self.parameters:
+            raise TrainingError("The model has no parameters that can be trained.")
+        self.is_vectorised = not apart
+        self.size = sum(parameter.numel() for parameter in self.parameters)
+        self._rows = max(1, min(_MOST_ROWS, _AT_ONCE // max(1, self.size)))
+
+    def loss_of(self, parameters: Sequence[torch.Tensor], rest: Any, data: torch.Tensor, target: Any) -> torch.Tensor:
+        """Return the loss of one sample with given parameters.
+
+        Args:
+            parameters: the parameters.
+            rest: copies of the state of the model and of the loss; what is trained is not used of them.
+            data: the sample.
+            target: its target.
+        """
+        state = list(rest[0])
+        for number, parameter in zip(self.model.trained, parameters, strict=True):
+            state[number] = parameter
+        output = output_of(self.model(state, data.unsqueeze(0)))
+        return one_number(self.loss(rest[1], *self._ordered(output, target.unsqueeze(0))))
+
+    def gradients(self, data: torch.Tensor, target: torch.Tensor) -> list[torch.Tensor]:
+        """Return the gradients of some samples: for each parameter a tensor with a row for each sample."""
+        if self.is_vectorised:
+            # Whatever goes wrong, the samples that it is due to are found one by one.
+            with contextlib.suppress(Exception):
+                return self.at_once(data, target)
+        rows = [self._or_nothing(some, goal) for some, goal in zip(data, target, strict=True)]
+        return [torch.stack(column) for column in zip(*rows, strict=True)]
+
+    def at_once(self, data: torch.Tensor, target: torch.Tensor) -> list[torch.Tensor]:
+        """Return the gradients of some samples, computed together."""
+        reseed()
+        rest = (self.model.copies(), self.loss.copies())
+        one = torch.func.grad(lambda parameters, some, goal: self.loss_of(parameters, rest, some, goal))
+        many = torch.func.vmap(one, in_dims=(None, 0, 0), randomness="different")
+        # Copies: should it fail half-way, the samples that are run alone then are as they were.
+        given = [p.detach().clone() for p in self.parameters]
+        found: list[torch.Tensor] = many(given, data.clone(), target.clone())
+        return found
+
+    def alone(self, data: torch.Tensor, target: torch.Tensor) -> list[torch.Tensor]:
+        """Return the gradient of one sample."""
+        reseed()
+        rest = (self.model.copies(), self.loss.copies())
+        leaves = [p.detach().clone().requires_grad_() for p in self.parameters]
+        with torch.enable_grad():
+            loss = self.loss_of(leaves, rest, data.clone(), target.clone())
+            if not loss.requires_grad:
+                return [torch.zeros_like(leaf) for leaf in leaves]
+            found: Any = torch.autograd.grad(loss, leaves, allow_unused=True)
+        return [torch.zeros_like(p) if g is None else g for p, g in zip(leaves, found, strict=True)]
+
+    def _or_nothing(self, data: torch.Tensor, target: torch.Tensor) -> list[torch.Tensor]:
+        try:
+            return self.alone(data, target)
+        except Exception:  # of which nobody may know, as it tells of this sample
+            return [torch.zeros_like(parameter) for parameter in self.parameters]
+
+    def clipped_sum(self, data: torch.Tensor, target: torch.Tensor, bound: float) -> torch.Tensor:
+        """Return the sum of the gradients of some samples, each at most `bound` long: flat, in float64."""
+        total = torch.zeros(self.size, dtype=torch.float64)
+        pieces = zip(torch.split(data, self._rows), torch.split(target, self._rows), strict=True)
+        for some, goals in pieces:
+            if len(some):
+                total += clipped(self.gradients(some, goals), bound).sum(0).cpu()
+        return total
+
+
+def clipped(gradients: Sequence[torch.Tensor], bound: float) -> torch.Tensor:
+    """Return gradients as one row for each sample, in float64, none longer than `bound`.
+
+    Args:
+        gradients: a tensor for each parameter, with a row for each sample.
+        bound: the largest norm.
+    """
+    flat = torch.cat([g.detach().reshape(len(g), -1).to(torch.float64) for g in gradients], dim=1)
+    norms = flat.norm(dim=1, keepdim=True)
+    is_bad = ~torch.isfinite(norms)
+    factors = (bound * _MARGIN / norms.clamp(min=torch.finfo(torch.float64).tiny)).clamp(max=1.0)
+    return torch.where(is_bad, 0.0, flat * factors)
+
+
+def reseed() -> None:
+    """Give torch's generator, from which dropout draws, a secret seed.
+
+    How much of it one sample uses may depend on the sample. What the next one gets must not.
+    """
+    torch.default_generator.manual_seed(int(local().words(1)[0]) & (2**63 - 1))
+
+
+def _plain(tensor: Any) -> torch.Tensor:
+    if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
+        raise TrainingError(f"Private training takes plans that hold plain tensors, not a {type(tensor).__name__}.")
+    found: torch.Tensor = tensor
+    return found

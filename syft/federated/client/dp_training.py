@@ -1,0 +1,59 @@
+"""Private training at a client. `syft.dp`, a higher layer, registers the implementation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from syft.exceptions import TrainingError
+from syft.federated.client.dp_settings import SampleSettings
+from syft.federated.client.fit_loop import AS_TENSORS, batches
+from syft.federated.client.train_config import TrainConfig
+
+# Method of private training -> a function that makes it. Filled by `syft.dp.registration`.
+PRIVATE_TRAININGS: dict[str, Callable[..., Any]] = {}
+DP_SGD = "dp_sgd"
+_MOST_SECONDS = 3600.0
+
+
+def prepare(
+    model: Any,
+    loss_fn: Any,
+    pair: tuple[Any, Any],
+    settings: SampleSettings,
+    config: TrainConfig,
+    spent: Any = None,
+    times: int = 1,
+    apart: bool = False,
+    step_seconds: float | None = None,
+) -> Any:
+    """Return a private training that is checked and has a price; see `syft.dp.training.dp_sgd.PrivateTraining`."""
+    return PRIVATE_TRAININGS[DP_SGD](model, loss_fn, pair, settings, config, spent, times, apart, step_seconds)
+
+
+def step_seconds_of(worker: Any) -> float | None:
+    """Return how many seconds the owner of a worker lets each step of a private training take; None: measured."""
+    return check_step_seconds(None if worker is None else getattr(worker.policy, "step_seconds", None))
+
+
+def check_step_seconds(seconds: Any) -> float | None:
+    """Return the planned duration of a step of private training if it is one; None: it is measured."""
+    if seconds is None:
+        return None
+    if type(seconds) not in (int, float) or not 0 < seconds <= _MOST_SECONDS:
+        raise TrainingError(f"step_seconds must be a number above 0, at most {_MOST_SECONDS:g}, got {seconds!r}.")
+    return float(seconds)
+
+
+def pair_of(dataset: Any) -> tuple[Any, Any]:
+    """Return the samples and targets of a data set as two tensors."""
+    as_tensors = AS_TENSORS.get(type(dataset))
+    pair = None if as_tensors is None else as_tensors(dataset)
+    if pair is not None:
+        return pair[0], pair[1]
+    if not hasattr(dataset, "__len__"):
+        raise TrainingError("Private training draws from a data set that has a length.")
+    found = list(batches(dataset, max(1, len(dataset)), shuffle=False))
+    if not found:
+        raise TrainingError("The data set has no samples, so there is nothing to train on.")
+    return found[0]

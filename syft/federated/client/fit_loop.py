@@ -1,0 +1,307 @@
+"""The loop that trains: one config, its model, its optimizer, and batches of a data set."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+from syft.exceptions import TrainingError
+from syft.federated.client.train_config import TrainConfig
+from syft.messaging.plan.optimizers import KINDS
+from syft.messaging.plan.plan import Plan
+from syft.pointers.object_wrapper import ObjectWrapper
+from syft.pointers.pointer_plan import RUN_PLAN
+from syft.workers.access.fake_execution import foresee
+from syft.workers.access.tensor_spec import TensorSpec
+
+Pair = tuple[Any, Any]
+# Kind of data set -> its samples and targets as two tensors, or None: then samples are asked for one by one.
+AS_TENSORS: dict[type, Callable[[Any], Pair | None]] = {
+    TensorDataset: lambda dataset: dataset.tensors if len(dataset.tensors) == 2 else None
+}
+DEVICES = frozenset({"cpu", "cuda", "mps", "xpu"})
+_TARGET = "target"
+_NO_SAMPLES = "The data set has no samples, so there is nothing to train on."
+
+
+class Training:
+    """What one client trains with at one worker: a config and the optimizer of its model.
+
+    Args:
+        config: the config.
+    """
+
+    def __init__(self, config: TrainConfig) -> None:
+        config.check()
+        self.config = config
+        self.optimizer: torch.optim.Optimizer | None = None
+        self._model: Any = None
+        self._device: torch.device | None = None
+        # What private trainings have spent so far, as an accountant writes it.
+        self.spent: dict[str, Any] | None = None
+        # Two calls at once would step over each other's gradients.
+        self.turn = threading.Lock()
+
+    def check(self, model: Any, loss_fn: Any, device: str) -> None:
+        """Raise if a model can't be trained, as far as that can be told without data."""
+        unwrapped(loss_fn)
+        build_optimizer(self.config.optimizer, self.config.optimizer_args, unwrapped(model))
+        _device(device)
+
+    def fit(
+        self,
+        model: Any,
+        loss_fn: Any,
+        dataset: Any,
+        device: str,
+        go_on: Callable[[], None],
+    ) -> torch.Tensor:
+        """Train a model on a data set, in place, and return the loss of the last batch.
+
+        Args:
+            model: the model.
+            loss_fn: its loss.
+            dataset: pairs of samples and targets.
+            device: where to compute.
+            go_on: called before each batch; raises if nobody wants the result any more.
+        """
+        run, call_loss = unwrapped(model), loss_caller(unwrapped(loss_fn))
+        with self.turn, placed(model, device) as place, torch.enable_grad(), in_mode(run, training=True):
+            optimizer = self._optimizer_of(run, place)
+            loss = None
+            for data, target in self._batches(dataset, place):
+                go_on()
+                optimizer.zero_grad()
+                loss = one_number(call_loss(output_of(run(data)), target))
+                loss.backward()  # type: ignore[no-untyped-call]
+                optimizer.step()
+            if loss is None:
+                raise TrainingError(_NO_SAMPLES)
+            optimizer.zero_grad()  # what comes back is a model, not the last gradient of the data
+            return loss.detach().cpu()
+
+    def fit_privately(self, prepared: Any, model: Any, device: str, go_on: Callable[[], None]) -> torch.Tensor:
+        """Train a model with differential privacy, in place; whoever calls has the turn, and has paid.
+
+        Args:
+            prepared: the private training of this model; see private.py.
+            model: the model.
+            device: where to compute.
+            go_on: called before each batch; raises if nobody wants the result any more.
+
+        Returns:
+            NaN instead of a loss, which would tell of the data in the clear.
+        """
+        run = unwrapped(model)
+        with placed(model, device) as place, torch.enable_grad():
+            optimizer = self._optimizer_of(run, place)
+            prepared.run(optimizer, go_on, place=place)
+        return torch.tensor(math.nan)
+
+    def _batches(self, dataset: Any, place: torch.device) -> Iterator[Pair]:
+        """Yield the batches of all epochs, as many as the config wants."""
+        left = self.config.max_nr_batches if self.config.max_nr_batches > 0 else -1
+        for _ in range(self.config.epochs):
+            for data, target in batches(dataset, self.config.batch_size, self.config.shuffle):
+                yield on_device(data, place), on_device(target, place)
+                left -= 1
+                if left == 0:
+                    return
+
+    def _optimizer_of(self, model: Any, place: torch.device) -> torch.optim.Optimizer:
+        """Return the optimizer of a model; it goes on with what it remembers, as long as it is the same model."""
+        last = self.optimizer if self._device == place else None
+        if last is not None and self._model is model:
+            return last
+        made = build_optimizer(self.config.optimizer, self.config.optimizer_args, model)
+        self.optimizer, self._model, self._device = made, model, place
+        return made
+
+
+def build_optimizer(name: str, settings: dict[str, Any], model: Any) -> torch.optim.Optimizer:
+    """Make an optimizer of the closed table over the parameters of a model."""
+    parameters = [p for p in getattr(model, "parameters", list)() if p.requires_grad]
+    if not parameters:
+        raise TrainingError("The model has no parameters that can be trained.")
+    try:
+        return KINDS[name](parameters, **settings)
+    except (TypeError, ValueError) as error:
+        raise TrainingError(f"torch refuses the optimizer_args of {name}: {str(error)[:200]}") from None
+
+
+class PredictedOutput(Exception):
+    """A mistake that shapes alone tell of.
+
+    Args:
+        error: the mistake.
+    """
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+def foresee_step(model: Any, loss_fn: Any, dataset: Any, batch_size: int) -> None:
+    """Raise `PredictedOutput` if a step would fail due to the shapes of its first batch; no values are looked at."""
+    first = next(batches(dataset, batch_size, shuffle=False), None)
+    if first is None:
+        raise PredictedOutput(TrainingError(_NO_SAMPLES))
+    if not isinstance(model, Plan) or not isinstance(loss_fn, Plan):
+        return  # what a script module does is known when it has run
+    try:
+        output = _foreseen(model, first[0])
+        if isinstance(output, TensorSpec):
+            zeros = output_of(torch.zeros(output.shape, dtype=output.dtype))
+            loss = loss_caller(loss_fn, lambda *args: _foreseen(loss_fn, *args))(zeros, first[1])
+            if isinstance(loss, TensorSpec):
+                one_number(torch.zeros(loss.shape))
+    except Exception as error:
+        raise PredictedOutput(error) from None
+
+
+def _foreseen(plan: Plan, *args: Any) -> Any:
+    """Return the form of what a plan gives; None if only values tell."""
+    found = foresee(RUN_PLAN, (plan, *args), {}, grad_enabled=True)
+    found.raise_error()
+    return found.result
+
+
+# --- models and losses --------------------------------------------------------------------------------------
+
+
+def unwrapped(part: Any) -> Any:
+    """Return what is called: a plan, or the module or function inside a wrapper."""
+    part = part.obj if isinstance(part, ObjectWrapper) else part
+    if isinstance(part, Plan) and not part.is_built:
+        raise TrainingError(f"The plan {part.name!r} was sent before it was built.")
+    if not callable(part):
+        raise TrainingError(f"A {type(part).__name__} is neither a model nor a loss: it can't be called.")
+    return part
+
+
+def loss_caller(loss_fn: Any, call: Callable[..., Any] | None = None) -> Callable[[Any, Any], Any]:
+    """Return a function of output and target, which gives them in whichever order a loss takes them.
+
+    Args:
+        loss_fn: the loss.
+        call: what is called with them; the loss itself if None.
+    """
+    function = loss_fn if call is None else call
+    is_first = _argument_names(loss_fn)[:1] == [_TARGET]
+    return lambda output, target: function(target, output) if is_first else function(output, target)
+
+
+def _argument_names(function: Any) -> list[str]:
+    """Return the names of the arguments of a loss, as far as it tells them."""
+    if isinstance(function, Plan):
+        return [argument.name or "" for argument in function.program.arguments]
+    scripted = function.forward if isinstance(function, torch.jit.ScriptModule) else function
+    schema = getattr(scripted, "schema", None)
+    if schema is not None:
+        return [argument.name for argument in schema.arguments if argument.name != "self"]
+    plain = function.forward if isinstance(function, torch.nn.Module) else function
+    try:
+        return list(inspect.signature(plain).parameters)
+    except (TypeError, ValueError):
+        return []
+
+
+def output_of(value: Any) -> torch.Tensor:
+    """Return what a model gives, or refuse it."""
+    if not isinstance(value, torch.Tensor) or value.dim() == 0:
+        raise TrainingError(f"A model gives one tensor with a row for each sample, not a {type(value).__name__}.")
+    return value
+
+
+def one_number(loss: Any) -> torch.Tensor:
+    """Return the loss of a batch, or refuse it."""
+    if not isinstance(loss, torch.Tensor) or loss.numel() != 1:
+        what = f"a tensor of shape {tuple(loss.shape)}" if isinstance(loss, torch.Tensor) else type(loss).__name__
+        raise TrainingError(f"The loss of a batch is one number, and this loss_fn gives {what}. Take its mean.")
+    return loss.reshape(()) if loss.dim() else loss
+
+
+@contextmanager
+def in_mode(model: Any, training: bool) -> Iterator[None]:
+    """Switch a module to train or eval mode for a while; a plan is what it was when it was recorded."""
+    if not isinstance(model, torch.nn.Module):
+        yield
+        return
+    before = model.training
+    model.train(training)
+    try:
+        yield
+    finally:
+        model.train(before)
+
+
+@contextmanager
+def placed(model: Any, device: str) -> Iterator[torch.device]:
+    """Put a model on a device for a while, in place."""
+    place = _device(device)
+    part = unwrapped(model)
+    if place.type == "cpu":
+        yield place
+        return
+    tensors = part.state.tensors() if isinstance(part, Plan) else [*part.parameters(), *part.buffers()]
+    try:
+        for tensor in tensors:
+            tensor.data = tensor.data.to(place)
+        yield place
+    finally:
+        for tensor in tensors:
+            tensor.data = tensor.data.cpu()
+
+
+def _device(name: Any) -> torch.device:
+    try:
+        place = torch.device(name)
+        if place.type in DEVICES:
+            torch.empty(0, device=place)
+            return place
+    except (RuntimeError, TypeError, ValueError, AssertionError):  # what torch raises for a device that is not there
+        pass
+    raise TrainingError(f"There is no device {str(name)!r:.50} here to train on; device='cpu' always is.")
+
+
+# --- data ---------------------------------------------------------------------------------------------------
+
+
+def batches(dataset: Any, batch_size: int, shuffle: bool, generator: torch.Generator | None = None) -> Iterator[Pair]:
+    """Yield batches of samples and targets, as copies: whatever is done to them, the data set stays as it is."""
+    as_tensors = AS_TENSORS.get(type(dataset))
+    pair = None if as_tensors is None else as_tensors(dataset)
+    if pair is None:
+        yield from _collated(dataset, batch_size, shuffle, generator)
+        return
+    data, target = (tensor.detach() for tensor in pair)
+    if not shuffle:
+        pieces = zip(torch.split(data, batch_size), torch.split(target, batch_size), strict=True)
+        yield from ((some.clone(), targets.clone()) for some, targets in pieces if len(some))
+        return
+    order = torch.randperm(len(data), generator=generator)
+    for rows in torch.split(order, batch_size):
+        if len(rows):
+            yield data[rows], target[rows]
+
+
+def _collated(dataset: Any, batch_size: int, shuffle: bool, generator: torch.Generator | None) -> Iterator[Pair]:
+    has_length = hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")
+    if has_length and not len(dataset):
+        return
+    for batch in DataLoader(dataset, batch_size=batch_size, shuffle=shuffle and has_length, generator=generator):
+        if not isinstance(batch, tuple | list) or len(batch) != 2:
+            raise TrainingError("A data set to train on gives pairs of a sample and its target.")
+        yield batch[0], batch[1]
+
+
+def on_device(value: Any, place: torch.device) -> Any:
+    """Return samples or targets on a device."""
+    return value.to(place) if isinstance(value, torch.Tensor) else value

@@ -1,0 +1,275 @@
+"""FitService: the data sets of a worker, and what it does when a client asks it to train or to evaluate.
+
+Whoever asks trains with the config that they sent: each session has its own, and the worker itself has one. All of it
+goes through the table of WORKER_COMMANDS, so it is the same for every kind of worker.
+"""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils.data import TensorDataset
+
+from syft.core.id_provider import ObjectId, is_id
+from syft.exceptions import NotPermittedError, TrainingError
+from syft.federated.client.dp_training import pair_of, prepare, step_seconds_of
+from syft.federated.client.evaluation import Evaluation, evaluate
+from syft.federated.client.fit_loop import AS_TENSORS, PredictedOutput, Training, foresee_step, unwrapped
+from syft.federated.client.secure_aggregation.client_policy import check_unmasked
+from syft.federated.client.stored_dataset import DATASET, keep, kept_at, kept_keys
+from syft.federated.client.train_config import USE_CONFIG, TrainConfig
+from syft.workers.access.policy import ALLOW_ALL, check_release, pay
+from syft.workers.execution.copies import is_plain
+from syft.workers.execution.execute import WORKER_COMMANDS
+from syft.workers.execution.session import Session
+
+logger = logging.getLogger("syft.workers")
+FIT, EVALUATE = "syft.fit", "syft.evaluate"
+ADD_DATASET, REMOVE_DATASET = "syft.add_dataset", "syft.remove_dataset"
+# How many names an error lists.
+_SHOWN = 10
+
+
+class FitService:
+    """The data sets of a worker, and what each client trains with.
+
+    Args:
+        worker: the worker, or anything that holds objects.
+        datasets: data sets by key.
+    """
+
+    def __init__(self, worker: Any, datasets: dict[str, Any] | None = None) -> None:
+        self._worker = weakref.ref(worker)  # which holds this trainer
+        self.datasets: dict[str, Any] = dict(datasets or {})
+        # The worker's own, and one for each session; that of a session goes with it.
+        self.own: Training | None = None
+        self._by_session: weakref.WeakKeyDictionary[Session, Training] = weakref.WeakKeyDictionary()
+
+    @property
+    def worker(self) -> Any:
+        """The worker."""
+        return self._worker()
+
+    # --- data sets and configs --------------------------------------------------------------------------------
+
+    def add(self, dataset: Any, key: str) -> None:
+        """Keep a data set under a key; for good where the worker has a store, if it is made of two tensors."""
+        if type(key) is not str or not key:
+            raise TrainingError("The key of a data set is a name, such as 'xor'.")
+        if self.has(key):
+            raise TrainingError(f"There is a data set {key!r:.50} already; remove_dataset({key!r:.50}) first.")
+        keeper = getattr(self.worker.object_store, "keeper", None)
+        pair = None if keeper is None else _tensors_of(dataset)
+        if pair is not None and all(map(is_plain, pair)):
+            keep(self.worker, key, pair)
+            return
+        if keeper is not None and keeper.storage is not None:
+            logger.warning(
+                "The data set %r is Python code, not two tensors, so the store can't keep it: it is gone when the node "
+                "stops.",
+                key,
+            )
+        self.datasets[key] = dataset
+
+    def remove(self, key: str) -> None:
+        """Forget a data set, on disk too."""
+        self.datasets.pop(key, None)
+        if type(key) is str and kept_at(self.worker, key) is not None:
+            self.worker.object_store.remove(f"{DATASET}{key}")
+
+    def has(self, key: str) -> bool:
+        """Say whether there is a data set of this name."""
+        return key in self.datasets or kept_at(self.worker, key) is not None
+
+    def all(self) -> dict[str, Any]:
+        """Return the data sets by key."""
+        kept = [] if getattr(self.worker.object_store, "keeper", None) is None else kept_keys(self.worker)
+        return {**{key: self.dataset(key) for key in kept}, **self.datasets} if kept else self.datasets
+
+    def dataset(self, key: str) -> Any:
+        """Return a data set."""
+        found = self.datasets.get(key) if type(key) is str else None
+        if found is None and type(key) is str:
+            kept = kept_at(self.worker, key)
+            found = None if kept is None else kept.dataset
+        if found is None:
+            keys = [*self.datasets, *kept_keys(self.worker)]
+            names = ", ".join(map(repr, keys[:_SHOWN])) or "none"
+            raise TrainingError(
+                f"Worker {self._name()!r} has no data set {key!r:.50}; it has: {names}. "
+                "Its owner adds one with worker.add_dataset(dataset, key)."
+            )
+        return found
+
+    def use(self, session: Session, config: TrainConfig) -> None:
+        """Let a client train with a config from now on."""
+        self._by_session[session] = Training(config)
+
+    def training_of(self, session: Session | None) -> Training:
+        """Return what a client trains with."""
+        found = self.own if session is None else self._by_session.get(session)
+        if found is None and self._is_open():
+            found = self.own
+        if found is None:
+            raise TrainingError(f"Worker {self._name()!r} has no TrainConfig of yours: config.send(worker) first.")
+        return found
+
+    # --- training ---------------------------------------------------------------------------------------------
+
+    def fit(self, session: Session | None, key: str, device: str) -> torch.Tensor:
+        """Train the model of a client, and return the loss of the last batch."""
+        self._check_guard(session)
+        training, dataset = self.training_of(session), self.dataset(key)
+        is_private = training.config.privacy is not None
+        model, loss_fn = self._parts(training.config)
+        if is_private:
+            guarded = session is not None and not self._is_open()
+            if guarded:  # a mistake that shapes tell is reported before it is paid for
+                _check_step(training, model, loss_fn, dataset, device)
+            with training.turn:
+                seconds = step_seconds_of(self.worker) if guarded else None
+                prepared = _prepared(training, model, loss_fn, dataset, guarded, seconds)
+                if guarded and not pay(self.worker, prepared.event, "fit"):
+                    check_release(self.worker, session, model, "fit", obj_id=training.config._model_id)
+                training.spent = prepared.spent.to_dict()  # it counts from here on, whatever happens
+                loss = training.fit_privately(prepared, model, device, self._watch(session))
+            self._touch(training.config._model_id, session)
+            return loss
+        loss = training.fit(model, loss_fn, dataset, device, self._watch(session))
+        self._touch(training.config._model_id, session)
+        return loss
+
+    def evaluate(self, session: Session | None, key: str, device: str, wanted: Evaluation) -> dict[str, Any]:
+        """Run the model of a client over a data set, and return what is wanted to be known."""
+        self._check_guard(session)
+        training, dataset = self.training_of(session), self.dataset(key)
+        if session is not None and not self._is_open():
+            check_release(self.worker, session, dataset, "evaluate", obj_id=f"{DATASET}{key}")
+        return evaluate(training.config, *self._parts(training.config), dataset, device, wanted)
+
+    def _parts(self, config: TrainConfig) -> tuple[Any, Any]:
+        """Return the model and the loss of a config."""
+        store = self.worker.object_store
+        given = ((config.model, config._model_id, "model"), (config.loss_fn, config._loss_fn_id, "loss_fn"))
+        for part, obj_id, role in given:
+            if part is None and obj_id is None:
+                raise TrainingError(f"The TrainConfig has no {role}.")
+        model, loss_fn = (store.get(obj_id) if part is None else part for part, obj_id, _ in given)
+        return model, loss_fn
+
+    # --- the worker -------------------------------------------------------------------------------------------
+
+    def _touch(self, obj_id: ObjectId | None, session: Session | None) -> None:
+        """Say that an object has changed, to whoever keeps objects on a disk."""
+        keeper = self.worker.object_store.keeper
+        if keeper is not None and obj_id is not None:
+            keeper.touch(obj_id, session)
+
+    def _watch(self, session: Session | None) -> Callable[[], None]:
+        """Return what raises when a client that was connected is so no longer."""
+        if session is None or session not in self.worker._sessions:
+            return lambda: None
+
+        def go_on() -> None:
+            if session not in self.worker._sessions:
+                raise TrainingError("The client that asked for this training is gone.")
+
+        return go_on
+
+    def _check_guard(self, session: Session | None) -> None:
+        """Raise if somebody else asks, and the owner wants all that leaves to be masked."""
+        if session is not None:
+            check_unmasked(self.worker)
+
+    def _is_open(self) -> bool:
+        return getattr(self.worker, "policy", ALLOW_ALL) is ALLOW_ALL
+
+    def _name(self) -> Any:
+        return getattr(self.worker, "id", None)
+
+
+def _tensors_of(dataset: Any) -> tuple[Any, Any] | None:
+    """Return the two tensors that a data set is made of; None if it is something else."""
+    as_tensors = AS_TENSORS.get(type(dataset))
+    return None if as_tensors is None else as_tensors(dataset)
+
+
+def trainer_of(worker: Any) -> FitService:
+    """Return the trainer of a worker, made when first needed."""
+    found: FitService | None = worker.__dict__.get("_trainer")
+    if found is None:
+        found = worker.__dict__.setdefault("_trainer", FitService(worker))
+    return found
+
+
+def _check_step(training: Training, model: Any, loss_fn: Any, dataset: Any, device: str) -> None:
+    """Raise the mistake of a training that shapes alone tell; no sample was looked at."""
+    training.check(model, loss_fn, device)
+    try:
+        foresee_step(model, loss_fn, dataset, training.config.batch_size)
+    except PredictedOutput as mistake:
+        raise mistake.error from None
+
+
+def _prepared(
+    training: Training, model: Any, loss_fn: Any, dataset: Any, apart: bool = False, step_seconds: float | None = None
+) -> Any:
+    """Return a private training with a config, checked, with its price; no sample was looked at."""
+    config = training.config
+    if config.privacy is None:
+        raise TrainingError("This TrainConfig does not train with differential privacy.")
+    parts = unwrapped(model), unwrapped(loss_fn), pair_of(dataset)
+    return prepare(*parts, config.privacy, config, training.spent, 1, apart, step_seconds)
+
+
+# --- what a worker does when it is asked ----------------------------------------------------------------------
+
+
+def _use_config(worker: Any, session: Session, config_id: Any) -> None:
+    config = worker.object_store.get(config_id) if is_id(config_id) else None
+    if not isinstance(config, TrainConfig):
+        raise TrainingError("This is not a TrainConfig.")
+    trainer_of(worker).use(session, config)
+
+
+def _fit(worker: Any, session: Session, key: str, device: str) -> torch.Tensor:
+    return trainer_of(worker).fit(session, key, device)
+
+
+def _evaluate(
+    worker: Any, session: Session, key: str, histograms: bool, nr_bins: int, loss: bool, accuracy: bool, device: str
+) -> dict[str, Any]:
+    wanted = Evaluation(histograms, nr_bins, loss, accuracy)
+    return trainer_of(worker).evaluate(session, key, device, wanted)
+
+
+def _require_owner(worker: Any, session: Session) -> None:
+    if worker.policy is not ALLOW_ALL and session.role != "owner":
+        raise NotPermittedError(f"The data sets of worker {worker.id!r} are its owner's to add and to remove.")
+
+
+def _add_dataset(worker: Any, session: Session, key: str, data: Any, targets: Any) -> None:
+    _require_owner(worker, session)
+    if not isinstance(data, torch.Tensor) or not isinstance(targets, torch.Tensor) or len(data) != len(targets):
+        raise TrainingError("A data set is a tensor of samples and one of as many targets.")
+    trainer_of(worker).add(TensorDataset(data.detach(), targets.detach()), key)
+
+
+def _remove_dataset(worker: Any, session: Session, key: str) -> None:
+    _require_owner(worker, session)
+    trainer_of(worker).remove(key)
+
+
+WORKER_COMMANDS.update(
+    {
+        USE_CONFIG: _use_config,
+        FIT: _fit,
+        EVALUATE: _evaluate,
+        ADD_DATASET: _add_dataset,
+        REMOVE_DATASET: _remove_dataset,
+    }
+)

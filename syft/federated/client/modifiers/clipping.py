@@ -1,0 +1,56 @@
+"""Clipping: the update of a client is at most so long, so that no client changes the model by more than that."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import torch
+
+from syft.exceptions import TrainingError
+from syft.federated.client.local_training import LocalRound, Modifier, term
+
+MIN_CLIP, MAX_CLIP = 1e-9, 1e9
+# So that rounding never makes a clipped update longer than its bound.
+_MARGIN = 1.0 - 2.0**-20
+
+
+@term("clipping")
+class Clipping(Modifier):
+    """Clip the update over parameters and buffers together, and count as one client, however many samples there are.
+
+    Args:
+        settings: `clip`: the largest norm.
+    """
+
+    order: ClassVar[int] = 50
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        super().__init__(settings)
+        clip: Any = settings.get("clip")
+        if len(settings) != 1 or type(clip) not in (int, float) or not MIN_CLIP < clip <= MAX_CLIP:
+            raise TrainingError(f"An update is clipped to a number above {MIN_CLIP:g}, at most {MAX_CLIP:g}.")
+        self.clip = float(clip)
+
+    def finish(self, work: LocalRound) -> None:
+        """Clip the update; the loss is not told, as no bound holds for it."""
+        work.update = clipped_update(work.update, self.clip)
+        work.samples = 1
+        work.answer["samples"] = 1
+        work.answer.pop("metrics", None)
+
+
+def clipped_update(update: torch.Tensor, clip: float) -> torch.Tensor:
+    """Return an update that is at most `clip` long; one that is not finite counts as nothing.
+
+    Args:
+        update: a flat vector.
+        clip: the largest norm.
+    """
+    exact = update.detach().to(torch.float64)
+    norm = float(exact.norm())
+    if not math.isfinite(norm):
+        return torch.zeros_like(update)
+    if norm <= clip:
+        return update
+    return (exact * (clip * _MARGIN / norm)).to(update.dtype)

@@ -1,0 +1,52 @@
+"""Payload: plain values, tensors and plans by name, which travel together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from syft.core.id_provider import ObjectId
+from syft.core.object import AbstractObject
+from syft.core.trees import register_leaf
+from syft.exceptions import SerdeError
+from syft.pointers.object_pointer import ObjectPointer
+from syft.pointers.remote_call import pointer_kinds
+from syft.serde import register
+
+MAX_NAMES = 256
+
+
+class Payload(AbstractObject):
+    """What a call at a station is given, and what it answers.
+
+    Args:
+        contents: values by name.
+        id: its id.
+        owner: the worker it belongs to.
+    """
+
+    pointer_kind = "parcel"
+
+    def __init__(self, contents: dict[str, Any], id: ObjectId | None = None, owner: Any = None) -> None:
+        super().__init__(id=id, owner=owner)
+        self.contents = contents
+
+    def __repr__(self) -> str:
+        return f"<Parcel of {', '.join(sorted(self.contents)) or 'nothing'}>"
+
+    @staticmethod
+    def simplify(worker: Any, parcel: Payload) -> tuple[Any, ...]:
+        """Return the contents."""
+        return (parcel.contents,)
+
+    @staticmethod
+    def detail(worker: Any, parcel_tuple: tuple[Any, ...]) -> Payload:
+        """Rebuild a parcel that may come from anyone."""
+        (contents,) = parcel_tuple
+        if type(contents) is not dict or len(contents) > MAX_NAMES or not all(type(name) is str for name in contents):
+            raise SerdeError("A parcel holds values by name.")
+        return Payload(contents, owner=worker)
+
+
+register_leaf(Payload)
+pointer_kinds[Payload.pointer_kind] = ObjectPointer
+register(Payload, code=164)

@@ -1,0 +1,37 @@
+"""What a station answers in a round of secure aggregation, besides to train. Nothing here derives from its data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from syft.federated.client.secure_aggregation import participant
+from syft.federated.client.secure_aggregation.client_policy import guard_of
+from syft.federated.client.session import ClientSession, answers
+
+
+@answers("secure.keys", derives=False)
+def keys(station: ClientSession, payload: dict[str, Any]) -> dict[str, Any]:
+    """Begin a round with fresh keys."""
+    return {"keys": participant.make_keys(station.memory, station.run, payload.get("round"), guard_of(station))}
+
+
+@answers("secure.shares", derives=False)
+def shares(station: ClientSession, payload: dict[str, Any]) -> dict[str, Any]:
+    """Give shares of this client's secrets, sealed for the others."""
+    entries, threshold = payload.get("entries"), payload.get("threshold")
+    sealed, promise = participant.make_shares(
+        station.memory, station.run, payload.get("round"), entries, threshold, guard_of(station)
+    )
+    return {"sealed": sealed, "commitment": promise}
+
+
+@answers("secure.agree", derives=False)
+def agree(station: ClientSession, payload: dict[str, Any]) -> dict[str, Any]:
+    """Vow to the others who is said to have answered."""
+    return {"vows": participant.agree(station.memory, payload.get("round"), payload.get("survivors"))}
+
+
+@answers("secure.unmask", derives=False)
+def unmask(station: ClientSession, payload: dict[str, Any]) -> dict[str, Any]:
+    """Give what takes the masks off the sum, if enough others agree on who answered."""
+    return {"shares": participant.unmask(station.memory, payload.get("round"), payload.get("vows"))}

@@ -1,0 +1,65 @@
+"""Context: 32 bytes that stand for all that a client was asked to do in a round.
+
+A server that shows one client another model than the rest, or has the others clip their updates to nothing, could find
+what that client gives in the sum. Masks are bound to the context, so then there is no sum at all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+if TYPE_CHECKING:
+    from syft.federated.client.local_training import LocalRound
+
+# Settings of terms that are each client's own: the shares that are sealed for it, and which of its controls to use.
+_OWN: dict[str, frozenset[str]] = {"masking": frozenset({"sealed"}), "control": frozenset({"version"})}
+
+
+def context_of(work: LocalRound, names: dict[type, str]) -> bytes:
+    """Return the SHA-256 of all that decides what a client computes from its data, but for the order of its samples.
+
+    Args:
+        work: the training, before its first batch.
+        names: the names of terms by their classes.
+    """
+    config, found = work.config, hashlib.sha256(b"syft context 1")
+    terms = {
+        names[type(each)]: {
+            name: value for name, value in each.settings.items() if name not in _OWN.get(names[type(each)], ())
+        }
+        for each in work.terms
+    }
+    parts = {
+        "round": work.round,
+        "config": [config.batch_size, config.epochs, config.max_nr_batches, config.shuffle, config.optimizer],
+        "optimizer_args": config.optimizer_args,
+        "layout": work.layout.fingerprint(),
+        # The model's tensors are what it begins with.
+        "plans": [[plan.program.to_rows(), plan.state.tensors()] for plan in (work.plan, work.loss)],
+        "terms": terms,
+    }
+    _feed(found, parts)
+    return found.digest()
+
+
+def _feed(found: Any, value: Any) -> None:
+    """Hash a nested value; a list is like a tuple, as the way to a client may turn one into the other."""
+    if isinstance(value, torch.Tensor):
+        flat = value.detach().cpu().contiguous().reshape(-1)
+        _feed(found, [str(flat.dtype), list(value.shape)])
+        found.update(flat.view(torch.uint8).numpy().data if flat.numel() else b"")
+    elif isinstance(value, dict):
+        found.update(b"{%d}" % len(value))
+        for name in sorted(value):
+            _feed(found, name)
+            _feed(found, value[name])
+    elif isinstance(value, list | tuple):
+        found.update(b"[%d]" % len(value))
+        for item in value:
+            _feed(found, item)
+    else:
+        text = f"{type(value).__name__} {value!r}".encode()
+        found.update(b"<%d>" % len(text) + text)

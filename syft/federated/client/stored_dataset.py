@@ -1,0 +1,119 @@
+"""Data sets that a node keeps: two tensors that are a published object, like others, called `dataset:` and their key.
+
+So they count in the quota of the node, are on disk before anybody hears that they were added, are listed, shared and
+deleted by their id, and are there again after a restart.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import torch
+from torch.utils.data import TensorDataset
+
+from syft.core.id_provider import DATASET_PREFIX, is_id
+from syft.core.object import AbstractObject
+from syft.exceptions import IdNotUniqueError, SerdeError, TrainingError
+from syft.pointers.object_pointer import ObjectPointer
+from syft.pointers.remote_call import pointer_kinds
+from syft.serde import register
+from syft.workers.execution.copies import is_plain
+
+# The prefix of the id of a data set; its key follows.
+DATASET = DATASET_PREFIX
+_adding = threading.Lock()
+
+
+class StoredDataset(AbstractObject):
+    """A data set of two tensors, as it is kept.
+
+    Args:
+        data: the samples.
+        targets: as many targets.
+    """
+
+    pointer_kind = "dataset"
+
+    def __init__(self, data: torch.Tensor, targets: torch.Tensor) -> None:
+        super().__init__()
+        self.data = data
+        self.targets = targets
+        self.description = f"data set: samples {_size(data)}, targets {_size(targets)}"
+
+    @property
+    def dataset(self) -> TensorDataset:
+        """What is trained on."""
+        return TensorDataset(self.data, self.targets)
+
+    def contents(self) -> list[Any]:
+        """Return what takes memory."""
+        return [self.data, self.targets]
+
+    def __repr__(self) -> str:
+        return f"<KeptDataset {_size(self.data)}>"
+
+    @staticmethod
+    def simplify(worker: Any, kept: StoredDataset) -> tuple[Any, ...]:
+        """Return samples and targets."""
+        return (kept.data, kept.targets)
+
+    @staticmethod
+    def detail(worker: Any, parts: tuple[Any, ...]) -> StoredDataset:
+        """Rebuild a data set that may come from anyone."""
+        data, targets = parts
+        if not (is_plain(data) and is_plain(targets) and data.ndim and targets.ndim and len(data) == len(targets)):
+            raise SerdeError("A data set is a tensor of samples and one of as many targets.")
+        return StoredDataset(data, targets)
+
+
+def _size(tensor: torch.Tensor) -> str:
+    return "x".join(map(str, tensor.shape))
+
+
+def keep(worker: Any, key: str, pair: tuple[torch.Tensor, torch.Tensor]) -> None:
+    """Keep a data set of the worker's owner for good; it is written before this returns.
+
+    Raises:
+        IdNotUniqueError: another object has the id that it would have.
+        TrainingError: the key is too long.
+    """
+    objects, name = worker.object_store.objects, f"{DATASET}{key}"
+    if not is_id(name):
+        raise TrainingError("The key of a data set is too long for a name.")
+    kept = StoredDataset(*(tensor.detach() for tensor in pair))
+    kept.id = name
+    with _adding:
+        if name in objects:
+            raise IdNotUniqueError(
+                f"Worker {worker.id!r} holds an object with id {name!r:.60} already; delete it first."
+            )
+        objects[name] = kept
+
+
+def kept_keys(worker: Any) -> list[str]:
+    """Return the keys of the data sets that a worker keeps."""
+    return [
+        name.removeprefix(DATASET)
+        for name in worker.object_store.outlines()
+        if type(name) is str and name.startswith(DATASET) and _is_owners(worker, name)
+    ]
+
+
+def kept_at(worker: Any, key: str) -> StoredDataset | None:
+    """Return a data set that a worker keeps; what a user sent under such a name is none."""
+    name = f"{DATASET}{key}"
+    if worker.object_store.keeper is None or name not in worker.object_store.objects:
+        return None
+    found = worker.object_store.get(name)
+    return found if isinstance(found, StoredDataset) and _is_owners(worker, name) else None
+
+
+def _is_owners(worker: Any, name: str) -> bool:
+    keeper = worker.object_store.keeper
+    item = None if keeper is None else keeper.item(name)
+    return item is not None and item.facts.owner is None
+
+
+register(StoredDataset, code=172)
+pointer_kinds["dataset"] = ObjectPointer

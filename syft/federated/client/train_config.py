@@ -1,0 +1,302 @@
+"""TrainConfig: everything that a worker needs to train a model on data of its own."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+
+from syft.core.context import local_worker
+from syft.core.id_provider import ID_PROVIDER, ObjectId, is_id
+from syft.core.object import AbstractObject
+from syft.exceptions import SerdeError, TrainingError
+from syft.federated.client.dp_settings import SampleSettings, settings_from
+from syft.messaging import message as m
+from syft.messaging.plan.optimizers import KINDS
+from syft.messaging.plan.plan import Plan
+from syft.pointers.lease import Lease
+from syft.pointers.object_pointer import ObjectPointer
+from syft.pointers.object_wrapper import ObjectWrapper
+from syft.pointers.remote_call import pointer_kinds
+from syft.serde import register
+from syft.workers.execution.copies import prepare_transfer
+from syft.workers.execution.execute import kind_of
+
+# The call by which a client says what it wants to train with; see federated_client.py.
+USE_CONFIG = "syft.use_train_config"
+_SCRIPTS = (torch.jit.ScriptModule, torch.jit.ScriptFunction)
+_NUMBERS = (bool, int, float, type(None))
+# How torch computes a step is the worker's business.
+_NOT_SETTINGS = frozenset({"params", "foreach", "fused", "capturable", "differentiable", "param_names"})
+MAX_COUNT = 2**31 - 1
+MAX_SETTINGS = 32
+
+
+def _named(optimizer: Any) -> Any:
+    """Return the name of an optimizer that is given as a class of torch.optim itself; anything else as it is."""
+    is_of_torch = isinstance(optimizer, type) and getattr(torch.optim, optimizer.__name__, None) is optimizer
+    return optimizer.__name__ if is_of_torch else optimizer
+
+
+class Sent(NamedTuple):
+    """Pointers to what a config is made of at one worker; None for what was there before."""
+
+    config: Any
+    model: Any
+    loss_fn: Any
+
+
+class TrainConfig(AbstractObject):
+    """A model, a loss and how to train: sent to a worker once, it then trains there with `worker.fit(key)`.
+
+    The model and the loss are plans, which every worker takes, or script modules and functions, which are code and
+    are taken only where `worker.trusts_script_modules` is set. The loss is given the model's output and the target: an
+    argument called `target` gets the target; if none is, the order is output, target.
+
+    Args:
+        model: a built plan, or a script module; None if `model_id` names one that is at the worker already.
+        loss_fn: a built plan, or a script module or function; None if `loss_fn_id` names one.
+        owner: the worker it belongs to.
+        batch_size: how many samples are in a batch.
+        epochs: how often the whole data set is gone through.
+        optimizer: the name of an optimizer of `torch.optim`, or its class.
+        optimizer_args: its settings: plain numbers by name.
+        id: its id.
+        max_nr_batches: after how many batches training ends, however many epochs are left; -1 for no limit.
+        shuffle: whether each epoch takes the samples in another order.
+        loss_fn_id: the id of the loss at the worker; `send` fills it in.
+        model_id: the id of the model at the worker; `send` fills it in.
+        privacy: a `sy.dp.SamplePrivacy`, to train with differential privacy (DP-SGD); None to train without. `fit` then
+            gives no loss (NaN), and batches are drawn at random, whatever `shuffle` says.
+
+    Example:
+        >>> import torch, syft as sy
+        >>> hook = sy.TorchHook(torch)
+        >>> alice = sy.VirtualWorker(hook, id="config-alice")
+        >>> data, target = torch.tensor([[0.0], [1.0]]), torch.tensor([[1.0], [3.0]])
+        >>> alice.add_dataset(sy.BaseDataset(data, target), "line")
+        >>> model = torch.nn.Linear(1, 1)
+        >>> plan = sy.Plan(forward_func=model).build(data)
+        >>> loss = sy.Plan(forward_func=torch.nn.MSELoss()).build(target, target)
+        >>> config = sy.TrainConfig(plan, loss, batch_size=2, epochs=200, optimizer_args={"lr": 0.5})
+        >>> pointer = config.send(alice)
+        >>> bool(alice.fit("line") < 0.01)
+        True
+        >>> trained = config.get_model()
+    """
+
+    pointer_kind = "train_config"
+
+    def __init__(
+        self,
+        model: Any = None,
+        loss_fn: Any = None,
+        owner: Any = None,
+        batch_size: int = 32,
+        epochs: int = 1,
+        optimizer: str | type[torch.optim.Optimizer] = "SGD",
+        optimizer_args: dict[str, Any] | None = None,
+        id: ObjectId | None = None,
+        max_nr_batches: int = -1,
+        shuffle: bool = True,
+        loss_fn_id: ObjectId | None = None,
+        model_id: ObjectId | None = None,
+        privacy: SampleSettings | None = None,
+    ) -> None:
+        super().__init__(id=id, owner=owner)
+        self.model = model
+        self.loss_fn = loss_fn
+        self.batch_size = batch_size
+        self.epochs = epochs
+        # Its name travels: a class would be code.
+        self.optimizer = _named(optimizer)
+        self.optimizer_args = {"lr": 0.1} if optimizer_args is None else dict(optimizer_args)
+        self.max_nr_batches = max_nr_batches
+        self.shuffle = shuffle
+        self.privacy = privacy
+        self._model_id = model_id
+        self._loss_fn_id = loss_fn_id
+        # By worker, so that one config can train at several at once; the last one is where model_ptr points.
+        self._sent: dict[ObjectId, Sent] = {}
+        self._last: Sent | None = None
+
+    @property
+    def model_ptr(self) -> Any:
+        """The pointer to the model where the config was sent last; None before that."""
+        return None if self._last is None else self._last.model
+
+    @property
+    def loss_fn_ptr(self) -> Any:
+        """The pointer to the loss where the config was sent last; None before that."""
+        return None if self._last is None else self._last.loss_fn
+
+    def check(self) -> None:
+        """Raise if these settings can't train anything."""
+        for name, least in (("batch_size", 1), ("epochs", 1), ("max_nr_batches", -1)):
+            value = getattr(self, name)
+            if type(value) is not int or not least <= value <= MAX_COUNT:
+                raise TrainingError(
+                    f"{name} of a TrainConfig is a whole number of at least {least}, not {value!r:.50}."
+                )
+        if type(self.shuffle) is not bool:
+            raise TrainingError("shuffle of a TrainConfig is True or False.")
+        if type(self.optimizer) is not str or self.optimizer not in KINDS:
+            raise TrainingError(
+                f"There is no optimizer {self.optimizer!r:.50}; choose one of {', '.join(sorted(KINDS))}."
+            )
+        settings = self.optimizer_args
+        if type(settings) is not dict or len(settings) > MAX_SETTINGS or not all(map(_is_setting, settings.items())):
+            raise TrainingError("optimizer_args of a TrainConfig are plain numbers by name, such as {'lr': 0.1}.")
+        if self.privacy is not None and not isinstance(self.privacy, SampleSettings):
+            raise TrainingError("privacy of a TrainConfig is None, or sy.dp.SamplePrivacy(noise_multiplier=1.0).")
+
+    # --- travelling -----------------------------------------------------------------------------------------
+
+    def send(self, location: Any) -> Any:
+        """Send the model, the loss and the settings to a worker, which trains with them from then on.
+
+        Sending again starts anew: with the model as it is here, and an optimizer that remembers nothing. Keep the
+        config as long as it is used: when it is gone, so is what it sent.
+
+        Args:
+            location: the worker.
+
+        Returns:
+            A pointer to the config there.
+        """
+        self.check()
+        owner = local_worker()
+        place = owner.get_worker(location, fail_hard=True)
+        stream = owner.stream_to(place)
+        parts = [None if part is None else _sendable(part, role) for part, role in self._parts()]
+        known = (self._model_id if self.model is None else None, self._loss_fn_id if self.loss_fn is None else None)
+        ids = [old if part is None else ID_PROVIDER.pop() for part, old in zip(parts, known, strict=True)]
+        settings = self._settings(*ids)
+        config_id = owner._id_for(self, place)
+        objects = [(part, i) for part, i in zip(parts, ids, strict=True) if part is not None] + [(settings, config_id)]
+        # The claims come first: if something goes wrong, what has arrived goes when they go.
+        pointers = {i: pointer_kinds[kind_of(obj)]._attach(Lease(stream, i), owner) for obj, i in objects}
+        for obj, _ in objects:
+            prepare_transfer(obj, place)
+        use = m.Operation(USE_CONFIG, None, (config_id,))
+        stream.post(m.BatchMessage((*(m.ObjectMessage(obj, i) for obj, i in objects), use)))
+        stream.synchronize()  # a worker that does not take script modules says so here, not at the next call
+        self._model_id, self._loss_fn_id = ids
+        self._last = Sent(pointers[config_id], *(pointers.get(i) for i in ids))
+        self._sent[place.id] = self._last
+        return self._last.config
+
+    def _parts(self) -> list[tuple[Any, str]]:
+        return [(self.model, "model"), (self.loss_fn, "loss_fn")]
+
+    def _settings(self, model_id: ObjectId | None, loss_fn_id: ObjectId | None) -> TrainConfig:
+        """Return what travels: the settings, and what the model and the loss are called at the worker."""
+        if model_id is None or loss_fn_id is None:
+            raise TrainingError("A TrainConfig needs a model and a loss_fn, or the ids they have at the worker.")
+        return TrainConfig(
+            None, None, None, self.batch_size, self.epochs, self.optimizer, self.optimizer_args, self.id,
+            self.max_nr_batches, self.shuffle, loss_fn_id, model_id, self.privacy,
+        )  # fmt: skip
+
+    def get(self, location: Any) -> TrainConfig:  # type: ignore[override]
+        """Fetch the settings back from a worker, which has no config of ours after that.
+
+        Args:
+            location: the worker.
+        """
+        owner = local_worker()
+        place = owner.get_worker(location, fail_hard=True)
+        sent = self._sent.get(place.id)
+        found: TrainConfig = owner.request_obj(self.id, place) if sent is None else sent.config.get()
+        return found
+
+    def get_model(self, location: Any = None) -> Any:
+        """Fetch the trained model: a plan, or a wrapper (with the module as its `.obj`); None if there is none.
+
+        Args:
+            location: the worker; the one that the config was sent to last if None.
+        """
+        return self._fetched(self.model, "model", location)
+
+    def get_loss_fn(self, location: Any = None) -> Any:
+        """Fetch the loss; None if there is none.
+
+        Args:
+            location: the worker; the one that the config was sent to last if None.
+        """
+        return self._fetched(self.loss_fn, "loss_fn", location)
+
+    def _fetched(self, part: Any, name: str, location: Any) -> Any:
+        if part is None:
+            return None
+        sent = self._last
+        if location is not None:
+            sent = self._sent.get(local_worker().get_worker(location, fail_hard=True).id)
+        if sent is None:
+            raise TrainingError("This TrainConfig was not sent there: config.send(worker) first.")
+        return getattr(sent, name).get()
+
+    def __repr__(self) -> str:
+        return (
+            f"<TrainConfig id:{self.id} epochs:{self.epochs} batch_size:{self.batch_size} "
+            f"optimizer:{self.optimizer} {self.optimizer_args}>"
+        )
+
+    # --- the wire form --------------------------------------------------------------------------------------
+
+    @staticmethod
+    def simplify(worker: Any, train_config: TrainConfig) -> tuple[Any, ...]:
+        """Return the settings and the ids of the model and the loss, which travel by themselves."""
+        parts = (
+            train_config._model_id, train_config._loss_fn_id, train_config.batch_size, train_config.epochs,
+            train_config.optimizer, train_config.optimizer_args, train_config.max_nr_batches, train_config.shuffle,
+            train_config.id,
+        )  # fmt: skip
+        # One more part only where it is needed: workers of earlier releases take the others.
+        return parts if train_config.privacy is None else (*parts, train_config.privacy.to_dict())
+
+    @staticmethod
+    def detail(worker: Any, train_config_tuple: tuple[Any, ...]) -> TrainConfig:
+        """Rebuild a config that may come from anyone; refuses one that could not train."""
+        parts, rest = train_config_tuple[:9], train_config_tuple[9:]
+        model_id, loss_fn_id, batch_size, epochs, optimizer, args, max_nr_batches, shuffle, own_id = parts
+        if len(rest) > 1:
+            raise SerdeError("A TrainConfig has fewer parts than that.")
+        if not all(part is None or is_id(part) for part in (model_id, loss_fn_id)) or not is_id(own_id):
+            raise SerdeError("A TrainConfig names itself, its model and its loss by their ids.")
+        if type(args) is not dict:
+            raise SerdeError("The optimizer_args of a TrainConfig are numbers by name.")
+        config = TrainConfig(
+            None, None, worker, batch_size, epochs, optimizer, args, own_id, max_nr_batches, shuffle, loss_fn_id,
+            model_id, settings_from(rest[0]) if rest else None,
+        )  # fmt: skip
+        config.check()
+        return config
+
+
+def _is_setting(item: tuple[Any, Any]) -> bool:
+    name, value = item
+    parts = value if type(value) in (tuple, list) else (value,)
+    return (
+        type(name) is str and name not in _NOT_SETTINGS and len(parts) <= 8 and all(type(p) in _NUMBERS for p in parts)
+    )
+
+
+def _sendable(part: Any, role: str) -> AbstractObject:
+    """Return a model or a loss as an object that travels."""
+    if isinstance(part, Plan):
+        if not part.is_built:
+            raise TrainingError(f"The {role} is a plan that is not built yet: plan.build(example) first.")
+        return part
+    if isinstance(part, ObjectWrapper):
+        return part
+    if isinstance(part, _SCRIPTS):
+        return ObjectWrapper(part)
+    raise TrainingError(
+        f"The {role} is a {type(part).__name__}, Python code that can't travel. Record it as a plan: "
+        f"sy.Plan(forward_func={role}).build(example), or trace it: torch.jit.trace({role}, example)."
+    )
+
+
+pointer_kinds[TrainConfig.pointer_kind] = ObjectPointer
+register(TrainConfig, code=163)

@@ -1,0 +1,1 @@
+"""The history of a federated run: records of rounds, charts, HTML."""

@@ -1,0 +1,5 @@
+"""Secure aggregation: the server of a federated run sees the sum of what clients give, and nothing of a single one."""
+
+from syft.federated.client.secure_aggregation.client_policy import Identity as Identity
+from syft.federated.client.secure_aggregation.client_policy import require_secure as require_secure
+from syft.federated.secure_aggregation.settings import SecureAggregation as SecureAggregation

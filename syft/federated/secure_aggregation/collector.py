@@ -1,0 +1,280 @@
+"""SecureCollector: the server's part in the rounds of a run with secure aggregation. It carries, counts and adds up."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from syft.exceptions import FederatedError, TrainingError
+from syft.federated.client.secure_aggregation.packing import Packing
+from syft.federated.client.secure_aggregation.participant import SEALED_BYTES, VOW_BYTES
+from syft.federated.client.secure_aggregation.participants import (
+    ENTRY_BYTES,
+    MOST,
+    SIGNED_BYTES,
+    Participants,
+    by_place,
+)
+from syft.federated.client.secure_aggregation.shamir import SHARE_BYTES
+from syft.federated.secure_aggregation.step_broadcast import StepBroadcast
+from syft.federated.secure_aggregation.unmasking import Unmasking
+from syft.federated.server.traffic import Traffic
+from syft.federated.strategies.strategy import Round, Strategy, Total
+
+if TYPE_CHECKING:
+    from syft.federated.secure_aggregation.settings import SecureAggregation
+
+_DIGEST_BYTES = 32
+_STRAY = "Client {!r:.50} was asked to train something else than the others, so its masks do not cancel."
+
+
+@dataclasses.dataclass(slots=True)
+class _Heap:
+    """The sum of masked answers that go together, and whose they are."""
+
+    sum: torch.Tensor
+    clients: list[str] = dataclasses.field(default_factory=list)
+
+
+class SecureCollector:
+    """Collects masked answers, and learns their sum.
+
+    A round is: keys and shares of all clients in `begin`, masked vectors in `add`, and in `finish` what takes the masks
+    off. It ends with the sum of those who answered, or with an error; never with another sum.
+
+    Args:
+        settings: the settings.
+        run: the id of the run.
+
+    Attributes:
+        least: how many clients a round has at least.
+        metrics: what clients told together in the last round: "loss" and "samples".
+        traffic: what the short steps of the round carry.
+        refused: whose answers of the last round were not counted at its end, as they were asked for something else than
+            most, and why.
+    """
+
+    def __init__(self, settings: SecureAggregation, run: str) -> None:
+        self.settings, self.run = settings, run
+        self.least = settings.min_clients
+        self.metrics: dict[str, Any] = {}
+        self.traffic = Traffic()
+        self._panel = StepBroadcast({}, settings.timeout, self.traffic)
+        self._round: Round
+        self._strategy: Strategy
+        self._roster: Participants
+        self._packing: Packing
+        self._places: dict[str, int] = {}
+        self._commitments: dict[int, bytes] = {}
+        self.refused: dict[str, str] = {}
+        # What was masked under the same context goes together. Only one of these can be that of enough clients.
+        self._heaps: dict[bytes, _Heap] = {}
+        self._answered: list[str] = []
+        self._is_open = False
+
+    @property
+    def left_out(self) -> dict[str, str]:
+        """Who dropped out in the last round's short steps, and why."""
+        return self._panel.left_out
+
+    def left(self, count: int) -> int:
+        """Return the number of clients that must be left at the end of a round that began with `count`."""
+        return self.settings.threshold_of(count)
+
+    # --- the beginning of a round: keys and shares --------------------------------------------------------------
+
+    def begin(self, round: Round, clients: Mapping[str, Any], strategy: Strategy) -> dict[str, dict[str, Any]]:
+        """Begin a round: clients make keys, and send each other shares of what could unmask them."""
+        if not strategy.is_linear:
+            raise TrainingError(
+                f"{strategy!r} looks at each client's update, and secure aggregation shows only their sum. Leave out "
+                "secure, or use a strategy of means, such as FedAvg."
+            )
+        if len(clients) > MOST:
+            raise FederatedError(
+                f"Secure aggregation has {MOST} clients in a round at most, not {len(clients)}: each sends something "
+                "to each other one. Choose fewer with clients_per_round."
+            )
+        self._round, self._strategy = round, strategy
+        self.traffic.begin()
+        self._panel, self.metrics = StepBroadcast(clients, self.settings.timeout, self.traffic), {}
+        self._heaps, self._answered, self.refused, self._is_open = {}, [], {}, False
+        self._meet(clients)
+        sealed = self._exchange()
+        self._is_open = True
+        return {name: {"masking": self._term(sealed, place)} for name, place in self._places.items() if place in sealed}
+
+    def _meet(self, clients: Mapping[str, Any]) -> None:
+        """Gather the keys of the clients, and make the list that all go by."""
+        found = self._panel.ask(
+            "secure.keys",
+            {name: {"round": self._round.number} for name in clients},
+            _bytes("keys", ENTRY_BYTES, SIGNED_BYTES),
+        )
+        count = len(found)
+        if count < self.settings.min_clients:
+            raise FederatedError(
+                f"{count} clients are there for a round of secure aggregation, and it needs "
+                f"{self.settings.min_clients}.{self._panel.reasons()}"
+            )
+        threshold = self.settings.threshold_of(count)
+        try:
+            self._roster = Participants(self.run, self._round.number, threshold, list(found.values()))
+        except TrainingError as error:
+            raise FederatedError(str(error)) from None
+        layout, strategy = self._round.layout, self._strategy
+        self._places = {name: place for place, name in enumerate(found)}
+        self._packing = Packing(
+            count, layout.size, [layout.parameters] * len(strategy.extras), strategy.weighted,
+            self.settings.max_update, self.settings.max_samples,
+        )  # fmt: skip
+
+    def _exchange(self) -> dict[int, tuple[bytes, ...]]:
+        """Gather the sealed shares of the clients, by the places of those who sent them."""
+        count = len(self._roster)
+        payload = {
+            "round": self._round.number,
+            "entries": list(self._roster.entries),
+            "threshold": self._roster.threshold,
+        }
+
+        def check(answer: Any) -> tuple[tuple[bytes, ...], bytes]:
+            promise: bytes = _bytes("commitment", _DIGEST_BYTES)(answer)
+            return by_place(answer.get("sealed"), count, SEALED_BYTES), promise
+
+        found = self._panel.ask("secure.shares", dict.fromkeys(self._places, payload), check)
+        self._require(len(found), "sent their shares")
+        self._commitments = {self._places[name]: promise for name, (_, promise) in found.items()}
+        return {self._places[name]: parts for name, (parts, _) in found.items()}
+
+    def _term(self, sealed: dict[int, tuple[bytes, ...]], place: int) -> dict[str, Any]:
+        """Return what a client masks with."""
+        return {
+            "round": self._round.number,
+            "sealed": [
+                sealed[other][place] if other in sealed and other != place else b""
+                for other in range(len(self._roster))
+            ],
+            "weighted": self._strategy.weighted,
+            "extras": list(self._strategy.extras),
+            "max_update": float(self.settings.max_update),
+            "max_samples": self.settings.max_samples,
+        }
+
+    def _require(self, count: int, what: str) -> None:
+        if count < self._roster.threshold:
+            raise FederatedError(
+                f"{count} of {len(self._roster)} clients {what}, and secure aggregation needs "
+                f"{self._roster.threshold} to unmask their sum.{self._panel.reasons()}"
+            )
+
+    # --- masked answers -------------------------------------------------------------------------------------------
+
+    def add(self, client: str, result: Any) -> None:
+        """Add the masked answer of a client to the sum; one that comes when the sum is being unmasked is ignored."""
+        if not self._is_open:
+            return
+        if self._places.get(client) not in self._commitments or client in self._answered:
+            raise FederatedError(f"Client {client!r:.50} is not one whose answer is waited for.")
+        vector = result.get("update") if isinstance(result, dict) else None
+        if type(vector) is not torch.Tensor or vector.dtype != torch.int64 or vector.shape != (self._packing.words,):
+            raise FederatedError(f"Client {client!r:.50} did not answer with one masked vector.")
+        context = _bytes("context", _DIGEST_BYTES)(result)
+        heap = self._heaps.get(context)
+        if heap is None:
+            if any(len(other.clients) >= self._roster.threshold for other in self._heaps.values()):
+                raise FederatedError(_STRAY.format(client))
+            heap = self._heaps[context] = _Heap(torch.zeros(self._packing.words, dtype=torch.int64))
+        heap.sum += vector
+        heap.clients.append(client)
+        self._answered.append(client)
+
+    def drop(self, client: str) -> None:
+        """Wait for a client no longer; its masks are taken off with the help of the others."""
+
+    # --- the end of a round ---------------------------------------------------------------------------------------
+
+    def finish(self, least: int = 1) -> Total:
+        """Unmask the sum of those who answered, and were asked the same as most."""
+        if not self._is_open:
+            raise FederatedError("No round is under way.")
+        self._is_open = False
+        context, total = self._largest()
+        self._require(len(self._answered), "gave a masked answer")
+        if len(self._answered) < least:  # before it is unmasked: sums that are thrown away tell something too
+            raise FederatedError(
+                f"{len(self._answered)} clients can be counted, and at least {least} must.{self._panel.reasons()}"
+            )
+        survivors = sorted(self._places[name] for name in self._answered)
+        shares = self._gather(survivors)
+        Unmasking(self._roster, sorted(self._commitments), survivors, self._commitments, shares).take_off(
+            total, context
+        )
+        return self._total(total)
+
+    def _largest(self) -> tuple[bytes, torch.Tensor]:
+        """Return the context that most clients masked under, and their sum; the others count as not having answered."""
+        heaps, self._heaps = self._heaps, {}
+        if not heaps:
+            return b"", torch.zeros(0, dtype=torch.int64)
+        context = max(heaps, key=lambda one: len(heaps[one].clients))
+        chosen = heaps.pop(context)
+        self.refused = {name: _STRAY.format(name) for heap in heaps.values() for name in heap.clients}
+        self._panel.left_out.update(self.refused)
+        self._answered = chosen.clients
+        return context, chosen.sum
+
+    def _gather(self, survivors: list[int]) -> dict[int, tuple[bytes, ...]]:
+        """Let those who answered agree on who did, and return the shares that they give then, by their places."""
+        count, number = len(self._roster), self._round.number
+        names = {self._places[name]: name for name in self._answered}
+        asked = {names[place]: {"round": number, "survivors": survivors} for place in survivors}
+        vows = self._panel.ask("secure.agree", asked, lambda a: by_place(a.get("vows"), count, VOW_BYTES))
+        self._require(len(vows), "agreed on who answered")
+        by_sender = {self._places[name]: given for name, given in vows.items()}
+        asked = {
+            name: {
+                "round": number,
+                "vows": [
+                    by_sender[other][place] if other in by_sender and other != place else b"" for other in range(count)
+                ],
+            }
+            for name, place in ((name, self._places[name]) for name in vows)
+        }
+        found = self._panel.ask("secure.unmask", asked, lambda a: by_place(a.get("shares"), count, SHARE_BYTES))
+        self._require(len(found), "helped to unmask")
+        return {self._places[name]: given for name, given in found.items()}
+
+    def _total(self, total: torch.Tensor) -> Total:
+        """Return what clients gave together, from its packed form."""
+        sums = self._packing.unpack(total)
+        if sums.count != len(self._answered) or sums.samples < 0:
+            raise FederatedError(
+                "What clients gave does not add up, so there is no sum: one of them masked it in another way."
+            )
+        weight = float(sums.samples if self._strategy.weighted else sums.count)
+        if weight <= 0:
+            raise FederatedError("No client with samples answered, so there is nothing to take the mean of.")
+        self.metrics = {"samples": sums.samples}
+        if sums.loss is not None:
+            self.metrics["loss"] = sums.loss
+        extras = {name: vector / sums.count for name, vector in zip(self._strategy.extras, sums.extras, strict=True)}
+        return Total(sums.update / weight, weight, sums.count, extras)
+
+    def __repr__(self) -> str:
+        return f"<SecureCollector, {len(self._answered)} of {len(self._places)} clients answered>"
+
+
+def _bytes(name: str, *lengths: int) -> Callable[[Any], Any]:
+    """Return a function that takes bytes of one of some lengths out of an answer."""
+
+    def take(answer: Any) -> bytes:
+        found = answer.get(name) if isinstance(answer, dict) else None
+        if type(found) is not bytes or len(found) not in lengths:
+            raise FederatedError(f"The answer has no {name} of {lengths[0]} bytes.")
+        return found
+
+    return take

@@ -1,0 +1,194 @@
+"""Crews: how the calls to the clients of a round are made at once, and when the server stops waiting."""
+
+from __future__ import annotations
+
+import contextvars
+import queue
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
+
+
+class Job(NamedTuple):
+    """One call to one client.
+
+    Attributes:
+        client: the client.
+        run: the id of the run.
+        call: the name of the call.
+        payload: what goes along.
+    """
+
+    client: Any
+    run: str
+    call: str
+    payload: dict[str, Any]
+
+    def do(self, timeout: float | None) -> Any:
+        """Make the call; returns what it gives, or the error that it raises."""
+        try:
+            return self.client.call(self.run, self.call, self.payload, timeout)
+        except Exception as error:
+            return error
+
+
+class DispatchTarget:
+    """A client in one run, as aggregations see it.
+
+    Args:
+        client: the client.
+        run: the id of the run.
+    """
+
+    __slots__ = ("_client", "_run", "is_here", "name")
+
+    def __init__(self, client: Any, run: str) -> None:
+        self._client, self._run = client, run
+        self.name, self.is_here = client.name, client.is_here
+
+    def call(self, name: str, payload: dict[str, Any], timeout: float | None = None) -> dict[str, Any]:
+        """Ask something of the client."""
+        found: dict[str, Any] = self._client.call(self._run, name, payload, timeout)
+        return found
+
+    def job(self, name: str, payload: dict[str, Any]) -> Job:
+        """Return the same as a job for a crew."""
+        return Job(self._client, self._run, name, payload)
+
+
+Outcome = tuple[str, Any]
+
+
+class Dispatcher(Protocol):
+    """Makes calls."""
+
+    def run(self, jobs: Sequence[Job], timeout: float | None) -> Iterator[Outcome]:
+        """Yield the name of each client and its answer, or its error, as they come; ends when time is up."""
+        ...
+
+    def is_busy(self, name: str) -> bool:
+        """Say whether a client is still at work on a call that nobody waits for any more."""
+        ...
+
+
+class InlineDispatcher:
+    """One call after the other, for clients that compute in this process."""
+
+    def run(self, jobs: Sequence[Job], timeout: float | None) -> Iterator[Outcome]:
+        """Make the calls in their order; those that time is too short for are not made."""
+        end = None if timeout is None else time.monotonic() + timeout
+        for job in jobs:
+            if end is not None and time.monotonic() >= end:
+                return
+            yield job.client.name, job.do(None)
+
+    def is_busy(self, name: str) -> bool:
+        """Say no: each call ends before the next one begins."""
+        return False
+
+
+class ThreadDispatcher:
+    """A thread for each call, for clients that compute elsewhere.
+
+    Args:
+        most: how many calls there are at once.
+    """
+
+    def __init__(self, most: int = 256) -> None:
+        self.most = most
+        self._busy: set[str] = set()
+        self._lock = threading.Lock()
+
+    def run(self, jobs: Sequence[Job], timeout: float | None) -> Iterator[Outcome]:
+        """Make the calls at once, and yield the answers as they come."""
+        end = None if timeout is None else time.monotonic() + timeout
+        waiting, done = list(reversed(jobs)), queue.SimpleQueue[Outcome]()
+        under_way = 0
+        while waiting or under_way:
+            while waiting and under_way < self.most:
+                self._start(waiting.pop(), end, done)
+                under_way += 1
+            left = None if end is None else end - time.monotonic()
+            try:
+                yield done.get(timeout=None if left is None else max(0.0, left))
+            except queue.Empty:
+                return
+            under_way -= 1
+
+    def _start(self, job: Job, end: float | None, done: queue.SimpleQueue[Outcome]) -> None:
+        context, name = contextvars.copy_context(), job.client.name
+
+        def work() -> None:
+            # A little more than is waited for: who is late is left out of the round, not broken off.
+            left = None if end is None else max(0.1, end - time.monotonic()) + 30.0
+            outcome = context.run(job.do, left)
+            with self._lock:
+                self._busy.discard(name)
+            done.put((name, outcome))
+
+        with self._lock:
+            self._busy.add(name)
+        threading.Thread(target=work, name=f"syft round {name}"[:40], daemon=True).start()
+
+    def is_busy(self, name: str) -> bool:
+        """Say whether a client has not answered an earlier call yet."""
+        with self._lock:
+            return name in self._busy
+
+
+class MixedDispatcher:
+    """All kinds: the calls that are computed elsewhere begin first, then those of this process are made."""
+
+    def __init__(self) -> None:
+        self.threads, self.inline = ThreadDispatcher(), InlineDispatcher()
+        self._pools: dict[int, Dispatcher] = {}
+
+    def run(self, jobs: Sequence[Job], timeout: float | None) -> Iterator[Outcome]:
+        """Make the calls."""
+        here = [job for job in jobs if job.client.is_here]
+        elsewhere: dict[int, list[Job]] = {}
+        for job in jobs:
+            if not job.client.is_here:
+                pool = getattr(job.client, "crew", self.threads)
+                self._pools[id(pool)] = pool
+                elsewhere.setdefault(id(pool), []).append(job)
+        if not here and len(elsewhere) == 1:
+            ((pool_id, some),) = elsewhere.items()
+            yield from self._pools[pool_id].run(some, timeout)
+            return
+        end = None if timeout is None else time.monotonic() + timeout
+        done = queue.SimpleQueue[Outcome | None]()
+        for pool_id, some in elsewhere.items():
+            _follow(self._pools[pool_id], some, timeout, done)
+        yield from self.inline.run(here, timeout)
+        under_way = len(elsewhere)
+        while under_way:
+            try:
+                outcome = done.get(timeout=None if end is None else max(0.0, end - time.monotonic()))
+            except queue.Empty:
+                return
+            if outcome is None:
+                under_way -= 1
+            else:
+                yield outcome
+
+    def is_busy(self, name: str) -> bool:
+        """Say whether a client has not answered an earlier call yet."""
+        return any(pool.is_busy(name) for pool in self._pools.values())
+
+
+def _follow(
+    pool: Dispatcher, jobs: Sequence[Job], timeout: float | None, done: queue.SimpleQueue[Outcome | None]
+) -> None:
+    """Make calls from a thread, and put what comes of them into a queue; None when that is all."""
+    context = contextvars.copy_context()
+
+    def work() -> None:
+        try:
+            for outcome in pool.run(jobs, timeout):
+                done.put(outcome)
+        finally:
+            done.put(None)
+
+    threading.Thread(target=context.run, args=(work,), name="syft round", daemon=True).start()

@@ -1,0 +1,208 @@
+"""RayPool: thousands of simulated clients on few cores. Some actors of Ray, each of which answers for many clients."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from syft.exceptions import FederatedError, SyftError
+from syft.federated.server.clients import MAX_RUNS
+from syft.federated.server.dispatch import Job, Outcome
+from syft.federated.server.ray.actor import bytes_of, pack
+from syft.federated.server.ray.scheduler import ActorSlot, RayScheduler
+from syft.workers.ray import cluster
+from syft.workers.ray.stream import PATIENCE
+
+_OURS = frozenset(("concurrency_groups", "get_if_exists", "lifetime", "max_concurrency", "max_restarts"))
+_CLOSED = "The simulation was closed. Make a new one: sy.federated.Simulation(..., backend='ray')."
+
+
+class RayClient:
+    """A simulated client that an actor answers for.
+
+    Args:
+        pool: the pool.
+        number: which part of the data set is its own.
+        name: its name.
+    """
+
+    is_here = False
+
+    def __init__(self, pool: RayPool, number: int, name: str) -> None:
+        self.crew, self.number, self.name = pool, number, name
+
+    @property
+    def dataset(self) -> Any:
+        """Its samples, as a copy of this process."""
+        return self.crew.part(self.number)
+
+    def call(self, run: str, name: str, payload: dict[str, Any], timeout: float | None = None) -> dict[str, Any]:
+        """Ask something of the client, and wait for its answer."""
+        for _, outcome in self.crew.run([Job(self, run, name, payload)], timeout):
+            if isinstance(outcome, Exception):
+                raise outcome
+            answer: dict[str, Any] = outcome
+            return answer
+        raise FederatedError(f"Client {self.name!r} did not answer within {timeout:g} s.")
+
+    def __repr__(self) -> str:
+        return f"<RayClient {self.name!r}>"
+
+
+class RayPool:
+    """Actors that answer for the clients of a simulation: `Simulation(dataset, 1000, backend="ray", actors=4)`.
+
+    The data set is in Ray's object store once, and is read there by all actors. A client has no process of its own: any
+    actor answers for it, and as long as it remembers something from round to round, the same one. An actor that ends
+    takes its work of this round with it; another one takes its place.
+
+    Ray is the cluster that this process is connected to, or else the one that RAY_ADDRESS names, or else a new one on
+    this machine, which only this machine reaches. Needs `pip install 'resyft[ray]'`.
+
+    Args:
+        simulation: the clients.
+        actors: how many actors there are; as many as the cluster has cores by default.
+        actor_options: what Ray is told of each of them, such as `{"num_cpus": 2}`.
+    """
+
+    def __init__(
+        self, simulation: Any, actors: int | None = None, actor_options: Mapping[str, Any] | None = None
+    ) -> None:
+        self._ray = cluster.package()
+        if actors is not None and (type(actors) is not int or actors < 1):
+            raise ValueError(f"actors is a whole number of at least 1, or None, not {actors!r:.50}.")
+        self._options = dict(actor_options or {})
+        refused = sorted(_OURS & set(self._options))
+        if refused:
+            raise SyftError(f"actor_options of a simulation can't have {', '.join(refused)}: leave it out.")
+        cluster.start()
+        self._connected = cluster.connection()
+        cores = self._ray.cluster_resources().get("CPU", 1.0)
+        count = min(max(1, int(cores)) if actors is None else actors, len(simulation))
+        self._options.setdefault("num_cpus", min(1.0, cores / count))
+        self._part = weakref.WeakMethod(simulation.part)
+        self._given = self._put(simulation)
+        self._lock = threading.Lock()
+        self._numbers = itertools.count(1)
+        # Which actor a client has to be asked at, since it remembers something there: by run, and its number.
+        self._homes: OrderedDict[str, dict[int, ActorSlot]] = OrderedDict()
+        # Who is late, and what it is at work on.
+        self._late: dict[str, Any] = {}
+        # How long a call takes, by its name.
+        self._pace: dict[str, float] = {}
+        self._seats: list[ActorSlot] = []
+        self.close = weakref.finalize(self, _end, self._ray, self._seats, self._connected)
+        self.close.atexit = False  # Ray ends by itself then, before this would be called
+        self._seats += [self._new_seat() for _ in range(count)]
+
+    def _put(self, simulation: Any) -> list[Any]:
+        """Put the data set and the rows of the clients into the object store, each as one piece of memory."""
+        rows = torch.cat([part.reshape(-1) for part in simulation._rows])
+        ends = torch.tensor([len(part) for part in simulation._rows]).cumsum(0)
+        tensors = (simulation.data, simulation.targets, rows, ends)
+        forms = [(str(tensor.dtype), tuple(tensor.shape)) for tensor in tensors]
+        return [pack({"forms": forms}), *(self._ray.put(bytes_of(tensor)) for tensor in tensors)]
+
+    def _new_seat(self) -> ActorSlot:
+        from syft.federated.server.ray.actor import ClientActor
+
+        return ActorSlot(self._ray.remote(ClientActor).options(**self._options).remote(*self._given))
+
+    # --- clients ----------------------------------------------------------------------------------------------
+
+    def client(self, number: int, name: str) -> RayClient:
+        """Return the client of a number."""
+        return RayClient(self, number, name)
+
+    def part(self, number: int) -> Any:
+        """Return the samples of a client, as long as the simulation is there."""
+        part = self._part()
+        if part is None:
+            raise FederatedError("The simulation that this client is of is gone.")
+        return part(number)
+
+    def run(self, jobs: Sequence[Job], timeout: float | None) -> Iterator[Outcome]:
+        """Yield the name of each client and its answer, or its error, as they come; ends when time is up."""
+        reason = self.why_gone()
+        if reason is not None:
+            yield from ((job.client.name, FederatedError(reason)) for job in jobs)
+        elif jobs:
+            yield from RayScheduler(self, jobs, timeout).outcomes()
+
+    def is_busy(self, name: str) -> bool:
+        """Say whether an actor is still at work on a call of a client that nobody waits for any more."""
+        call = self._late.get(name)
+        if call is None:
+            return False
+        if self.why_gone() is None and not self._ray.wait([call], timeout=0)[0]:
+            return True
+        self._late.pop(name, None)
+        return False
+
+    # --- actors -----------------------------------------------------------------------------------------------
+
+    @property
+    def actors(self) -> int:
+        """How many actors there are."""
+        return len(self._seats)
+
+    def processes(self) -> list[int]:
+        """Return the ids of the actors' processes, on their machines; waits for those that are being started."""
+        if self.why_gone() is not None:
+            return []
+        found: list[int] = self._ray.get([seat.hello for seat in self._seats], timeout=PATIENCE)
+        return found
+
+    def why_gone(self) -> str | None:
+        """Say why no actor can be asked any more; None if that is not so."""
+        if not self.close.alive:
+            return _CLOSED
+        if self._connected != cluster.connection():
+            return "Ray was shut down. Make a new simulation: sy.federated.Simulation(..., backend='ray')."
+        return None
+
+    def replace(self, seat: ActorSlot) -> ActorSlot | None:
+        """Start another actor in place of one that is gone; returns it, or None if somebody else has."""
+        with self._lock:
+            if seat not in self._seats or self.why_gone() is not None:
+                return None
+            self._seats[self._seats.index(seat)] = made = self._new_seat()
+            with contextlib.suppress(Exception):  # it may only have seemed to be gone
+                self._ray.kill(seat.handle)
+            for homes in self._homes.values():
+                for number in [number for number, home in homes.items() if home is seat]:
+                    del homes[number]  # what it remembered is gone
+            return made
+
+    def homes(self, run: str) -> dict[int, ActorSlot]:
+        """Return which clients have to be asked at which actor in a run."""
+        with self._lock:
+            found = self._homes.setdefault(run, {})
+            self._homes.move_to_end(run)
+            while len(self._homes) > MAX_RUNS:
+                self._homes.popitem(last=False)
+            return found
+
+    def note_pace(self, call: str, seconds: float) -> None:
+        """Take note of how long a call took: the first ones are slow, so what is quicker counts at once."""
+        known = self._pace.get(call, seconds)
+        self._pace[call] = min(seconds, (known + seconds) / 2)
+
+    def __repr__(self) -> str:
+        return f"<RayPool of {self.actors} actors>"
+
+
+def _end(ray: Any, seats: list[ActorSlot], connected: str | None) -> None:
+    """End all actors."""
+    if connected == cluster.connection():
+        for seat in seats:
+            with contextlib.suppress(Exception):  # it is gone already
+                ray.kill(seat.handle)
+    seats.clear()

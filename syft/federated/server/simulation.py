@@ -1,0 +1,120 @@
+"""Simulation: many clients on few cores, each with a part of one data set. A client is made when it is chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, overload
+
+import torch
+from torch.utils.data import TensorDataset
+
+from syft.exceptions import TrainingError
+from syft.federated.client.fit_loop import AS_TENSORS, batches
+from syft.federated.partition import partition_of
+from syft.federated.server.clients import ClientStateCache, LocalClient
+
+
+class Simulation(Sequence[Any]):
+    """Clients by number, each with a part of a data set.
+
+    The parts are views of the rows of one data set: a client that is not chosen costs a row of numbers and no more.
+
+    Args:
+        dataset: the data set: pairs of samples and targets, or two tensors of them.
+        count: how many clients there are.
+        partition: who gets which samples: `sy.federated.Dirichlet(alpha=0.5)`, or its name, such as "dirichlet";
+            "iid", evenly at random, by default.
+        seed: decides the parts.
+        backend: None to compute in this process, "ray" for a pool of processes on a Ray cluster.
+        **options: how the backend is set up; see `syft.federated.server.ray.pool.RayPool`.
+
+    Example:
+        >>> import torch, syft as sy
+        >>> data, targets = torch.rand(100, 4), torch.arange(100) % 2
+        >>> clients = sy.federated.Simulation((data, targets), 10)
+        >>> len(clients), len(clients[3].dataset)
+        (10, 10)
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        count: int,
+        partition: Any = None,
+        seed: int = 0,
+        backend: str | None = None,
+        **options: Any,
+    ) -> None:
+        self.data, self.targets = two_tensors(dataset)
+        self.partition = partition_of(partition)
+        self._rows = self.partition.split(self.targets, count, seed)
+        self._memories = ClientStateCache()
+        self.pool: Any = _pool(backend, self, options)
+
+    def part(self, number: int) -> TensorDataset:
+        """Return the samples of a client."""
+        rows = self._rows[number]
+        return TensorDataset(self.data[rows], self.targets[rows])
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Any]: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            return [self[number] for number in range(*index.indices(len(self)))]
+        number = range(len(self))[index]
+        name = f"client-{number}"
+        if self.pool is not None:
+            return self.pool.client(number, name)
+        return LocalClient(name, self.part(number), self._memories)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[number] for number in range(len(self)))
+
+    def close(self) -> None:
+        """Stop the processes of the backend, if there are any."""
+        if self.pool is not None:
+            self.pool.close()
+
+    def __enter__(self) -> Simulation:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        where = "" if self.pool is None else f" on {self.pool!r}"
+        return f"<Simulation of {len(self)} clients with {len(self.targets)} samples, {self.partition!r}{where}>"
+
+
+def two_tensors(dataset: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the samples and the targets of a data set as two tensors of as many rows."""
+    if isinstance(dataset, tuple | list) and len(dataset) == 2:
+        pair: Any = tuple(dataset)
+    else:
+        as_tensors = AS_TENSORS.get(type(dataset))
+        pair = None if as_tensors is None else as_tensors(dataset)
+        if pair is None:
+            if not len(dataset):
+                raise TrainingError("The data set has no samples.")
+            pair = next(batches(dataset, len(dataset), shuffle=False))
+    data, targets = (torch.as_tensor(part).detach() for part in pair)
+    if data.dim() == 0 or targets.dim() == 0 or len(data) != len(targets) or not len(data):
+        raise TrainingError("A data set is a tensor of samples and one of as many targets, and has at least one.")
+    return data, targets
+
+
+def _pool(backend: str | None, simulation: Simulation, options: dict[str, Any]) -> Any:
+    if backend is None:
+        if options:
+            raise TypeError(f"A simulation in this process takes no {', '.join(sorted(options))}.")
+        return None
+    if backend == "ray":
+        from syft.federated.server.ray.pool import RayPool
+
+        return RayPool(simulation, **options)
+    raise ValueError(f"There is no backend {backend!r:.50}; use None (this process) or 'ray'.")

@@ -1,0 +1,1 @@
+"""Confinement of processes by the kernel: seccomp, Landlock, resource limits."""

@@ -1,0 +1,244 @@
+"""Confinement: a process gives up, for good, whatever it does not need to run torch calls."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from syft.grid.isolation.confinement import kernel, landlock, seccomp
+from syft.grid.isolation.confinement.limits import Limits, address_space, apply_limits
+from syft.grid.isolation.confinement.syscalls import ROLES
+
+_NEWUSER, _NEWNET, _NEWIPC = 0x10000000, 0x40000000, 0x08000000
+_DEVICES = (Path("/dev/null"), Path("/dev/zero"), Path("/dev/urandom"))
+# Runs a measure in a process of its own, without the rest of this package; exits with the number of the error.
+_PROBE = """
+import importlib.util, sys
+spec = importlib.util.spec_from_file_location("kernel", {path!r})
+kernel = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(kernel)
+try:
+    {measure}
+except OSError as error:
+    sys.exit(error.errno)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """The user and group that a process becomes if it starts as root.
+
+    Attributes:
+        uid: user id; must differ from the supervisor's, so that files of mode 0600 stay closed.
+        gid: group id.
+    """
+
+    uid: int = 65534
+    gid: int = 65534
+
+    def __post_init__(self) -> None:
+        if self.uid <= 0 or self.gid <= 0:
+            raise ValueError(f"the user of a confined process must not be root, got uid {self.uid} and gid {self.gid}")
+
+
+NOBODY = User()
+
+
+def confine(role: str, limits: Limits, user: User = NOBODY) -> list[str]:
+    """Confine this process with everything the system offers; call it before reading a byte from a stranger.
+
+    A measure that the system lacks is left out. Compare the result with `MEASURES` to find which.
+
+    Args:
+        role: "session", "vault" or "program".
+        limits: the limits of this process.
+        user: the user to become, if this process runs as root.
+
+    Returns:
+        The names of the active measures.
+    """
+    if role not in ROLES:
+        raise ValueError(f"unknown role {role!r}, expected one of {', '.join(ROLES)}")
+    folders = library_folders()
+    parent = os.getppid()
+    size = address_space()  # from /proc, which is hidden below
+    active: list[str] = []
+    _attempt(active, "session", _leave_session)
+    os.umask(0o077)
+    os.environ.clear()
+    _attempt(active, "namespaces", _leave_namespaces)
+    _attempt(active, "hidden processes", _hide_processes)
+    if kernel.IS_LINUX and os.geteuid() != 0:
+        _attempt([], "", kernel.keep_capabilities)  # those of the user namespace
+    # Reading stays limited to the libraries by Landlock.
+    reads_as_root = landlock.abi() > 0 and bool(_unreadable(folders))
+    is_other_user = _attempt(active, "user", lambda: _become(user, reads_as_root))
+    # After the change of user, which clears both settings.
+    _attempt(active, "parent death", lambda: _die_with(parent))
+    _attempt(active, "not dumpable", lambda: _linux(kernel.PR_SET_DUMPABLE, 0))
+    _attempt(active, "no new privileges", lambda: _linux(kernel.PR_SET_NO_NEW_PRIVS, 1))
+    active += apply_limits(limits, size)
+    has_landlock = _attempt(active, "landlock", lambda: landlock.restrict(folders))
+    if not has_landlock and is_other_user and reads_as_root:
+        kernel.keep_capabilities()
+    # Without Landlock and with the supervisor's user, an open file could be a key: then none can be opened.
+    _attempt(active, "seccomp", lambda: seccomp.install(role, files=has_landlock or is_other_user))
+    return active
+
+
+# Measures, strongest first, and the effect of each.
+MEASURES = {
+    "seccomp": "no network, processes, exec, ptrace or writing of files",
+    "landlock": "no files except the libraries",
+    "user": "an unprivileged user other than the node's",
+    "namespaces": "no network interfaces, no shared IPC",
+    "hidden processes": "no view of other processes: /proc is empty",
+    "no new privileges": "set-user-id programs have no effect",
+    "not dumpable": "memory not readable by other processes",
+    "limit on memory": "bounded address space",
+}
+
+
+def _attempt(active: list[str], name: str, measure: Callable[[], object]) -> bool:
+    try:
+        measure()
+    except OSError:
+        return False
+    active.append(name)
+    return True
+
+
+def _linux(option: int, value: int) -> None:
+    if not kernel.IS_LINUX:
+        raise OSError("needs Linux")
+    kernel.prctl(option, value)
+
+
+def _leave_session() -> None:
+    os.chdir("/")
+    os.setsid()
+
+
+def _leave_namespaces() -> None:
+    if not kernel.IS_LINUX:
+        raise OSError("needs Linux")
+    # No PID namespace: its first process ignores the signals of CallClock.
+    kernel.unshare(_namespaces())
+
+
+def _hide_processes() -> None:
+    """Cover /proc: without opening anything there, stat(2) gives the numbers of threads and files of a process."""
+    if not kernel.IS_LINUX:
+        raise OSError("needs Linux")
+    kernel.cover("/proc")
+
+
+def _namespaces() -> int:
+    return _NEWNET | _NEWIPC | (0 if os.geteuid() == 0 else _NEWUSER)
+
+
+def _become(user: User, reads_as_root: bool) -> None:
+    if os.geteuid() != 0:
+        raise PermissionError("only root can change the user")
+    if reads_as_root:
+        kernel.prctl(kernel.PR_SET_KEEPCAPS, 1)
+    os.setgroups([])
+    os.setresgid(user.gid, user.gid, user.gid)
+    os.setresuid(user.uid, user.uid, user.uid)
+    if reads_as_root:
+        kernel.keep_capabilities(kernel.CAP_DAC_READ_SEARCH)
+
+
+def _unreadable(folders: list[Path]) -> Path | None:
+    """Return the first folder that other users than its owner cannot enter, or None."""
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            if any(not part.stat().st_mode & 0o001 for part in (folder, *folder.parents) if part.is_dir()):
+                return folder
+    return None
+
+
+def _die_with(parent: int) -> None:
+    _linux(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(0)
+
+
+def protect_supervisor() -> bool:
+    """Make this process's memory unreadable for other processes of its user; call it before keys are loaded.
+
+    Core dumps and debuggers of the same user stop working. Returns whether the system offers it.
+    """
+    return _attempt([], "not dumpable", lambda: _linux(kernel.PR_SET_DUMPABLE, 0))
+
+
+def library_folders() -> list[Path]:
+    """Return the folders that Python and torch may load code from later, and harmless devices.
+
+    The folders of `sys.path` are not taken as they are: the current folder is often one, and may hold keys.
+    """
+    found = [Path(folder) for name, folder in sysconfig.get_paths().items() if name.endswith(("stdlib", "lib"))]
+    for package in ("syft", "torch", "numpy"):
+        module = sys.modules.get(package)
+        if module is not None and module.__file__:
+            found.append(Path(module.__file__).parent)
+    # Shared libraries that are loaded by name.
+    found += [Path(folder) for folder in ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib")]
+    return [*dict.fromkeys(found), *_DEVICES]
+
+
+def available(user: User = NOBODY) -> dict[str, str]:
+    """Return what this system offers: measure -> "yes", maybe with details, or "no: " and the reason."""
+    version = landlock.abi()
+    linux = "yes" if kernel.IS_LINUX else "no: needs Linux"
+    flags = _namespaces()
+    # An account other than root has the right to mount in a user namespace only.
+    into_user = f"kernel.unshare({flags & _NEWUSER})"
+    return {
+        "seccomp": seccomp.state(),
+        "landlock": f"yes, ABI {version}" if version else "no: not in this kernel, or disabled",
+        "user": _user_state(user),
+        "namespaces": _state_of(f"kernel.unshare({flags})", "yes, network and IPC"),
+        "hidden processes": _state_of(f"{into_user}; kernel.cover('/proc')", "yes"),
+        "no new privileges": linux,
+        "not dumpable": linux,
+        "limit on memory": "yes" if address_space() is not None else "no: /proc is missing",
+    }
+
+
+def _user_state(user: User) -> str:
+    if not hasattr(os, "geteuid") or os.geteuid() != 0:
+        return "no: the node does not run as root"
+    folder = _unreadable(library_folders())
+    if folder is None:
+        return f"yes, uid {user.uid}"
+    if landlock.abi():
+        return f"yes, uid {user.uid}, with the right to read {folder}"
+    return f"yes, uid {user.uid}, but it cannot read {folder}: install Python where all users can read it"
+
+
+def _state_of(measure: str, yes: str) -> str:
+    """Say whether a measure works here: "yes", or "no: " and why."""
+    if not kernel.IS_LINUX:
+        return "no: needs Linux"
+    command = [sys.executable, "-I", "-S", "-c", _PROBE.format(path=kernel.__file__, measure=measure)]
+    code = subprocess.run(command, check=False, capture_output=True, timeout=30).returncode  # noqa: S603
+    if code:
+        return f"no: {os.strerror(code)}" if code > 0 else "no: the probe was killed"
+    return yes
+
+
+def summary(offered: dict[str, str] | None = None) -> str:
+    """Return one line for the start banner: the active measures, and the missing ones with the reason."""
+    offered = available() if offered is None else offered
+    active = [name + state.removeprefix("yes") for name, state in offered.items() if state.startswith("yes")]
+    missing = [f"{name} ({state.removeprefix('no: ')})" for name, state in offered.items() if state.startswith("no")]
+    line = f"Isolation: {'; '.join(active) or 'none'}."
+    return f"{line} Missing: {'; '.join(missing)}." if missing else line

@@ -1,0 +1,255 @@
+"""The template process: it has torch and syft loaded, holds no secrets, and forks confined processes on request.
+
+It is single-threaded, so that a fork is safe, and it runs no code for users itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import os
+import selectors
+import signal
+import socket
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from syft.grid.isolation.confinement.confine import User, confine
+from syft.grid.isolation.confinement.limits import Limits
+from syft.grid.isolation.processes import template_wire
+from syft.grid.isolation.processes.exit_status import FAILED, OUT_OF_MEMORY
+
+Main = Callable[[list[int], dict[str, Any]], None]
+# Passed descriptors get these numbers, in order; below are /dev/null three times, or the log as standard error.
+FIRST_FD = 3
+
+
+def serve(control: int) -> None:
+    """Run the template until the supervisor closes its end of the control socket.
+
+    Args:
+        control: file descriptor of this process's end of the control socket.
+    """
+    sock = socket.socket(fileno=control)
+    os.set_inheritable(control, False)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the supervisor's; this process ends with the socket
+    received = template_wire.receive(sock)
+    if received is None:
+        return
+    hello, log = received
+    server = _ForkServer(sock, log[0] if log else None)
+    server.load(hello["entries"])
+    server.run()
+
+
+class _ForkServer:
+    def __init__(self, sock: socket.socket, log: int | None) -> None:
+        self._sock = sock
+        self._log = log
+        self._mains: dict[str, Main] = {}
+        self._problems: dict[str, str] = {}
+        self._children: dict[int, int] = {}  # pid -> number of the request
+
+    def load(self, entries: dict[str, str]) -> None:
+        """Import the entry points, so that children find everything loaded; then freeze what there is."""
+        import torch
+
+        torch.set_num_threads(1)
+        for role, dotted in entries.items():
+            try:
+                self._mains[role] = _load(dotted)
+            except Exception:
+                self._problems[role] = traceback.format_exc(limit=-3)
+        _warm_up()
+        gc.collect()
+        gc.freeze()
+        # Collections would write to pages that are shared with all children.
+        gc.disable()
+        threads = _thread_count()
+        template_wire.send(
+            self._sock, {"kind": "ready", "pid": os.getpid(), "threads": threads, "problems": self._problems}
+        )
+
+    def run(self) -> None:
+        """Answer requests and report ends of children, until the supervisor is gone."""
+        reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC) if hasattr(os, "pipe2") else _plain_pipe()
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        selector = selectors.DefaultSelector()
+        selector.register(self._sock, selectors.EVENT_READ)
+        selector.register(reader, selectors.EVENT_READ)
+        try:
+            while True:
+                ready = {key.fd for key, _ in selector.select()}
+                if reader in ready:
+                    with contextlib.suppress(BlockingIOError):
+                        os.read(reader, 4096)
+                    self._reap()
+                if self._sock.fileno() in ready and not self._answer():
+                    break
+        except (OSError, EOFError):
+            pass  # the supervisor is gone
+        finally:
+            for pid in self._children:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
+    def _answer(self) -> bool:
+        received = template_wire.receive(self._sock)
+        if received is None:
+            return False
+        request, fds = received
+        number, role = request["number"], request["role"]
+        main = self._mains.get(role)
+        if main is None:
+            _close(fds)
+            problem = self._problems.get(role, f"unknown role {role!r}, expected one of {', '.join(self._mains)}")
+            template_wire.send(self._sock, {"kind": "refused", "number": number, "problem": problem})
+            return True
+        try:
+            pid = os.fork()
+        except OSError as error:
+            _close(fds)
+            template_wire.send(self._sock, {"kind": "refused", "number": number, "problem": f"fork failed: {error}"})
+            return True
+        if pid == 0:
+            _child(main, request, fds, self._log)
+        _close(fds)
+        self._children[pid] = number
+        # Opened before the child is reaped, so it names this child and no later process with the same id.
+        handles = [os.pidfd_open(pid)] if hasattr(os, "pidfd_open") else []
+        try:
+            template_wire.send(self._sock, {"kind": "forked", "number": number, "pid": pid}, handles)
+        finally:
+            _close(handles)
+        return True
+
+    def _reap(self) -> None:
+        while self._children:
+            pid, status, usage = os.wait4(-1, os.WNOHANG)
+            if pid == 0:
+                return
+            number = self._children.pop(pid, None)
+            if number is None:
+                continue
+            code = os.waitstatus_to_exitcode(status)
+            scale = 1 if sys.platform == "darwin" else 1024
+            report = {
+                "kind": "ended",
+                "number": number,
+                "code": code if code >= 0 else None,
+                "signal": -code if code < 0 else None,
+                "cpu_seconds": usage.ru_utime + usage.ru_stime,
+                "peak_memory": usage.ru_maxrss * scale,
+            }
+            template_wire.send(self._sock, report)
+
+
+def _load(dotted: str) -> Main:
+    """Import an entry point, "module:function". If the module has a function `prepare`, call it once."""
+    module_name, _, function = dotted.partition(":")
+    module = importlib.import_module(module_name)
+    prepare = getattr(module, "prepare", None)
+    if prepare is not None:
+        prepare()
+    main: Main = getattr(module, function)
+    return main
+
+
+def _warm_up() -> None:
+    """Do once what every child does first, so that modules loaded on first use are shared by all children."""
+    import torch
+
+    _reseed()
+    torch.add(torch.ones(2), torch.ones(2)).sum().item()
+
+
+def _thread_count() -> int:
+    try:
+        return sum(1 for _ in Path("/proc/self/task").iterdir())
+    except OSError:
+        return 1
+
+
+def _plain_pipe() -> tuple[int, int]:
+    ends = os.pipe()
+    for end in ends:
+        os.set_blocking(end, False)
+    return ends
+
+
+def _close(fds: list[int]) -> None:
+    for fd in fds:
+        os.close(fd)
+
+
+def _child(main: Main, request: dict[str, Any], fds: list[int], log: int | None) -> None:
+    """Become the confined process; never returns."""
+    code = FAILED
+    try:
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)
+        # The last one is the supervisor's: it gets the active measures.
+        *placed, report = _place(fds, log)
+        settings = request["settings"]
+        _reseed()
+        _use_threads(settings.get("threads") or 1)
+        active = confine(request["role"], Limits.from_plain(request["limits"]), User(**request["user"]))
+        os.write(report, "\n".join(active).encode())
+        os.close(report)
+        gc.enable()
+        main(placed, settings)
+        code = 0
+    except MemoryError:
+        code = OUT_OF_MEMORY
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 0 if end.code is None else FAILED
+    except BaseException:  # this is the last frame of a forked process: nothing may go on to its parent's code
+        with contextlib.suppress(BaseException):
+            traceback.print_exc()
+    finally:
+        with contextlib.suppress(BaseException):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code & 0xFF)
+
+
+def _place(fds: list[int], log: int | None) -> list[int]:
+    """Move the descriptors to FIRST_FD and up, point the standard streams elsewhere, and close all others."""
+    null = os.open(os.devnull, os.O_RDWR)
+    wanted = [null, null, null if log is None else log, *fds]
+    above = max(wanted) + len(wanted) + 1
+    moved = [os.dup2(fd, above + index) for index, fd in enumerate(wanted)]
+    for index, fd in enumerate(moved):
+        os.dup2(fd, index, inheritable=index < FIRST_FD)
+    os.closerange(len(wanted), max(os.sysconf("SC_OPEN_MAX"), above + len(wanted)))
+    sys.stdin = open(0, closefd=False)
+    sys.stdout = open(1, "w", closefd=False)
+    sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)
+    return list(range(FIRST_FD, len(wanted)))
+
+
+def _reseed() -> None:
+    """Seed all random generators from the operating system: siblings must not draw the same numbers."""
+    import random
+
+    import numpy as np
+    import torch
+
+    from syft.core import generator
+
+    random.seed(os.urandom(32))
+    np.random.seed(np.frombuffer(os.urandom(32), dtype=np.uint32))
+    torch.manual_seed(int.from_bytes(os.urandom(8), "little") >> 1)
+    generator.forget()
+
+
+def _use_threads(count: int) -> None:
+    import torch
+
+    torch.set_num_threads(count)

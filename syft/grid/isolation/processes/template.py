@@ -1,0 +1,330 @@
+"""Template: how the supervisor starts confined processes, as forks of one warm process."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any, Protocol
+
+from syft.grid.isolation.confinement.confine import NOBODY, User
+from syft.grid.isolation.confinement.limits import Limits
+from syft.grid.isolation.processes import template_wire
+from syft.grid.isolation.processes.child import ConfinedProcess
+
+# Code of the template process. Arguments: the control socket, and the supervisor's module search path.
+START = """
+import json, sys
+control, path = int(sys.argv[1]), json.loads(sys.argv[2])
+sys.path[:] = path
+from syft.grid.isolation.processes.forkserver import serve
+serve(control)
+"""
+# The environment of the template, and so of everything it forks: no settings, no secrets.
+ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", "OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
+_START_SECONDS = 120.0
+_FORK_SECONDS = 30.0
+_GRACE = 5.0
+
+
+class IsolationError(RuntimeError):
+    """A confined process could not be started."""
+
+
+class ForkedProcess(Protocol):
+    """The part of `subprocess.Popen` that a template process needs."""
+
+    def wait(self, timeout: float | None = None) -> int: ...  # noqa: D102
+
+    def kill(self) -> None: ...  # noqa: D102
+
+
+Launch = Callable[[int], ForkedProcess]
+
+
+def start_arguments(control: int) -> list[str]:
+    """Return the arguments for `START`."""
+    return [str(control), json.dumps([folder for folder in sys.path if folder])]
+
+
+def launch_interpreter(control: int) -> ForkedProcess:
+    """Start a template process in a fresh interpreter.
+
+    Args:
+        control: descriptor of the template's end of the control socket.
+    """
+    return subprocess.Popen(  # noqa: S603
+        [sys.executable, "-I", "-c", START, *start_arguments(control)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        env=ENVIRONMENT,
+        cwd="/",
+        pass_fds=[control],
+        start_new_session=True,
+    )
+
+
+class Template:
+    """Starts confined processes. All methods can be called from any thread.
+
+    If the template process dies, its children die with it, and the next `fork` starts another one.
+
+    Args:
+        launch: starts a template process, given its end of the control socket.
+        entries: role -> entry point, "module:function"; called as main(fds, settings). Loaded in the template.
+        users: the users that children run as, in turn, if the node runs as root.
+        log: descriptor for the standard error of children, or None to discard it. It carries whatever a vault
+            chooses to write, so it may only go to the owner. Regular files need `Limits.file_size`; prefer a pipe.
+    """
+
+    def __init__(self, launch: Launch, entries: Mapping[str, str], users: Sequence[User], log: int | None) -> None:
+        if not hasattr(os, "fork"):
+            raise IsolationError("isolated processes need an operating system with fork(), such as Linux")
+        self._launch = launch
+        self._entries = dict(entries)
+        self._users: Iterator[User] = itertools.cycle(users)
+        self._log = log
+        self._lock = threading.Lock()
+        self._is_closed = False
+        self._line: _Line | None = None
+
+    @classmethod
+    def start(
+        cls,
+        launch: Launch | None,
+        entries: Mapping[str, str],
+        users: Sequence[User] = (NOBODY,),
+        log: int | None = None,
+    ) -> Template:
+        """Start a template process. It loads torch and syft, which takes seconds; the first fork waits for that.
+
+        Call it before the node loads any key.
+        """
+        template = cls(launch or launch_interpreter, entries, users, log)
+        template._line = template._open()
+        return template
+
+    @classmethod
+    def when_needed(cls, entries: Mapping[str, str], log: int | None = None) -> Template:
+        """Return a template whose process is started by the first fork."""
+        return cls(launch_interpreter, entries, (NOBODY,), log)
+
+    @property
+    def pid(self) -> int:
+        """The id of the template process."""
+        return self._current().pid
+
+    def _current(self) -> _Line:
+        """Return the connection to a template process that is ready; a new one if the last one died."""
+        with self._lock:
+            if self._is_closed:
+                raise IsolationError("the template is closed")
+            if self._line is None or not self._line.is_open:
+                if self._line is not None:
+                    self._line.close()
+                self._line = self._open()
+            line = self._line
+        line.await_ready()
+        return line
+
+    def fork(self, role: str, fds: Sequence[int], settings: Mapping[str, Any], limits: Limits) -> ConfinedProcess:
+        """Start a confined process and wait until it is confined.
+
+        The child finds copies of the descriptors at 3, 4, 5, ... in the order of `fds`; the caller keeps its own.
+
+        Args:
+            role: a key of the entry table.
+            fds: descriptors to pass. Sockets must be of type SOCK_STREAM: datagram sockets can reach strangers.
+            settings: plain data for the entry point; "threads" is the number of torch threads, 1 by default.
+            limits: the limits of the process.
+
+        Raises:
+            IsolationError: if the process could not be started.
+        """
+        with self._lock:
+            user = next(self._users)
+        line = self._current()
+        try:
+            return line.fork(role, fds, dict(settings), limits, user)
+        except IsolationError:
+            if line.is_open:
+                raise
+        # The template process ended meanwhile: ask a new one, once.
+        return self._current().fork(role, fds, dict(settings), limits, user)
+
+    def close(self) -> None:
+        """End the template process and all its children."""
+        with self._lock:
+            self._is_closed = True
+            if self._line is not None:
+                self._line.close()
+
+    def _open(self) -> _Line:
+        return _Line(self._launch, self._entries, self._log)
+
+    def __enter__(self) -> Template:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class _Line:
+    """The connection to one template process, with a thread that reads its reports."""
+
+    def __init__(self, launch: Launch, entries: dict[str, str], log: int | None) -> None:
+        self._numbers = itertools.count(1)
+        self._sending = threading.Lock()
+        self._lock = threading.Lock()
+        self._waiting: dict[int, tuple[Future[ConfinedProcess], str, Limits]] = {}
+        self._children: dict[int, ConfinedProcess] = {}
+        self._reader: threading.Thread | None = None
+        self.is_open = True
+        self.pid = 0
+        self._starting = threading.Lock()
+        self._sock, theirs = socket.socketpair()
+        with theirs:
+            self._process = launch(theirs.fileno())
+        try:
+            template_wire.send(self._sock, {"entries": entries}, [] if log is None else [log])
+        except OSError as error:
+            self.close()
+            raise IsolationError(f"the template process did not start: {error}") from error
+
+    def await_ready(self) -> None:
+        """Wait until the template process has loaded everything."""
+        with self._starting:
+            if not self.pid:
+                self._await_ready()
+
+    def _await_ready(self) -> None:
+        try:
+            self._sock.settimeout(_START_SECONDS)
+            received = template_wire.receive(self._sock)
+        except (OSError, EOFError) as error:
+            self.is_open = False
+            self.close()
+            raise IsolationError(f"the template process did not start: {error}") from error
+        if received is None:
+            self.close()
+            raise IsolationError("the template process ended while it started")
+        self._sock.settimeout(None)
+        ready = received[0]
+        if ready["threads"] != 1:
+            self.close()
+            raise IsolationError(f"the template process has {ready['threads']} threads, expected 1")
+        self._reader = threading.Thread(target=self._read, name="isolation-template", daemon=True)
+        self._reader.start()
+        self.pid = ready["pid"]
+
+    def fork(
+        self, role: str, fds: Sequence[int], settings: dict[str, Any], limits: Limits, user: User
+    ) -> ConfinedProcess:
+        number = next(self._numbers)
+        future: Future[ConfinedProcess] = Future()
+        request = {
+            "number": number,
+            "role": role,
+            "settings": settings,
+            "limits": limits.to_plain(),
+            "user": {"uid": user.uid, "gid": user.gid},
+        }
+        mine, theirs = socket.socketpair()
+        with mine:
+            with theirs:
+                with self._lock:
+                    if not self.is_open:
+                        raise IsolationError("the template process ended")
+                    self._waiting[number] = (future, role, limits)
+                try:
+                    with self._sending:
+                        template_wire.send(self._sock, request, [*fds, theirs.fileno()])
+                except ValueError:
+                    with self._lock:
+                        self._waiting.pop(number, None)
+                    raise
+                except OSError as error:
+                    raise IsolationError(f"the template process ended: {error}") from error
+            try:
+                child = future.result(_FORK_SECONDS)
+            except TimeoutError as error:
+                future.cancel()
+                raise IsolationError(f"the template process did not fork within {_FORK_SECONDS:g} s") from error
+            child.confinement = _read_report(mine, child)
+        return child
+
+    def _read(self) -> None:
+        with contextlib.suppress(OSError, EOFError):
+            while received := template_wire.receive(self._sock):
+                self._handle(*received)
+        self._abandon()
+
+    def _handle(self, message: dict[str, Any], fds: list[int]) -> None:
+        number = message["number"]
+        if message["kind"] == "ended":
+            with self._lock:
+                child = self._children.pop(number)
+            child._set_ended(message["code"], message["signal"], message["cpu_seconds"], message["peak_memory"])
+            return
+        with self._lock:
+            future, role, limits = self._waiting.pop(number)
+            if message["kind"] == "forked":
+                child = ConfinedProcess(message["pid"], fds[0] if fds else None, role, limits)
+                self._children[number] = child
+        is_wanted = future.set_running_or_notify_cancel()
+        if message["kind"] == "forked":
+            if is_wanted:
+                future.set_result(child)
+            else:
+                child.kill("the process started too late")
+        elif is_wanted:
+            future.set_exception(IsolationError(f"the role {role!r} cannot be started: {message['problem']}"))
+
+    def _abandon(self) -> None:
+        """Account for everything that the ended template process can no longer report."""
+        with self._lock:
+            self.is_open = False
+            waiting, self._waiting = self._waiting, {}
+            children, self._children = self._children, {}
+        for future, _, _ in waiting.values():
+            if future.set_running_or_notify_cancel():
+                future.set_exception(IsolationError("the template process ended"))
+        for child in children.values():
+            child.kill("the template process ended, and this process with it")
+            child._set_ended(None, None)
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._sock.shutdown(socket.SHUT_RDWR)
+        try:
+            self._process.wait(_GRACE)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait(_GRACE)
+        if self._reader is not None:
+            self._reader.join(_GRACE)
+        self._sock.close()
+
+
+def _read_report(sock: socket.socket, child: ConfinedProcess) -> list[str]:
+    """Read the names of the active measures, which end with the end of the stream."""
+    sock.settimeout(_FORK_SECONDS)
+    parts = []
+    try:
+        while part := sock.recv(4096):
+            parts.append(part)
+    except OSError as error:
+        child.kill("the process did not start in time")
+        raise IsolationError(f"the process did not report its confinement: {error}") from error
+    if not parts:
+        with contextlib.suppress(TimeoutError):
+            child.wait(_GRACE)
+        raise IsolationError(f"the process ended before it was confined: {child.end_reason()}")
+    return b"".join(parts).decode(errors="replace").splitlines()

@@ -1,0 +1,168 @@
+"""The jobs of program processes: what the library computes on private data, and whose output may leave."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import msgpack  # type: ignore[import-untyped,unused-ignore]
+import torch
+
+from syft.core.references import Ref
+from syft.core.trees import map_tensors
+from syft.dp.queries.estimators import QUESTIONS
+from syft.dp.queries.handler import PARTS, compute
+from syft.dp.queries.table_view import TableFormat
+from syft.exceptions import ModelError, NotPermittedError, PrivacyError, SerdeError
+from syft.federated.client import session
+from syft.federated.client.fit_service import trainer_of
+from syft.federated.client.stored_dataset import StoredDataset
+from syft.federated.client.train_config import TrainConfig
+from syft.grid.isolation.programs.process import ProgramProcess, job
+from syft.grid.isolation.records.call_codec import operation_of, read_call
+from syft.grid.isolation.records.replay import describe_copy, describe_plan, replay
+from syft.grid.isolation.records.slices import read_slice
+from syft.hosting.server import Hosted, HostedModel, failed_inference
+from syft.messaging.plan.plan import Plan
+from syft.serde import deserialize, serialize
+
+_LENGTH = struct.Struct(">Q")
+
+
+def _value(process: ProgramProcess, body: Any) -> Any:
+    """Return what a user sent along with a job."""
+    return deserialize(body, process.worker, max_message_bytes=len(body) * 64 + (1 << 20))
+
+
+@job("dp_query")
+def dp_query(process: ProgramProcess, body: Any, kind: str, obj_id: Any, part: Any, settings: dict[str, Any]) -> bytes:
+    """Answer a question with noise. It was paid for before this process got the data."""
+    found = process.data[obj_id]
+    tensor = found.contents()[PARTS[part]] if isinstance(found, StoredDataset) else found
+    if not isinstance(tensor, torch.Tensor):
+        raise PrivacyError("Questions are about tensors.")
+    settings = {name: _tuples(value) for name, value in settings.items()}
+    return serialize(compute(QUESTIONS[kind](TableFormat.of(tensor), **settings), tensor), process.worker)
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list | tuple) else value
+
+
+@job("station")
+def federated_call(process: ProgramProcess, body: Any, name: str, run: str, data: Any, readable: Any) -> bytes:
+    """Answer a call of a federated run."""
+    process.note_readable(readable)
+    answer = session._answer(process.worker, process.session, name, run, data, _value(process, body))
+    return serialize(answer, process.worker)
+
+
+@job("fit")
+def fit_privately(process: ProgramProcess, body: Any, key: str, device: str, readable: Any) -> bytes:
+    """Train a model with differential privacy, and return the loss and the model."""
+    process.note_readable(readable)
+    config, model, loss, spent = _value(process, body)
+    if not isinstance(config, TrainConfig):
+        raise SerdeError("Training takes a TrainConfig, a model and a loss.")
+    if config.privacy is None:
+        raise NotPermittedError("Only training with differential privacy runs as a program.")
+    objects, model_id, loss_id = process.worker.object_store.objects, config._model_id, config._loss_fn_id
+    if model_id is None or loss_id is None:
+        raise SerdeError("Training takes a TrainConfig with a model and a loss.")
+    process.session.keep(model_id, model)
+    process.session.keep(loss_id, loss)
+    trainer = trainer_of(process.worker)
+    trainer.use(process.session, config)
+    trainer.training_of(process.session).spent = spent
+    value = trainer.fit(process.session, key, device)
+    spent = trainer.training_of(process.session).spent
+    return serialize((value.detach(), objects[model_id], spent), process.worker)
+
+
+@job("plan")
+def run_plan(process: ProgramProcess, body: Any, max_outputs: int) -> bytes:
+    """Run an allowed plan: the owner's copy, on data sets and on values that the user sent along."""
+    view = memoryview(body)
+    (size,) = _LENGTH.unpack(view[: _LENGTH.size])
+    plan = deserialize(view[_LENGTH.size : _LENGTH.size + size], process.worker, max_message_bytes=1 << 40)
+    if not isinstance(plan, Plan):
+        raise SerdeError("An allowed program is a plan.")
+    operation = operation_of(read_call(view[_LENGTH.size + size :]), process.worker)
+
+    def local(leaf: Any) -> Any:
+        if type(leaf) is not Ref:
+            return leaf
+        if leaf.attribute is not None or leaf.id not in process.data:
+            raise SerdeError("An allowed program reads the data sets that it is allowed on, as they are.")
+        return process.data[leaf.id]
+
+    args, kwargs = map_tensors(local, operation.cmd_args[1:]), map_tensors(local, operation.cmd_kwargs)
+    result = map_tensors(lambda leaf: leaf.detach(), plan(*args, **kwargs))
+    count = _count(result)
+    if count > max_outputs:
+        raise NotPermittedError(f"The program gives {count} numbers, and its rule allows {max_outputs}.")
+    return serialize(result, process.worker)
+
+
+def _count(result: Any) -> int:
+    """Return the number of numbers in the output of a program."""
+    if isinstance(result, torch.Tensor):
+        return result.numel() * (2 if result.is_complex() else 1)
+    if isinstance(result, dict):
+        return sum(map(_count, result.values()))
+    if isinstance(result, tuple | list):
+        return sum(map(_count, result))
+    if result is None or isinstance(result, bool | int | float):
+        return 1
+    raise SerdeError(f"An allowed program gives tensors and numbers, not a {type(result).__name__}.")
+
+
+@job("describe_plan")
+def describe(process: ProgramProcess, body: Any) -> bytes:
+    """Return hash and code of a plan."""
+    packed: bytes = msgpack.packb(describe_plan(bytes(body)))
+    return packed
+
+
+@job("describe_copy")
+def describe_sealed(process: ProgramProcess, body: Any) -> bytes:
+    """Return what a sealed copy is: the shape of one tensor, and a short text for each object."""
+    packed: bytes = msgpack.packb(describe_copy(body))
+    return packed
+
+
+@job("replay")
+def replay_calls(process: ProgramProcess, body: Any, *ids: Any) -> bytes:
+    """Run recorded calls again, and return the sealed form of their result."""
+    return replay(read_slice(body), ids, process.data)
+
+
+@job("infer")
+def ask_model(process: ProgramProcess, body: Any, obj_id: Any, may_have: bool) -> bytes:
+    """Ask a hosted model with the values that came along.
+
+    Args:
+        process: this process.
+        body: the values.
+        obj_id: the model.
+        may_have: whether the user may have the model itself, and so may read every error.
+    """
+    hosted = process.data[obj_id]
+    if not isinstance(hosted, HostedModel):
+        raise SerdeError("This model is encrypted: ask it with mpc=True.")
+    args = tuple(_value(process, body))
+    try:
+        return serialize(hosted.run(args), process.worker)
+    except ModelError:
+        raise
+    except Exception as error:
+        raise failed_inference(process.worker, hosted, args, error, may_have) from None
+
+
+@job("model_details")
+def describe_model(process: ProgramProcess, body: Any, obj_id: Any) -> bytes:
+    """Return what users of a hosted model may know of it, and the model itself if it may be downloaded."""
+    hosted = process.data[obj_id]
+    if not isinstance(hosted, Hosted):
+        raise SerdeError("This is not a hosted model.")
+    return serialize(hosted.details(), process.worker)

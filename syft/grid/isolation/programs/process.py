@@ -1,0 +1,146 @@
+"""The program process: runs jobs of the library on data sets that the supervisor hands over, and answers it alone."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+
+from syft.core.byte_budget import ByteBudget, spending
+from syft.core.id_provider import ObjectId
+from syft.core.labels import set_id
+from syft.exceptions import SerdeError, SyftError
+from syft.federated.client.federated_client import FederatedClient
+from syft.federated.client.fit_service import trainer_of
+from syft.federated.client.secure_aggregation.client_policy import Identity, require_secure
+from syft.federated.client.stored_dataset import DATASET, StoredDataset
+from syft.grid.isolation.children.services import Services
+from syft.grid.isolation.children.worker import value_of
+from syft.grid.isolation.confinement.limits import CallClock, Limits
+from syft.grid.isolation.processes.channel import Channel, Frame, FrameKind
+from syft.grid.isolation.processes.progress import ProgressPage
+from syft.hook.torch_hook import TorchHook
+from syft.serde import deserialize
+from syft.workers.access.policy import Release
+from syft.workers.base import BaseWorker
+
+logger = logging.getLogger("syft.node")
+NO_LIMIT = 1 << 62
+# Name of a job -> what runs it: function(process, body, *args) -> bytes.
+JOBS: dict[str, Callable[..., bytes]] = {}
+
+
+def job(name: str) -> Callable[[Callable[..., bytes]], Callable[..., bytes]]:
+    """Register a job."""
+
+    def register(function: Callable[..., bytes]) -> Callable[..., bytes]:
+        JOBS[name] = function
+        return function
+
+    return register
+
+
+class PaidPolicy:
+    """Releases what the owner's budget paid for, and everything if the user may read all data of this process.
+
+    Args:
+        services: the supervisor.
+        step_seconds: the planned duration of one step of private training; None: measured with made-up samples.
+    """
+
+    def __init__(self, services: Services, step_seconds: float | None) -> None:
+        self._services = services
+        self.step_seconds = step_seconds
+        # Whether the user may read all data sets of this process.
+        self.is_open = False
+
+    def allows(self, release: Release) -> bool:
+        """Release nothing but what is computed from readable data."""
+        return self.is_open
+
+    def charge_program(self, event: dict[str, Any], what: str) -> None:
+        """Have the supervisor charge the budgets of the data sets of this process that the user may not read."""
+        if not self.is_open:
+            self._services.call("charge", event, what)
+
+
+class ProgramWorker(BaseWorker, FederatedClient):
+    """The worker of a program process.
+
+    Args:
+        id: the name of the node.
+        services: the supervisor.
+        settings: what the supervisor says about the node.
+    """
+
+    def __init__(self, id: ObjectId, services: Services, settings: dict[str, Any]) -> None:
+        super().__init__(None, id, auto_add=False)
+        self.policy: PaidPolicy = PaidPolicy(services, settings["step_seconds"])
+        self.trusts_script_modules = settings["trust_script_modules"]
+
+
+class ProgramProcess:
+    """What runs in a program process.
+
+    Args:
+        channel: the supervisor.
+        progress: where the current job is noted.
+        settings: what the supervisor says about the node.
+    """
+
+    def __init__(self, channel: Channel, progress: ProgressPage, settings: dict[str, Any]) -> None:
+        self._channel = channel
+        self._progress = progress
+        self._budget = ByteBudget(settings["max_user_in_flight_bytes"], name="a program")
+        self._clock = CallClock(Limits.from_plain(settings["limits"]))
+        self.settings = settings
+        self.worker = ProgramWorker(settings["id"], Services(channel), settings)
+        TorchHook(torch, local_worker=self.worker)
+        self.session = self.worker.open_session(settings["user"])
+        # Data sets by id, as they were handed over.
+        self.data: dict[ObjectId, Any] = {}
+        if settings["guard"] is not None:
+            least, secret, known, threshold = settings["guard"]
+            identity = None if secret is None else Identity(bytes.fromhex(secret))
+            require_secure(self.worker, least, identity, [bytes.fromhex(one) for one in known], threshold)
+
+    def run(self) -> None:
+        """Take orders and jobs until the supervisor closes the channel."""
+        while (frame := self._channel.receive()) is not None:
+            if frame.kind is FrameKind.ORDER:
+                self._load(frame)
+            elif frame.kind is FrameKind.REQUEST:
+                self._work(frame)
+
+    def _load(self, frame: Frame) -> None:
+        obj_id = frame.header[1]
+        obj = deserialize(value_of(frame), self.worker, max_message_bytes=NO_LIMIT, owns_buffer=True)
+        set_id(obj, obj_id)
+        self.data[obj_id] = obj
+        if isinstance(obj, StoredDataset) and type(obj_id) is str:
+            trainer_of(self.worker).datasets[obj_id.removeprefix(DATASET)] = obj.dataset
+        self.worker.object_store.objects[obj_id] = obj
+
+    def note_readable(self, ids: Iterable[ObjectId]) -> None:
+        """Take note of the data sets that the user may read anyway: nothing is paid if those are all."""
+        self.worker.policy.is_open = self.data.keys() <= set(ids)
+
+    def _work(self, frame: Frame) -> None:
+        name, args = frame.header
+        self._progress.write(name)
+        try:
+            with self._clock.call(), spending(self._budget):
+                if name not in JOBS:
+                    raise SerdeError(f"There is no program {name!r}.")
+                output = JOBS[name](self, frame.body, *args)
+        except SyftError as error:
+            self._channel.send(FrameKind.FAILED, (type(error).__name__, str(error)))
+        except Exception as error:
+            # The text of any other error may hold values.
+            logger.debug("A program failed: %s", type(error).__name__)
+            self._channel.send(FrameKind.FAILED, ("SyftError", f"The program failed with a {type(error).__name__}."))
+        else:
+            self._channel.send(FrameKind.ANSWER, None, output)
+        self._progress.write("")

@@ -1,0 +1,251 @@
+"""Gradients of proxies: backward passes, `torch.autograd.grad`, and the attributes and calls about gradients.
+
+A second backward pass through a graph that was freed is not noticed here: whether it fails depends on what each kind
+of call keeps for its backward pass. It fails in the vault. Neither is a gradient that is sparse, nor one that needs no
+graph of its own although `create_graph` was given.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from syft.exceptions import GetNotPermittedError, SyftError
+from syft.grid.isolation.proxies.effects import MoveToVault, ProxyCall, ProxyResult
+from syft.grid.isolation.proxies.objects import (
+    GraphNode,
+    Proxy,
+    connected,
+    gradient_form,
+    retain,
+    size_in_bytes,
+    spec_of,
+    tensor_proxy,
+    walk,
+)
+
+Handler = Callable[[ProxyCall], ProxyResult]
+_GRAD = "torch.autograd.grad"
+_SIGNATURES = {
+    "torch.Tensor.backward": inspect.signature(torch.Tensor.backward),
+    "torch.autograd.backward": inspect.signature(torch.autograd.backward),
+    _GRAD: inspect.signature(torch.autograd.grad),
+}
+
+
+class ProxyPass:
+    """A backward pass over proxies.
+
+    Args:
+        call: one of the three calls that make gradients.
+    """
+
+    def __init__(self, call: ProxyCall) -> None:
+        self.call = call
+        self.name = call.operation.cmd_name
+        given = _SIGNATURES[self.name].bind(*call.args, **call.kwargs).arguments
+        self.roots = _several(given.get("self", given.get("tensors", given.get("outputs"))))
+        self.seeds = _several(given.get("gradient", given.get("grad_tensors", given.get("grad_outputs"))))
+        self.inputs = _several(given.get("inputs"))
+        self.has_inputs = given.get("inputs") is not None
+        self.makes_graph = bool(given.get("create_graph"))
+        self.fills = bool(given.get("materialize_grads"))
+        self.may_miss = self.fills or bool(given.get("allow_unused"))
+        if given.get("is_grads_batched"):
+            raise GetNotPermittedError(f"{self.name} does not take is_grads_batched on private data.")
+        self._check()
+        self.leaves, self.nodes = walk(self.roots)
+
+    def _node(self) -> GraphNode | None:
+        """Return the node of a new gradient; None if it has no graph."""
+        if not self.makes_graph:
+            return None
+        sources = [one.source for one in (*self.roots, *self.seeds) if isinstance(one, Proxy)]
+        return GraphNode(tuple([source for source in sources if source is not None]))
+
+    def _check(self) -> None:
+        """Raise the mistakes that torch would find from shapes and flags."""
+        for root in self.roots:
+            if isinstance(root, torch.Tensor):
+                raise SyftError(
+                    f"{self.name} can't run through graphs inside and outside of the vault at once. "
+                    "Call it for each of them."
+                )
+        if not all(isinstance(one, Proxy | torch.Tensor) for one in (*self.roots, *self.inputs)):
+            raise TypeError(f"{self.name} takes tensors.")
+        seeds = [*self.seeds, *[None] * (len(self.roots) - len(self.seeds))]
+        for number, (root, seed) in enumerate(zip(self.roots, seeds, strict=False)):
+            if not root.requires_grad:
+                raise RuntimeError(f"element {number} of tensors does not require grad and does not have a grad_fn")
+            if seed is None and root.shape.numel() != 1:
+                raise RuntimeError("grad can be implicitly created only for scalar outputs")
+            if seed is not None and seed.shape != root.shape:
+                raise RuntimeError(
+                    f"Mismatch in shape: grad_output[{number}] has a shape of {seed.shape} and output[{number}] has a "
+                    f"shape of {root.shape}."
+                )
+        if self.has_inputs and not self.inputs:
+            raise RuntimeError(f"{self.name}: `inputs` cannot be empty.")
+        if not all(one.requires_grad for one in self.inputs):
+            raise RuntimeError("One of the differentiated Tensors does not require grad")
+
+    def _is_reached(self, proxy: Any) -> bool:
+        return proxy.source in self.nodes or proxy in self.leaves if isinstance(proxy, Proxy) else False
+
+    def accumulate(self) -> ProxyResult:
+        """Give gradients to the leaves, or to the inputs that were named, and to results that keep theirs."""
+        owners = (node.owner() for node in self.nodes if node.owner is not None)
+        targets = {owner for owner in owners if owner is not None and owner.retains_grad}
+        targets |= {one for one in self.inputs if self._is_reached(one)} if self.has_inputs else self.leaves
+        for proxy in targets:
+            self.call.give_gradient(proxy, self._node())
+        return self.call.done()
+
+    def gradients(self) -> ProxyResult:
+        """Return proxies of the gradients."""
+        return self.call.done(tuple([self._gradient(one) for one in self.inputs]))
+
+    def _gradient(self, one: Any) -> Proxy | None:
+        if one is self.roots[0] and len(self.roots) == 1 and self.seeds:
+            seed = self.seeds[0]  # the gradient of a tensor with respect to itself is what was given
+            given: Proxy = self.call.add(seed if isinstance(seed, Proxy) else tensor_proxy(seed))
+            return given
+        if not self._is_reached(one):
+            if not self.may_miss:
+                raise RuntimeError(
+                    "One of the differentiated Tensors appears to not have been used in the graph. "
+                    "Set allow_unused=True if this is the desired behavior."
+                )
+            if not self.fills:
+                return None
+        spec = one.form if isinstance(one, Proxy) else spec_of(one)
+        form = gradient_form(spec)
+        self.call.size += size_in_bytes(form)
+        node = self._node() if self._is_reached(one) else None
+        proxy: Proxy = self.call.add(Proxy(form if node is None else connected(form), node))
+        return proxy
+
+
+def _several(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def _backward(call: ProxyCall) -> ProxyResult:
+    return ProxyPass(call).accumulate()
+
+
+def _autograd_grad(call: ProxyCall) -> ProxyResult:
+    return ProxyPass(call).gradients()
+
+
+# --- attributes -------------------------------------------------------------------------------------------------
+
+
+def _get_grad(call: ProxyCall) -> ProxyResult:
+    grad = call.args[0].grad
+    return call.done(None if grad is None else call.add(grad), has_effect=grad is not None)
+
+
+def _moves(call: ProxyCall) -> tuple[MoveToVault, ...]:
+    """Return the moves of a call after which all of its tensors share memory."""
+    found = [call.move(one, True) for one in call.args if isinstance(one, torch.Tensor)]
+    return tuple(move for move in found if move is not None)
+
+
+def _proxies(call: ProxyCall) -> list[Any]:
+    return [tensor_proxy(one) if isinstance(one, torch.Tensor) else one for one in call.args]
+
+
+def _set_grad(call: ProxyCall) -> ProxyResult:
+    moves = _moves(call)
+    if moves:
+        return ProxyResult(moves=moves)
+    target, value = _proxies(call)
+    if value is None:
+        target.grad = None
+        return call.done()
+    if not isinstance(value, Proxy):
+        raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}")
+    if value is target:
+        raise RuntimeError("can't assign Variable as its own grad")
+    if value.dtype != target.dtype:
+        raise RuntimeError(f"assigned grad has data of a different type: {value.dtype}, not {target.dtype}")
+    if value.shape != target.shape:
+        raise RuntimeError(f"assigned grad has data of a different size: {value.shape}, not {target.shape}")
+    target.grad = value
+    return call.done()
+
+
+def data_of(proxy: Proxy) -> Proxy:
+    """Return a proxy of the same tensor without its graph."""
+    form = proxy.form
+    if form.requires_grad or not form.is_leaf:
+        form = dataclasses.replace(form, requires_grad=False, is_leaf=True)
+    found = Proxy(form)
+    found.origin = proxy.origin
+    return found
+
+
+def _get_data(call: ProxyCall) -> ProxyResult:
+    return call.done(call.add(data_of(call.args[0])))
+
+
+def _set_data(call: ProxyCall) -> ProxyResult:
+    moves = _moves(call)
+    if moves:
+        return ProxyResult(moves=moves)
+    target, value = _proxies(call)
+    if not isinstance(value, Proxy):
+        raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
+    if target.requires_grad and not (value.dtype.is_floating_point or value.dtype.is_complex):
+        raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
+    target.form = dataclasses.replace(value.form, requires_grad=target.requires_grad, is_leaf=target.is_leaf)
+    return call.done()
+
+
+def _retain_grad(call: ProxyCall) -> ProxyResult:
+    proxy = call.args[0]
+    if not proxy.requires_grad:
+        raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+    if not proxy.is_leaf:
+        retain(proxy)
+    return call.done()
+
+
+def _detach_in_place(call: ProxyCall) -> ProxyResult:
+    proxy = call.args[0]
+    if proxy.root is not None:
+        raise RuntimeError("Can't detach views in-place. Use detach() instead.")
+    proxy.node, proxy.retains_grad = None, False
+    proxy.form = data_of(proxy).form
+    return call.done(call.existing(proxy))
+
+
+def _is_leaf(call: ProxyCall) -> ProxyResult:
+    return call.done(call.args[0].is_leaf, has_effect=False)
+
+
+def _retains_grad(call: ProxyCall) -> ProxyResult:
+    return call.done(call.args[0].retains_grad, has_effect=False)
+
+
+HANDLERS: dict[str, Handler] = {
+    "torch.Tensor.backward": _backward,
+    "torch.autograd.backward": _backward,
+    _GRAD: _autograd_grad,
+    "torch.Tensor.grad.__get__": _get_grad,
+    "torch.Tensor.grad.__set__": _set_grad,
+    "torch.Tensor.data.__get__": _get_data,
+    "torch.Tensor.data.__set__": _set_data,
+    "torch.Tensor.retain_grad": _retain_grad,
+    "torch.Tensor.detach_": _detach_in_place,
+    "torch.detach_": _detach_in_place,
+    "torch.Tensor.is_leaf.__get__": _is_leaf,
+    "torch.Tensor.retains_grad.__get__": _retains_grad,
+}

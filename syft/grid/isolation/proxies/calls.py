@@ -1,0 +1,227 @@
+"""Calls on proxies: what a call on private data gives, worked out without a value.
+
+A session process answers its user from here, while the vault runs the call itself and answers nothing. A call is
+tried once on torch's fake tensors for each combination of name and specs; what it does is remembered.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+
+from syft.core.references import Ref
+from syft.core.trees import SCALARS, iter_tensors, map_tensors
+from syft.exceptions import CommandNotAllowed
+from syft.grid.isolation.proxies.autograd import HANDLERS as _AUTOGRAD
+from syft.grid.isolation.proxies.autograd import Handler, data_of
+from syft.grid.isolation.proxies.effects import Effects, MoveToVault, ProxyCall, ProxyResult, effects_of
+from syft.grid.isolation.proxies.objects import DatasetProxy, ObjectProxy, PlanProxy, Proxy, describe, proxy_of, spec_of
+from syft.grid.isolation.proxies.plans import HANDLERS as _PLANS
+from syft.grid.isolation.proxies.refusals import hidden, not_plain, opaque, unknown
+from syft.grid.isolation.proxies.retries import STEADY, try_on_ones, with_own_values
+from syft.grid.isolation.proxies.writes import written_values
+from syft.hook.functions import function_of
+from syft.messaging.message import Operation
+from syft.workers.access.fake_execution import Prediction, work_out
+from syft.workers.execution.batch import CALM
+from syft.workers.execution.execute import ATTRIBUTES
+from syft.workers.execution.results import FORM
+from syft.workers.transport.gradient_cache import WRITING
+
+__all__ = [
+    "DatasetProxy",
+    "MoveToVault",
+    "ObjectProxy",
+    "PlanProxy",
+    "Proxy",
+    "ProxyResult",
+    "attribute",
+    "call_on_proxies",
+    "describe",
+    "proxy_of",
+]
+
+# How many calls with different specs are remembered.
+_MOST = 4096
+# Fake tensors do not know these.
+_HIDDEN = frozenset(
+    f"torch.Tensor.{name}" for name in ("_version.__get__", "storage_offset", "output_nr.__get__", "is_set_to")
+)
+# Calls whose answer is no tensor and depends on specs alone.
+_ANSWERS = FORM - _HIDDEN | {
+    f"torch.{prefix}{name}"
+    for prefix in ("", "Tensor.")
+    for name in ("type", "get_device", "is_distributed", "is_inference")
+}
+# Calls to which the value of a float makes no difference here, such as the step size of an optimizer, which may be
+# another one in each step.
+_ARITHMETIC = CALM | {
+    f"torch.{prefix}{name}"
+    for prefix in ("", "Tensor.")
+    for written in WRITING
+    for name in (written, written.removesuffix("_"))
+}
+_ANSWER_TYPES = (torch.Size, torch.dtype, torch.device, torch.layout, torch.memory_format)
+
+
+def call_on_proxies(operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ProxyResult:
+    """Work out what a call on private data gives, and change the proxies as the call changes their tensors.
+
+    Args:
+        operation: the call as it was sent, with references.
+        args: its arguments, with proxies in place of what is in the vault and objects for what is here.
+        kwargs: its keyword arguments, likewise.
+
+    Raises:
+        GetNotPermittedError: the answer depends on values.
+        Exception: the mistake of the user, as torch would raise it, if specs alone tell it.
+    """
+    name = operation.cmd_name
+    call = ProxyCall(operation, args, kwargs, name in _ARITHMETIC)
+    handler = HANDLERS.get(name)
+    if handler is not None:
+        return handler(call)
+    if not name.startswith("torch."):
+        raise opaque(name)
+    effects = _effects(call, name, args, kwargs)
+    outcome = effects.outcome
+    if not outcome.is_known:
+        outcome.raise_error()
+        effects = _second_try(call)
+    if outcome.value is not None:
+        return call.done(_answer(name, outcome), has_effect=False)
+    if effects.written or effects.connected:
+        moves = call.moves(effects)
+        if moves:
+            return ProxyResult(moves=moves)
+    return call.apply(effects)
+
+
+def _effects(call: ProxyCall, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Effects:
+    """Return what a call does, and note its tensors by position."""
+    grad_enabled = call.operation.grad_enabled
+    key = (name, grad_enabled, torch.get_default_dtype(), _frozen(args, call), _frozen(kwargs, call))
+    return _remembered(key, _ProxyTensor(args, kwargs))
+
+
+def _second_try(call: ProxyCall) -> Effects:
+    """Return what a call does if only the user's own values decide that."""
+    name = call.operation.cmd_name
+    other = with_own_values(name, call.args, call.kwargs)
+    if other is not None:
+        call.given = []
+        effects = _effects(call, *other)
+        effects.outcome.raise_error()
+        if effects.outcome.is_known:
+            return effects
+    raise unknown(name)
+
+
+def _answer(name: str, outcome: Prediction) -> Any:
+    value = outcome.value
+    if name in _HIDDEN:
+        raise hidden(name)
+    if not (name in _ANSWERS or isinstance(value, _ANSWER_TYPES) or name.endswith(".__get__")):
+        raise unknown(name)
+    return value
+
+
+class _ProxyTensor:
+    """Arguments that ride along with a cache key without being part of it."""
+
+    __slots__ = ("args", "kwargs")
+
+    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.args = args
+        self.kwargs = kwargs
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is _ProxyTensor
+
+    def __hash__(self) -> int:
+        return 0
+
+
+@functools.lru_cache(maxsize=_MOST)
+def _remembered(key: tuple[Any, ...], carried: _ProxyTensor) -> Effects:
+    name, grad_enabled = key[0], key[1]
+    args, kwargs = carried.args, carried.kwargs
+    carried.args, carried.kwargs = (), {}  # the cache must not keep tensors alive
+    form_args, form_kwargs = map_tensors(_form, (args, kwargs))
+    outcome = work_out(name, form_args, form_kwargs, grad_enabled)
+    if not outcome.is_known and outcome.error is None and name in STEADY:
+        outcome = try_on_ones(name, form_args, form_kwargs, grad_enabled)
+    return effects_of(outcome, _positions_written(name, args, kwargs))
+
+
+def _positions_written(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int]:
+    positions = iter(range(1 << 30))
+    args, kwargs = map_tensors(lambda leaf: Ref(next(positions)), (args, kwargs))
+    return [ref.id for ref in iter_tensors(written_values(name, args, kwargs))]
+
+
+def _form(leaf: Any) -> Any:
+    return leaf.form if type(leaf) is Proxy else spec_of(leaf)
+
+
+def _frozen(value: Any, call: ProxyCall) -> Any:
+    """Return something hashable that differs where two calls may differ; collects the tensors on the way."""
+    kind = type(value)
+    if kind is Proxy:
+        if not value.is_plain:
+            raise not_plain(call.operation.cmd_name)
+        call.given.append(value)
+        return value.form
+    if kind in SCALARS:
+        return kind if kind is float and call.ignores_floats else (kind, value)
+    if kind is tuple or kind is list:
+        return (kind, *[_frozen(item, call) for item in value])
+    if kind is dict:
+        return (kind, *[(key, _frozen(item, call)) for key, item in value.items()])
+    if isinstance(value, torch.Tensor):
+        form = spec_of(value)
+        if form is None:
+            raise not_plain(call.operation.cmd_name)
+        call.given.append(value)
+        return form
+    if kind is slice:
+        return (kind, *[_frozen(part, call) for part in (value.start, value.stop, value.step)])
+    if isinstance(value, ObjectProxy):
+        raise CommandNotAllowed(call.operation.cmd_name, f"it does not take a {value.pointer_kind}.")
+    try:
+        hash(value)
+    except TypeError:
+        raise opaque(call.operation.cmd_name) from None
+    return (kind, value)
+
+
+def attribute(proxy: Any, name: str) -> Proxy | None:
+    """Return the proxy of an attribute of a tensor: `grad`, `data`, `T`, `H`, `mT`, `mH`, `real` or `imag`.
+
+    Args:
+        proxy: the proxy of the tensor.
+        name: the attribute, or several with dots between them.
+    """
+    found: Proxy | None = proxy
+    for part in name.split("."):
+        if part not in ATTRIBUTES or not isinstance(found, Proxy):
+            kind = "tensor without a gradient" if found is None else getattr(found, "pointer_kind", "object")
+            raise CommandNotAllowed(f"The attribute {part!r} of a {kind}")
+        if part == "grad":
+            found = found.grad
+        elif part == "data":
+            found = data_of(found)
+        else:
+            result = call_on_proxies(Operation(f"torch.Tensor.{part}.__get__", None, (found,)), (found,), {})
+            found = result.new[0] if result.new else found  # type: ignore[assignment]
+    return found
+
+
+def _label(call: ProxyCall) -> ProxyResult:
+    function_of(call.operation.cmd_name)(*call.args, **call.kwargs)
+    return call.done(has_effect=False)
+
+
+HANDLERS: dict[str, Handler] = {**_AUTOGRAD, **_PLANS, "syft.tag": _label, "syft.describe": _label}

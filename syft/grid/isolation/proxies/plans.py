@@ -1,0 +1,132 @@
+"""Plans on proxies: runs of a plan that is in the vault, or of one of the session process on private data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from syft.core.trees import iter_tensors, map_tensors
+from syft.exceptions import CommandNotAllowed
+from syft.grid.isolation.proxies.autograd import Handler
+from syft.grid.isolation.proxies.effects import Effects, ProxyCall, ProxyResult, effects_of
+from syft.grid.isolation.proxies.objects import PlanProxy, Proxy, spec_of, with_gradient
+from syft.grid.isolation.proxies.refusals import not_plain, unknown
+from syft.grid.isolation.proxies.writes import written_values
+from syft.messaging.mutation import trains
+from syft.messaging.plan.arguments import match
+from syft.messaging.plan.plan import Plan
+from syft.messaging.plan.program import Program
+from syft.pointers.pointer_plan import COPY_PLAN, PLAN_PARAMETERS, RUN_PLAN
+from syft.workers.access.fake_execution import work_out_plan
+from syft.workers.access.tensor_spec import TensorSpec, frozen
+
+# How many calls with different specs are remembered for each plan.
+_MOST = 64
+
+
+def _run_plan(call: ProxyCall) -> ProxyResult:
+    plan = call.args[0]
+    if not isinstance(plan, Plan | PlanProxy):
+        raise CommandNotAllowed(f"Running a {type(plan).__name__} as a plan")
+    program = plan.program if isinstance(plan, PlanProxy) or plan.is_built else None
+    if program is None:
+        raise CommandNotAllowed(f"Running the plan {plan.name!r}", "it was sent before it was built.")
+    inputs = _inputs(plan.name, program, call)
+    state = plan.state if isinstance(plan, PlanProxy) else [place.child for place in program.state]
+    call.given = [*inputs, *state]
+    effects = _effects(plan, program, call, len(inputs))
+    effects.outcome.raise_error()
+    if not effects.outcome.is_known:
+        raise unknown(f"The plan {plan.name!r}")
+    moves = call.moves(effects)
+    if isinstance(plan, Plan) and _has_to_move(program, call, effects, len(inputs)):
+        own = call.move(plan, written=bool(effects.written) or trains(program.operations))
+        moves = moves if own is None else (own, *moves)
+    return ProxyResult(moves=moves) if moves else _applied(call, effects)
+
+
+def _has_to_move(program: Program, call: ProxyCall, effects: Effects, first: int) -> bool:
+    """Say whether a plan has to move: a plan moves as a whole, since its parameters are part of it."""
+    state = range(first, len(call.given))
+    connected = any(at in effects.connected and call.given[at].requires_grad for at in state)
+    return connected or not effects.written.isdisjoint(state) or trains(program.operations)
+
+
+def _inputs(name: str, program: Program, call: ProxyCall) -> list[Any]:
+    """Return the tensors and proxies of a call in the order of the program's inputs."""
+    standing: dict[int, tuple[torch.Tensor, Any]] = {}
+
+    def stand_in(leaf: Any) -> Any:
+        if not isinstance(leaf, Proxy):
+            return leaf
+        made = torch.empty((), device="meta")
+        standing[id(made)] = (made, leaf)
+        return made
+
+    args, kwargs = map_tensors(stand_in, (call.args[1:], call.kwargs))
+    found = match(name, program.arguments, args, kwargs)
+    return [standing[id(one)][1] if id(one) in standing else one for one in found]
+
+
+def _effects(plan: Plan | PlanProxy, program: Program, call: ProxyCall, inputs: int) -> Effects:
+    forms = [_form(plan.name, one) for one in call.given]
+    grad_enabled = call.operation.grad_enabled
+    key = (id(program), grad_enabled, torch.get_default_dtype(), inputs, frozen(forms))
+    known: dict[Any, Effects] = plan.known if isinstance(plan, PlanProxy) else plan.__dict__.setdefault("_effects", {})
+    found = known.get(key)
+    if found is None:
+        if len(known) >= _MOST:
+            known.clear()
+        outcome = work_out_plan(program, forms[:inputs], forms[inputs:], grad_enabled)
+        found = known[key] = effects_of(outcome, _written(program))
+    return found
+
+
+def _form(name: str, one: Any) -> TensorSpec:
+    """Return the form of a given tensor, with whether it has a gradient: a plan may look at that."""
+    proxy_grad = one.grad is not None if isinstance(one, Proxy) else one.is_leaf and one.grad is not None
+    form = (one.form if one.is_plain else None) if isinstance(one, Proxy) else spec_of(one)
+    if form is None:
+        raise not_plain(f"The plan {name!r}")
+    return with_gradient(form) if proxy_grad else form
+
+
+def _written(program: Program) -> frozenset[int]:
+    """Return the positions of inputs and state that the program's operations write to by their names."""
+    places = {id(place): at for at, place in enumerate((*program.inputs, *program.state))}
+    return frozenset(
+        places[id(leaf)]
+        for operation in program.operations
+        for leaf in iter_tensors(written_values(operation.cmd_name, operation.cmd_args, operation.cmd_kwargs))
+        if id(leaf) in places
+    )
+
+
+def _applied(call: ProxyCall, effects: Effects) -> ProxyResult:
+    found = call.apply(effects)
+    for change in effects.changes:
+        proxy = call.proxy_at(change.position)
+        if change.has_grad:
+            call.give_gradient(proxy)
+        elif proxy.is_leaf:
+            proxy.grad = None
+    found.bytes = call.size
+    return found
+
+
+def _parameters(call: ProxyCall) -> ProxyResult:
+    plan = call.args[0]
+    if not isinstance(plan, PlanProxy) or plan.program is None:
+        raise CommandNotAllowed(f"Asking a {type(plan).__name__} for parameters")
+    return call.done([call.add(proxy) for proxy in plan.parameters()])
+
+
+def _copy(call: ProxyCall) -> ProxyResult:
+    plan = call.args[0]
+    if not isinstance(plan, PlanProxy):
+        raise CommandNotAllowed(f"Copying a {type(plan).__name__} as a plan")
+    return call.done(call.add(plan.copy()))
+
+
+HANDLERS: dict[str, Handler] = {RUN_PLAN: _run_plan, PLAN_PARAMETERS: _parameters, COPY_PLAN: _copy}

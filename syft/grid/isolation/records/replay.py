@@ -1,0 +1,216 @@
+"""Replay: run the records of a slice again, in a program process, to see that they give the same object.
+
+A sealed copy is written in one canonical form, so two copies of the same values are the same bytes and the supervisor
+can compare them without reading either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from syft.core.id_provider import ObjectId
+from syft.core.references import Ref
+from syft.exceptions import IdNotUniqueError, ObjectNotFoundError, SerdeError, SyftError
+from syft.grid.isolation.records.call_codec import (
+    CallRecord,
+    DeleteRecord,
+    LoadRecord,
+    PutRecord,
+    Record,
+    kind_of,
+    operation_of,
+    read_blob,
+)
+from syft.grid.isolation.records.effects import draws
+from syft.hook.syft_tensor import SyftTensor
+from syft.messaging.mutation import alters
+from syft.messaging.plan.display.code import code_of
+from syft.messaging.plan.plan import Plan
+from syft.messaging.plan.plan_hash import plan_hash
+from syft.serde.serde import deserialize, serialize
+from syft.workers.execution.copies import copy_value
+from syft.workers.execution.execute import execute
+from syft.workers.virtual import VirtualWorker
+
+# How many operations of a plan are shown.
+MAX_OPERATIONS = 1000
+# How many objects of a sealed copy are described.
+MAX_SPECS = 50
+
+
+def replay(records: Iterable[Record], ids: Sequence[ObjectId], datasets: Mapping[ObjectId, Any]) -> bytes:
+    """Run records on a fresh worker and return the sealed copy of objects.
+
+    Args:
+        records: the records of a slice.
+        ids: the objects.
+        datasets: the data sets that the records load, by id; they are not changed.
+
+    Raises:
+        ObjectNotFoundError: the records do not make the object.
+        SyftError: a record failed, so the code of the slice does not describe the object.
+    """
+    worker = ReplayWorker(None, id="replay", auto_add=False)
+    runner = Runner(worker, datasets)
+    for record in records:
+        runner.run(record)
+    if runner.errors:
+        raise SyftError(f"A call fails when it is run again: {runner.errors[0]}")
+    return seal_all([runner.get(obj_id) for obj_id in ids])
+
+
+def seal_all(objects: Sequence[Any]) -> bytes:
+    """Return the canonical bytes of one object, or of several that are released together."""
+    if len(objects) == 1:
+        return seal(objects[0])
+    return serialize(tuple(_bare_plan(obj) if isinstance(obj, Plan) else _bare(obj) for obj in objects))
+
+
+class ReplayWorker(VirtualWorker):
+    """The worker of a replay."""
+
+    def resolve(self, ref: Ref) -> Any:
+        """Refuse pointers inside blobs, as vaults do."""
+        raise SerdeError("A blob holds a pointer to an object; references belong in the record.")
+
+
+class Runner:
+    """Runs records on a worker, one after the other.
+
+    Args:
+        worker: the worker, which lets everything be done.
+        datasets: the data sets by id.
+    """
+
+    def __init__(self, worker: Any, datasets: Mapping[ObjectId, Any]) -> None:
+        self.worker = worker
+        self.session = worker.open_session("replay")
+        self.errors: list[str] = []
+        self._datasets = datasets
+
+    def run(self, record: Record) -> None:
+        """Run a record; an error is noted in `errors`."""
+        try:
+            if type(record) is CallRecord:
+                execute(self.worker, self.session, operation_of(record, self.worker))
+            elif type(record) is PutRecord:
+                self._keep(record.obj_id, read_blob(record.blob, self.worker))
+            elif type(record) is LoadRecord:
+                if record.obj_id not in self._datasets:
+                    raise ObjectNotFoundError(record.obj_id, self.worker, "the data set was not passed to the replay.")
+                self._keep(record.obj_id, copy_value(self._datasets[record.obj_id]))
+            elif type(record) is DeleteRecord:
+                for obj_id in record.ids:
+                    self.worker.object_store.objects.pop(obj_id, None)
+        except Exception as error:
+            self.errors.append(f"{type(error).__name__}: {str(error)[:200]}")
+
+    def get(self, obj_id: ObjectId) -> Any:
+        """Return an object."""
+        found = self.worker.object_store.objects.get(obj_id)
+        if found is None:
+            cause = f"the replay did not make it. {'; '.join(self.errors[:3])}"
+            raise ObjectNotFoundError(obj_id, self.worker, cause)
+        return found
+
+    def _keep(self, obj_id: ObjectId, obj: Any) -> None:
+        if obj_id in self.worker.object_store.objects:
+            raise IdNotUniqueError(f"The replay holds an object with id {obj_id!r} already.")
+        self.session.keep(obj_id, obj, published=True)
+
+
+def seal(obj: Any) -> bytes:
+    """Return the canonical bytes of an object: values, dtype and shape; no id, tags, gradient, graph or strides.
+
+    `syft.serde.deserialize` reads them. The state of a plan is part of it; its id and tags are not.
+    """
+    if isinstance(obj, Plan):
+        return serialize(_bare_plan(obj))
+    return serialize(_bare(obj))
+
+
+def _bare(obj: Any) -> Any:
+    """Return a tensor without anything but its values; another object as it is."""
+    if isinstance(obj, SyftTensor) or not isinstance(obj, torch.Tensor):
+        return obj
+    values = obj.detach().clone(memory_format=torch.contiguous_format) if obj.layout is torch.strided else obj.detach()
+    if isinstance(obj, torch.nn.Parameter):
+        return torch.nn.Parameter(values, requires_grad=obj.requires_grad)
+    return values
+
+
+def _bare_plan(plan: Plan) -> Plan:
+    proxy = plan.copy()
+    proxy.id, proxy.tags, proxy.description = 0, set(), None
+    for placeholder in proxy.state.state_placeholders:
+        tensor = placeholder.child
+        tensor.grad = None
+        for note in [key for key in tensor.__dict__ if key.startswith("_syft_")]:
+            del tensor.__dict__[note]
+    return proxy
+
+
+def describe_copy(data: bytes | bytearray | memoryview) -> tuple[list[int] | None, list[str]]:
+    """Return what a sealed copy is, for the data owner. To be run in a program process, since it parses values.
+
+    Args:
+        data: the bytes of the copy.
+
+    Returns:
+        The sizes of one tensor, or None, and a short text for each object, of the first `MAX_SPECS`.
+    """
+    obj = deserialize(data, max_message_bytes=1 << 40)
+    if not isinstance(obj, tuple):
+        return list(obj.shape) if isinstance(obj, torch.Tensor) else None, [_spec(obj)]
+    more = [f"{len(obj) - MAX_SPECS} more"] if len(obj) > MAX_SPECS else []
+    return None, [*map(_spec, obj[:MAX_SPECS]), *more]
+
+
+def _spec(obj: Any) -> str:
+    if isinstance(obj, torch.Tensor):
+        return f"tensor {str(obj.dtype).removeprefix('torch.')} {tuple(obj.shape)}"
+    return kind_of(obj)
+
+
+def describe_plan(data: bytes | memoryview) -> dict[str, Any]:
+    """Return what a plan does, for the data owner. To be run in a program process, since it parses a user's bytes.
+
+    Args:
+        data: the bytes of a blob of kind `plan`.
+
+    Returns:
+        hash: the hash of what it does (`plan_hash`); blob names in listings use the hash of its bytes.
+        code: its operations as Python-like text.
+        inputs: the number of its tensor arguments.
+        operations: the number of its operations.
+        alters: whether it may change its arguments or its state.
+        draws: whether it may draw random numbers, so that two runs differ.
+
+    Raises:
+        SyftError: the bytes are not a built plan.
+    """
+    plan = deserialize(data)
+    if not isinstance(plan, Plan) or not plan.is_built:
+        raise SerdeError("These bytes are not a built plan.")
+    try:
+        digest = plan_hash(plan)
+    except SyftError as error:
+        digest = ""
+        note = f"# {str(error)[:200]}\n"
+    else:
+        note = ""
+    operations = plan.program.operations
+    return {
+        "hash": digest,
+        "code": note + code_of(plan, MAX_OPERATIONS),
+        "inputs": len(plan.program.inputs),
+        "operations": len(operations),
+        "alters": alters(operations),
+        "draws": any(draws(CallRecord(o.cmd_name, o.cmd_args, o.cmd_kwargs)) for o in operations),
+    }
+
+
+__all__ = ["Runner", "describe_plan", "replay", "seal"]

@@ -1,0 +1,138 @@
+"""The session process: serves the requests of one user, and asks the supervisor for everything else."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+from typing import Any
+
+import torch
+
+from syft.config import configure
+from syft.core.byte_budget import ByteBudget
+from syft.exceptions import ByteBudgetError
+from syft.grid.isolation.children.services import Services
+from syft.grid.isolation.children.worker import SessionKeeper, SessionWorker, SupervisedStorage
+from syft.grid.isolation.confinement.limits import CallClock, Limits
+from syft.grid.isolation.processes.channel import Channel, FrameKind
+from syft.grid.isolation.processes.progress import ProgressPage
+from syft.grid.isolation.session import commands
+from syft.grid.isolation.session import models as models  # fills the table of routes
+from syft.grid.isolation.session.party_routes import hold_model, party_routes
+from syft.grid.isolation.session.peering import SupervisedAcquaintances
+from syft.grid.isolation.session.routes import routes
+from syft.grid.isolation.session.vault_calls import VaultCalls
+from syft.grid.storage.quotas import Quota
+from syft.hook.torch_hook import TorchHook
+from syft.workers.execution.router import put_back
+from syft.workers.execution.session import Session
+from syft.workers.transport.framed_pipe import RefusedBody
+from syft.workers.transport.request_codec import let_go, respond
+from syft.workers.transport.sequenced import SequencedStream
+
+logger = logging.getLogger("syft.node")
+_MAX_ORDER = 1 << 16
+
+
+class SessionProcess:
+    """What runs in a session process.
+
+    Args:
+        services: the supervisor.
+        progress: where the current call is noted.
+        settings: what the supervisor says about the node.
+    """
+
+    def __init__(self, services: Services, progress: ProgressPage, settings: dict[str, Any]) -> None:
+        configure(stream_timeout=settings["stream_timeout"], heartbeat=settings["heartbeat"])
+        self._services = services
+        # The supervisor bounds what the user sends; this bounds what becomes of it here.
+        self.budget = ByteBudget(settings["max_user_in_flight_bytes"], name="your session")
+        self._clock = CallClock(Limits.from_plain(settings["limits"]))
+        self.worker = SessionWorker(settings["id"], services, settings["trust_script_modules"])
+        self.worker.routes = party_routes() if settings["purpose"] else routes()
+        TorchHook(torch, local_worker=self.worker)
+        self.worker.vault = VaultCalls(self.worker, services)
+        self.worker.acquaintances = SupervisedAcquaintances(self.worker, services, settings)
+        self.worker.progress = progress
+        self.worker.requires_secure = settings["requires_secure"]
+        commands.install()
+        quota = Quota(settings["max_user_objects"], settings["max_user_bytes"])
+        SessionKeeper(self.worker, storage=SupervisedStorage(services), quota=quota, node_quota=quota)
+        self._orders = {"open": self._open, "forget": self._forget, "peer": self._peer, "model": self._model}
+
+    def run(self, control: Channel) -> None:
+        """Follow orders until the supervisor closes the channel."""
+        while (frame := control.receive()) is not None:
+            name, args = frame.header
+            self._orders[name](args, frame.fds)
+
+    def _open(self, facts: tuple[Any, ...], fds: list[int]) -> None:
+        user, role, limit = facts
+        session = self.worker.open_session(user)
+        session.role, session.may_wait, session.max_message_bytes = role, True, limit
+        session.is_told_where = False
+        session.byte_budget = self.budget
+        channel = Channel(socket.socket(fileno=fds[0]), (limit or 1 << 30) + (1 << 20))
+        threading.Thread(target=self._serve, args=(session, channel), daemon=True).start()
+
+    def _forget(self, args: tuple[Any, ...], fds: list[int]) -> None:
+        self.worker.forget(*args)
+
+    def _model(self, args: tuple[Any, ...], fds: list[int]) -> None:
+        hold_model(self.worker, args[0], fds[0])
+
+    def _peer(self, args: tuple[Any, ...], fds: list[int]) -> None:
+        self.worker.acquaintances.take(args[0], fds[0])
+
+    def _serve(self, session: Session, channel: Channel) -> None:
+        leaving: dict[int, Any] = {}
+        while (frame := channel.receive()) is not None:
+            if frame.kind is FrameKind.REQUEST:
+                number, refused = frame.header
+                request = frame.body if refused is None else RefusedBody(ByteBudgetError(refused))
+                self._respond(session, channel, leaving, number, request)
+            elif frame.kind is FrameKind.ORDER:
+                name, number = frame.header
+                (let_go if name == "seen" else put_back)(leaving.pop(number, None))
+        for left in leaving.values():
+            put_back(left)
+        session.close()
+
+    def _respond(
+        self, session: Session, channel: Channel, leaving: dict[int, Any], number: int, request: bytearray
+    ) -> None:
+        self.worker.progress.write("")
+        # The supervisor reads this channel only while it waits for the answer.
+        with self._clock.call(), self._services.over(channel):
+            written, left = respond(self.worker, session, request)
+        if left is not None:
+            leaving[number] = left
+        channel.send(FrameKind.ANSWER, (left is not None, self.worker.vault.take_moved()), written)
+        for stream in list(self.worker._streams.values()):
+            if isinstance(stream, SequencedStream):
+                stream.pass_on()
+
+
+def main(fds: list[int], settings: dict[str, Any]) -> None:
+    """Serve one user until the supervisor closes the control channel."""
+    control, shared, page = fds
+    services = Services(Channel(socket.socket(fileno=shared), 1 << 62))
+    code = 1
+    try:
+        process = SessionProcess(services, ProgressPage(page), settings)
+        process.run(Channel(socket.socket(fileno=control), _MAX_ORDER))
+        code = 0
+    except Exception:
+        logger.exception("The session process ends")
+    finally:
+        os._exit(code)
+
+
+def prepare() -> None:
+    """Load and initialise in the template what sessions need sooner or later, so that all of them share it."""
+    from syft.workers.access.fake_execution import warm_up
+
+    warm_up()

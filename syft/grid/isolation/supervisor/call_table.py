@@ -1,0 +1,85 @@
+"""The calls that child processes make to the supervisor: who makes one, what serves it, and what is answered."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from syft.exceptions import SerdeError
+from syft.grid.isolation.processes.channel import Frame
+from syft.grid.isolation.supervisor.arguments import Check, arity_of, check_arguments
+
+if TYPE_CHECKING:
+    from syft.grid.isolation.supervisor.session_handle import SessionHandle
+    from syft.workers.execution.session import Session
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Principal:
+    """On whose behalf a child process asks for something. It follows from the channel, never from a message.
+
+    Attributes:
+        user: the name of the user.
+        role: the user's role at this node.
+        process: the session process.
+        session: the session of the connection that the request came by; None outside of a request.
+    """
+
+    user: Any
+    role: str
+    process: SessionHandle
+    session: Session | None = None
+
+
+# A call of a child process -> what serves it: function(supervisor, principal, frame, *args).
+Call = Callable[..., Any]
+CALLS: dict[str, Call] = {}
+_CHECKS: dict[str, tuple[tuple[int, float], tuple[Check, ...]]] = {}
+_GIVEN = 3  # arguments that a handler gets from the supervisor
+
+
+def serves(name: str, *checks: Check) -> Callable[[Call], Call]:
+    """Register what the supervisor does when a child process makes a call of this name.
+
+    Args:
+        name: the name of the call.
+        checks: one for each of its arguments; the last one also for all further ones.
+    """
+
+    def register(function: Call) -> Call:
+        if name in CALLS:
+            raise ValueError(f"The call {name!r} has a handler already.")
+        CALLS[name] = function
+        _CHECKS[name] = arity_of(function, _GIVEN), checks
+        return function
+
+    return register
+
+
+class Reply:
+    """The answer to a call that has bytes or descriptors beside its plain value.
+
+    Args:
+        header: the plain value.
+        body: bytes.
+        fds: file descriptors; closed once they are sent.
+    """
+
+    def __init__(self, header: Any, body: Any = b"", fds: list[int] | None = None) -> None:
+        self.header = header
+        self.body = body
+        self.fds = fds or []
+
+
+def call(supervisor: Any, principal: Principal, frame: Frame) -> Any:
+    """Serve a call of a child process, and return its answer: a plain value, or a `Reply`.
+
+    Raises:
+        SerdeError: there is no such call, or its arguments have the wrong types.
+    """
+    match frame.header:
+        case (str() as name, tuple() as args) if name in CALLS:
+            check_arguments(name, args, *_CHECKS[name])
+            return CALLS[name](supervisor, principal, frame, *args)
+    raise SerdeError("A session process made a call that the node does not know.")

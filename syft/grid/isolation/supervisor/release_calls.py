@@ -1,0 +1,252 @@
+"""What the supervisor does for session processes about releases: requests, decisions, sharing and budgets."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+from syft.core.byte_budget import PATIENCE
+from syft.core.references import ObjectMeta
+from syft.exceptions import NotPermittedError, QuotaExceededError, SerdeError, SyftError
+from syft.grid.isolation.processes.channel import Frame
+from syft.grid.isolation.records.records import Record
+from syft.grid.isolation.supervisor.access import may_change
+from syft.grid.isolation.supervisor.arguments import (
+    count,
+    either,
+    flag,
+    number,
+    object_id,
+    optional,
+    settings,
+    several,
+    text,
+)
+from syft.grid.isolation.supervisor.call_table import Principal, Reply, serves
+from syft.grid.isolation.supervisor.object_calls import SEALED as SEALED
+from syft.grid.isolation.supervisor.object_calls import load_data, payer_of, value_fd, vault_of
+from syft.grid.isolation.supervisor.plan_calls import describe_copy, describe_plans, hidden_plans, keep_slice
+from syft.grid.isolation.supervisor.supervisor import Supervisor
+from syft.grid.isolation.supervisor.vault_handle import SealedCopy
+from syft.grid.rights import budget_calls
+from syft.grid.rights.requests import Requests, Subject
+from syft.grid.storage.interface import Item
+
+# What serialization adds to the values of an object: headers, names, a plan's operations.
+_OVERHEAD = 1 << 20
+_TENSOR_OVERHEAD = 1 << 14
+_LARGEST_ELEMENT = 16
+# Rows of the audit log that one answer holds, and objects that one request may name.
+MAX_AUDIT_ROWS = 1000
+MAX_OBJECTS = 10_000
+# A request waits for its copy shorter than any call may take, so that a busy vault does not end the session.
+SEAL_SHARE = 0.5
+
+
+def _requests(supervisor: Supervisor) -> Requests:
+    found: Requests = supervisor.node.policy.requests
+    return found
+
+
+def _require_owner(supervisor: Supervisor, principal: Principal) -> None:
+    if principal.role != "owner":
+        supervisor.node.audit.write(principal.user, "owner only", allowed=False)
+        raise NotPermittedError(f"Only an owner of {supervisor.node.worker.id!r} may do this.")
+
+
+# --- requests -----------------------------------------------------------------------------------------------------
+
+
+@serves("request", either(object_id, several(object_id)), text, text, optional(several(count)), count, several(text))
+def request(
+    supervisor: Supervisor,
+    principal: Principal,
+    frame: Frame,
+    ids: Any,
+    reason: Any,
+    kind: Any,
+    shape: Any,
+    size: Any,
+    tags: Any,
+) -> Any:
+    """Keep a request of the user with a sealed copy of its objects. The answer depends on no value."""
+    ids = ids if type(ids) is tuple else (ids,)
+    if not ids or len(ids) > MAX_OBJECTS or type(kind) is not str or type(size) is not int or type(tags) is not tuple:
+        raise SerdeError("A request names objects, their kind and their size.")
+    requests = _requests(supervisor)
+    text = requests.check(principal.user, reason)
+    subject = Subject(ids[0], kind[:40], _shape(shape), tuple(map(str, tags)), len(ids))
+    vault = vault_of(supervisor, principal)
+    for obj_id in ids:
+        load_data(supervisor, principal, vault, obj_id)
+    asked = dataclasses.replace(subject, ids=ids, version=str(vault.history.calls))
+    if (known := requests.pending(principal.user, asked)) is not None:
+        return known
+    limit = _copy_limit(subject, size)
+    room = supervisor.node.keeper.ledger.room(payer_of(principal))
+    if limit > room:
+        raise QuotaExceededError(
+            f"The sealed copy of this result takes up to {limit} bytes, and {room:.0f} are left of your quota. Delete "
+            "published objects, or wait for decisions on earlier requests."
+        )
+    with supervisor.budget_of(principal.user).holding(limit, PATIENCE):
+        subject, copy, records = _sealed(supervisor, principal, vault, asked, limit)
+        sealed = None if copy.value is None else len(copy.value)
+        row = requests.add(principal.user, subject, text, sealed, copy.failure, copy.specs)
+        # The user's quota shows how much is charged, so that must not depend on the copy, or on whether there is one.
+        item = Item(f"{SEALED}{row['id']}", ObjectMeta("sealed"), memory=limit)
+        value = b"" if copy.value is None else copy.value
+        try:
+            supervisor.node.keeper.adopt(item, value, principal.user, payer_of(principal), hidden=True)
+        except Exception:
+            requests.deny(row["id"], "its sealed copy could not be stored", by="the node")
+            raise
+    if not subject.problem:
+        keep_slice(supervisor, row["id"], records, principal.user, payer_of(principal))
+    return row
+
+
+def _sealed(
+    supervisor: Supervisor, principal: Principal, vault: Any, subject: Subject, limit: int
+) -> tuple[Subject, SealedCopy, tuple[Record, ...]]:
+    """Return what a request is about as far as the supervisor can tell, its sealed copy, and its records.
+
+    The history is the supervisor's own. What plans do, and whether the copy is what the request says, is found out in
+    processes that hold nothing else.
+    """
+    sealing = vault.begin_seal(subject.ids, limit)
+    try:
+        found = sealing.history.slice(*subject.ids)
+    except SyftError:
+        vault.give_up(sealing)
+        raise
+    plans = describe_plans(supervisor, principal.user, found.plan_blobs())
+    if plans.harmless:  # known to change nothing, they connect fewer calls with each other
+        vault.history.harmless_plans |= plans.harmless
+        found = sealing.history.slice(*subject.ids)
+    copy = vault.finish_seal(sealing, SEAL_SHARE * supervisor.limits.wall_seconds)
+    if not copy.failed.isdisjoint(found.numbers):
+        number = min(copy.failed & found.numbers) - sealing.history.lost
+        name = getattr(sealing.history.records[number], "name", "a copy of an object") or "a call"
+        copy = SealedCopy(failure=f"{name} failed in the vault, so the code does not describe the result")
+    if copy.value is not None:
+        copy = _checked(supervisor, principal.user, subject, copy)
+    rows = tuple({"id": str(r.obj_id), "name": r.name, "spec": r.spec, "rows": r.rows} for r in found.datasets)
+    subject = dataclasses.replace(
+        subject,
+        stamps=tuple((r.obj_id, sealing.stamps.get(r.obj_id, "")) for r in found.datasets),
+        data=rows,
+        code=found.code(plans.code),
+        calls=len(found.calls),
+        other_calls=found.others,
+        problem="; ".join((*found.reasons, *hidden_plans(found.plan_blobs(), plans))),
+        version=str(sealing.history.calls),
+    )
+    return subject, copy, found.records
+
+
+def _checked(supervisor: Supervisor, user: Any, subject: Subject, copy: SealedCopy) -> SealedCopy:
+    """Return a copy with its specs, or without its value if it is not what the request says. For the owner alone."""
+    try:
+        shape, specs = describe_copy(supervisor, user, copy.value)
+    except SyftError as error:
+        return SealedCopy(failure=f"the sealed copy can't be read: {error}")
+    if subject.objects == 1 and (shape is not None or subject.kind == "tensor") and shape != subject.shape:
+        said = f"a {subject.kind}" if subject.shape is None else f"a {subject.kind} of shape {subject.shape}"
+        return SealedCopy(failure=f"the sealed copy is a {specs[0]}, and the request says {said}")
+    return SealedCopy(copy.value, failed=copy.failed, specs=specs)
+
+
+def _copy_limit(subject: Subject, size: int) -> int:
+    """Return the largest sealed copy that a request gets, from the spec that the owner sees."""
+    size = max(0, size)
+    if subject.kind == "tensor" and subject.objects == 1 and subject.shape is not None:
+        size = min(size, _LARGEST_ELEMENT * math.prod(subject.shape))
+        return 2 * size + _TENSOR_OVERHEAD
+    return 2 * size + _OVERHEAD
+
+
+def _shape(shape: Any) -> tuple[int, ...] | None:
+    if shape is None or type(shape) is not tuple or not all(type(size) is int and size >= 0 for size in shape):
+        return None
+    return shape[:64]
+
+
+@serves("request_status", text)
+def request_status(supervisor: Supervisor, principal: Principal, frame: Frame, request_id: Any) -> Any:
+    """Say how a request stands."""
+    return _requests(supervisor).status(principal.user, principal.role == "owner", str(request_id))
+
+
+@serves("fetch", optional(object_id), optional(text))
+def fetch(supervisor: Supervisor, principal: Principal, frame: Frame, obj_id: Any, request_id: Any = None) -> Any:
+    """Return the sealed copy of an approved request of the user, or the text that says why there is none."""
+    found = _requests(supervisor).released(principal.user, obj_id, request_id)
+    if isinstance(found, str):
+        return found
+    item = supervisor.node.keeper.item(f"{SEALED}{found['id']}")
+    if item is None:
+        return "It was approved, but its sealed copy is gone."
+    supervisor.node.audit.write(principal.user, "release", found["object"], "get", True, "", found["id"])
+    several = request_id is None and len(found["ids"]) > 1
+    return Reply(found["ids"].index(obj_id) if several else None, fds=[value_fd(supervisor, item)])
+
+
+# --- owners -------------------------------------------------------------------------------------------------------
+
+
+@serves("list_rights", text, optional(text))
+def list_rights(supervisor: Supervisor, principal: Principal, frame: Frame, name: Any, status: Any) -> Any:
+    """List requests, grants, or the latest rows of the audit log."""
+    _require_owner(supervisor, principal)
+    policy = supervisor.node.policy
+    if name == "requests":
+        return policy.requests.list(status)
+    if name == "grants":
+        return policy.requests.grants()
+    if name == "audit":
+        return policy.audit.rows()[-MAX_AUDIT_ROWS:]
+    raise SyftError('There are lists of "requests", "grants" and "audit".')
+
+
+@serves("decide", text, flag, optional(number), text, text)
+def decide(
+    supervisor: Supervisor,
+    principal: Principal,
+    frame: Frame,
+    request_id: Any,
+    approved: Any,
+    expires: Any,
+    scope: Any,
+    answer: Any,
+) -> Any:
+    """Approve or deny a request."""
+    _require_owner(supervisor, principal)
+    requests = _requests(supervisor)
+    if not approved:
+        return requests.deny(str(request_id), str(answer), by=principal.user)
+    return requests.approve(str(request_id), expires, str(scope), by=principal.user, answer=str(answer))
+
+
+@serves("revoke", text)
+def revoke(supervisor: Supervisor, principal: Principal, frame: Frame, request_id: Any) -> Any:
+    """Take an approval back."""
+    _require_owner(supervisor, principal)
+    return _requests(supervisor).revoke(str(request_id), by=principal.user)
+
+
+@serves("share", object_id, optional(either(text, several(text))), flag)
+def share(supervisor: Supervisor, principal: Principal, frame: Frame, obj_id: Any, users: Any, public: Any) -> None:
+    """Say who may read a data set: for owners of the node, and for the user whose it is."""
+    node = supervisor.node
+    if not may_change(node, principal, obj_id):
+        _require_owner(supervisor, principal)
+    node.policy.share(node.worker, obj_id, users, bool(public), by=principal.user)
+
+
+@serves("budget", text, settings)
+def budget(supervisor: Supervisor, principal: Principal, frame: Frame, action: Any, settings: Any) -> Any:
+    """Answer a question about privacy budgets."""
+    session = supervisor.session_of(principal)
+    return budget_calls.answer(supervisor.node.worker, session, action, **dict(settings))

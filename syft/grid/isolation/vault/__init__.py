@@ -1,0 +1,1 @@
+"""The vault process: computes on private data and sends nothing to the user."""

@@ -1,0 +1,346 @@
+"""The application of a node's port: websockets for clients and other nodes, and HTTP for everything small."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import importlib.metadata
+import logging
+import threading
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Any
+
+import torch
+from fastapi import APIRouter, FastAPI, Request, WebSocket
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, PlainTextResponse, Response
+
+from syft.config import current
+from syft.core.byte_budget import ByteBudget, UserBudgets
+from syft.core.labels import printable
+from syft.exceptions import (
+    AuthenticationError,
+    ByteBudgetError,
+    NotPermittedError,
+    ObjectNotFoundError,
+    StorageFullError,
+    SyftError,
+    TooManyAttemptsError,
+)
+from syft.grid.server.auth import Authenticator, ConnectionLimiter, Principal
+from syft.grid.server.middleware import RequestGuard
+from syft.grid.server.peering import Peering
+from syft.grid.server.pipe import ServerPipe
+from syft.grid.server.sessions import MAX_HELLO, SessionRegistry
+from syft.workers.delegation.dialer import PATH, PROTOCOL
+from syft.workers.delegation.grants import DelegationRegistry
+from syft.workers.delegation.key_proofs import PeerKey
+from syft.workers.delegation.peer import OutboundPolicy
+from syft.workers.transport.framed_pipe import PipeConnection
+from syft.workers.transport.websocket_stream import VERSION
+
+logger = logging.getLogger("syft.node")
+# How often it is looked which clients did not come back, in seconds.
+_SWEEP = 5.0
+# Bytes in flight at a server: at least, and for requests before anybody is identified. A compressed message needs its
+# size twice: as it came, and as it was written.
+IN_FLIGHT, STRANGERS = 4 << 30, 64 << 20
+_TWICE = 2
+
+
+class NodeContext:
+    """What the application needs of whoever runs it.
+
+    Args:
+        worker: the worker that is served.
+        door: who is let in.
+        grace: seconds that a session is kept after its connection was lost.
+        most: connections at once.
+        each: connections of one user at once.
+        limit: the largest message that is read; None: what the configuration says.
+        in_flight: bytes that messages may take before they are dealt with; None: IN_FLIGHT, or more if one user may.
+        user_in_flight: the same for one user; None: twice the largest message.
+    """
+
+    def __init__(
+        self,
+        worker: Any,
+        door: Authenticator,
+        grace: float = 60.0,
+        most: int = 512,
+        each: int = 64,
+        limit: int | None = None,
+        in_flight: int | None = None,
+        user_in_flight: int | None = None,
+    ) -> None:
+        self.worker = worker
+        self.door = door
+        self.limit = current().max_message_bytes if limit is None else limit
+        self.conversations = SessionRegistry(worker, door, grace, self.limit)
+        self.turnstile = ConnectionLimiter(most, each)
+        of_user = _TWICE * self.limit if user_in_flight is None else user_in_flight
+        self.budgets = UserBudgets(max(IN_FLIGHT, of_user) if in_flight is None else in_flight, of_user, STRANGERS)
+        # path of a websocket -> what serves it: function(websocket)
+        self.websockets: dict[str, Callable[[WebSocket], Any]] = {}
+        # Lets other nodes in, where that is wanted (see `welcome_nodes`).
+        self.peering: Any = None
+        # Seconds that a client may take to go on with a frame that it began, and to take an answer.
+        self.patience = 3 * current().heartbeat
+        # Called every few seconds.
+        self.sweeps: list[Callable[[], None]] = []
+
+    def welcome_nodes(
+        self, rules: OutboundPolicy, key: PeerKey | None = None, certificate: bytes | None = None
+    ) -> None:
+        """Let clients introduce this worker and others to each other, so that they compute together.
+
+        Args:
+            rules: which addresses the worker connects to.
+            key: its identity key; by default one that lasts as long as this process.
+            certificate: the hash of its TLS certificate; None without TLS.
+        """
+        self.worker.acquaintances = DelegationRegistry(self.worker, rules, key, certificate)
+        self.peering = Peering(self.worker.acquaintances, self.conversations)
+
+    def sweep(self) -> None:
+        """End what belongs to clients that did not come back, or may not stay."""
+        self.conversations.sweep()
+        for sweep in self.sweeps:
+            sweep()
+        if self.peering is not None:
+            self.peering.sweep()
+
+    def version(self) -> dict[str, str]:
+        """Say what runs here."""
+        return {"resyft": importlib.metadata.version("resyft"), "torch": torch.__version__, "stream": str(VERSION)}
+
+    def figures(self) -> dict[str, float]:
+        """Return what is counted here, by name."""
+        store = self.worker.object_store
+        requests = getattr(self.worker.policy, "requests", None)
+        return {
+            "syft_connections": len(self.turnstile),
+            "syft_sessions": len(self.conversations),
+            "syft_objects": len(store.objects),
+            "syft_pending_requests": 0 if requests is None else len(requests.list(status="pending")),
+            "syft_requests_total": self.conversations.requests,
+            "syft_received_bytes_total": self.conversations.received,
+            "syft_in_flight_bytes": self.budgets.node.taken,
+        }
+
+
+def make_app(desk: NodeContext, routers: Iterable[APIRouter] = (), title: str = "resyft node") -> FastAPI:
+    """Make the application of a port.
+
+    Args:
+        desk: the worker that is served, and who may come.
+        routers: what is answered over HTTP beyond health, version and metrics.
+        title: the name of the API.
+    """
+    app = FastAPI(
+        title=title,
+        version=desk.version()["resyft"],
+        lifespan=functools.partial(_lifespan, desk),
+        docs_url=None,
+        redoc_url=None,
+    )
+    prepare(app, desk.door, desk.budgets.strangers)
+    app.include_router(_facts(desk))
+    for router in routers:
+        app.include_router(router)
+    app.add_api_websocket_route("/stream", functools.partial(_stream, desk))
+    for path, endpoint in desk.websockets.items():
+        app.add_api_websocket_route(path, endpoint)
+    if desk.peering is not None:
+        app.state.upgrades = {(PROTOCOL.encode(), PATH): desk.peering.take}
+    return app
+
+
+def prepare(app: FastAPI, door: Authenticator, budget: ByteBudget | None = None) -> None:
+    """Have an application explain what it refuses, and guard it.
+
+    Args:
+        app: the application.
+        door: whose rules hold.
+        budget: the bytes that bodies of requests may take at once.
+    """
+    app.add_exception_handler(SyftError, _explain)
+    app.add_exception_handler(RequestValidationError, _explain_fields)
+    app.add_middleware(RequestGuard, door=door, budget=budget or ByteBudget(STRANGERS, name="all requests"))
+
+
+@contextlib.asynccontextmanager
+async def _lifespan(desk: NodeContext, app: FastAPI) -> AsyncIterator[None]:
+    sweeping = asyncio.create_task(_sweep(desk))
+    try:
+        yield
+    finally:
+        sweeping.cancel()
+        await asyncio.to_thread(desk.conversations.end_all)
+
+
+async def _sweep(desk: NodeContext) -> None:
+    while True:
+        await asyncio.sleep(_SWEEP)
+        try:
+            await asyncio.to_thread(desk.sweep)
+        except Exception:
+            logger.exception("Sessions whose clients are gone could not be ended")
+
+
+def status_of(error: Exception) -> int:
+    """Return the HTTP status that an error is told with."""
+    return next((status for kind, status in STATUS if isinstance(error, kind)), 400)
+
+
+# The first row that fits counts; what has none is 400.
+STATUS: list[tuple[type[Exception], int]] = [
+    (TooManyAttemptsError, 429),
+    (AuthenticationError, 401),
+    (NotPermittedError, 403),
+    (ObjectNotFoundError, 404),
+    (StorageFullError, 507),
+    (ByteBudgetError, 503),
+]
+
+
+async def _explain(request: Request, error: Exception) -> Response:
+    headers = {}
+    if isinstance(error, AuthenticationError | NotPermittedError):
+        address = request.client.host if request.client else ""
+        asked = printable(f"{request.method} {request.url.path}")[:200]
+        logger.info("Somebody from %s was refused %s: %s", address, asked, error)
+    if isinstance(error, TooManyAttemptsError):
+        headers["Retry-After"] = str(max(1, round(error.retry_after)))
+    elif isinstance(error, AuthenticationError):
+        headers["WWW-Authenticate"] = "Bearer"
+    return JSONResponse({"detail": str(error)}, status_of(error), headers)
+
+
+async def _explain_fields(request: Request, error: Exception) -> Response:
+    """Say which fields are no good, without repeating what was in them: it may be a password."""
+    found = error.errors() if isinstance(error, RequestValidationError) else []
+    texts = [_field(each) for each in found[:10]]
+    return JSONResponse({"detail": f"{'; '.join(texts)}." if texts else "The request can't be read."}, 422)
+
+
+# What is wrong with a field, by what pydantic calls it; in braces what it says of the bounds.
+_FAULTS = {
+    "missing": "is missing",
+    "extra_forbidden": "is not known here",
+    "literal_error": "is one of {expected}",
+    "string_too_long": "has at most {max_length} characters",
+    "string_too_short": "has at least {min_length} characters",
+    "string_pattern_mismatch": "is not written like this",
+    "string_type": "is a text",
+    "too_long": "has at most {max_length} entries",
+    "list_type": "is a list",
+    "bool_type": "is true or false",
+    "bool_parsing": "is true or false",
+    "int_parsing": "is a whole number",
+    "int_type": "is a whole number",
+    "int_from_float": "is a whole number",
+    "float_parsing": "is a number",
+    "float_type": "is a number",
+    "finite_number": "is a finite number",
+    "greater_than": "is more than {gt}",
+    "greater_than_equal": "is at least {ge}",
+    "less_than": "is less than {lt}",
+    "less_than_equal": "is at most {le}",
+    "json_invalid": "is no JSON",
+}
+
+
+def _field(fault: dict[str, Any]) -> str:
+    """Say what is wrong with one field; it is called what callers call it, not where in a request it is."""
+    name = ".".join(str(part) for part in fault["loc"][1:])[:100] or "the request"
+    text = _FAULTS.get(fault["type"], "is not right")
+    return f"{printable(name)} {text.format(**fault.get('ctx', {}))}"[:300]
+
+
+def _facts(desk: NodeContext) -> APIRouter:
+    router = APIRouter(tags=["about"])
+
+    @router.get("/health")
+    def health() -> dict[str, str]:
+        """Say that the node is up."""
+        return {"status": "ok", "id": str(desk.worker.id)}
+
+    @router.get("/version")
+    def version() -> dict[str, str]:
+        """Say what the node runs."""
+        return desk.version()
+
+    @router.get("/metrics", response_class=PlainTextResponse, responses={401: {"description": "No good token."}})
+    def metrics(request: Request) -> str:
+        """Give counts, in the format of Prometheus; never anything about data."""
+        desk.door.identify(request.headers, request.client.host if request.client else "")
+        return "".join(_metric(name, value) for name, value in sorted(desk.figures().items()))
+
+    return router
+
+
+# What is counted, for who reads the counts.
+_HELP = {
+    "syft_connections": "Connections that are open.",
+    "syft_sessions": "Sessions, also of clients that may come back.",
+    "syft_objects": "Objects that are held.",
+    "syft_pending_requests": "Requests for release that wait for the owner.",
+    "syft_requests_total": "Messages of clients that were answered.",
+    "syft_received_bytes_total": "Bytes that clients sent.",
+    "syft_in_flight_bytes": "Bytes of messages that are being received, read or answered.",
+}
+
+
+def _metric(name: str, value: float) -> str:
+    """Return a count in the format of Prometheus."""
+    kind = "counter" if name.endswith("_total") else "gauge"
+    return f"# HELP {name} {_HELP.get(name, name)}\n# TYPE {name} {kind}\n{name} {value}\n"
+
+
+async def let_in(desk: NodeContext, websocket: WebSocket) -> Principal | None:
+    """Find out who comes over a websocket and accept it; None if not, and then it is refused."""
+    address = websocket.client.host if websocket.client else ""
+    try:
+        if "origin" in websocket.headers:  # what a page in a browser makes it do, whoever sits there
+            raise AuthenticationError("Pages in browsers are not served here.")
+        guest = await asyncio.to_thread(desk.door.identify, websocket.headers, address)
+    except AuthenticationError as error:
+        logger.info("Somebody from %s was not let in: %s", address, error)
+        await websocket.send_denial_response(PlainTextResponse(str(error), status_of(error)))
+        return None
+    if not desk.turnstile.enter(guest.user):
+        logger.info("%s from %s was not let in: there are too many connections", guest, address)
+        await websocket.send_denial_response(PlainTextResponse("Too many connections; try again later.", 503))
+        return None
+    try:
+        await websocket.accept()
+    except Exception:
+        desk.turnstile.leave(guest.user)
+        raise
+    logger.info("%s came from %s", guest, address)
+    return guest
+
+
+async def _stream(desk: NodeContext, websocket: WebSocket) -> None:
+    guest = await let_in(desk, websocket)
+    if guest is None:
+        return
+    try:
+        budget = desk.budgets.of(guest.user)
+        pipe = ServerPipe(websocket, desk.patience, budget)
+        args = (desk, pipe, PipeConnection(pipe, MAX_HELLO, budget), guest)
+        threading.Thread(target=_serve, args=args, name=f"syft {guest.user}", daemon=True).start()
+        await pipe.pump()
+    finally:
+        desk.turnstile.leave(guest.user)
+        logger.info("%s left, from %s", guest, websocket.client.host if websocket.client else "")
+
+
+def _serve(desk: NodeContext, pipe: ServerPipe, connection: PipeConnection, guest: Principal) -> None:
+    """Serve a client in a thread of its own, until its connection ends."""
+    try:
+        desk.conversations.serve(connection, guest)
+    finally:
+        pipe.release()

@@ -1,0 +1,132 @@
+"""RequestGuard: what holds for every HTTP request to a node, before anything else looks at it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from typing import Any
+
+from starlette.datastructures import Headers, MutableHeaders
+
+from syft.core.byte_budget import ByteBudget, Holding
+from syft.exceptions import AuthenticationError, ByteBudgetError
+from syft.grid.server.auth import Authenticator
+
+# The largest body that is read; what is larger travels over the stream.
+MAX_BODY = 1 << 20
+POLICY = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+# For every answer: nothing of it is run, framed, guessed at, kept or told to the next page.
+SECURITY = {
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cache-control": "no-store",
+    "cross-origin-resource-policy": "same-origin",
+    "content-security-policy": POLICY,
+}
+
+
+class _TooLarge(Exception):
+    """More came than is read, or than there is room for."""
+
+
+class RequestGuard:
+    """Refuses large bodies and what pages of browsers send, and adds security headers.
+
+    Args:
+        app: what answers the rest.
+        door: whose rules hold; one without tokens serves this machine only, whatever is asked for.
+        budget: the bytes that the bodies of all requests may take at once.
+    """
+
+    def __init__(self, app: Any, door: Authenticator, budget: ByteBudget) -> None:
+        self.app = app
+        self.door = door
+        self._budget = budget
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer one request, or pass it on."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        refusal = self._refusal(headers, scope)
+        if refusal is not None:
+            await _refuse(send, *refusal)
+            return
+        started = False  # the answer
+        taken = 0  # of the body
+        refused: tuple[int, str] | None = None
+        held = Holding(self._budget)
+
+        async def take() -> Any:
+            nonlocal taken, refused
+            message = await receive()
+            size = len(message.get("body", b""))
+            taken += size
+            if taken > MAX_BODY:
+                refused = 413, _TOO_LARGE
+            elif size:
+                try:
+                    held.take(size)
+                except ByteBudgetError:
+                    refused = 503, _CROWDED
+            if refused is not None:
+                raise _TooLarge
+            return message
+
+        async def give(message: Any) -> None:
+            nonlocal started
+            if refused is not None and not started:
+                return  # whatever was made of the error, this was the reason
+            if message["type"] == "http.response.start":
+                started = True
+                _protect(message)
+            await send(message)
+
+        try:
+            with contextlib.suppress(_TooLarge):
+                await self.app(scope, take, give)
+            if refused is not None and not started:
+                await _refuse(send, *refused)
+        finally:
+            held.release()
+
+    def _refusal(self, headers: Headers, scope: Any) -> tuple[int, str] | None:
+        length = headers.get("content-length", "0")
+        if not length.isascii() or not length.isdigit() or int(length[:12]) > MAX_BODY:
+            return 413, _TOO_LARGE
+        if "origin" in headers:
+            return 403, "Pages in browsers are not served here. Use the command line: python -m syft node --help"
+        if not self.door.tokens:
+            try:
+                self.door.identify(headers, (scope.get("client") or ("",))[0])
+            except AuthenticationError as error:
+                return 403, str(error)
+        return None
+
+
+_CROWDED = "Too many requests arrive at once. Try again later."
+_TOO_LARGE = f"A request has at most {MAX_BODY} bytes here. Send data over the stream: sy.connect(...)."
+
+
+def _protect(message: Any) -> None:
+    headers = MutableHeaders(raw=message.setdefault("headers", []))
+    for name, value in SECURITY.items():
+        headers.setdefault(name, value)
+
+
+async def _refuse(send: Any, status: int, text: str) -> None:
+    body = json.dumps({"detail": text}).encode()
+    message = {
+        "type": "http.response.start",
+        "status": status,
+        "headers": [
+            (b"content-type", b"application/json"),
+            (b"content-length", str(len(body)).encode()),
+            (b"connection", b"close"),  # what is left of the request is not read
+        ],
+    }
+    _protect(message)
+    await send(message)
+    await send({"type": "http.response.body", "body": body})

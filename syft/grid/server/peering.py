@@ -1,0 +1,295 @@
+"""Peering: other nodes come in at a node's port, each for one client that introduced it.
+
+They ask for the switch from HTTP to bytes with the secret that the client got for them here; without it they get no
+further. From then on the connection is a socket: the very one that was accepted, or, where TLS is spoken, one end of a
+pair whose other end the event loop serves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import os
+import select
+import socket
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from syft.exceptions import AuthenticationError
+from syft.grid.server.auth import DelegatedPrincipal
+from syft.grid.server.sessions import MAX_HELLO, SessionRegistry
+from syft.workers.delegation.dialer import PROTOCOL, STREAM, keep_alive
+from syft.workers.delegation.grants import DelegationRegistry, PeerCredential, hang_up
+from syft.workers.transport import framing
+from syft.workers.transport.framed_pipe import PipeConnection
+from syft.workers.transport.framing import HANDSHAKE_SECONDS, TOKEN_BYTES
+from syft.workers.transport.socket_stream import PURPOSES, PeerIdentity
+
+logger = logging.getLogger("syft.node")
+_SWITCH = f"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: {PROTOCOL}\r\n\r\n".encode()
+_READ = 1 << 18
+_BUFFER = 1 << 22
+
+Headers = Iterable[tuple[bytes, bytes]]
+
+
+class Peering:
+    """Lets other nodes in.
+
+    Args:
+        acquaintances: whom clients introduced.
+        conversations: where streams of other nodes are served.
+    """
+
+    def __init__(self, acquaintances: DelegationRegistry, conversations: SessionRegistry) -> None:
+        self.acquaintances = acquaintances
+        self._conversations = conversations
+
+    def sweep(self) -> None:
+        """End what belongs to clients whose tokens are not good any more."""
+        self.acquaintances.sweep(_may_stay)
+
+    # --- in the event loop ------------------------------------------------------------------------------------
+
+    def take(self, transport: Any, headers: Headers, early: bytes) -> None:
+        """Take a connection over, or refuse it; called with the head of its request, before anything else is read.
+
+        Args:
+            transport: the connection.
+            headers: what came with the request.
+            early: what came after it, before it was answered.
+        """
+        try:
+            admission = self._identify(dict(headers))
+            if early:
+                raise AuthenticationError("Nothing is said before the answer.")
+            if not self.acquaintances.has_room(admission.circle.user):
+                raise AuthenticationError("Too many connections for this client.")
+            sock = accept_socket(transport)
+        except (AuthenticationError, OSError) as error:
+            logger.info("Another node was not let in: %s", error)
+            refuse(transport, error)
+            return
+        name = f"syft peer {admission.peer}"
+        threading.Thread(target=self.serve, args=(admission, sock), name=name, daemon=True).start()
+
+    def _identify(self, headers: dict[bytes, bytes]) -> PeerCredential:
+        return self.acquaintances.find(token_in(headers))
+
+    # --- in a thread of the connection ------------------------------------------------------------------------
+
+    def serve(self, admission: PeerCredential, sock: socket.socket) -> None:
+        """Serve an accepted connection until it ends."""
+        try:
+            admission.circle.hold(sock)
+            purpose = _shake_hands(admission, sock)
+        except (OSError, AuthenticationError) as error:
+            logger.info("The connection of node %r ended: %s", admission.peer, error)
+            sock.close()
+            return
+        if purpose == STREAM:
+            self._serve_stream(admission, sock)
+            return
+        taker = PURPOSES.get(purpose.partition(":")[0])
+        if taker is None:
+            sock.close()
+        else:
+            taker(self.acquaintances.worker, PeerIdentity(admission.peer, admission.circle), purpose, sock)
+
+    def _serve_stream(self, admission: PeerCredential, sock: socket.socket) -> None:
+        guest = DelegatedPrincipal(str(admission.circle.user), via=admission.peer, circle=admission.circle)
+        budget = admission.circle.session.byte_budget
+        self._conversations.serve(PipeConnection(SocketPipe(sock), MAX_HELLO, budget), guest)
+
+
+def token_in(headers: dict[bytes, bytes]) -> bytes:
+    """Return the token that another node shows with its request."""
+    if b"origin" in headers:
+        raise AuthenticationError("Pages in browsers are not served here.")
+    kind, _, text = headers.get(b"authorization", b"").partition(b" ")
+    try:
+        token = bytes.fromhex(text.decode("ascii")) if len(text) == 2 * TOKEN_BYTES else b""
+    except ValueError:
+        token = b""
+    if kind.lower() != b"peer" or len(token) != TOKEN_BYTES:
+        raise AuthenticationError("Nodes come in by the introduction of a client.")
+    return token
+
+
+def refuse(transport: Any, error: Exception) -> None:
+    """Refuse a connection, with the reason if it is about authentication."""
+    text = str(error).encode() if isinstance(error, AuthenticationError) else b""
+    transport.write(
+        b"HTTP/1.1 401 Unauthorized\r\nConnection: close\r\nUpgrade: %s\r\nContent-Type: text/plain\r\n"
+        b"Content-Length: %d\r\n\r\n%s" % (PROTOCOL.encode(), len(text), text)
+    )
+    transport.close()
+
+
+def _may_stay(session: Any) -> bool:
+    try:
+        session.check()
+    except AuthenticationError:
+        return False
+    return True
+
+
+def _shake_hands(admission: PeerCredential, sock: socket.socket) -> str:
+    """Show each other who one is, and return what the connection is for."""
+    sock.settimeout(HANDSHAKE_SECONDS)
+    sock.sendall(_SWITCH)
+    token, purpose = framing.receive_hello(sock)
+    if not hmac.compare_digest(framing.fingerprint(token), admission.key) or not admission.is_good:
+        raise AuthenticationError("it shows another secret than before")
+    sock.sendall(admission.proof)
+    framing.ready(sock)
+    return purpose
+
+
+class SocketPipe:
+    """The bytes of a stream of another node, on a socket.
+
+    Args:
+        sock: the socket; who began a frame has a minute to go on with it.
+    """
+
+    patience: float | None = 60.0
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+
+    def recv(self, within: float | None = None) -> bytes:
+        """Return bytes that arrived; nothing at the end, or if none come within so many seconds."""
+        try:
+            if within is not None and not _readable(self._sock, within):
+                return b""
+            return self._sock.recv(_READ)
+        except (OSError, ValueError):
+            return b""
+
+    def send(self, data: Any) -> None:
+        """Send bytes."""
+        self._sock.sendall(data)
+
+    def has_room(self) -> bool:
+        """Say whether some bytes can be sent now without waiting."""
+        poll = select.poll()
+        poll.register(self._sock, select.POLLOUT)
+        return bool(poll.poll(0))
+
+    def finish(self) -> None:
+        """Say that nothing follows."""
+        self.close()
+
+    def close(self) -> None:
+        """Close, whoever reads or writes meanwhile."""
+        hang_up(self._sock)
+        self._sock.close()
+
+
+def _readable(sock: socket.socket, seconds: float) -> bool:
+    poll = select.poll()
+    poll.register(sock, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))
+
+
+def accept_socket(transport: Any, at_end: Callable[[], None] = lambda: None) -> socket.socket:
+    """Return a socket that has what is sent and received over a transport from now on.
+
+    Args:
+        transport: the transport.
+        at_end: called when this process no longer carries the bytes; at once without TLS.
+    """
+    if transport.get_extra_info("sslcontext") is None:
+        transport.pause_reading()
+        sock = socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno()))
+        transport.abort()  # which closes its own handle and sends nothing
+        keep_alive(sock)
+        at_end()
+        return sock
+    keep_alive(transport.get_extra_info("socket"))
+    ours, theirs = socket.socketpair()
+    transport.set_protocol(TlsBridge(transport, theirs, at_end))
+    return ours
+
+
+class TlsBridge(asyncio.Protocol):
+    """Carries bytes between a transport with TLS and one end of a pair of sockets.
+
+    Args:
+        transport: the transport.
+        sock: the end of the pair.
+        at_end: called when the connection is lost.
+    """
+
+    def __init__(self, transport: Any, sock: socket.socket, at_end: Callable[[], None] = lambda: None) -> None:
+        self._transport = transport
+        self._at_end = at_end
+        self._loop = asyncio.get_running_loop()
+        self._waiting = bytearray()
+        self._sock = sock
+        sock.setblocking(False)
+        for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+            sock.setsockopt(socket.SOL_SOCKET, option, _BUFFER)
+        self._loop.add_reader(sock, self._send)
+
+    def _send(self) -> None:
+        """Send what the node's own side has written."""
+        try:
+            data = self._sock.recv(_READ)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if data:
+            self._transport.write(data)
+        else:
+            self._loop.remove_reader(self._sock)
+            self._transport.close()
+
+    def pause_writing(self) -> None:
+        """Take no more of the node's side until the other machine has taken what there is."""
+        self._loop.remove_reader(self._sock)
+
+    def resume_writing(self) -> None:
+        """Go on."""
+        if self._sock.fileno() >= 0:
+            self._loop.add_reader(self._sock, self._send)
+
+    def data_received(self, data: bytes) -> None:
+        """Hand on what arrived; what the node's side does not take waits, and then the other machine does."""
+        if not self._waiting:
+            data = data[self._put(data) :]
+            if not data:
+                return
+            self._transport.pause_reading()
+            self._loop.add_writer(self._sock, self._put_rest)
+        self._waiting += data
+
+    def _put(self, data: bytes | bytearray) -> int:
+        try:
+            return self._sock.send(data)
+        except BlockingIOError:
+            return 0
+        except OSError:  # the node's side is gone
+            self._transport.close()
+            return len(data)
+
+    def _put_rest(self) -> None:
+        del self._waiting[: self._put(self._waiting)]
+        if not self._waiting:
+            self._loop.remove_writer(self._sock)
+            if not self._transport.is_closing():
+                self._transport.resume_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Close the pair; what arrived before is still read from it."""
+        self._loop.remove_reader(self._sock)
+        self._loop.remove_writer(self._sock)
+        self._sock.close()
+        self._at_end()
+
+
+Taker = Callable[[Any, Headers, bytes], None]

@@ -1,0 +1,174 @@
+"""PendingConnections: connections of clients that are not identified yet, a bounded number of them.
+
+A connection counts from the moment it is accepted, before TLS, until its websocket or its peer was let in. HTTP
+requests are short, so their connections count until they are closed. When the room is full, one that is silent has to
+go: of the address that has most, the oldest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import ipaddress
+import socket
+import threading
+import time
+from collections import Counter
+from typing import Any
+
+MOST, EACH = 256, 64
+# Seconds after which a request that is still being answered may be given up for another client.
+_ANSWERED = 30.0
+# Connections that the system keeps until they are accepted, and that are accepted before others are closed.
+BACKLOG, BATCH = 256, 64
+_IPV6_HOST_BITS = 64
+
+
+@dataclasses.dataclass(slots=True)
+class _Entry:
+    """A connection: its socket, its origin, when it came, and whether a whole request is being answered."""
+
+    sock: socket.socket
+    origin: str
+    since: float
+    is_busy: bool = False
+
+
+class PendingConnections:
+    """Counts connections before authentication.
+
+    Args:
+        most: connections at once.
+        each: connections of one address at once; of an IPv6 network of 64 bits.
+    """
+
+    def __init__(self, most: int = MOST, each: int = EACH) -> None:
+        self.most = most
+        self.each = each
+        self._entries: dict[Any, _Entry] = {}
+        self._origins: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def enter(self, address: Any, sock: socket.socket) -> bool:
+        """Let a connection in, closing another one if need be; says whether there was room.
+
+        Args:
+            address: the address and port of the client.
+            sock: the connected socket.
+        """
+        origin = origin_of(address)
+        with self._lock:
+            victim = None
+            if self._origins[origin] >= self.each:
+                victim = self._victim(origin)
+            elif len(self._entries) >= self.most:
+                victim = self._victim()
+            else:
+                return self._add(address, sock, origin)
+            if victim is None:
+                return False
+            gone = self._remove(victim)
+            added = self._add(address, sock, origin)
+        if gone is not None:
+            with contextlib.suppress(OSError):
+                gone.sock.shutdown(socket.SHUT_RDWR)  # its transport finds out, and closes it
+        return added
+
+    def leave(self, address: Any, sock: socket.socket | None = None) -> None:
+        """Stop counting a connection: its client was let in, or it is closed.
+
+        Args:
+            address: the address and port of the client.
+            sock: its socket, where the client may have a new one at the same address by now.
+        """
+        with self._lock:
+            entry = self._entries.get(address)
+            if entry is not None and (sock is None or entry.sock is sock):
+                self._remove(address)
+
+    def mark(self, address: Any, is_busy: bool) -> None:
+        """Note whether a whole request of a connection is being answered: until then it may be closed for another."""
+        with self._lock:
+            entry = self._entries.get(address)
+            if entry is not None:
+                entry.is_busy = is_busy
+                entry.since = time.monotonic()
+
+    def _add(self, address: Any, sock: socket.socket, origin: str) -> bool:
+        self._entries[address] = _Entry(sock, origin, time.monotonic())
+        self._origins[origin] += 1
+        return True
+
+    def _remove(self, address: Any) -> _Entry | None:
+        entry = self._entries.pop(address, None)
+        if entry is not None:
+            self._origins[entry.origin] -= 1
+            if not self._origins[entry.origin]:
+                del self._origins[entry.origin]
+        return entry
+
+    def _victim(self, origin: str | None = None) -> Any:
+        """Return the address of the connection that has to go; None if all are being answered."""
+        late = time.monotonic() - _ANSWERED
+        found = [
+            (entry.is_busy, -self._origins[entry.origin], number, address)
+            for number, (address, entry) in enumerate(self._entries.items())
+            if (origin is None or entry.origin == origin) and (not entry.is_busy or entry.since < late)
+        ]
+        return min(found)[-1] if found else None
+
+
+def origin_of(address: Any) -> str:
+    """Return what connections of one client have in common: an IPv4 address, or an IPv6 network."""
+    host = str(address[0]) if isinstance(address, tuple) and address else ""
+    try:
+        parsed = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return host
+    if isinstance(parsed, ipaddress.IPv6Address):
+        if parsed.ipv4_mapped is not None:
+            return str(parsed.ipv4_mapped)
+        return str(ipaddress.ip_network((parsed, _IPV6_HOST_BITS), strict=False))
+    return host
+
+
+class Accepted(socket.socket):
+    """A connection that leaves the waiting room when it is closed."""
+
+    room: PendingConnections | None = None
+    address: Any = None
+
+    def close(self) -> None:
+        """Close it."""
+        room, self.room = self.room, None
+        if room is not None:
+            room.leave(self.address, self)
+        super().close()
+
+
+class BoundedListener(socket.socket):
+    """A listening socket whose connections wait in a room until their clients are identified."""
+
+    room: PendingConnections | None = None
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """Accept a connection.
+
+        Raises:
+            ConnectionAbortedError: there is no room for it; it was closed.
+        """
+        plain, address = super().accept()
+        sock = Accepted(self.family, self.type, self.proto, fileno=plain.detach())
+        if self.room is not None:
+            if not self.room.enter(address, sock):
+                sock.close()
+                raise ConnectionAbortedError("too many connections before authentication")
+            sock.room, sock.address = self.room, address
+        return sock, address
+
+    def listen(self, backlog: int = BACKLOG) -> None:
+        """Listen; the event loop names the number of connections it accepts at once, which is smaller."""
+        super().listen(max(backlog, BACKLOG))

@@ -1,0 +1,46 @@
+"""TokenAuthenticator: lets those in who show a token of the node."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from syft.exceptions import AuthenticationError
+from syft.grid.identity import NodeIdentity
+from syft.grid.identity.tokens import TokenIdentity
+from syft.grid.server.auth import Principal, bearer
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class VerifiedToken(Principal):
+    """Somebody with a token.
+
+    Attributes:
+        identity: what the token says.
+    """
+
+    identity: TokenIdentity | None = None
+
+
+class TokenAuthenticator:
+    """Lets those in who show a token of the node.
+
+    Args:
+        identity: the node's key and users.
+    """
+
+    tokens = True
+
+    def __init__(self, identity: NodeIdentity) -> None:
+        self._identity = identity
+
+    def identify(self, headers: Mapping[str, str], address: str) -> VerifiedToken:
+        """Return whose token a request has."""
+        found = self._identity.tokens.read(bearer(headers))
+        return VerifiedToken(found.user, found.role, found)
+
+    def check(self, guest: Principal) -> None:
+        """Raise if a token has expired or was revoked since it was shown."""
+        if not isinstance(guest, VerifiedToken) or guest.identity is None:
+            raise AuthenticationError("This node asks for a token.")
+        self._identity.tokens.check(guest.identity)

@@ -1,0 +1,41 @@
+"""Stored descriptions and bytes as objects of a worker."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from syft.core.labels import DESCRIPTION, TAGS, set_id
+from syft.core.object_storage import ObjectOutline
+from syft.grid.storage.interface import Item
+from syft.serde import deserialize
+
+_NOBODY = ("a client without a name",)
+_NO_LIMIT = 1 << 62  # what is on our own disk, with the right checksum, was let in before
+
+
+def revive(worker: Any, item: Item, value: memoryview) -> Any:
+    """Return the object of a description and of bytes that nobody else uses."""
+    obj = deserialize(value, worker, max_message_bytes=_NO_LIMIT, owns_buffer=True)
+    set_id(obj, item.id)
+    if not isinstance(obj, torch.Tensor):
+        obj.tags, obj.description = set(item.tags), item.description
+        return obj
+    for name, label in ((TAGS, set(item.tags)), (DESCRIPTION, item.description)):
+        obj.__dict__.pop(name, None)
+        if label:
+            obj.__dict__[name] = label
+    return obj
+
+
+def payer_of(session: Any) -> object:
+    """Return whose an object of a session counts as: the owner of the node has no bounds but the node's."""
+    if getattr(session, "role", None) == "owner":
+        return None
+    return _NOBODY if session.client_id is None else session.client_id
+
+
+def outline_of(item: Item) -> ObjectOutline:
+    """Return what stands for a stored object until somebody asks for it."""
+    return ObjectOutline(item.id, item.meta, set(item.tags), item.description)

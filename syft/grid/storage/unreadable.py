@@ -1,7 +1,0 @@
-"""Unreadable: why a file of an owner's data was not taken, in words that may stand in a log."""
-
-from __future__ import annotations
-
-
-class Unreadable(ValueError):
-    """A file does not hold what files of its kind may hold. The text is of our own: it shows no values."""

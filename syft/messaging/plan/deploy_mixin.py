@@ -1,0 +1,141 @@
+"""How a plan gets to workers, and what it asks of its owner."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from syft.core.context import local_worker
+from syft.core.id_provider import ID_PROVIDER, ObjectId
+from syft.core.object import AbstractObject
+from syft.core.object_storage import ObjectStorage
+from syft.hook.syft_tensor import SyftTensor
+from syft.messaging.plan import optimizers as plan_optimizers
+from syft.messaging.plan.program import Program
+from syft.messaging.plan.record.module_binding import ModuleBinding
+from syft.messaging.plan.state import State
+from syft.pointers.pointer_plan import PointerPlan
+
+
+class DeployMixin(AbstractObject, ObjectStorage):
+    """What a plan does to be run elsewhere."""
+
+    name: str
+    state: State
+    pointers: dict[Any, PointerPlan]
+    optimizers: list[Any]
+    _lines: list[tuple[str, int]]
+    _following: ModuleBinding
+    _program: Program | None
+    _sent_to: set[Any]
+
+    @property
+    def is_built(self) -> bool:
+        """Whether there is something to send."""
+        raise NotImplementedError("a plan says whether it is built")
+
+    def send(self, *locations: Any, force: bool = False) -> PointerPlan:
+        """Send the plan to workers and return one pointer to all of them.
+
+        A plan that is there already is not sent again, unless it has changed here; what it learned there it keeps.
+
+        Args:
+            *locations: the workers.
+            force: send it although it is not built.
+        """
+        if not self.is_built and not force:
+            raise RuntimeError(
+                f"The plan {self.name!r} needs to be built before it is sent: plan.build(*examples), "
+                "or give args_shape to func2plan."
+            )
+        owner = local_worker()
+        workers = list(dict.fromkeys(owner.get_worker(place, fail_hard=True) for place in _flat(locations)))
+        if not workers:
+            raise ValueError("send needs a worker: plan.send(bob).")
+        pointers = [self._pointer_at(owner, worker) for worker in workers]
+        return pointers[0] if len(pointers) == 1 else PointerPlan.joined(pointers)
+
+    def _pointer_at(self, owner: Any, worker: Any) -> PointerPlan:
+        self._following.update()
+        version = (self.state.fingerprint(), [plan_optimizers.fingerprint(optimizer) for optimizer in self.optimizers])
+        known = self.pointers.get(worker)
+        if known is not None and known.lease.spent is None and known.version == version and _is_held(known):
+            return known
+        # What was sent before may still be on its way, or on its way out, under the id of the plan.
+        sent_before = worker in self._sent_to and not self.tags
+        self._sent_to.add(worker)
+        pointer: PointerPlan = (
+            owner.send_object(self, worker, ID_PROVIDER.pop(), published=False)
+            if sent_before
+            else owner.send(self, worker)
+        )
+        pointer.version, pointer.lines = version, self._lines
+        pointer.outlook = _outlook(self.name, self._program)
+        self.pointers[worker] = pointer
+        return pointer
+
+    def get_pointers(self) -> dict[Any, PointerPlan]:
+        """Return the pointers to where the plan is, by worker."""
+        return {worker: pointer for worker, pointer in self.pointers.items() if pointer.lease.spent is None}
+
+    def create_pointer(
+        self,
+        owner: Any,
+        garbage_collect_data: bool,
+        location: Any = None,
+        id_at_location: ObjectId | None = None,
+        **kwargs: Any,
+    ) -> PointerPlan:
+        """Make a pointer to this plan at a worker that holds it."""
+        return PointerPlan(
+            location=location if location is not None else self.owner,
+            id_at_location=id_at_location if id_at_location is not None else self.id,
+            owner=owner,
+            garbage_collect_data=garbage_collect_data,
+            tags=self.tags,
+            description=self.description,
+        )
+
+    @property
+    def location(self) -> Any:
+        """A plan is here; what is elsewhere is a pointer to it."""
+        raise AttributeError("A plan has no location; plan.get_pointers() tells where it was sent.")
+
+    @property
+    def _known_workers(self) -> Any:
+        return self.owner._known_workers
+
+    def send_msg(self, *args: Any, **kwargs: Any) -> Any:
+        """Send a message as the plan's owner."""
+        return self.owner.send_msg(*args, **kwargs)
+
+    def request_obj(self, *args: Any, **kwargs: Any) -> Any:
+        """Take an object from another worker as the plan's owner."""
+        return self.owner.request_obj(*args, **kwargs)
+
+    def respond_to_obj_req(self, obj_id: ObjectId) -> Any:
+        """Return an object of the plan's own store, which no longer keeps it."""
+        obj = self.get_obj(obj_id)
+        self.de_register_obj(obj)
+        return obj
+
+
+def _outlook(name: str, program: Program | None) -> Any:
+    """Return what tells the results of calls beforehand; None where asking for the form of the state takes messages."""
+    if program is None or any(isinstance(placeholder.child, SyftTensor) for placeholder in program.state):
+        return None
+    from syft.messaging.plan.result_inference import ResultInference
+
+    return ResultInference(name, program)
+
+
+def _is_held(pointer: PointerPlan) -> bool:
+    """Say whether a plan is still where it was sent; somebody may have fetched or deleted it."""
+    return pointer._id_at_location in pointer._location._objects
+
+
+def _flat(locations: Iterable[Any]) -> list[Any]:
+    found: list[Any] = []
+    for place in locations:
+        found += _flat(place) if isinstance(place, tuple | list) else [place]
+    return found

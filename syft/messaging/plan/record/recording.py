@@ -1,0 +1,274 @@
+"""Record a function once, with example tensors, as operations over placeholders.
+
+Two torch modes watch while it runs. The function mode sees each call as the user wrote it and writes it down. The
+dispatch mode sees what the first one can't (a script module, C++ code): such a computation on recorded tensors
+raises, for the plan would lose it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from syft.core import context
+from syft.core.callsite import user_line
+from syft.core.dispatch import function_name
+from syft.exceptions import CommandNotAllowed
+from syft.hook.functions import CONSTRUCTORS, name_of
+from syft.hook.syft_tensor import SyftTensor
+from syft.messaging.plan.commands import (
+    GRAD_MODE,
+    GRADIENT,
+    OPTIMIZER_STEP,
+    gradient_of,
+)
+from syft.messaging.plan.metadata_access import READS, VALUE_READS
+from syft.messaging.plan.record.recording_state import RecordingState, current, example, memory_of, set_current
+from syft.messaging.plan.record.unrecorded_guard import UnrecordedGuard, optimizer_steps
+from syft.tensors.placeholder import PlaceHolder
+
+_CONSTRUCTOR_NAMES = {function: name for name, function in CONSTRUCTORS.items()}
+_Tensor: Any = torch.Tensor
+# Made anew at each access, so compared by value.
+_GRAD_GET, _GRAD_SET = _Tensor.grad.__get__, _Tensor.grad.__set__
+# Printing while the plan is built is no part of it.
+_SHOWS = frozenset({_Tensor.__repr__, _Tensor.__format__})
+_HINTS = {
+    "_nested_tensor_from_mask_left_aligned": "Make the nn.TransformerEncoder with enable_nested_tensor=False.",
+    "_pack_padded_sequence": "Pack the sequence outside of the plan, or give the layer the padded one.",
+}
+# What torch does around its own calls; a tensor made of an array is looked at when it is used.
+_NOT_COMPUTING = ("profiler.", "aten.lift_fresh")
+_APPLIES = frozenset({torch.autograd.Function.apply.__func__.__code__})  # type: ignore[attr-defined]
+_ZERO_GRAD = frozenset(
+    inspect.unwrap(method).__code__ for method in (torch.optim.Optimizer.zero_grad, torch.nn.Module.zero_grad)
+)
+
+
+class Recorder(TorchFunctionMode, RecordingState):
+    """One recording.
+
+    Args:
+        state: placeholders of the tensors that the plan declares as its state.
+        optimizers: the optimizers that the function has as variables.
+    """
+
+    def __init__(self, state: list[PlaceHolder], optimizers: Iterable[Any] = ()) -> None:
+        TorchFunctionMode.__init__(self)
+        RecordingState.__init__(self, state)
+        self.known_optimizers = list(optimizers)
+        self.optimizers: list[Any] = []
+        self.remembering: list[Any] = []  # those of the optimizers that keep something from step to step
+        # A call that raised: a function that catches that would take another path for other tensors.
+        self.failure: tuple[str, tuple[str, int]] | None = None
+        # How autograd is set: True or False where the function said so, None as it was when the plan is called.
+        self.mode: bool | None = None
+        self._modes: dict[int, tuple[bool | None, Any]] = {}
+        self._ambient = _ambient()
+        self._gradients_known: set[int] = set()
+        self._gradients_missing: dict[int, Any] = {}
+
+    # --- the recording itself ---------------------------------------------------------------------------------
+
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        """Record what happens inside a `with` block, in this thread."""
+        before = set_current(self)
+        context.recording.refuse = lambda what: self._refuse(what, "Do it outside of the function.")
+        enabled = torch.is_grad_enabled()
+        self.keeper.begin(self.known_optimizers)
+        try:
+            with UnrecordedGuard(self), self, optimizer_steps(self):
+                yield
+            self._require_settings()
+        finally:
+            set_current(before)
+            context.recording.refuse = None
+            torch._C._set_grad_enabled(enabled)
+            self.keeper.restore()
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Write a call down, unless it only looks at the form of a tensor."""
+        kwargs = kwargs or {}
+        if self.running:
+            return func(*args, **kwargs)
+        if func is torch._C._set_grad_enabled:
+            return self._set_grad(func, bool(args[0]))
+        reader = READS.get(func)
+        if reader is not None:
+            if not args:
+                (_, first), *others = kwargs.items()
+                args, kwargs = (first,), dict(others)
+            placeholder = self._placeholders.get(id(args[0]))
+            if placeholder is None or id(args[0]) in self._of_state:
+                return func(*args, **kwargs)
+            return reader(self, func, placeholder, args, kwargs)
+        if func in VALUE_READS or _iterates(func):
+            if func is _Tensor.__index__:
+                self.run(func, args, kwargs)  # torch tries it on tensors that are no index, to find a signature
+            raise self._refuse(*VALUE_READS.get(func, _ITERATION))
+        if func in _SHOWS:
+            return f"<recorded tensor {tuple(args[0].shape)} {args[0].dtype}>"
+        if function_name(func).startswith(_NOT_COMPUTING):
+            return func(*args, **kwargs)
+        return self._record_call(func, args, kwargs)
+
+    def _record_call(self, func: Any, args: Any, kwargs: Any) -> Any:
+        if func == _GRAD_GET:
+            return self._read_gradient(args[0])
+        if getattr(func, "__name__", "").startswith("_foreach_"):
+            return self._for_each(func, *args, **kwargs)
+        name = self._name_of(func)
+        if func == _GRAD_SET:
+            self._gradients_known.add(id(args[0]))
+        return self._record(name, func, args, kwargs)
+
+    def _name_of(self, func: Any) -> str:
+        try:
+            return _CONSTRUCTOR_NAMES.get(func) or name_of(func)
+        except CommandNotAllowed as error:
+            what = getattr(func, "__name__", "") if " at 0x" in function_name(func) else function_name(func)
+            hint = _HINTS.get(what.rpartition(".")[2]) or error.hint[:1].upper() + error.hint[1:]
+            raise self._refuse(what, hint) from None
+
+    def _for_each(self, func: Any, tensors: Any, *args: Any, **kwargs: Any) -> Any:
+        """Take a call on many tensors, which does not travel, apart into calls on one."""
+        name = func.__name__.removeprefix("_foreach_")
+        single = torch.linalg.vector_norm if name == "norm" else getattr(_Tensor, name, func)
+        results = []
+        for number, tensor in enumerate(tensors):
+            given = [arg[number] if isinstance(arg, list | tuple) else arg for arg in args]
+            results.append(self._record(self._name_of(single), single, (tensor, *given), kwargs))
+        return None if name.endswith("_") else tuple(results)
+
+    def _record(self, name: str, func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Run a call with the example and write it down."""
+        if torch._C._functorch.maybe_current_level() is not None:
+            raise self._refuse("A transform of torch.func", "Use loss.backward() or torch.autograd.grad.")
+        if _inside(_APPLIES):
+            raise self._refuse("A torch.autograd.Function", "Its backward would be lost; write it with torch calls.")
+        if _ambient() != self._ambient:
+            raise self._refuse(
+                "inference_mode or autocast inside of the function", "Use it around the call of the plan."
+            )
+        symbolic_args, symbolic_kwargs = self.symbolic((args, kwargs))
+        try:
+            result = self.run(func, *example((args, kwargs)))
+        except Exception:
+            self.failure = (name, user_line())
+            raise
+        if result is NotImplemented:
+            return result
+        pattern = self.bind(result)
+        if pattern is None and result is not None:
+            raise self._refuse(f"{name}, which gives a {type(result).__name__} made of a tensor's values,")
+        self.write(name, symbolic_args, symbolic_kwargs, () if pattern is None else (pattern,))
+        return result
+
+    # --- gradients and optimizers -------------------------------------------------------------------------------
+
+    def _read_gradient(self, tensor: torch.Tensor) -> Any:
+        """Record the reading of a gradient.
+
+        A tensor of the state may have one or not when the plan runs, unless the function said so itself: a check.
+        """
+        if isinstance(tensor, SyftTensor) or not (tensor.is_leaf and tensor.requires_grad):
+            return self._record("torch.Tensor.grad.__get__", _GRAD_GET, (tensor,), {})
+        placeholder = self._placeholder_of(tensor)
+        has = self.run(_GRAD_GET, (tensor,), {}) is not None
+        if id(tensor) not in self._gradients_known and id(tensor) in self._of_state:
+            if _inside(_ZERO_GRAD):
+                return self._gradient_to_zero(tensor, has)
+            self._gradients_known.add(id(tensor))
+            self.check_form(placeholder, "has a gradient", has)
+        if has:
+            return self._record("torch.Tensor.grad.__get__", _GRAD_GET, (tensor,), {})
+        self.check_form(placeholder, "has a gradient", False)
+        return None
+
+    def _gradient_to_zero(self, tensor: torch.Tensor, has: bool) -> Any:
+        """Record that zero_grad looks at a gradient, which may be there or not when the plan runs.
+
+        Where the example has none, zeros stand for it that never become the gradient of the tensor.
+        """
+        if has:
+            return self._record(GRADIENT, gradient_of, (tensor,), {})
+        if id(tensor) not in self._gradients_missing:
+            self._gradients_missing[id(tensor)] = self._record(GRADIENT, gradient_of, (tensor,), {})
+        return self._gradients_missing[id(tensor)]
+
+    def _set_grad(self, func: Any, enabled: bool) -> None:
+        name, context = _grad_context(sys._getframe(2))
+        if name == "__exit__":
+            mode = self._modes.pop(id(context), (enabled, context))[0]
+        else:
+            self._modes.setdefault(id(context), (self.mode, context))
+            mode = enabled
+        func(enabled)
+        self.set_mode(mode)
+
+    def set_mode(self, mode: bool | None) -> None:
+        """Record how autograd is set from here on."""
+        if mode is not self.mode:
+            self.write(GRAD_MODE, (mode,), {}, ())
+            self.mode = mode
+
+    def _require_settings(self) -> None:
+        if self.keeper.settings_changed():
+            raise self._refuse(
+                "A change of an optimizer's settings",
+                "Pass them in as tensors: optimizer.param_groups[0]['lr'] = lr, with lr an argument of the function.",
+            )
+
+    def settings(self, optimizer: Any) -> tuple[Any, ...]:
+        """Return the settings of an optimizer that the function computed, such as a learning rate from an argument."""
+        return tuple(
+            (number, key, self._placeholder_of(value))
+            for number, group in enumerate(optimizer.param_groups)
+            for key, value in group.items()
+            if key != "params" and self.is_traced(value)
+        )
+
+    def step(self, optimizer: Any) -> None:
+        """Record a step of an optimizer as one operation."""
+        settings = self.settings(optimizer)
+        if settings and not self.keeper.knew(optimizer):
+            raise self._refuse("Settings of an optimizer that is no variable of the function")
+        if optimizer not in self.optimizers:
+            self.optimizers.append(optimizer)
+        self.write(OPTIMIZER_STEP, (self.optimizers.index(optimizer), settings), {}, ())
+
+
+_ITERATION = ("A loop over a tensor", "Use torch calls on the whole tensor, or x.unbind() if its length is fixed.")
+
+
+def _inside(codes: frozenset[Any]) -> bool:
+    """Say whether one of some functions is among those that led here."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and frame.f_code not in codes:
+        frame = frame.f_back
+    return frame is not None
+
+
+def _ambient() -> tuple[bool, bool]:
+    return torch.is_inference_mode_enabled(), torch.is_autocast_enabled("cpu")
+
+
+def _iterates(func: Any) -> bool:
+    return func is torch.Tensor.unbind and sys._getframe(2).f_code.co_name == "__iter__"
+
+
+def _grad_context(frame: Any) -> tuple[str, Any]:
+    """Return which method of which of torch's context managers sets autograd: leaving one restores what was."""
+    while frame.f_back is not None and frame.f_back.f_code.co_filename == frame.f_code.co_filename:
+        frame = frame.f_back
+    return frame.f_code.co_name, frame.f_locals.get("self")
+
+
+__all__ = ["Recorder", "current", "memory_of"]

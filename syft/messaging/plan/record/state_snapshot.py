@@ -1,0 +1,118 @@
+"""Keep what a recording changes while it runs, so that building a plan leaves no trace."""
+
+from __future__ import annotations
+
+import copy
+import secrets
+import threading
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from syft.hook.syft_tensor import SyftTensor
+from syft.messaging.plan.optimizers import settings_of
+
+# All recordings of a process share torch's random numbers: the first one keeps them, the last one puts them back.
+# In between they come from a seed that nobody else has, which tells whether a function sets one.
+_SEED = secrets.randbits(62)
+_lock = threading.Lock()
+_recordings = 0
+_random = torch.empty(0)
+
+
+def _begin_random() -> None:
+    global _recordings, _random
+    with _lock:
+        if not _recordings:
+            _random = torch.get_rng_state()
+            torch.default_generator.manual_seed(_SEED)
+        _recordings += 1
+
+
+def _end_random() -> None:
+    global _recordings
+    with _lock:
+        _recordings -= 1
+        if not _recordings:
+            torch.set_rng_state(_random)
+
+
+def seeded() -> bool:
+    """Say whether the function that is recorded has set a seed."""
+    return torch.initial_seed() != _SEED
+
+
+class StateSnapshot:
+    """The tensors, gradients, optimizers and random numbers from before a recording."""
+
+    def __init__(self) -> None:
+        self._kept: dict[int, tuple[torch.Tensor, bool, torch.Tensor, torch.Tensor, Any, Any]] = {}
+        self._optimizers: dict[int, tuple[Any, Any, Any]] = {}
+        self._before: set[int] = set()
+
+    def begin(self, optimizers: Iterable[Any] = ()) -> None:
+        """Keep the random numbers, and the optimizers that the function is known to use."""
+        _begin_random()
+        for optimizer in optimizers:
+            self.note_optimizer(optimizer)
+            self._before.add(id(optimizer))
+
+    def keep(self, tensor: Any) -> None:
+        """Remember a tensor of the state, before a call may change it."""
+        if id(tensor) in self._kept or isinstance(tensor, SyftTensor):
+            return
+        with torch.no_grad():
+            grad = tensor.grad
+            copied = None if grad is None else grad.detach().clone()
+            self._kept[id(tensor)] = (tensor, tensor.requires_grad, tensor.data, tensor.detach().clone(), grad, copied)
+
+    def note_optimizer(self, optimizer: Any) -> None:
+        """Remember the state of an optimizer."""
+        if id(optimizer) not in self._optimizers:
+            state = {key: copy.deepcopy(value) for key, value in optimizer.state.items()}
+            self._optimizers[id(optimizer)] = (optimizer, state, settings_of(optimizer))
+
+    def knew(self, optimizer: Any) -> bool:
+        """Say whether an optimizer was known before the function ran."""
+        return id(optimizer) in self._before
+
+    def settings_changed(self) -> bool:
+        """Say whether an optimizer has other numbers for settings than before, as schedulers give them."""
+        return any(
+            now[key] is not value and not isinstance(now[key], torch.Tensor) and now[key] != value
+            for optimizer, _, before in self._optimizers.values()
+            for now, kept in zip(settings_of(optimizer), before, strict=True)
+            for key, value in kept.items()
+        )
+
+    def restore(self) -> None:
+        """Put everything back."""
+        try:
+            self._restore()
+        finally:
+            _end_random()
+
+    def _restore(self) -> None:
+        with torch.no_grad():
+            # Backwards: one that was kept later may be a view of one that had changed by then.
+            for tensor, requires_grad, data, values, grad, copied in reversed(self._kept.values()):
+                if tensor.data_ptr() != data.data_ptr() or tensor.shape != data.shape:
+                    tensor.data = data
+                if not _same(data, values):
+                    data.copy_(values)
+                if tensor.requires_grad is not requires_grad:
+                    tensor.requires_grad_(requires_grad)
+                if grad is not None and not _same(grad, copied):
+                    grad.copy_(copied)
+                if tensor.grad is not grad:
+                    tensor.grad = grad
+        for optimizer, state, settings in self._optimizers.values():
+            optimizer.state.clear()
+            optimizer.state.update(state)
+            for group, kept in zip(optimizer.param_groups, settings, strict=True):
+                group.update(kept)
+
+
+def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return one.shape == other.shape and torch.equal(one, other)

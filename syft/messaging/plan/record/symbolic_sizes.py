@@ -1,0 +1,197 @@
+"""Sizes of recorded tensors: numbers that remember where they come from.
+
+`x.shape[0]` inside a plan must not become the size of the example. It becomes one of these: torch takes it wherever
+it takes a size, arithmetic on it is recorded, and where Python needs the plain number (a comparison, `range`,
+`int()`), the recording keeps a check that it is the same at each run.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import torch
+
+from syft.messaging.plan.commands import ARITHMETIC, RELATIONS
+
+_NUMBERS = (int, float)
+
+
+class _Recorded:
+    """What recorded integers and floats share.
+
+    Args:
+        recorder: the recording it belongs to.
+        value: the number it has for the example.
+        placeholder: what stands for it in the operations.
+    """
+
+    recorder: Any
+    value: Any
+    placeholder: Any
+
+    def __init__(self, recorder: Any, value: Any, placeholder: Any) -> None:
+        self.recorder = recorder
+        self.value = value
+        self.placeholder = placeholder
+
+    def fixed(self) -> Any:
+        """Return the plain number; the plan then holds only where it is the same."""
+        self.recorder.check_number("==", self, self.value, True)
+        return self.value
+
+    def __hash__(self) -> int:
+        return hash(self.fixed())
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+    def __str__(self) -> str:
+        return str(self.fixed())
+
+    def __format__(self, spec: str) -> str:
+        return format(self.fixed(), spec)
+
+    def __bool__(self) -> bool:
+        self.recorder.check_number("!=", self, 0, self.value != 0)
+        return bool(self.value)
+
+    def __int__(self) -> int:
+        return int(self.fixed())
+
+    __trunc__ = __int__
+
+    def __float__(self) -> float:
+        return float(self.fixed())
+
+    def __round__(self, ndigits: int | None = None) -> Any:
+        return round(self.fixed(), ndigits)
+
+    def __floor__(self) -> int:
+        return int(self.fixed() // 1)
+
+    def __ceil__(self) -> int:
+        return int(-(-self.fixed() // 1))
+
+    def __abs__(self) -> Any:
+        return abs(self.fixed())
+
+    def __pow__(self, other: Any) -> Any:
+        return self.fixed() ** plain(other) if isinstance(other, (*_NUMBERS, _Recorded)) else NotImplemented
+
+    def __rpow__(self, other: Any) -> Any:
+        return other ** self.fixed() if isinstance(other, _NUMBERS) else NotImplemented
+
+    def __neg__(self) -> Any:
+        return self.recorder.compute("neg", self)
+
+    def __pos__(self) -> Any:
+        return self
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __copy__(self) -> Any:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self
+
+
+class RecordedInt(_Recorded, torch.SymInt):
+    """A size, or a whole number computed from sizes."""
+
+    __class__ = property(lambda self: int)  # isinstance(x.shape[0], int) is decided as without a recording
+
+    def __index__(self) -> int:
+        return int(self.fixed())
+
+
+class RecordedFloat(_Recorded, torch.SymFloat):
+    """A number computed from sizes that need not be whole."""
+
+    __class__ = property(lambda self: float)
+
+    def is_integer(self) -> bool:
+        """Say whether it is whole."""
+        return bool(self.fixed().is_integer())
+
+
+class SymbolicShape(tuple[Any, ...]):
+    """The shape of a recorded tensor."""
+
+    __slots__ = ()
+    __class__ = property(lambda self: torch.Size)
+
+    def __getitem__(self, index: Any) -> Any:
+        found = super().__getitem__(index)
+        return SymbolicShape(found) if isinstance(index, slice) else found
+
+    def __add__(self, other: Any) -> Any:
+        return SymbolicShape((*self, *other))
+
+    def numel(self) -> Any:
+        """Return the product of the sizes."""
+        product: Any = 1
+        for size in self:
+            product = size * product
+        return product
+
+
+def plain(value: Any) -> Any:
+    """Return the number that a recorded one has for the example."""
+    return value.value if isinstance(value, _Recorded) else value
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (*_NUMBERS, _Recorded))
+
+
+def _binary(name: str, reflected: bool) -> Any:
+    def compute(self: Any, other: Any) -> Any:
+        if not _is_number(other):
+            return NotImplemented
+        return self.recorder.compute(name, other, self) if reflected else self.recorder.compute(name, self, other)
+
+    return compute
+
+
+def _comparison(relation: str) -> Any:
+    def compare(self: Any, other: Any) -> Any:
+        if not _is_number(other):
+            return NotImplemented
+        outcome = bool(RELATIONS[relation](self.value, plain(other)))
+        self.recorder.check_number(relation, self, other, outcome)
+        return outcome
+
+    return compare
+
+
+def _on_bits(name: str, reflected: bool) -> Any:
+    function = getattr(operator, f"__{name}__")
+
+    def compute(self: Any, other: Any) -> Any:
+        if not isinstance(other, int):
+            return NotImplemented
+        operands = int(self), int(other)
+        return function(*reversed(operands)) if reflected else function(*operands)
+
+    return compute
+
+
+def _install() -> None:
+    """Give both kinds Python's operators, over those that torch puts on its own symbolic numbers."""
+    for cls in (RecordedInt, RecordedFloat):
+        for name in ARITHMETIC:
+            if name != "neg":
+                setattr(cls, f"__{name}__", _binary(name, reflected=False))
+                setattr(cls, f"__r{name}__", _binary(name, reflected=True))
+        for relation, function in RELATIONS.items():
+            setattr(cls, f"__{function.__name__}__", _comparison(relation))
+        cls.__hash__ = _Recorded.__hash__  # type: ignore[method-assign]
+    for name in ("and", "or", "xor", "lshift", "rshift"):
+        setattr(RecordedInt, f"__{name}__", _on_bits(name, reflected=False))
+        setattr(RecordedInt, f"__r{name}__", _on_bits(name, reflected=True))
+
+
+_install()

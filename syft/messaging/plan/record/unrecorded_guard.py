@@ -1,0 +1,58 @@
+"""What a recording has to watch besides the calls that torch shows: hidden computations, and steps of optimizers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from syft.core.trees import iter_tensors, map_tensors
+from syft.messaging.plan.record.recording_state import current
+
+
+class UnrecordedGuard(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Refuse computations on recorded tensors that the function mode does not see."""
+
+    def __init__(self, recorder: Any) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.recorder = recorder
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Let a computation pass if it is none of the recording's."""
+        if not self.recorder.running and any(map(self.recorder.is_traced, iter_tensors((args, kwargs or {})))):
+            raise self.recorder._refuse(
+                f"{func}, called in a way that torch does not show,", "Use a torch call for it."
+            )
+        return func(*args, **(kwargs or {}))
+
+
+@contextmanager
+def optimizer_steps(recorder: Any) -> Iterator[None]:
+    """Record each step of a torch optimizer as one operation: its Python code decides by what it did before."""
+    from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+    def before(optimizer: Any, args: Any, kwargs: Any) -> None:
+        if current() is recorder:
+            if any(callable(given) for given in (*args, *kwargs.values()) if given is not optimizer):
+                raise recorder._refuse("A step with a closure", "Write forward and backward before optimizer.step().")
+            recorder._require_settings()
+            recorder.running += 1
+            recorder.keeper.note_optimizer(optimizer)
+            for group in optimizer.param_groups:
+                map_tensors(recorder._placeholder_of, group["params"])
+
+    def after(optimizer: Any, args: Any, kwargs: Any) -> None:
+        if current() is recorder:
+            recorder.running -= 1
+            recorder.step(optimizer)
+            if optimizer.state and optimizer not in recorder.remembering:
+                recorder.remembering.append(optimizer)
+
+    hooks = [register_optimizer_step_pre_hook(before), register_optimizer_step_post_hook(after)]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()

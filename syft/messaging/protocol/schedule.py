@@ -1,0 +1,190 @@
+"""Schedule: who runs what and what goes where, as data; and the checks on one that a stranger wrote.
+
+Values have numbers: the inputs of each role, then the state of each role, then results in the order they come about.
+Every value is at one role. A run gives new values at its role; a move gives the value at another role a new number.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+from syft.core.references import Ref
+from syft.exceptions import MalformedPlanError
+from syft.messaging.plan.program import map_pattern
+from syft.messaging.protocol.base import MAX_PLANS
+
+RUN, MOVE = "run", "move"
+MAX_VALUES = 20_000
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ScheduledRun:
+    """One message to one role: run a plan.
+
+    Attributes:
+        role: the number of the role.
+        inputs: the numbers of the plan's arguments.
+        outputs: the numbers of its results; one that is known already means that the value may be another tensor now.
+    """
+
+    role: int
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ScheduledMove:
+    """One value goes to another role.
+
+    Attributes:
+        source: its number until then.
+        target: its number from then on.
+        role: the number of the role that gets it.
+    """
+
+    source: int
+    target: int
+    role: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Schedule:
+    """What the roles of a protocol do.
+
+    Attributes:
+        roles: their names.
+        inputs: how many inputs each has.
+        states: how many tensors of state each has.
+        steps: what happens, in order.
+        outputs: what is returned: `Ref(number)` in containers, and anything that is always the same.
+    """
+
+    roles: tuple[str, ...]
+    inputs: tuple[int, ...]
+    states: tuple[int, ...]
+    steps: tuple[ScheduledRun | ScheduledMove, ...]
+    outputs: Any
+
+    def input_numbers(self, role: int) -> range:
+        """Return the numbers of a role's inputs."""
+        start = sum(self.inputs[:role])
+        return range(start, start + self.inputs[role])
+
+    def state_numbers(self, role: int) -> range:
+        """Return the numbers of a role's state."""
+        start = sum(self.inputs) + sum(self.states[:role])
+        return range(start, start + self.states[role])
+
+    def runs(self) -> list[ScheduledRun]:
+        """Return the runs; there is one plan for each, in this order."""
+        return [step for step in self.steps if isinstance(step, ScheduledRun)]
+
+    def last_uses(self) -> dict[int, int]:
+        """Return, for each value, the last step that needs it; results are needed for ever."""
+        last: dict[int, int] = {}
+        for number, step in enumerate(self.steps):
+            for value in step.inputs + step.outputs if isinstance(step, ScheduledRun) else (step.source, step.target):
+                last[value] = number
+        for value in _numbers(self.outputs):
+            last[value] = len(self.steps)
+        return last
+
+    def to_rows(self) -> tuple[Any, ...]:
+        """Return it as plain tuples."""
+        steps = tuple(
+            (RUN, s.role, s.inputs, s.outputs) if isinstance(s, ScheduledRun) else (MOVE, s.source, s.target, s.role)
+            for s in self.steps
+        )
+        return self.roles, self.inputs, self.states, steps, self.outputs
+
+
+def _numbers(pattern: Any) -> list[int]:
+    found: list[int] = []
+
+    def note(ref: Any) -> Any:
+        found.append(ref.id)
+        return ref
+
+    map_pattern(note, pattern)
+    return found
+
+
+def from_rows(rows: Any) -> Schedule:
+    """Read a choreography that may come from anyone; refuses one in which a value is used where it is not."""
+    if type(rows) is not tuple or len(rows) != 5:
+        raise MalformedPlanError("A protocol has roles, inputs, states, steps and results.")
+    roles, inputs, states, steps, outputs = rows
+    if not _is_tuple_of(str, roles) or not 0 < len(roles) <= MAX_PLANS or len(set(roles)) != len(roles):
+        raise MalformedPlanError("The roles of a protocol have different names.")
+    for counts in (inputs, states):
+        if not _is_tuple_of(int, counts) or len(counts) != len(roles) or min(counts) < 0 or sum(counts) > MAX_VALUES:
+            raise MalformedPlanError("A protocol says of each role how many inputs and how much state it has.")
+    if type(steps) is not tuple or len(steps) > 2 * MAX_VALUES:
+        raise MalformedPlanError(f"A protocol has at most {2 * MAX_VALUES} steps.")
+    places = [role for counts in (inputs, states) for role, count in enumerate(counts) for _ in range(count)]
+    parsed = tuple(_read_steps(steps, places, len(roles)))
+    if sum(isinstance(step, ScheduledRun) for step in parsed) > MAX_PLANS:
+        raise MalformedPlanError(f"A protocol has at most {MAX_PLANS} plans.")
+    map_pattern(lambda ref: _known(getattr(ref, "id", None), places) and ref, outputs)
+    return Schedule(roles, inputs, states, parsed, outputs)
+
+
+def _read_steps(steps: tuple[Any, ...], places: list[int], roles: int) -> Iterator[ScheduledRun | ScheduledMove]:
+    """Yield the steps, noting in `places` at which role each new value is."""
+    gone: set[int] = set()
+    for row in steps:
+        if type(row) is not tuple or len(row) != 4 or row[0] not in (RUN, MOVE):
+            raise MalformedPlanError("A step of a protocol is a run or a move.")
+        step = _read_run(row, places, roles) if row[0] == RUN else _read_move(row, places, roles)
+        used = step.inputs if isinstance(step, ScheduledRun) else (step.source,)
+        if gone.intersection(used):
+            raise MalformedPlanError("A protocol uses a value after it was moved away.")
+        if isinstance(step, ScheduledMove):
+            gone.add(step.source)
+        if len(places) > MAX_VALUES:
+            raise MalformedPlanError(f"A protocol has at most {MAX_VALUES} values.")
+        yield step
+
+
+def _read_run(row: tuple[Any, ...], places: list[int], roles: int) -> ScheduledRun:
+    _, role, inputs, outputs = row
+    if not _is_role(role, roles) or not _is_tuple_of(int, inputs) or not _is_tuple_of(int, outputs):
+        raise MalformedPlanError("A run of a protocol has a role, inputs and outputs.")
+    if not all(_known(number, places) and places[number] == role for number in inputs):
+        raise MalformedPlanError("A protocol runs a plan on values that are at another role.")
+    for number in outputs:
+        if number == len(places):
+            places.append(role)
+        elif not _known(number, places) or places[number] != role:
+            raise MalformedPlanError("A protocol gives a result a number that is taken.")
+    return ScheduledRun(role, inputs, outputs)
+
+
+def _read_move(row: tuple[Any, ...], places: list[int], roles: int) -> ScheduledMove:
+    _, source, target, role = row
+    if not _is_role(role, roles) or type(target) is not int or target != len(places):
+        raise MalformedPlanError("A move of a protocol gives a value its next number at a role.")
+    _known(source, places)
+    places.append(role)
+    return ScheduledMove(source, target, role)
+
+
+def _is_role(role: Any, roles: int) -> bool:
+    return type(role) is int and 0 <= role < roles
+
+
+def _is_tuple_of(kind: type, value: Any) -> bool:
+    return type(value) is tuple and all(type(item) is kind for item in value)
+
+
+def _known(number: Any, places: list[int]) -> bool:
+    if type(number) is not int or not 0 <= number < len(places):
+        raise MalformedPlanError("A protocol uses a value before anything gives it.")
+    return True
+
+
+def refer(number: int) -> Ref:
+    """Return what stands for a value in the results."""
+    return Ref(number)

@@ -1,0 +1,83 @@
+"""What the documented functions on shared tensors have in common: they take links, or tensors around links."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import torch
+
+from syft.core.tensor import Level
+from syft.exceptions import ProtocolError, UnsupportedOperation
+from syft.mpc.runtime import client
+from syft.pointers.multi_pointer import MultiPointerTensor
+from syft.tensors.additive_shared import AdditiveSharingTensor
+
+
+def link_of(value: Any) -> AdditiveSharingTensor:
+    """Return the link of a shared tensor, which may be given in its shell."""
+    link = value if isinstance(value, AdditiveSharingTensor) else getattr(value, "child", None)
+    if isinstance(link, OddSharingTensor):
+        raise UnsupportedOperation("This", "shares modulo 2**64 - 1", "They are what securenn.msb takes.")
+    if not isinstance(link, AdditiveSharingTensor):
+        raise ProtocolError(f"This takes shared tensors of whole numbers, not a {type(value).__name__}.")
+    return link
+
+
+def call(name: str, *given: Any, **options: Any) -> Any:
+    """Run a protocol on shared tensors; results are in shells if one of the tensors is."""
+    result = client.run(name, *map(link_of, given), **options)
+    if not any(isinstance(value, torch.Tensor) for value in given):
+        return result
+    return tuple(link.wrap() for link in result) if isinstance(result, tuple) else result.wrap()
+
+
+def known_to_all(value: Any, model: AdditiveSharingTensor) -> AdditiveSharingTensor:
+    """Return references to a value that every party of a shared tensor has in clear, and a helper does not.
+
+    Args:
+        value: A tensor or a number, which is sent to the parties, or a multi-pointer to copies at them.
+        model: The shared tensor.
+    """
+    pointers: Any = value if isinstance(value, MultiPointerTensor) else getattr(value, "child", None)
+    if not isinstance(pointers, MultiPointerTensor):
+        plain: Any = value if isinstance(value, torch.Tensor) else torch.tensor(value)
+        pointers = plain.send(*model.locations).child
+    return AdditiveSharingTensor(dict(pointers.child))
+
+
+class OddSharingTensor(AdditiveSharingTensor):
+    """Shares modulo 2^64 - 1, between two steps of SecureNN. They can be fetched, and given to `msb`; no more.
+
+    Args are those of `AdditiveSharingTensor`.
+    """
+
+    level: ClassVar[Level] = Level.API  # every call comes to `handle`, before any rule of shared tensors
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.field = 2**64 - 1
+
+    @classmethod
+    def handle(cls, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Refuse to compute: the rules of shared tensors are those of shares modulo 2^64."""
+        name = getattr(function, "__name__", str(function))
+        raise UnsupportedOperation(name, "shares modulo 2**64 - 1", "They are what securenn.msb takes.")
+
+    def get(self) -> torch.Tensor:
+        """Fetch all shares and add them up."""
+        for pointer in self.pointers():
+            pointer.lease.check()
+        return _odd_total([pointer.get() for pointer in self.pointers()])
+
+    def virtual_get(self) -> torch.Tensor:
+        """Add up the shares where they are (in-process workers only, for debugging)."""
+        return _odd_total([pointer.location._objects[pointer.id_at_location] for pointer in self.pointers()])
+
+
+def _odd_total(shares: list[torch.Tensor]) -> torch.Tensor:
+    total = shares[0]
+    for share in shares[1:]:
+        summed = total + share
+        summed = summed + ((summed ^ -(2**63)) < (total ^ -(2**63))).long()
+        total = torch.where(summed == -1, 0, summed)
+    return total

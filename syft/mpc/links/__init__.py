@@ -1,0 +1,1 @@
+"""Links between parties: frames of shares over sockets, their layout, and polling."""

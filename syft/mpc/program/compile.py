@@ -1,0 +1,180 @@
+"""Assembly: recorded steps become messages, one to each party where that is possible."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import torch
+
+from syft.config import current
+from syft.core.trees import map_tensors, register_leaf
+from syft.exceptions import SyftError
+from syft.mpc.protocols.program import NAME
+from syft.mpc.runtime import client
+from syft.mpc.runtime.protocol_registry import entry_of
+from syft.mpc.runtime.recording import RecordedStep, ShareRecording, Value
+from syft.tensors.additive_shared import AdditiveSharingTensor
+
+register_leaf(Value)
+Shares = dict[Any, Any]
+
+
+class NotOneProgramError(SyftError):
+    """What was recorded can't be run as one program."""
+
+
+@dataclasses.dataclass(slots=True)
+class Part:
+    """What the parties are asked for with one message each.
+
+    Attributes:
+        name: the protocol: a program, or a single step that takes a helper.
+        args: its arguments, with values in place of shared tensors.
+        options: its named arguments.
+        outputs: the values it gives.
+        done: the values that nobody needs after it.
+    """
+
+    name: str
+    args: tuple[Any, ...]
+    options: dict[str, Any]
+    outputs: list[Value]
+    done: list[Value] = dataclasses.field(default_factory=list)
+
+
+class Assembled:
+    """Steps that are ready to be run, as often as there are shares to run them on.
+
+    Args:
+        recording: where the steps come from.
+        outputs: the values that are wanted; steps that none of them needs are left out.
+    """
+
+    def __init__(self, recording: ShareRecording, outputs: Iterable[Value]) -> None:
+        self.outputs = list(dict.fromkeys(outputs))
+        steps = _needed(recording.steps, self.outputs)
+        if len({step.parties for step in steps}) > 1:
+            raise NotOneProgramError("Tensors of different parties can't be in one program.")
+        providers = {getattr(step.provider, "id", step.provider): step.provider for step in steps}
+        providers.pop(None, None)
+        if len(providers) > 1:
+            raise NotOneProgramError("Tensors of different crypto providers can't be in one program.")
+        self.provider = next(iter(providers.values()), None)
+        used = dict.fromkeys([*[v for step in steps for v in _values((step.args, step.options))], *self.outputs])
+        self.inputs = [value for value in used if value.shares is not None]
+        self.parts = list(_cut(steps, self.outputs))
+        _let_go(self.parts, self.outputs)
+
+    def run(self, inputs: dict[Value, Shares], model: AdditiveSharingTensor) -> dict[Value, Shares]:
+        """Send the messages; returns the pointers to what the parties will hold.
+
+        Args:
+            inputs: the pointers that the inputs stand for now.
+            model: a link of the same parties.
+        """
+        shares = dict(inputs)
+        for part in self.parts:
+            args = map_tensors(lambda leaf: model.like(shares[leaf]) if type(leaf) is Value else leaf, part.args)
+            first = next(leaf for leaf in _links(args))
+            shapes = [value.shape for value in part.outputs]
+            made = client.ask(entry_of(part.name), args, part.options, first, self.provider, shapes)
+            for value, link in zip(part.outputs, made, strict=True):
+                shares[value] = link.child
+            for value in part.done:
+                del shares[value]
+        return {value: shares[value] for value in self.outputs}
+
+
+def _values(tree: Any) -> Iterator[Value]:
+    found: list[Value] = []
+    map_tensors(lambda leaf: found.append(leaf) if type(leaf) is Value else None, tree)
+    return iter(found)
+
+
+def _links(tree: Any) -> Iterator[AdditiveSharingTensor]:
+    found: list[AdditiveSharingTensor] = []
+    map_tensors(lambda leaf: found.append(leaf) if isinstance(leaf, AdditiveSharingTensor) else None, tree)
+    return iter(found)
+
+
+def _needed(steps: list[RecordedStep], outputs: list[Value]) -> list[RecordedStep]:
+    """Return the steps that the outputs depend on."""
+    wanted = set(outputs)
+    kept = []
+    for step in reversed(steps):
+        if not wanted.isdisjoint(step.results):
+            kept.append(step)
+            wanted.update(_values((step.args, step.options)))
+    return kept[::-1]
+
+
+def _cut(steps: list[RecordedStep], outputs: list[Value]) -> Iterator[Part]:
+    """Cut steps into programs: what takes a helper, and so another circle of parties, is run by itself."""
+    after = _last_uses(steps, outputs)
+    limit = current().max_plan_operations
+    together: list[RecordedStep] = []
+    for number, step in enumerate(steps):
+        alone = entry_of(step.name).helper and len(step.parties) == 2
+        if together and (alone or len(together) == limit):
+            yield _program(together, [v for s in together for v in s.results if after.get(v, -1) >= number])
+            together = []
+        if alone:
+            yield Part(step.name, step.args, step.options, step.results)
+        else:
+            together.append(step)
+    if together:
+        yield _program(together, [v for s in together for v in s.results if after.get(v, -1) >= len(steps)])
+
+
+def _last_uses(steps: list[RecordedStep], outputs: list[Value]) -> dict[Value, int]:
+    """Return the number of the last step that needs each value; outputs are needed after all steps."""
+    last = {value: number for number, step in enumerate(steps) for value in _values((step.args, step.options))}
+    return last | dict.fromkeys(outputs, len(steps))
+
+
+def _program(steps: list[RecordedStep], outputs: list[Value]) -> Part:
+    """Write steps down as a program gets them, see `protocols.program`."""
+    made = {id(value) for step in steps for value in step.results}
+    given = {id(leaf): leaf for leaf in _leaves(steps) if id(leaf) not in made}
+    numbers = {key: number for number, key in enumerate(given)}
+    for step in steps:
+        for value in step.results:
+            numbers[id(value)] = len(numbers)
+    rows = tuple(
+        (
+            step.name,
+            tuple([_written(arg, numbers) for arg in step.args]),
+            tuple([(name, _written(value, numbers)) for name, value in step.options.items()]),
+            len(step.results),
+        )
+        for step in steps
+    )
+    wanted = tuple([numbers[id(value)] for value in outputs])
+    return Part(NAME, tuple(given.values()), {"steps": rows, "outputs": wanted}, outputs)
+
+
+def _leaves(steps: list[RecordedStep]) -> list[Any]:
+    """Return the values and plain tensors among the arguments of steps."""
+    found: list[Any] = []
+    map_tensors(found.append, [(step.args, step.options) for step in steps])
+    return found
+
+
+def _written(argument: Any, numbers: dict[int, int]) -> Any:
+    if type(argument) is Value or isinstance(argument, torch.Tensor):
+        return ("value", numbers[id(argument)])
+    if type(argument) is torch.Size or not isinstance(argument, tuple | list):
+        return argument
+    return ("list" if isinstance(argument, list) else "tuple", *[_written(item, numbers) for item in argument])
+
+
+def _let_go(parts: list[Part], outputs: list[Value]) -> None:
+    """Note with each part which values are needed for the last time."""
+    needed = set(outputs)
+    for part in reversed(parts):
+        for value in [*part.outputs, *_values(part.args)]:
+            if value not in needed:
+                needed.add(value)
+                part.done.append(value)

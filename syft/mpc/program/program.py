@@ -1,0 +1,101 @@
+"""Programs: a function of encrypted tensors, run with one message to each party.
+
+The function is recorded (see `recording`), and its steps go to the parties all at once. As long as it is called with
+tensors of the same forms, and what is public is the same, the steps of the first call are used again.
+
+Example:
+    >>> import torch
+    >>> import syft as sy
+    >>> from syft.mpc.program.program import as_program
+    >>> hook = sy.TorchHook(torch)
+    >>> alice, bob, carol = (sy.VirtualWorker(hook, id=f"program-{name}") for name in ("alice", "bob", "carol"))
+    >>> @as_program
+    ... def polynomial(x):
+    ...     return x * x + 3 * x + 1
+    >>> x = torch.tensor([1.0, 2.0]).fix_precision().share(alice, bob, crypto_provider=carol)
+    >>> with sy.count_messages() as n:
+    ...     y = polynomial(x)
+    >>> n.messages
+    2
+    >>> y.get().float_precision()
+    tensor([ 5., 11.])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from syft.core.tensor import AbstractTensor
+from syft.core.trees import SCALARS, is_leaf, iter_tensors
+from syft.messaging.plan.record.module_binding import used_by
+from syft.mpc.program.cache import Programs
+from syft.mpc.program.compile import NotOneProgramError
+
+
+def _structure(value: Any) -> Any:
+    """Return everything but the tensors of some arguments, as something that can be looked up."""
+    if is_leaf(value):
+        return "tensor"
+    if isinstance(value, tuple | list):
+        return (type(value), *map(_structure, value))
+    if type(value) is dict:
+        return (dict, *[(key, _structure(item)) for key, item in value.items()])
+    if type(value) in SCALARS:
+        return (type(value), value)
+    raise NotOneProgramError("Other objects may change from call to call.")
+
+
+class RecordedFunction:
+    """A function or a module that runs as a program.
+
+    Args:
+        function: it.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.programs = Programs()
+        self._owner = getattr(function, "__self__", function)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function; what it computes on shares goes to each party in one message."""
+        modules = self._modules()
+        leaves = [leaf for leaf in iter_tensors((args, kwargs)) if isinstance(leaf, torch.Tensor | AbstractTensor)]
+        leaves += [tensor for module in modules for tensor in (*module.parameters(), *module.buffers())]
+        leaves += [tensor for _, tensor in used_by(self.function, torch.Tensor)]
+        try:
+            key: Any = _structure((args, kwargs))
+        except NotOneProgramError:
+            key = None
+        modes = tuple([part.training for module in modules for part in module.modules()])
+        return self.programs.run(lambda: self.function(*args, **kwargs), leaves, None if key is None else (key, modes))
+
+    def _modules(self) -> list[torch.nn.Module]:
+        if isinstance(self._owner, torch.nn.Module):
+            return [self._owner]
+        return [module for _, module in used_by(self.function, torch.nn.Module)]
+
+    def __repr__(self) -> str:
+        return f"<{getattr(self.function, '__name__', type(self.function).__name__)}, one message to each party>"
+
+
+def as_program(function: Callable[..., Any], *examples: Any) -> Callable[..., Any]:
+    """Return a function or a module as one that runs with one message to each party.
+
+    It is recorded when it is called with tensors of new forms, and its steps are used again after that. It should
+    depend on nothing but its arguments, and the modules and tensors that it names; what is public among these may
+    change, it is recorded anew then. Where autograd follows a call, every operation is run by itself: call it under
+    `torch.no_grad()`.
+
+    Args:
+        function: a function of encrypted tensors, or a module.
+        *examples: arguments to call it with once, for it to be recorded.
+    """
+    recorded = RecordedFunction(function)
+    if examples:
+        with torch.no_grad():
+            recorded(*examples)
+    return recorded

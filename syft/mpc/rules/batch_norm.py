@@ -1,0 +1,170 @@
+"""Rules for batch norm, and so for instance norm: statistics of the batch, or running ones, private or public.
+
+What is divided by with private running statistics is kept with them until they change, so that a second prediction need
+not find it again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from syft.exceptions import SyftError
+from syft.mpc.rules.arithmetic import add, mul, sub
+from syft.mpc.rules.cached_comparisons import note, recall
+from syft.mpc.rules.normalization import (
+    WHITENED,
+    Whitened,
+    affine,
+    as_link,
+    batch_dims,
+    fine_form,
+    grad_of_weight,
+    inverse_root,
+    per_channel,
+    pulled_back,
+    remembered,
+    reshaped,
+    squares_scale,
+    summed_up,
+    times_factor,
+    whiten,
+)
+from syft.mpc.rules.operands import FixedPointFormat, aten, content, form_of, is_link, rule, whole, write
+from syft.mpc.rules.public_scaling import times
+from syft.mpc.values import ring_ops
+
+
+def _check_running(*running: Any) -> None:
+    """Raise, before anything is computed, if private statistics would have to be written to plain tensors."""
+    if any(one is not None and not is_link(one) for one in running):
+        raise SyftError(
+            "Batch norm in training: the statistics of encrypted data are private, but the running ones of this module "
+            "are plain tensors. Encrypt the module: module.fix_precision().share(...) encrypts its buffers too."
+        )
+
+
+def _update(running_mean: Any, running_var: Any, found: Whitened, momentum: float) -> None:
+    """Move running statistics towards those of a batch, both at once."""
+    form = form_of(running_mean, running_var, found.mean)
+    count = running_mean.shape.numel()
+    batch = [
+        whole(one, form)
+        for one in (reshaped(found.mean, [count]), reshaped(found.variance(form_of(found.mean)), [count]))
+    ]
+    running = [whole(one, form) for one in (running_mean, running_var)]
+    before, after = (ring_ops.local(aten.cat.default, ring_ops.together(both)) for both in (running, batch))
+    moved = ring_ops.add(before, times(ring_ops.sub(after, before), momentum, form))
+    for at, target in enumerate((running_mean, running_var)):
+        write(
+            target, form.link(ring_ops.local(aten.slice.Tensor, moved, 0, at * count, (at + 1) * count)), "batch_norm"
+        )
+
+
+@rule(aten.native_batch_norm.default, aten._native_batch_norm_legit.default, in_place=False)
+def batch_norm(
+    x: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float
+) -> Any:
+    """Normalise each channel: with the statistics of the batch in training, else with the running ones."""
+    dims, x = len(x.shape), as_link(x, weight, bias, running_mean, running_var)
+    if not training:
+        return _with_running(x, weight, bias, running_mean, running_var, eps)
+    _check_running(running_mean, running_var)
+    whitened = whiten(x, batch_dims(x), eps)
+    if running_mean is not None and running_var is not None:
+        _update(running_mean, running_var, whitened, momentum)
+    made = affine(whitened.made, per_channel(weight, dims), per_channel(bias, dims))
+    return made, *remembered(whitened, [-1])
+
+
+@rule(aten._native_batch_norm_legit.no_stats, in_place=False)
+def batch_norm_without_statistics(x: Any, weight: Any, bias: Any, training: bool, momentum: float, eps: float) -> Any:
+    """Normalise each channel by the statistics of the batch."""
+    return batch_norm(x, weight, bias, None, None, True, momentum, eps)
+
+
+@rule(aten._native_batch_norm_legit_no_training.default, in_place=False)
+def batch_norm_in_eval(
+    x: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, momentum: float, eps: float
+) -> Any:
+    """Normalise each channel by the running statistics."""
+    return batch_norm(x, weight, bias, running_mean, running_var, False, momentum, eps)
+
+
+def _running_factor(running_var: Any, eps: float, form: FixedPointFormat) -> Any:
+    """Return 1 / sqrt(running variance + eps); a private one is kept with the variance until that is written to."""
+    if not is_link(running_var):
+        return (running_var.double() + eps).rsqrt()
+    known = recall(running_var, "rsqrt", eps)
+    if known is None:
+        own = form_of(running_var)
+        scale, divisor = squares_scale(own)
+        value = ring_ops.scale(content(running_var), own.scale // divisor)
+        known = inverse_root(value, scale, eps, fine_form(form))
+        note(running_var, "rsqrt", known, eps)
+    return known
+
+
+def _weighted(factor: Any, weight: Any, running_var: Any) -> Any:
+    """Return the factor times the weight; of private ones, what was worked out before if nothing has changed."""
+    if weight is None or (not is_link(factor) and not is_link(weight)):
+        return factor if weight is None else weight.double() * factor
+    holder = next(one for one in (running_var, weight) if is_link(one))
+    other = weight if holder is running_var else running_var
+    known = recall(holder, "weighted", other)
+    if known is None:
+        known = mul(weight, factor) if is_link(factor) else mul(_in_fine(weight), factor)
+        note(holder, "weighted", known, other)
+    return known
+
+
+def _in_fine(weight: Any) -> Any:
+    fine = fine_form(form_of(weight))
+    return fine.link(whole(weight, fine))
+
+
+def _with_running(x: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, eps: float) -> Any:
+    dims = len(x.shape)
+    factor = _weighted(_running_factor(running_var, eps, form_of(x, running_var)), weight, running_var)
+    made = times_factor(sub(x, per_channel(running_mean, dims)), per_channel(factor, dims))
+    nothing = torch.zeros(0)
+    return made if bias is None else add(made, per_channel(bias, dims)), nothing, nothing
+
+
+@rule(aten.native_batch_norm_backward.default, in_place=False)
+def batch_norm_backward(
+    grad: Any, x: Any, weight: Any, running_mean: Any, running_var: Any, mean: Any, factor: Any, train: bool,
+    eps: float, wanted: Any,
+) -> Any:  # fmt: skip
+    """Gradients of batch norm for input, weight and bias."""
+    dims, over = len(x.shape), batch_dims(x)
+    grads: list[Any] = [None, None, summed_up(grad, over) if wanted[2] else None]
+    if not train:
+        plain = _running_factor(running_var, eps, form_of(grad, x, running_var))
+        if wanted[0]:
+            grads[0] = times_factor(grad, per_channel(_weighted(plain, weight, running_var), dims))
+        if wanted[1]:
+            x = as_link(x, grad, running_mean, running_var)
+            made = times_factor(sub(x, per_channel(running_mean, dims)), per_channel(plain, dims))
+            grads[1] = grad_of_weight(grad, made, over)
+        return tuple(grads)
+    made = recall(factor, WHITENED)
+    if made is None:
+        made = times_factor(sub(x, per_channel(mean, dims)), per_channel(factor, dims))
+    rest, summed = pulled_back(grad, made, over)
+    if wanted[0]:
+        scaled = factor if weight is None else mul(factor, weight)
+        grads[0] = times_factor(rest, per_channel(scaled, dims))
+    if wanted[1]:
+        grads[1] = reshaped(summed, [-1])
+    return tuple(grads)
+
+
+@rule(aten._native_batch_norm_legit_functional.default, in_place=False)
+def batch_norm_of_copies(
+    x: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float
+) -> Any:
+    """Normalise each channel, and return new running statistics in place of writing them."""
+    copies = [form_of(one).link(content(one)) if is_link(one) else one for one in (running_mean, running_var)]
+    return *batch_norm(x, weight, bias, *copies, training, momentum, eps), *copies

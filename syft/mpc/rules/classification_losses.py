@@ -1,0 +1,229 @@
+"""Rules for losses on classes: of one input for each class, what counts is the one that a target names.
+
+Targets are public whole numbers, or private ones: whole numbers that are shared as they are, without fix_precision.
+Private ones are compared with every class (see `indexing`); which class it is, and whether it counts, stays private.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from syft.core.autograd_state import is_followed
+from syft.mpc.rules.arithmetic import add, div, mul, sub
+from syft.mpc.rules.cached_comparisons import note, recall
+from syft.mpc.rules.comparison import gt
+from syft.mpc.rules.gradients import finer
+from syft.mpc.rules.indexing import one_hot
+from syft.mpc.rules.losses import MEAN, NONE, passed_on, public_part, reduced
+from syft.mpc.rules.operands import FixedPointFormat, Value, aten, content, form_of, is_link, rule, whole
+from syft.mpc.rules.reduction import total
+from syft.mpc.values import ring_ops
+
+HOT = "one_hot"
+
+
+# --- what a target names --------------------------------------------------------------------------------------------
+
+
+def _dimension(x: Any) -> int:
+    """Return the dimension of classes: the first one, after that of a batch."""
+    return 1 if len(x.shape) > 1 else 0
+
+
+def _classes_last(x: Any) -> Any:
+    """Return x, a link or plain, with its classes in the last dimension."""
+    order = list(range(len(x.shape)))
+    order.append(order.pop(_dimension(x)))
+    return form_of(x).link(ring_ops.permute(content(x), order)) if is_link(x) else x.permute(order)
+
+
+def _classes_back(value: Value, dim: int) -> Value:
+    """Bring the last dimension back to where classes are."""
+    order = list(range(len(ring_ops.shape_of(value))))
+    order.insert(dim, order.pop())
+    return ring_ops.permute(value, order)
+
+
+def _with_last(x: Any) -> Any:
+    """Give a link or a plain tensor one more dimension, at the end."""
+    return form_of(x).link(ring_ops.local(aten.unsqueeze.default, content(x), -1)) if is_link(x) else x.unsqueeze(-1)
+
+
+def _hot(target: Any, count: int, ignored: int) -> Value:
+    """Return for each target a row with 1 at its class and 0 elsewhere; public ones that are ignored have no 1."""
+    if not is_link(target):
+        named = target != ignored
+        return torch.nn.functional.one_hot(torch.where(named, target, 0), count) * named.unsqueeze(-1)
+    hot = recall(target, HOT, count)
+    if hot is None:
+        hot = one_hot(target, count)
+        if is_followed():
+            note(target, HOT, hot, count)
+    return hot
+
+
+def _check(x: Any, target: Any, ignored: int) -> None:
+    count = x.shape[_dimension(x)]
+    if tuple(target.shape) != (*x.shape[: _dimension(x)], *x.shape[_dimension(x) + 1 :]):
+        raise ValueError(f"Targets of shape {tuple(target.shape)} do not fit inputs of shape {tuple(x.shape)}.")
+    if not is_link(target) and bool(((target != ignored) & ((target < 0) | (target >= count))).any()):
+        raise IndexError(f"A target is out of bounds: there are {count} classes.")
+
+
+def _chosen(x: Any, target: Any, ignored: int) -> Any:
+    """Return the elements of x that targets name, in the shape of these."""
+    dim, form = _dimension(x), form_of(x)
+    if is_link(target):
+        hot = _hot(target, x.shape[dim], ignored)
+        if not is_link(x):
+            form = form_of(target)
+        return form.link(ring_ops.total(ring_ops.mul(hot, whole(_classes_last(x), form)), [len(x.shape) - 1]))
+    places = torch.where(target == ignored, 0, target).unsqueeze(dim)
+    found = ring_ops.local(aten.gather.default, content(x), dim, places)
+    return form.link(ring_ops.reshape(found, tuple(target.shape)))
+
+
+def _weights(x: Any, target: Any, weight: Any, ignored: int) -> Any:
+    """Return what each target counts: None if all count 1, else a plain tensor or a link."""
+    count = x.shape[_dimension(x)]
+    if not is_link(target):
+        named = (target != ignored).long()
+        if weight is None:
+            return None if bool(named.all()) else named
+        places = torch.where(named.bool(), target, 0)
+        if not is_link(weight):
+            return weight.double()[places] * named
+        flat = ring_ops.local(aten.index_select.default, content(weight), 0, places.reshape(-1))
+        return mul(form_of(weight).link(ring_ops.reshape(flat, tuple(target.shape))), named)
+    if weight is None and not 0 <= ignored < count:
+        return None
+    return _private_weights(x, target, weight, ignored)
+
+
+def _private_weights(x: Any, target: Any, weight: Any, ignored: int) -> Any:
+    count, form = x.shape[_dimension(x)], form_of(x, weight)
+    each: Value = torch.full((count,), form.scale) if weight is None else whole(weight, form)
+    each = ring_ops.mul(each, (torch.arange(count) != ignored).long())
+    return form.link(ring_ops.total(ring_ops.mul(_hot(target, count, ignored), each), [len(target.shape)]))
+
+
+def _sum(weights: Any) -> Any:
+    """Return the sum of weights: a number, or a link."""
+    return total(weights) if is_link(weights) else float(weights.sum())
+
+
+# --- negative log likelihood ----------------------------------------------------------------------------------------
+
+
+@rule(aten.nll_loss_forward.default, aten.nll_loss2d_forward.default, in_place=False)
+def nll_loss(x: Any, target: Any, weight: Any, reduction: int, ignore_index: int) -> tuple[Any, Any]:
+    """Minus the element that a target names, times the weight of its class; and the sum of these weights."""
+    _check(x, target, ignore_index)
+    weights = _weights(x, target, weight, ignore_index)
+    chosen = _chosen(x, target, ignore_index)
+    losses = mul(chosen if weights is None else mul(chosen, weights), -1)
+    if reduction == NONE:
+        return losses, torch.zeros(())
+    summed = float(target.shape.numel()) if weights is None else _sum(weights)
+    made = total(losses)
+    if reduction == MEAN and not is_link(summed) and not summed:
+        raise ValueError("There is no mean of nothing: there is no target, or each is ignored, or its weight is 0.")
+    return div(made, summed) if reduction == MEAN else made, summed if is_link(summed) else torch.tensor(summed)
+
+
+@rule(aten.nll_loss_backward.default, aten.nll_loss2d_backward.default, in_place=False)
+def nll_loss_backward(
+    grad: Any, x: Any, target: Any, weight: Any, reduction: int, ignore_index: int, total_weight: Any
+) -> Any:
+    """Gradient of `nll_loss`: minus the weight where a target names an element, else 0."""
+    weights = _weights(x, target, weight, ignore_index)
+    factor, form = public_part(grad), form_of(x, grad, target)
+    if reduction == MEAN:
+        factor = _divided(factor, total_weight)
+        form = finer(form, target.shape.numel())
+    if weights is not None:
+        private = is_link(factor) or is_link(weights)
+        factor = mul(weights, factor) if private else weights * factor
+    return _spread(_hot(target, x.shape[_dimension(x)], ignore_index), factor, form, _dimension(x))
+
+
+def _divided(factor: Any, summed: Any) -> Any:
+    if is_link(factor) or is_link(summed):
+        return div(factor, summed if is_link(summed) else float(summed))
+    return factor / float(summed)
+
+
+def _spread(hot: Value, factor: Any, form: FixedPointFormat, dim: int) -> Any:
+    """Return minus a factor, public or private, one or one for each target, where rows have a 1."""
+    if not isinstance(factor, float):
+        factor = _with_last(factor) if len(factor.shape) else factor
+    if not ring_ops.is_shared(hot) and not is_link(factor):
+        made = whole(hot.double() * factor * -1, form)
+    elif is_link(factor):
+        made = ring_ops.neg(ring_ops.mul(hot, whole(factor, form_of(factor, form.model))))
+        form = form_of(factor, form.model)
+    else:
+        made = ring_ops.mul(hot, whole(-factor, form))
+    return form.link(_classes_back(made, dim))
+
+
+# --- margins --------------------------------------------------------------------------------------------------------
+
+
+def _excess(x: Any, target: Any, margin: Any) -> Any:
+    """Return margin - x[target] + x, for all classes, which are last."""
+    chosen = _chosen(x, target, -1)
+    return add(sub(_classes_last(x), _with_last(chosen)), margin)
+
+
+def _as_rows(x: Any, target: Any) -> tuple[Any, Any]:
+    """Return inputs with a dimension of classes, and targets in their shape: torch takes single numbers too."""
+    if not len(x.shape):
+        x = form_of(x).link(ring_ops.reshape(content(x), [1])) if is_link(x) else x.view(1)
+    if len(x.shape) == 1 and target.shape.numel() == 1:
+        target = form_of(target).link(ring_ops.reshape(content(target), [])) if is_link(target) else target.view(())
+    return x, target
+
+
+def _powered(x: Any, power: int) -> Any:
+    return x if power == 1 else mul(x, x)
+
+
+@rule(aten.multi_margin_loss.default, in_place=False)
+def multi_margin_loss(
+    x: Any, target: Any, p: int = 1, margin: float = 1, weight: Any = None, reduction: int = MEAN
+) -> Any:
+    """Mean over classes of relu(margin - x[target] + x) ^ p, but for the target's own."""
+    x, target = _as_rows(x, target)
+    _check(x, target, -1)
+    above = _excess(x, target, margin)
+    positive = form_of(above).link(ring_ops.relu(content(above)))
+    summed = sub(total(_powered(positive, p), [len(x.shape) - 1]), max(margin, 0) ** p)
+    losses = div(summed, x.shape[-1])
+    weights = _weights(x, target, weight, -1)
+    return reduced(losses if weights is None else mul(losses, weights), reduction)
+
+
+@rule(aten.multi_margin_loss_backward.default, in_place=False)
+def multi_margin_loss_backward(
+    grad: Any, x: Any, target: Any, p: int, margin: float, weight: Any = None, reduction: int = MEAN
+) -> Any:
+    """Gradient of `multi_margin_loss`: the slopes of the other classes, and minus their sum for the target's own."""
+    shape, (x, target) = tuple(x.shape), _as_rows(x, target)
+    above = _excess(x, target, margin)
+    slopes = gt(above, 0) if p == 1 else mul(form_of(above).link(ring_ops.relu(content(above))), 2)
+    hot = _hot(target, x.shape[-1], -1)
+    form, value = form_of(slopes), content(slopes)
+    others = ring_ops.sub(value, ring_ops.mul(hot, value))
+    summed = ring_ops.total(others, [len(x.shape) - 1], True)
+    slopes = form.link(ring_ops.sub(others, ring_ops.mul(hot, summed)))
+    weights = _weights(x, target, weight, -1)
+    if weights is not None:
+        slopes = mul(slopes, _with_last(weights))
+    grad = public_part(grad)
+    if not isinstance(grad, float) and len(grad.shape):
+        grad = _with_last(grad)
+    made = passed_on(slopes, grad, x.shape[-1] * (target.shape.numel() if reduction == MEAN else 1))
+    return form_of(made).link(ring_ops.reshape(content(made), shape))

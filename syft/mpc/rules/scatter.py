@@ -1,0 +1,176 @@
+"""Rules for writing and adding elements at public places, and at private ones where that is what a gradient does.
+
+Where a public place is named several times the last one counts. The client sees to that: if each party let its own
+torch decide, which does so anew each time, the shares would no longer fit together.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from syft.exceptions import UnsupportedOperation
+from syft.mpc.rules.arithmetic import add
+from syft.mpc.rules.comparison import eq, where
+from syft.mpc.rules.indexing import one_hot, only_private, places_of, refuse_private, spread
+from syft.mpc.rules.operands import Value, aten, form_of, is_link, rule, whole
+from syft.mpc.values import ring_ops
+
+# Linear in all links among their arguments, which are brought to one form.
+JOINS = (aten.select_scatter.default, aten.slice_scatter.default, aten.diagonal_scatter.default)
+
+
+def placed(x: Any, new: Any, write: Any) -> Any:
+    """Run a call that writes into x, with both in one form, and shared if one of them is."""
+    form = form_of(x, new)
+    base, value = ring_ops.together([whole(x, form), whole(new, form)])
+    return form.link(write(base, value))
+
+
+def _positions(x: Any) -> torch.Tensor:
+    """Return the flat positions of the elements of x, in its shape."""
+    return torch.arange(torch.Size(x.shape).numel()).view(tuple(x.shape))
+
+
+def _written(base: Value, places: torch.Tensor, new: Value) -> Value:
+    """Write at flat public places; of several numbers for one place the last one."""
+    flat, steps = places.reshape(-1), torch.arange(places.numel())
+    last = torch.full((ring_ops.shape_of(base).numel(),), -1).scatter_reduce(0, flat, steps, "amax")
+    taken = last >= 0
+    if int(taken.sum()) == flat.numel():
+        return ring_ops.put(base, places, new)
+    rows = ring_ops.pick(ring_ops.expand(new, places.shape), last[taken])
+    return ring_ops.put(base, taken.nonzero().view(-1), rows)
+
+
+@rule(aten.index_put.default, aten._unsafe_index_put.default)
+def index_put(x: Any, indices: Any, new: Any, accumulate: bool = False) -> Any:
+    """Write at public places; add at public places, or at those one private index points at."""
+    if any(is_link(one) for one in indices):
+        return _added(x, indices, new, accumulate)
+    places = places_of(indices)
+    if accumulate:
+        return placed(x, new, lambda base, value: ring_ops.local(aten.index_put.default, base, places, value, True))
+    at = aten.index.Tensor(_positions(x), places)
+    return placed(x, new, lambda base, value: _written(base, at, value))
+
+
+@rule(aten._index_put_impl.default)
+def index_put_unchecked(x: Any, indices: Any, new: Any, accumulate: bool = False, unsafe: bool = False) -> Any:
+    """Write or add at places that were checked before."""
+    return index_put(x, indices, new, accumulate)
+
+
+def _added(x: Any, indices: Any, new: Any, accumulate: bool) -> Any:
+    if not accumulate:
+        refuse_private("Writing", indices)
+    form = form_of(x, new)
+    dim, index = only_private(indices)
+    return form.link(ring_ops.add(whole(x, form), spread(new, dim, index, x.shape[dim], form)))
+
+
+@rule(aten.index_add.default)
+def index_add(x: Any, dim: int, indices: Any, new: Any, alpha: int = 1) -> Any:
+    """Add rows at public or private places."""
+    if alpha != 1:
+        raise UnsupportedOperation("index_add with alpha", type(x).__name__, "Multiply the rows first.")
+    if is_link(indices):
+        return _added(x, [None] * (dim % len(x.shape)) + [indices], new, True)
+    return placed(x, new, lambda base, value: ring_ops.local(aten.index_add.default, base, dim, indices, value))
+
+
+@rule(aten.index_copy.default)
+def index_copy(x: Any, dim: int, indices: Any, new: Any) -> Any:
+    """Write rows at public places."""
+    refuse_private("index_copy", indices)
+    at = _positions(x).index_select(dim, indices)
+    if tuple(new.shape) != tuple(at.shape):
+        raise ValueError(f"index_copy: {tuple(at.shape)} elements are written to, and {tuple(new.shape)} given.")
+    return placed(x, new, lambda base, value: _written(base, at, value))
+
+
+@rule(aten.put.default)
+def put(x: Any, indices: Any, new: Any, accumulate: bool = False) -> Any:
+    """Write or add at flat public places."""
+    refuse_private("put", indices)
+    count = torch.Size(x.shape).numel()
+    at = torch.arange(count)[indices.reshape(-1)]
+
+    def write(base: Value, value: Value) -> Value:
+        value = ring_ops.reshape(value, [at.numel()])
+        if not accumulate:
+            return _written(base, at, value)
+        added = ring_ops.local(aten.index_put.default, ring_ops.reshape(base, [count]), [at], value, True)
+        return ring_ops.reshape(added, tuple(x.shape))
+
+    return placed(x, new, write)
+
+
+@rule(aten.scatter_add.default)
+def scatter_add(x: Any, dim: int, indices: Any, new: Any) -> Any:
+    """Add elements at public or private places along a dimension."""
+    if is_link(indices):
+        return _scatter_added(x, dim, indices, new)
+    return placed(x, new, lambda base, value: ring_ops.local(aten.scatter_add.default, base, dim, indices, value))
+
+
+def _scatter_added(x: Any, dim: int, indices: Any, new: Any) -> Any:
+    """Multiply what is added by ones where private indices point, and add up along the dimension they name."""
+    form = form_of(new) if is_link(new) else form_of(x) if is_link(x) else form_of(indices)
+    dim = dim % len(x.shape)
+    used = [min(size, wide) for size, wide in zip(new.shape, indices.shape, strict=True)]
+    value = ring_ops.as_tensor(whole(new, form))
+    for other, size in enumerate(used):
+        if size != new.shape[other]:
+            value = ring_ops.local(aten.slice.Tensor, value, other, 0, size)
+    hot = ring_ops.mul(one_hot(indices, x.shape[dim]), ring_ops.local(aten.unsqueeze.default, value, len(x.shape)))
+    rows = ring_ops.total(hot, [dim])
+    order = [*range(dim), len(x.shape) - 1, *range(dim, len(x.shape) - 1)]
+    added = ring_ops.permute(rows, order)
+    sizes: list[int] = []
+    for other in reversed(range(len(x.shape))):
+        sizes += [0, x.shape[other] - ring_ops.shape_of(added)[other]]
+    if any(sizes):
+        added = ring_ops.local(aten.constant_pad_nd.default, added, sizes)
+    return add(x, form.link(added))
+
+
+@rule(aten.scatter.src, aten.scatter.value)
+def scatter(x: Any, dim: int, index: Any, source: Any) -> Any:
+    """Write along a dimension at public places; or at one private place a row, as the gradient of max does."""
+    if not is_link(index):
+        return _scattered(x, dim, index, source)
+    rows = [size for other, size in enumerate(x.shape) if other != dim % len(x.shape)]
+    if list(index.shape) != [*rows[: dim % len(x.shape)], 1, *rows[dim % len(x.shape) :]]:
+        raise UnsupportedOperation(
+            "scatter with other than one encrypted index for each row", "encrypted tensors", "Use torch.where."
+        )
+    sizes = [1] * len(x.shape)
+    sizes[dim] = x.shape[dim]
+    return where(eq(index, torch.arange(x.shape[dim]).view(sizes)), source, x)
+
+
+def _scattered(x: Any, dim: int, index: torch.Tensor, source: Any) -> Any:
+    at = _positions(x).gather(dim, index)
+    if not is_link(source) and not isinstance(source, torch.Tensor):
+        source = torch.tensor(source)
+    used = [slice(0, size) for size in index.shape]
+
+    def write(base: Value, value: Value) -> Value:
+        if ring_ops.shape_of(value) and ring_ops.shape_of(value) != at.shape:
+            value = ring_ops.pick(value, _positions(value)[tuple(used)])
+        return _written(base, at, value)
+
+    return placed(x, source, write)
+
+
+def _scatter_join(operation: Any) -> Any:
+    def run(x: Any, new: Any, *args: Any, **kwargs: Any) -> Any:
+        return placed(x, new, lambda base, value: ring_ops.local(operation, base, value, *args, **kwargs))
+
+    return run
+
+
+for _operation in JOINS:
+    rule(_operation, in_place=False)(_scatter_join(_operation))

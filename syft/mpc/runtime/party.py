@@ -1,0 +1,146 @@
+"""Party: what a protocol sees of the world: who it is, the dealer, and the other parties.
+
+A protocol is an `async def` over a party and its shares. It never talks to anybody itself: each `await` hands a
+request to the runtime that drives it, which is either all parties in one process (`lockstep`) or one party of
+several processes (`network`). The same protocol runs under both.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Coroutine, Generator
+from typing import Any
+
+import torch
+
+Tensors = tuple[torch.Tensor, ...]
+Protocol = Callable[..., Coroutine[Any, Any, Any]]
+
+
+class PartyRequest:
+    """Something that a protocol waits for; awaiting it hands it to the runtime."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[PartyRequest, Any, Any]:
+        answer = yield self
+        return answer
+
+
+@dataclasses.dataclass(slots=True)
+class Open(PartyRequest):
+    """Let every party learn some values; every party gives its shares of them.
+
+    Attributes:
+        shares: this party's shares.
+        xor: whether they are shares of bits, to be xored, and not of numbers, to be added.
+    """
+
+    shares: Tensors
+    xor: bool = False
+
+
+@dataclasses.dataclass(slots=True)
+class Deal(PartyRequest):
+    """Get this party's shares of something random from the dealer.
+
+    Attributes:
+        kind: a row of the dealer's table.
+        spec: its arguments: shapes, numbers and words.
+    """
+
+    kind: str
+    spec: tuple[Any, ...]
+
+
+@dataclasses.dataclass(slots=True)
+class Exchange(PartyRequest):
+    """Send tensors to some parties, and wait for tensors from some.
+
+    Attributes:
+        outgoing: what goes to whom, by index.
+        sources: the indices of the parties that something is expected from.
+    """
+
+    outgoing: dict[int, Tensors]
+    sources: tuple[int, ...]
+
+
+@dataclasses.dataclass(slots=True)
+class Batch(PartyRequest):
+    """Several requests that share a round; the answer is a list of their answers."""
+
+    requests: list[Any]
+
+
+def is_deal(request: Any) -> bool:
+    """Say whether a request is one to the dealer, which takes no round."""
+    return is_deal(request.requests[0]) if type(request) is Batch else type(request) is Deal
+
+
+class Party:
+    """One party of a run.
+
+    Args:
+        index: which one, from 0; a helper comes after the last party.
+        count: how many parties hold shares.
+    """
+
+    __slots__ = ("count", "first", "index", "is_helper")
+
+    def __init__(self, index: int, count: int) -> None:
+        self.index = index
+        self.count = count
+        # Public constants are added by one party only.
+        self.first = index == 0
+        self.is_helper = index >= count
+
+    def open(self, *shares: torch.Tensor) -> Open:
+        """Open values to every party: one round, whatever their number. Gives a tuple."""
+        return Open(shares)
+
+    def open_bits(self, *shares: torch.Tensor) -> Open:
+        """Open words of bits to every party: one round, whatever their number. Gives a tuple."""
+        return Open(shares, True)
+
+    def deal(self, kind: str, *spec: Any) -> Deal:
+        """Get this party's shares of a row of the dealer's table. Gives a tuple."""
+        return Deal(kind, spec)
+
+    def exchange(self, outgoing: dict[int, Tensors], sources: tuple[int, ...]) -> Exchange:
+        """Send tensors to some parties and get tensors from some: one round. Gives a dict."""
+        return Exchange(outgoing, sources)
+
+    def public(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Compute a function of public values; where all parties share a process, once for all of them.
+
+        The function must be the same object at every party: one of a module, not a lambda of the protocol.
+        """
+        return function(*args)
+
+    async def together(self, *protocols: Coroutine[Any, Any, Any]) -> list[Any]:
+        """Run protocols that do not depend on each other side by side: their openings share rounds."""
+        if len(protocols) == 1:
+            return [await protocols[0]]
+        try:
+            return await self._side_by_side(protocols)
+        finally:
+            for protocol in protocols:  # those that were not finished, if one failed
+                protocol.close()
+
+    async def _side_by_side(self, protocols: tuple[Coroutine[Any, Any, Any], ...]) -> list[Any]:
+        results: list[Any] = [None] * len(protocols)
+        waiting: dict[int, Any] = {}
+        answers: dict[int, Any] = dict.fromkeys(range(len(protocols)))
+        while True:
+            for i, answer in answers.items():
+                try:
+                    waiting[i] = protocols[i].send(answer)
+                except StopIteration as stop:
+                    results[i] = stop.value
+            if not waiting:
+                return results
+            # Dealing takes no round: nobody opens before everybody has got what was dealt.
+            turn = [i for i in waiting if is_deal(waiting[i])] or list(waiting)
+            replies = await Batch([waiting.pop(i) for i in turn])
+            answers = dict(zip(turn, replies, strict=True))

@@ -1,0 +1,73 @@
+"""The protocols that workers can be asked to run by name, with what each of them costs and how exact it is."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from syft.exceptions import SyftError, UnsupportedOperation
+from syft.mpc.runtime.party import Protocol
+
+Shapes = Callable[..., Any]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ProtocolSpec:
+    """One protocol.
+
+    Attributes:
+        name: what it is asked for by.
+        function: the `async def`.
+        shape: gives the shape of the result, or a list of shapes, from the arguments (tensors on the meta device)
+            and the options.
+        rounds: how often parties wait for each other, as a text for people.
+        bytes: what each party sends to each other party, per element of the result, as a text for people.
+        error: how exact the result is.
+        deals: whether it needs a dealer; a function of the options where that depends on them.
+        helper: whether the dealer takes part as an active helper, when there are two parties.
+    """
+
+    name: str
+    function: Protocol
+    shape: Shapes
+    rounds: str
+    bytes: str
+    error: str
+    deals: bool | Callable[..., bool]
+    helper: bool = False
+
+    def needs_dealer(self, options: dict[str, Any]) -> bool:
+        """Say whether a run with these options needs a dealer."""
+        return self.deals(**options) if callable(self.deals) else self.deals
+
+
+PROTOCOLS: dict[str, ProtocolSpec] = {}
+
+
+def protocol(
+    name: str,
+    shape: Shapes,
+    rounds: str = "0",
+    bytes: str = "0",
+    error: str = "exact",
+    deals: bool | Callable[..., bool] = True,
+    helper: bool = False,
+) -> Callable[[Protocol], Protocol]:
+    """Register a protocol under a name that workers can be asked for."""
+
+    def register(function: Protocol) -> Protocol:
+        if name in PROTOCOLS:
+            raise SyftError(f"There already is a protocol {name!r}.")
+        PROTOCOLS[name] = ProtocolSpec(name, function, shape, rounds, bytes, error, deals, helper)
+        return function
+
+    return register
+
+
+def entry_of(name: str) -> ProtocolSpec:
+    """Return the entry of a protocol."""
+    found = PROTOCOLS.get(name)
+    if found is None:
+        raise UnsupportedOperation(f"The protocol {str(name)[:40]!r}", "shared tensors")
+    return found

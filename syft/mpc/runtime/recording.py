@@ -1,0 +1,223 @@
+"""ShareRecording: what would be run on shares is written down, and nothing is sent.
+
+Inside a recording `engine.run` notes each step and gives outlines: shared tensors with a shape and parties, and no
+shares. What is public is computed as always. Links that are written to in place are as before when it ends.
+
+Example:
+    >>> import torch
+    >>> import syft as sy
+    >>> from syft.mpc.runtime.recording import Recording
+    >>> hook = sy.TorchHook(torch)
+    >>> alice, bob, carol = (sy.VirtualWorker(hook, id=f"recording-{name}") for name in ("alice", "bob", "carol"))
+    >>> x = torch.tensor([1, 2]).share(alice, bob, crypto_provider=carol)
+    >>> with Recording() as recording:
+    ...     y = x * x + 1
+    >>> [step.name for step in recording.steps]
+    ['square', 'add_public']
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from typing import Any
+
+import torch
+
+from syft.core.trees import map_tensors
+from syft.exceptions import SyftError
+from syft.serde.registry import refuse
+from syft.tensors.additive_shared import AdditiveSharingTensor
+from syft.tensors.views import Viewable, watch
+
+WHY = (
+    "These numbers are recorded and not computed yet, so they can't be fetched or sent. "
+    "Do that outside of the function that is recorded."
+)
+
+
+class SymbolicShareError(SyftError):
+    """Numbers are asked for that are only recorded."""
+
+    def __init__(self) -> None:
+        super().__init__(WHY)
+
+
+class Value:
+    """A shared tensor in a recording: one of its inputs, or what a step gives.
+
+    Args:
+        shape: its shape.
+        shares: the pointers of an input, by party; None for what a step gives.
+        link: the link that an input came as.
+    """
+
+    __slots__ = ("link", "shape", "shares")
+
+    def __init__(self, shape: torch.Size, shares: dict[Any, Any] | None = None, link: Any = None) -> None:
+        self.shape = shape
+        self.shares = shares
+        self.link = link
+
+
+class SymbolicShare:
+    """What stands for the share of one party while something is recorded.
+
+    Args:
+        value: what it is a share of.
+        location: the party.
+    """
+
+    __slots__ = ("__weakref__", "location", "value")
+
+    def __init__(self, value: Value, location: Any) -> None:
+        self.value = value
+        self.location = location
+
+    @property
+    def shape(self) -> torch.Size:
+        """The shape that the share will have."""
+        return self.value.shape
+
+    def clone(self, *args: Any, **kwargs: Any) -> SymbolicShare:
+        """Return this very outline: what a step gives is never written to."""
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # Python itself asks whether it is there
+            raise AttributeError(name)
+        raise SymbolicShareError
+
+    def __repr__(self) -> str:
+        return f"[Outline | {tuple(self.shape)} at {getattr(self.location, 'id', self.location)}]"
+
+
+refuse(SymbolicShare, WHY)
+
+
+def outline(value: Value, model: AdditiveSharingTensor) -> AdditiveSharingTensor:
+    """Return a link to a value of a recording, of the parties of another link."""
+    return model.like({party: SymbolicShare(value, share.location) for party, share in model.child.items()})
+
+
+def key_of(link: AdditiveSharingTensor) -> int:
+    """Return what tells the shares of a link from those of others, as long as it is there: links may have the same."""
+    return id(next(iter(link.child.values())))
+
+
+def value_of(content: Any) -> Value | None:
+    """Return the value of a recording that a link to shares, or what is below it, stands for; None if it has shares."""
+    shares = content.child if isinstance(content, AdditiveSharingTensor) else content
+    first = next(iter(shares.values())) if type(shares) is dict else None
+    return first.value if type(first) is SymbolicShare else None
+
+
+@dataclasses.dataclass(slots=True)
+class RecordedStep:
+    """One run of a protocol.
+
+    Attributes:
+        name: the protocol.
+        args: its arguments: values in place of shared tensors, and everything else as it was.
+        options: its named arguments.
+        results: what it gives.
+        parties: who runs it.
+        provider: who deals for it; None if nobody has to.
+    """
+
+    name: str
+    args: tuple[Any, ...]
+    options: dict[str, Any]
+    results: list[Value]
+    parties: frozenset[Any]
+    provider: Any
+
+
+class _Current(threading.local):
+    recording: ShareRecording | None = None
+
+
+current = _Current()
+
+
+class ShareRecording:
+    """Steps that are noted and not run, inside a `with` block and in one thread.
+
+    Attributes:
+        steps: the steps, in order.
+        writes: links from outside that were written to in place, with what they held at the end.
+        noted: links from outside that something was noted of (see `rules.facts`): the link, the name, and what.
+    """
+
+    def __init__(self) -> None:
+        self.steps: list[RecordedStep] = []
+        self.writes: list[tuple[Viewable, Any]] = []
+        self.noted: list[tuple[Viewable, Any, Any]] = []
+        self._inputs: dict[int, Value] = {}
+        self._results: set[Value] = set()
+        self._before: dict[int, tuple[Viewable, Any, bool, Any]] = {}
+        self._mark = object()
+        self._outer: tuple[Any, Any] = (None, None)
+
+    def __enter__(self) -> ShareRecording:
+        self._outer = current.recording, watch.note
+        current.recording, watch.note = self, self._about_to_change
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        current.recording, watch.note = self._outer
+        self._outer = (None, None)
+        for link, child, is_bit, facts in self._before.values():
+            if link.__dict__["child"] is not child:
+                self.writes.append((link, link.__dict__["child"]))
+            else:
+                self.noted += [
+                    (link, key, fact) for key, fact in (link.facts or {}).items() if key not in (facts or {})
+                ]
+            link.__dict__["child"], link.is_bit, link.facts = child, is_bit, facts
+        self._before = {}
+
+    def _about_to_change(self, link: Viewable) -> None:
+        """Keep what is below a link that was there before; one that is made in here may change."""
+        if "child" not in link.__dict__:
+            link.__dict__["_made_by"] = self._mark
+        elif not self.has_made(link) and id(link) not in self._before:
+            facts = None if link.facts is None else dict(link.facts)
+            self._before[id(link)] = (link, link.__dict__["child"], link.is_bit, facts)
+
+    def note(
+        self, name: str, args: Any, options: dict[str, Any], model: AdditiveSharingTensor, provider: Any, shapes: Any
+    ) -> Any:
+        """Write a run down, and return outlines of what it gives."""
+        several = isinstance(shapes, list)
+        results = [Value(torch.Size(shape)) for shape in (shapes if several else [shapes])]
+        args, options = map_tensors(self._noted, (args, options))
+        self.steps.append(RecordedStep(name, args, options, results, frozenset(model.child), provider))
+        self._results.update(results)
+        made = [outline(value, model) for value in results]
+        return tuple(made) if several else made[0]
+
+    def _noted(self, leaf: Any) -> Any:
+        if isinstance(leaf, AdditiveSharingTensor):
+            return self.value(leaf)
+        # What is public may change before the steps are run.
+        return leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf
+
+    def value(self, link: AdditiveSharingTensor) -> Value:
+        """Return the value of a link: what a step of this recording gives, or an input."""
+        known = value_of(link)
+        if known in self._results:
+            return known
+        key = key_of(link)
+        found = self._inputs.get(key)
+        if found is None:
+            found = self._inputs[key] = Value(link.shape, link.child, link)
+        return found
+
+    def gives(self, value: Value | None) -> bool:
+        """Say whether a step of this recording gives a value."""
+        return value in self._results
+
+    def has_made(self, link: Viewable) -> bool:
+        """Say whether a link was made in this recording."""
+        return link.__dict__.get("_made_by") is self._mark

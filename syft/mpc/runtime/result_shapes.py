@@ -1,0 +1,163 @@
+"""The shapes of results, worked out by hand: torch's way to do it without values is slow, and slow to load.
+
+Everything that is not here is asked of torch, on the meta device, and remembered by what was asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from syft.mpc.ring import arithmetic
+
+Shape = tuple[int, ...]
+FORMS: dict[str, Callable[..., Any]] = {}
+_remembered: dict[Any, Any] = {}
+MAX_REMEMBERED = 4096
+
+
+def matmul(x: Shape, y: Shape) -> torch.Size:
+    """Return the shape of a product of matrices."""
+    if not x or not y or x[-1] != y[-2 if len(y) > 1 else 0]:
+        raise RuntimeError(f"Tensors of shapes {tuple(x)} and {tuple(y)} can't be multiplied as matrices.")
+    batch = arithmetic.broadcast(x[:-2], y[:-2])
+    return torch.Size([*batch, *x[-2:-1], *(y[-1:] if len(y) > 1 else ())])
+
+
+def _each(value: Any, count: int) -> list[int]:
+    values = list(value) if isinstance(value, tuple | list) else [value]
+    return values * count if len(values) == 1 else values
+
+
+def conv(
+    x: Shape,
+    weight: Shape,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+    transposed: bool = False,
+    output_padding: Any = 0,
+) -> torch.Size:
+    """Return the shape of a convolution."""
+    count = len(x) - 2
+    inner = weight[0] if transposed else weight[1] * groups
+    if count not in (1, 2, 3) or len(weight) != len(x) or x[1] != inner or groups < 1:
+        raise RuntimeError(
+            f"A weight of shape {tuple(weight)} in {groups} groups does not fit images of shape {tuple(x)}."
+        )
+    strides, paddings, dilations, more = (_each(v, count) for v in (stride, padding, dilation, output_padding))
+    spatial = []
+    for i in range(count):
+        reach = dilations[i] * (weight[2 + i] - 1)
+        if transposed:
+            spatial.append((x[2 + i] - 1) * strides[i] - 2 * paddings[i] + reach + more[i] + 1)
+        else:
+            spatial.append((x[2 + i] + 2 * paddings[i] - reach - 1) // strides[i] + 1)
+    if min(spatial) < 1:
+        raise RuntimeError(f"A kernel of {tuple(weight[2:])} is too large for images of {tuple(x[2:])}.")
+    return torch.Size([x[0], weight[1] * groups if transposed else weight[0], *spatial])
+
+
+def _form(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        for name in names:
+            FORMS[name] = function
+        return function
+
+    return register
+
+
+@_form("cumsum.default", "neg.default", "clone.default", "alias.default", "detach.default", "flip.default",
+       "tril.default", "triu.default", "roll.default", "index_put.default", "scatter_add.default", "index_add.default",
+       "lift_fresh.default", "scatter.src", "index_copy.default", "select_scatter.default", "slice_scatter.default",
+       "diagonal_scatter.default")  # fmt: skip
+def _same(x: torch.Tensor, *args: Any, **options: Any) -> torch.Size:
+    return x.shape
+
+
+@_form("sum.default", "trace.default")
+def _none(x: torch.Tensor) -> torch.Size:
+    return torch.Size(())
+
+
+@_form("sum.dim_IntList")
+def _sum(x: torch.Tensor, dims: Any = None, keepdim: bool = False) -> torch.Size:
+    count = x.dim()
+    gone = {dim % count for dim in dims} if dims and count else set(range(count))
+    if keepdim:
+        return torch.Size([1 if i in gone else size for i, size in enumerate(x.shape)])
+    return torch.Size([size for i, size in enumerate(x.shape) if i not in gone])
+
+
+@_form("cat.default")
+def _cat(tensors: Any, dim: int = 0) -> torch.Size:
+    parts = [tensor.shape for tensor in tensors if tensor.shape != (0,)] or [tensors[0].shape]
+    dim = dim % len(parts[0]) if parts[0] else 0
+    rest = {(*shape[:dim], *shape[dim + 1 :]) for shape in parts}
+    if len(rest) != 1 or len({len(shape) for shape in parts}) != 1 or not parts[0]:
+        raise RuntimeError(f"Tensors of shapes {[tuple(shape) for shape in parts]} can't be put together along {dim}.")
+    sizes = list(parts[0])
+    sizes[dim] = sum(shape[dim] for shape in parts)
+    return torch.Size(sizes)
+
+
+@_form("stack.default")
+def _stack(tensors: Any, dim: int = 0) -> torch.Size:
+    shapes = {tuple(tensor.shape) for tensor in tensors}
+    if len(shapes) != 1:
+        raise RuntimeError(f"Tensors of shapes {sorted(shapes)} can't be stacked.")
+    sizes = list(shapes.pop())
+    sizes.insert(dim % (len(sizes) + 1), len(tensors))
+    return torch.Size(sizes)
+
+
+@_form("where.self")
+def _where(mask: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> torch.Size:
+    return arithmetic.broadcast(arithmetic.broadcast(mask.shape, x.shape), y.shape)
+
+
+@_form("index.Tensor")
+def _index(x: torch.Tensor, indices: list[Any]) -> torch.Size:
+    # On bytes of nothing: the indices are public, so torch checks them too.
+    nothing = torch.zeros((), dtype=torch.int8).expand(x.shape)
+    return torch.ops.aten.index.Tensor(nothing, indices).shape  # type: ignore[no-any-return]
+
+
+@_form("index_select.default")
+def _index_select(x: torch.Tensor, dim: int, index: torch.Tensor) -> torch.Size:
+    sizes = list(x.shape)
+    if sizes:
+        sizes[dim] = index.numel()
+    return torch.Size(sizes)
+
+
+def of_call(name: str, call: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """Return the shape of what a call gives, or a list of shapes."""
+    form = FORMS.get(name)
+    if form is not None:
+        return form(*args, **options)
+    key = (name, _signature(args), _signature(tuple(sorted(options.items()))))
+    if key not in _remembered:
+        if len(_remembered) >= MAX_REMEMBERED:
+            _remembered.clear()
+        made = call(*_without_values(args), **options)
+        _remembered[key] = [item.shape for item in made] if isinstance(made, list | tuple) else made.shape
+    found = _remembered[key]
+    return list(found) if type(found) is list else found
+
+
+def _signature(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return ("tensor", tuple(value.shape), value.dtype)
+    if isinstance(value, tuple | list):
+        return tuple([_signature(item) for item in value])
+    return (type(value), value)
+
+
+def _without_values(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.to("meta")
+    return type(value)([_without_values(item) for item in value]) if type(value) in (tuple, list) else value

@@ -1,0 +1,102 @@
+"""Allowance: how many requests a user may make to a hosted encrypted model in a day, counted at every party.
+
+Answers tell something about a model, so its owner bounds how many one user gets. A day begins at 00:00 UTC. The count
+starts again when the model is hosted again. A node with a store keeps the counts there, so a restart does not reset
+them. Users who did not have to identify themselves count as one user.
+"""
+
+from __future__ import annotations
+
+import datetime
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from syft.exceptions import ModelError
+from syft.hosting.server import MAX_MODELS, names_at
+
+# Requests of one user in a day, unless the owner of a model says otherwise.
+DEFAULT_REQUESTS = 1000
+MAX_REQUESTS = 2**53
+_AREA = "model requests"
+_DAY = 86400
+_ANONYMOUS = "anonymous-"
+
+# model name -> version, day, number of requests
+Row = dict[str, list[Any]]
+
+
+def check_limit(limit: Any) -> int | None:
+    """Return a limit if it is one: a whole number from 1 on, or None for no limit."""
+    if limit is not None and (type(limit) is not int or not 0 < limit <= MAX_REQUESTS):
+        raise ModelError(f"max_requests_per_user is a whole number from 1 on, or None for no limit, not {limit!r}.")
+    return limit
+
+
+class _MemoryCounts:
+    """Counts that last as long as the process; the same interface as the records of a store."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, Any] = {}
+        self._lock = threading.Lock()
+
+    def update(self, area: str, key: str, change: Callable[[Any], Any]) -> Any:
+        """Replace a value by the result of `change`; if that raises, nothing changes."""
+        with self._lock:
+            self._rows[key] = change(self._rows.get(key))
+            return self._rows[key]
+
+
+_memories: weakref.WeakKeyDictionary[Any, _MemoryCounts] = weakref.WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def _counts_of(worker: Any) -> Any:
+    stored = getattr(worker, "request_counts", None)
+    if stored is not None:
+        return stored
+    with _lock:
+        return _memories.setdefault(worker, _MemoryCounts())
+
+
+def spend(worker: Any, user: object, name: str, version: str, limit: int | None) -> None:
+    """Count a request of a user to a model. A request that fails later has been counted.
+
+    Raises:
+        ModelError: the user has used up the requests of this day; the request is not counted.
+    """
+    if limit is None:
+        return
+    elsewhere = getattr(worker, "spend_request", None)
+    if elsewhere is not None:
+        elsewhere(name, version, limit)
+        return
+    today = int(time.time() // _DAY)
+
+    def count(row: Row | None) -> Row:
+        current = {model: entry for model, entry in (row or {}).items() if entry[1] == today}
+        if len(current) >= MAX_MODELS:
+            hosted = set(names_at(worker))
+            current = {model: entry for model, entry in current.items() if model in hosted}
+        known = current.get(name)
+        used = known[2] if known is not None and known[0] == version else 0
+        if used >= limit:
+            raise ModelError(_refusal(worker, name, limit, today))
+        return {**current, name: [version, today, used + 1]}
+
+    _counts_of(worker).update(_AREA, _key_of(user), count)
+
+
+def _key_of(user: object) -> str:
+    text = f"{type(user).__name__}:{user}"
+    return _ANONYMOUS if str(user).startswith(_ANONYMOUS) else text
+
+
+def _refusal(worker: Any, name: str, limit: int, today: int) -> str:
+    again = datetime.datetime.fromtimestamp((today + 1) * _DAY, datetime.UTC)
+    return (
+        f"The model {name!r} at {worker.id!r} answers {limit} requests of a user in a day, and you have used all of "
+        f"them. Ask again from {again:%Y-%m-%d} 00:00 UTC on, or ask the model's owner for more."
+    )

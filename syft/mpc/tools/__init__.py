@@ -1,0 +1,1 @@
+"""Tools for authors of encrypted programs: check, validate, profile."""

@@ -1,0 +1,128 @@
+"""OriginTracker: which call of the user, and which module of her model, an ATen operation belongs to.
+
+An operation of a backward pass belongs to the call and the module that it is the gradient of: autograd numbers its
+nodes, and those of the forward pass are noted here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from typing import Any
+
+import torch
+from torch.nn.modules import module as modules
+from torch.optim import optimizer as optimizers
+from torch.overrides import TorchFunctionMode
+
+from syft.core.dispatch import OPERATORS, function_name
+from syft.hook.syft_tensor import METADATA
+
+_INDEXING = {"__getitem__": "x[...]", "__setitem__": "x[...] = y"}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class OpOrigin:
+    """Where an operation comes from.
+
+    Attributes:
+        operation: its name at the ATen level, such as "addmm".
+        call: what the user called, such as "linear"; empty if nobody knows.
+        module: the module, as `name (Class)`; empty outside of one.
+        backward: whether it belongs to a gradient.
+    """
+
+    operation: str
+    call: str = ""
+    module: str = ""
+    backward: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name for people."""
+        if self.backward:
+            return f"gradient of {self.call}" if self.call else f"{self.operation}, in backward"
+        return self.call or self.operation
+
+
+def name_of(function: Any) -> str:
+    """Return the short name of a torch function: that of an operator is the one people write."""
+    last = function_name(function).rpartition(".")[2]
+    return _INDEXING.get(last) or OPERATORS.get(last, last)
+
+
+class _Calls(TorchFunctionMode):
+    """Notes which torch function the user called; those inside it are not seen: torch takes a mode away meanwhile."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Run a call with its name noted."""
+        if func in METADATA or getattr(func, "__name__", "") in ("__get__", "__set__", "backward"):
+            return func(*args, **(kwargs or {}))
+        self.names.append(name_of(func))
+        try:
+            return func(*args, **(kwargs or {}))
+        finally:
+            self.names.pop()
+
+
+class OriginTracker:
+    """Knows where the operations of this thread come from, inside a `with` block."""
+
+    def __init__(self) -> None:
+        self._calls = _Calls()
+        self._modules: list[str] = []
+        self._paths: dict[int, str] = {}
+        self._nodes: dict[int, OpOrigin] = {}
+        self._stack = contextlib.ExitStack()
+
+    def __enter__(self) -> OriginTracker:
+        hooks = [
+            modules.register_module_forward_pre_hook(self._enter_module),
+            modules.register_module_forward_hook(self._leave_module, always_call=True),
+            optimizers.register_optimizer_step_pre_hook(self._enter_step),
+            optimizers.register_optimizer_step_post_hook(self._leave_module),
+        ]
+        for hook in hooks:
+            self._stack.callback(hook.remove)
+        self._stack.enter_context(self._calls)
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self._stack.close()
+
+    def _enter_module(self, module: Any, args: Any) -> None:
+        if not self._modules:  # the whole of a model: names of its parts count from here
+            self._paths = {id(part): name for name, part in module.named_modules()}
+        kind, name = type(module).__name__, self._paths.get(id(module), "")
+        self._modules.append(f"{name} ({kind})" if name else kind)
+
+    def _enter_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        self._modules.append(f"{type(optimizer).__name__}.step")
+
+    def _leave_module(self, *args: Any) -> None:
+        if self._modules:
+            self._modules.pop()
+
+    def here(self, function: Any) -> OpOrigin:
+        """Return where the operation comes from that is about to run."""
+        operation = function.overloadpacket.__name__
+        node: Any = torch._C._current_autograd_node()
+        if node is not None:
+            forward = self._nodes.get(node._sequence_nr())
+            known = forward or OpOrigin("")
+            return OpOrigin(operation, known.call or known.operation, known.module, True)
+        place = OpOrigin(
+            operation,
+            self._calls.names[-1] if self._calls.names else "",
+            self._modules[-1] if self._modules else "",
+        )
+        if torch.is_grad_enabled():
+            # The node was made just before the operation runs; what runs after it without one does not count.
+            self._nodes.setdefault(torch._C._autograd._get_sequence_nr() - 1, place)
+        return place

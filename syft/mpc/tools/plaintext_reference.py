@@ -1,0 +1,215 @@
+"""Shadows: what an encrypted operation should give, computed in float64 beside it.
+
+Most operations are the same ATen call on plain tensors. The few that are not are a table: random ones repeat the
+choice that was made, and where several places are equally right any of them is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from syft.core.trees import map_tensors
+from syft.mpc.rules.operands import FLOOR, floored
+from syft.mpc.values.encoding import bound
+from syft.tensors.additive_shared import AdditiveSharingTensor
+from syft.tensors.precision import FixedPrecisionTensor
+
+aten = torch.ops.aten
+Link = FixedPrecisionTensor | AdditiveSharingTensor
+# Called with plain arguments, named ones, and what the encrypted operation gave (decrypted): what it should have given.
+Meant = Callable[[tuple[Any, ...], dict[str, Any], Any], Any]
+MEANT: dict[str, Meant] = {}
+# Nothing is known of what these should give: fresh random numbers, or memory nobody has written to.
+UNKNOWN = frozenset(
+    "bernoulli bernoulli_ rand_like randn_like randint_like normal normal_ uniform_ random_ empty_like new_empty "
+    "new_empty_strided empty_strided multinomial dropout".split()
+)
+# Products of two encrypted operands have twice as many digits behind the point before they are rescaled.
+PRODUCTS = frozenset(
+    "mul mul_ mm bmm mv dot vdot addmm addmv addbmm baddbmm addr convolution square square_ pow pow_ addcmul addcmul_ "
+    "matmul".split()
+)
+
+
+def scale_of(link: Any) -> int:
+    """Return how many units make one."""
+    return link.scale if isinstance(link, FixedPrecisionTensor) else 1
+
+
+def room_of(link: Any) -> float:
+    """Return the bound of what fits into the format of a link."""
+    return bound(link.field) / link.scale if isinstance(link, FixedPrecisionTensor) else 2.0**62
+
+
+def reveal(link: Link) -> torch.Tensor:
+    """Decrypt a copy: float64 for fixed precision, int64 for whole numbers."""
+    below = link.child if isinstance(link, FixedPrecisionTensor) else link
+    whole: torch.Tensor = below.copy().get() if isinstance(below, AdditiveSharingTensor) else below.detach().clone()
+    return whole.double() / link.scale if isinstance(link, FixedPrecisionTensor) else whole
+
+
+def in_double(leaf: Any) -> Any:
+    """Return a plain argument with as many digits as there are, and minus infinity as the number it is kept as."""
+    if isinstance(leaf, torch.Tensor) and leaf.is_floating_point():
+        return floored(leaf.detach().double())
+    return leaf
+
+
+def _in_doubles(args: Any) -> Any:
+    """Ask for float64 where the user's call asks for another float."""
+    if isinstance(args, torch.dtype):
+        return torch.float64 if args.is_floating_point else args
+    if type(args) in (tuple, list):
+        return type(args)(map(_in_doubles, args))
+    return {name: _in_doubles(value) for name, value in args.items()} if type(args) is dict else args
+
+
+def compute(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], found: Any) -> Any:
+    """Return what an operation should give.
+
+    Args:
+        function: the operation.
+        args: its arguments, plain.
+        kwargs: its named arguments, plain.
+        found: what the encrypted operation gave, plain.
+    """
+    args, kwargs = _in_doubles(_typed(function, args)), _in_doubles(kwargs)
+    if function.overloadpacket.__name__ in _MASKING:
+        args = tuple(FLOOR if type(arg) is float and arg == -math.inf else arg for arg in args)
+    meant = MEANT.get(function.overloadpacket.__name__)
+    with torch.no_grad():
+        if meant is not None:
+            return meant(args, kwargs, found)
+        # What looks contiguous to its user may not be so here.
+        made = _RESHAPES.get(function, function)(*args, **kwargs)
+    return map_tensors(lambda leaf: leaf.double() if leaf.dtype is torch.bool else leaf, made)
+
+
+_MASKING = frozenset({"masked_fill", "masked_fill_", "where", "fill", "fill_", "full_like", "new_full"})
+# Encrypted masks and indices are numbers; torch wants these.
+_TYPES = {"condition": torch.bool, "mask": torch.bool, "index": torch.int64, "indices": torch.int64}
+
+
+def _typed(function: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Give arguments the dtypes that torch takes: masks and indices, by their names, and all of bitwise calls."""
+    bitwise = function.overloadpacket.__name__.startswith("bitwise_")
+
+    def typed(name: str, value: Any) -> Any:
+        dtype = torch.bool if bitwise else _TYPES.get(name)
+        if dtype is None:
+            return value
+        return map_tensors(lambda leaf: leaf.to(dtype) if leaf.is_floating_point() else leaf, value)
+
+    names = [argument.name for argument in function._schema.arguments]
+    return tuple(typed(name, value) for name, value in zip(names, args, strict=False))
+
+
+_RESHAPES = {aten.view.default: aten.reshape.default, aten._unsafe_view.default: aten.reshape.default}
+
+
+def pairs(found: Any, meant: Any) -> Iterator[tuple[Any, Any]]:
+    """Give the links of a result, each with what it should be; None if there is nothing to compare it with."""
+    if isinstance(found, FixedPrecisionTensor | AdditiveSharingTensor):
+        yield found, meant if isinstance(meant, torch.Tensor) else None
+    elif type(found) in (tuple, list):
+        others = meant if isinstance(meant, tuple | list) and len(meant) == len(found) else [None] * len(found)
+        for one, other in zip(found, others, strict=True):
+            yield from pairs(one, other)
+
+
+def plain(args: Any, known: Callable[[Link], torch.Tensor]) -> Any:
+    """Return arguments with plain tensors in place of links."""
+
+    def leaf(value: Any) -> Any:
+        return known(value) if isinstance(value, FixedPrecisionTensor | AdditiveSharingTensor) else in_double(value)
+
+    return map_tensors(leaf, args)
+
+
+# --- what is not the same call on plain tensors -----------------------------------------------------------------
+
+
+def _dropout(args: tuple[Any, ...], kwargs: dict[str, Any], found: Any) -> Any:
+    """Drop what was dropped."""
+    x, p, train = (*args, *kwargs.values(), True)[:3]
+    if not train or p == 0:
+        return x, None
+    kept = found[1].double()
+    return x * kept / (1 - p) if p < 1 else x * 0, kept
+
+
+def _pooled(operation: Any) -> Meant:
+    """Compare what a pooling gives, not the places it came from: they have forms of their own."""
+
+    def meant(args: tuple[Any, ...], kwargs: dict[str, Any], found: Any) -> Any:
+        return operation(*args, **kwargs)[0], None
+
+    return meant
+
+
+def _unpooled(operation: Any, pool: Any) -> Meant:
+    """Send a gradient back to the places that a pooling in float64 takes its values from."""
+
+    def meant(args: tuple[Any, ...], kwargs: dict[str, Any], found: Any) -> Any:
+        grad, x, *sizes, _ = args
+        return operation(grad, x, *sizes, pool(x, *sizes)[1])
+
+    return meant
+
+
+def _place(operation: Any, sign: int) -> Meant:
+    """Take a place for right if the element there is as large as the largest."""
+
+    def meant(args: tuple[Any, ...], kwargs: dict[str, Any], found: Any) -> Any:
+        right = operation(*args, **kwargs)
+        x, dim, keepdim = (
+            (*args, *kwargs.values(), None, False)[:3] if len(args) > 1 or kwargs else (*args, None, False)
+        )
+        return _accept(x * sign, found, right, dim, bool(keepdim))
+
+    return meant
+
+
+def _accept(x: torch.Tensor, found: Any, right: torch.Tensor, dim: int | None, keepdim: bool) -> torch.Tensor:
+    """Return the places found where they are as good as the right ones, and the right ones elsewhere."""
+    given = found.long()
+    if dim is None:
+        x, dim, given, right = x.reshape(-1), 0, given.reshape(1), right.reshape(1)
+        keepdim, shape = True, found.shape
+    else:
+        shape = right.shape
+    if not keepdim:
+        given, right = given.unsqueeze(dim), right.unsqueeze(dim)
+    valid = (given >= 0) & (given < x.shape[dim])
+    at = x.gather(dim, given.clamp(0, x.shape[dim] - 1))
+    return torch.where(valid & (at >= x.gather(dim, right)), given, right).reshape(shape)
+
+
+def _extreme(operation: Any, sign: int) -> Meant:
+    """Compare the largest elements, and take their places for right where they are as large."""
+
+    def meant(args: tuple[Any, ...], kwargs: dict[str, Any], found: Any) -> Any:
+        values, right = operation(*args, **kwargs)
+        if found is None:
+            return values, right
+        dim, keepdim = (*args[1:], *kwargs.values(), False)[:2]
+        return values, _accept(args[0] * sign, found[1], right, dim, bool(keepdim))
+
+    return meant
+
+
+MEANT |= {
+    "native_dropout": _dropout,
+    "argmax": _place(aten.argmax.default, 1),
+    "argmin": _place(aten.argmin.default, -1),
+    "max_pool2d_with_indices": _pooled(aten.max_pool2d_with_indices.default),
+    "max_pool3d_with_indices": _pooled(aten.max_pool3d_with_indices.default),
+    "adaptive_max_pool2d": _pooled(aten.adaptive_max_pool2d.default),
+    "max_pool2d_with_indices_backward": _unpooled(
+        aten.max_pool2d_with_indices_backward.default, aten.max_pool2d_with_indices.default
+    ),
+}

@@ -1,0 +1,245 @@
+"""Profiling: time, rounds and bytes of encrypted operations, as a table.
+
+Example:
+    >>> import torch
+    >>> import syft as sy
+    >>> hook = sy.TorchHook(torch)
+    >>> alice, bob, carol = (sy.VirtualWorker(hook, id=f"profile-{name}") for name in ("alice", "bob", "carol"))
+    >>> x = torch.tensor([0.5, -2.0]).fix_precision().share(alice, bob, crypto_provider=carol)
+    >>> with sy.mpc.profile(show=False) as p:
+    ...     y = torch.relu(x * x)
+    >>> sorted((line.name, line.calls, line.rounds) for line in p.lines())
+    [('mul', 1, 2), ('relu', 1, 7)]
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from syft.core.observers import watching
+from syft.display import grid_html, grid_text
+from syft.exceptions import SyftError
+from syft.mpc.program.cache import op_by_op
+from syft.mpc.runtime import cost_meter
+from syft.mpc.tools.op_origin import OpOrigin, OriginTracker
+
+
+@dataclasses.dataclass(slots=True)
+class ProfileRow:
+    """One line of the table: all operations of one name.
+
+    Attributes:
+        name: of the operations.
+        calls: how many there were.
+        runs: how many protocols the parties ran for them.
+        seconds: how long they took: at the client with parties in its process, otherwise at the slowest party.
+        rounds: how often the parties waited for each other.
+        bytes: what the busiest party sent to others.
+        dealt: what the dealer sent.
+    """
+
+    name: str
+    calls: int = 0
+    runs: int = 0
+    seconds: float = 0.0
+    rounds: int = 0
+    bytes: int = 0
+    dealt: int = 0
+
+    def take(self, other: ProfileRow) -> None:
+        """Add another line to this one."""
+        for field in ("calls", "runs", "seconds", "rounds", "bytes", "dealt"):
+            setattr(self, field, getattr(self, field) + getattr(other, field))
+
+
+@dataclasses.dataclass(slots=True)
+class _ProfiledCall:
+    """One operation: where it comes from, its own seconds at the client, and the runs it asked for."""
+
+    place: OpOrigin
+    seconds: float = 0.0
+    runs: list[tuple[Any, str]] = dataclasses.field(default_factory=list)
+
+
+# How lines are grouped -> the name of the line that an operation belongs to.
+GROUPS: dict[str, Callable[[OpOrigin], str]] = {
+    "call": lambda place: place.name,
+    "operation": lambda place: place.operation,
+    "module": lambda place: (place.module or "-") + (", backward" if place.backward else ""),
+}
+_NOWHERE = OpOrigin("", "elsewhere")
+COLUMNS = ("", "calls", "time", "of all", "rounds", "of all", "a party sends", "of all", "dealt")
+
+
+class Profile(cost_meter.Meter):
+    """What was run inside a `with sy.mpc.profile()` block, and what it cost.
+
+    Attributes:
+        seconds: how long the block took, as a clock on the wall tells.
+    """
+
+    def __init__(self, by: str, show: bool) -> None:
+        super().__init__()
+        _check_group(by)
+        self.by = by
+        self.show = show
+        self.seconds = 0.0
+        self._calls: list[_ProfiledCall] = []
+        self._open: list[_ProfiledCall] = []
+        self._inner: list[float] = []
+        self._whereabouts = OriginTracker()
+        self._stack = contextlib.ExitStack()
+        self._began = 0.0
+
+    def __enter__(self) -> Profile:
+        for context in (op_by_op(), self._whereabouts, watching(self._watch)):
+            self._stack.enter_context(context)
+        super().__enter__()
+        self._began = time.perf_counter()
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        try:
+            super().__exit__(*exception)  # waits for parties in processes of their own
+        finally:
+            self.seconds = time.perf_counter() - self._began
+            self._stack.close()
+        if self.show and exception[:1] == (None,):
+            sys.stdout.write(f"{self!r}\n")
+
+    def _watch(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[], Any]) -> Any:
+        """Run an operation and note how long it took, less the operations inside of it."""
+        call = _ProfiledCall(self._whereabouts.here(function))
+        self._calls.append(call)
+        self._open.append(call)
+        self._inner.append(0.0)
+        start = time.perf_counter()
+        try:
+            return run()
+        finally:
+            elapsed = time.perf_counter() - start
+            self._open.pop()
+            call.seconds = elapsed - self._inner.pop()
+            if self._inner:
+                self._inner[-1] += elapsed
+
+    def begun(self, key: Any, name: str) -> None:
+        """Note which operation a run belongs to."""
+        super().begun(key, name)
+        if not self._open:
+            self._calls.append(_ProfiledCall(_NOWHERE))
+        (self._open or self._calls)[-1].runs.append((key, name))
+
+    def lines(self, by: str | None = None) -> list[ProfileRow]:
+        """Return the lines of the table, the slowest first.
+
+        Args:
+            by: what makes a line: "call" (what was called, such as linear), "operation" (ATen's name, such as addmm),
+                "module" (a part of the model) or "protocol" (what the parties ran).
+        """
+        by = by or self.by
+        _check_group(by)
+        found: dict[str, ProfileRow] = {}
+        for call in self._calls:
+            for line in self._by_protocol(call) if by == "protocol" else [self._by_place(call, GROUPS[by])]:
+                found.setdefault(line.name, ProfileRow(line.name)).take(line)
+        return sorted(found.values(), key=lambda line: -line.seconds)
+
+    def _by_place(self, call: _ProfiledCall, name: Callable[[OpOrigin], str]) -> ProfileRow:
+        line = ProfileRow(name(call.place), 1)
+        for part in self._by_protocol(call):
+            line.take(dataclasses.replace(part, calls=0))
+        if not any(key in self.remote for key, _ in call.runs):
+            line.seconds = call.seconds or line.seconds
+        return line
+
+    def _by_protocol(self, call: _ProfiledCall) -> list[ProfileRow]:
+        lines = []
+        for key, name in call.runs:
+            cost = cost_meter.together(self.costs.get(key) or [cost_meter.Cost(0.0, 0, 0, 0)])
+            lines.append(ProfileRow(name, 1, 1, *cost))
+        return lines
+
+    @property
+    def total(self) -> ProfileRow:
+        """Everything together."""
+        return _total(self.lines())
+
+    def table(self, by: str | None = None) -> str:
+        """Return the table as text.
+
+        Args:
+            by: what makes a line, as for `lines`.
+        """
+        return grid_text(COLUMNS, self._rows(by), left=1)
+
+    def _rows(self, by: str | None = None) -> list[list[str]]:
+        lines = self.lines(by)
+        total = _total(lines)
+        return [_row(line, total) for line in [*lines, total]]
+
+    def _title(self) -> str:
+        where = "at the slowest party" if self.remote else "at the client"
+        return f"{self.total.calls} operations in {_time(self.seconds)}; times {where}"
+
+    def __repr__(self) -> str:
+        return f"{self._title()}\n{self.table()}"
+
+    def _repr_html_(self) -> str:
+        return grid_html(self._title(), COLUMNS, self._rows())
+
+
+def _check_group(by: str) -> None:
+    if by not in (*GROUPS, "protocol"):
+        raise SyftError(f"A profile is grouped by one of {', '.join(GROUPS)} and protocol, not by {str(by)[:40]!r}.")
+
+
+def _total(lines: list[ProfileRow]) -> ProfileRow:
+    total = ProfileRow("all together")
+    for line in lines:
+        total.take(line)
+    return total
+
+
+def _row(line: ProfileRow, total: ProfileRow) -> list[str]:
+    return [
+        line.name, str(line.calls), _time(line.seconds), _share(line.seconds, total.seconds), str(line.rounds),
+        _share(line.rounds, total.rounds), _size(line.bytes), _share(line.bytes, total.bytes), _size(line.dealt),
+    ]  # fmt: skip
+
+
+def _share(part: float, whole: float) -> str:
+    return f"{100 * part / whole:.0f}%" if whole else ""
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.2f} s" if seconds >= 1 else f"{seconds * 1e3:.{1 if seconds >= 0.01 else 2}f} ms"
+
+
+def _size(count: int) -> str:
+    if count < 1000:
+        return f"{count} B"
+    return f"{count / 1e3:.1f} kB" if count < 1e6 else f"{count / 1e6:.1f} MB"
+
+
+def profile(by: str = "call", show: bool = True) -> Profile:
+    """Measure what encrypted operations cost inside a `with` block, and print it as a table at its end.
+
+    Each operation is run by itself, also those of plans and programs, which are quicker as a whole. Time is that of the
+    client where the parties live in its process, and that of the slowest party where they have their own, waiting for
+    the others included. Rounds and bytes are those of the party that sends most.
+
+    Args:
+        by: what makes a line: "call" (what was called, such as linear), "operation" (ATen's name, such as addmm),
+            "module" (a part of the model) or "protocol" (what the parties ran).
+        show: whether the table is printed when the block ends; it is what `print(p)` shows.
+
+    Returns:
+        A context manager that gives a `Profile`: `lines()`, `total`, `table(by=...)`.
+    """
+    return Profile(by, show)

@@ -1,0 +1,1 @@
+"""Shared values at the client: encoding in fixed point, sharing, operations on rings, tables of functions."""

@@ -1,0 +1,91 @@
+"""Numbers with a fixed point as whole numbers, and back: rounding to the nearest, and refusing what has no room."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from syft.exceptions import SyftError
+from syft.mpc.values import ring_ops, sharing
+from syft.tensors.precision import LIMIT, FixedPrecisionTensor, register_codec
+
+
+def bound(field: int) -> int:
+    """Return the bound of whole numbers: they lie in [-bound, bound)."""
+    return min(field // 2, LIMIT)
+
+
+def _refuse(what: str, scale: int, field: int) -> SyftError:
+    limit = bound(field) / scale
+    return SyftError(
+        f"{what} can't be encoded: with {scale} units to one and a field of {field}, values lie between "
+        f"{-limit:.4g} and {limit:.4g}. Use fewer digits (precision_fractional) or scale the values down first."
+    )
+
+
+def encode_number(number: float | int, scale: int, field: int = 2**62) -> int:
+    """Return a number as units of 1/scale."""
+    if isinstance(number, complex) or (isinstance(number, float) and not math.isfinite(number)):
+        raise SyftError(f"A fixed-precision tensor takes finite real numbers only, not {number}.")
+    units = number * scale if isinstance(number, int) else round(number * scale)
+    if not -bound(field) <= units < bound(field):
+        raise _refuse("This number", scale, field)
+    return int(units)
+
+
+def encode_plain(tensor: torch.Tensor, scale: int, field: int = 2**62, check_range: bool = True) -> torch.Tensor:
+    """Return a plain tensor as units of 1/scale (int64)."""
+    if tensor.is_complex() or tensor.is_quantized or tensor.layout is not torch.strided:
+        raise SyftError(f"A {tensor.dtype} tensor can't be encoded in fixed precision; convert it to float32 first.")
+    tensor = tensor.detach()
+    limit = bound(field)
+    if not tensor.is_floating_point():
+        whole = tensor.to(torch.int64)
+        low, high = (int(end) for end in whole.aminmax()) if whole.numel() else (0, 0)
+        if tensor.dtype is torch.uint64 and low < 0:  # 2^63 and more
+            raise _refuse("A value of this tensor", scale, field)
+        if check_range and not -limit <= low * scale <= high * scale < limit:
+            raise _refuse("A value of this tensor", scale, field)
+        return whole * scale
+    scaled = tensor.double() * scale
+    if not bool(torch.isfinite(scaled).all()):
+        raise SyftError("NaN and infinity have no form in fixed precision; take them out first (torch.nan_to_num).")
+    if check_range and scaled.numel() and (float(scaled.min()) < -limit or float(scaled.max()) >= limit):
+        raise _refuse("A value of this tensor", scale, field)
+    return scaled.round().to(torch.int64)
+
+
+def decode_plain(whole: torch.Tensor, scale: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    """Return units of 1/scale as floats."""
+    return (whole.double() / scale).to(dtype)
+
+
+class FixedPointCodec:
+    """What fixed-precision links need from here."""
+
+    @staticmethod
+    def encode(tensor: Any, link: FixedPrecisionTensor, check_range: bool = True) -> torch.Tensor:
+        """Encode a plain tensor in the format of a link."""
+        if not isinstance(tensor, torch.Tensor):
+            raise SyftError(f"A {type(tensor).__name__} can't be encoded in fixed precision.")
+        return encode_plain(tensor, link.scale, link.field, check_range)
+
+    @staticmethod
+    def decode(whole: torch.Tensor, link: FixedPrecisionTensor) -> torch.Tensor:
+        """Decode whole numbers in the format of a link."""
+        return decode_plain(whole, link.scale, link.decodes_to)
+
+    @staticmethod
+    def truncate(value: Any, divisor: int) -> Any:
+        """Divide whole numbers, here or shared."""
+        return ring_ops.truncate(value, divisor)
+
+    @staticmethod
+    def share(whole: torch.Tensor, owners: tuple[Any, ...], **options: Any) -> Any:
+        """Share whole numbers."""
+        return sharing.split(whole, owners, **options)
+
+
+register_codec(FixedPointCodec)

@@ -1,0 +1,228 @@
+"""What a call will return, as far as that can be told without values: run on torch's fake tensors, and remembered.
+
+Shapes are told to whoever sends commands. A shape that can be told here depends on other shapes alone; one that can't
+(`nonzero`, `x[mask]`, a size that is a tensor) would tell values, so it counts as releasing them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from syft.core.trees import iter_tensors
+from syft.exceptions import PlanMismatchError, SyftError
+from syft.hook.functions import function_of
+from syft.hook.guards import guard_call
+from syft.hook.result_counts import check_pieces
+from syft.hook.size_bounds import bound_sizes
+from syft.messaging.message import Operation
+from syft.messaging.plan.arguments import match
+from syft.messaging.plan.checks import function_for
+from syft.messaging.plan.commands import GRAD_MODE, OPTIMIZER_STEP
+from syft.messaging.plan.dry_run import interpret, quiet
+from syft.messaging.plan.plan import Plan
+from syft.pointers.pointer_plan import RUN_PLAN
+from syft.workers.access.tensor_spec import FakeInputs, TensorSpec, forms_in, frozen, shape_of_result
+
+# Words of errors that come from the tensors being fake, not from a mistake of the caller.
+_ARTEFACTS = tuple("fake,meta,data pointer,not allocated,storage,not implemented,dispatch,symbolic,subclass".split(","))
+_MOST = 4096
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Prediction:
+    """What is known of a call before it runs.
+
+    Attributes:
+        is_known: whether the form of its result does not depend on values.
+        form: what will be told of that form: shapes and dtypes.
+        result: the result, with `Form` in place of tensors and nothing in place of other values.
+        changed: the places of given tensors that it changes, and the forms they have then.
+        error: what the caller did wrong, told from shapes alone: its type and text.
+        value: the result itself if there are no tensors in it: a size, a dtype, a flag.
+    """
+
+    is_known: bool
+    form: Any = None
+    result: Any = None
+    changed: tuple[tuple[int, TensorSpec], ...] = ()
+    error: tuple[type[Exception], str] | None = None
+    value: Any = None
+
+    def raise_error(self) -> None:
+        """Raise the mistake of the caller, if there is one."""
+        if self.error is not None:
+            kind, text = self.error
+            error = kind.__new__(kind)
+            Exception.__init__(error, text)
+            raise error
+
+
+_UNKNOWN = Prediction(False)
+
+
+def warm_up() -> None:
+    """Load what the first look ahead needs, which takes a second or two."""
+    foresee("torch.Tensor.add", (torch.zeros(1), torch.zeros(1)), {}, False)
+
+
+def foresee(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], grad_enabled: bool) -> Prediction:
+    """Work out the form of the result of a call without looking at values.
+
+    Args:
+        name: the wire name of the call.
+        args: its arguments as they are here.
+        kwargs: its keyword arguments.
+        grad_enabled: whether autograd records it.
+    """
+    if name == RUN_PLAN:
+        return _foresee_plan(args, kwargs, grad_enabled)
+    if not name.startswith("torch."):
+        return _UNKNOWN
+    try:
+        form = forms_in((args, kwargs))
+        key = (name, grad_enabled, torch.get_default_dtype(), frozen(form))
+        hash(key)
+    except TypeError:
+        return _UNKNOWN
+    return _remembered(key, _UnkeyedArguments(form))
+
+
+class _UnkeyedArguments:
+    """Something that rides along with a key without being part of it."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _UnkeyedArguments)
+
+    def __hash__(self) -> int:
+        return 0
+
+
+@functools.lru_cache(maxsize=_MOST)
+def _remembered(key: tuple[Any, ...], carried: _UnkeyedArguments) -> Prediction:
+    args, kwargs = carried.value
+    return work_out(key[0], args, kwargs, key[1])
+
+
+def _tried(run: Callable[[FakeInputs], Any], grad_enabled: bool) -> Prediction:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    fakes = FakeInputs()
+    try:
+        with quiet(), FakeTensorMode(), torch.set_grad_enabled(grad_enabled):
+            result = run(fakes)
+            outline = fakes.outline(result)
+            value = None if next(iter_tensors(result), None) is not None else result
+            return Prediction(True, shape_of_result(outline), outline, fakes.changed(), value=value)
+    except Exception as error:
+        words = str(error).lower()
+        plain = type(error).__module__ == "builtins" and not isinstance(error, NotImplementedError)
+        mistake = plain or isinstance(error, SyftError)
+        if not mistake or any(word in words for word in _ARTEFACTS):
+            return _UNKNOWN
+        if str(error).startswith("Cannot view a tensor"):  # torch itself raises another type
+            return Prediction(False, error=(RuntimeError, f"{error} Use .reshape(...) instead."))
+        return Prediction(False, error=(type(error), str(error)))
+
+
+def work_out(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], grad_enabled: bool) -> Prediction:
+    """Run a call on fake tensors, without remembering it.
+
+    Args:
+        name: the wire name of the call.
+        args: its arguments, with forms in place of tensors.
+        kwargs: its keyword arguments, likewise.
+        grad_enabled: whether autograd records it.
+    """
+    function = function_of(name)
+
+    def run(fakes: FakeInputs) -> Any:
+        fake_args, fake_kwargs = fakes.of(args), fakes.of(kwargs)
+        check_pieces(name, fake_args, fake_kwargs)
+        guard_call(name, fake_args, fake_kwargs, by_values=False)
+        return function(*fake_args, **fake_kwargs)
+
+    return _tried(run, grad_enabled)
+
+
+def work_out_plan(program: Any, inputs: list[Any], state: list[Any], grad_enabled: bool) -> Prediction:
+    """Run a program on fake tensors, without remembering it.
+
+    Args:
+        program: the program of a plan.
+        inputs: the forms of its inputs.
+        state: the forms of its state.
+        grad_enabled: whether autograd records it.
+    """
+    run = functools.partial(_run_fake, program, inputs, state, grad_enabled)
+    return _explained(_tried(run, grad_enabled))
+
+
+def _foresee_plan(args: tuple[Any, ...], kwargs: dict[str, Any], grad_enabled: bool) -> Prediction:
+    plan = args[0]
+    if not isinstance(plan, Plan) or not plan.is_built:
+        return _UNKNOWN
+    program = plan.program
+    try:
+        # Arguments that the plan does not take raise here; that is told from their number and kind.
+        inputs = [forms_in(value) for value in match(plan.name, program.arguments, args[1:], kwargs)]
+        state = [forms_in(place.child) for place in program.state]
+    except TypeError:
+        return _UNKNOWN
+    key = (id(program), grad_enabled, torch.get_default_dtype(), frozen(inputs), frozen(state))
+    known: dict[Any, Prediction] = plan.__dict__.setdefault("_foreseen", {})
+    if key not in known:
+        if len(known) >= 64:
+            known.clear()
+        known[key] = work_out_plan(program, inputs, state, grad_enabled)
+    return known[key]
+
+
+def _explained(found: Prediction) -> Prediction:
+    """Say of a number of results that does not fit that the plan was built for other shapes."""
+    if found.error is None or found.error[0] is not ValueError:
+        return found
+    text = "An operation gives another number of results than when the plan was built. Build a plan for this shape."
+    return Prediction(False, error=(PlanMismatchError, text))
+
+
+def _run_fake(program: Any, inputs: list[Any], state: list[Any], ambient: bool, fakes: FakeInputs) -> Any:
+    return interpret(program, fakes.of(inputs), fakes.of(state), fake_functions(ambient))
+
+
+def fake_functions(ambient: bool) -> Callable[[Operation], Callable[..., Any] | None]:
+    """Return what gives the function of an operation of a plan that is tried on fakes.
+
+    Args:
+        ambient: whether autograd records the plan, where it does not say so itself.
+    """
+
+    def set_mode(mode: bool | None) -> None:
+        torch._C._set_grad_enabled(ambient if mode is None else mode)
+
+    def find(operation: Operation) -> Callable[..., Any] | None:
+        if operation.cmd_name == OPTIMIZER_STEP:
+            return None  # it changes no shape
+        return set_mode if operation.cmd_name == GRAD_MODE else _guarded(operation.cmd_name)
+
+    return find
+
+
+def _guarded(name: str) -> Callable[..., Any]:
+    """Return the function of an operation with its checks, since a call on fake tensors can hang, too."""
+    function = function_for(name)
+
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        bound_sizes(name, args, kwargs)
+        check_pieces(name, args, kwargs)
+        guard_call(name, args, kwargs, by_values=False)
+        return function(*args, **kwargs)
+
+    return checked

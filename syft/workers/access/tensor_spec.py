@@ -1,0 +1,236 @@
+"""Outlines: all that may be told of tensors without a look at values, and fake tensors that are like them.
+
+A call is tried on fakes of what it will be given. What comes of that (`Form`) depends on forms alone, so it may be
+told, whatever the values are: sizes, dtypes, strides, what shares a graph with what, and who has a gradient.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import torch
+
+from syft.core.references import SameAs
+from syft.core.trees import iter_tensors, map_tensors, rebuild_tuple
+from syft.hook.syft_tensor import SyftTensor
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """The form of a tensor, and nothing else of it.
+
+    Attributes:
+        shape: its sizes.
+        dtype: its dtype.
+        requires_grad: whether gradients reach it.
+        strides: how its elements lie in memory.
+        is_leaf: whether no call has made it, as far as autograd knows.
+        is_conj: whether it is kept as the conjugate of what lies in memory.
+        is_neg: whether it is kept as the negative of what lies in memory.
+        has_grad: whether there is a gradient.
+        position: which of the given tensors it is, for a result that is one.
+        reaches: the places of given tensors that gradients of it reach.
+        view_of: the position of the given tensor that autograd knows it as a view of.
+        shares: the positions of given tensors whose memory it shares.
+    """
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    requires_grad: bool = False
+    strides: tuple[int, ...] = ()
+    is_leaf: bool = True
+    is_conj: bool = False
+    is_neg: bool = False
+    has_grad: bool = False
+    position: int | None = None
+    reaches: tuple[int, ...] = ()
+    view_of: int | None = None
+    shares: tuple[int, ...] = ()
+
+
+def form_of(tensor: torch.Tensor) -> TensorSpec:
+    """Return the form of a plain tensor; TypeError if it is none."""
+    if isinstance(tensor, SyftTensor) or tensor.layout is not torch.strided or tensor.is_quantized:
+        raise TypeError("only plain tensors have a form")
+    leaf = tensor.is_leaf
+    return TensorSpec(
+        tuple(map(int, tensor.shape)), tensor.dtype, tensor.requires_grad, tuple(map(int, tensor.stride())), leaf,
+        tensor.is_conj(), tensor.is_neg(), leaf and tensor.grad is not None,
+    )  # fmt: skip
+
+
+def forms_in(value: Any) -> Any:
+    """Return arguments with forms in place of tensors; TypeError where something else is among them."""
+
+    def form(leaf: Any) -> Any:
+        if not isinstance(leaf, torch.Tensor):
+            raise TypeError("only plain tensors have a form")
+        return form_of(leaf)
+
+    return map_tensors(form, value)
+
+
+def frozen(value: Any) -> Any:
+    """Return something hashable that differs where two calls may differ."""
+    if isinstance(value, tuple | list) and not isinstance(value, torch.Size):
+        return (type(value).__name__, tuple([frozen(item) for item in value]))
+    if isinstance(value, dict):
+        return ("dict", tuple([(key, frozen(item)) for key, item in value.items()]))
+    if isinstance(value, slice):
+        return ("slice", frozen(value.start), frozen(value.stop), frozen(value.step))
+    return (type(value).__name__, value)
+
+
+class FakeInputs:
+    """Fake tensors in place of given ones, and what a call makes of them. Made inside of a fake mode.
+
+    Attributes:
+        tensors: the fakes, in the order in which they were made.
+    """
+
+    def __init__(self) -> None:
+        self.tensors: list[torch.Tensor] = []
+        # The leaves that stand for the graphs of the fakes; and the forms, and versions, that all began with.
+        self._leaves: list[torch.Tensor] = []
+        self._before: list[tuple[TensorSpec, int]] = []
+
+    def of(self, value: Any) -> Any:
+        """Return nested arguments with fakes in place of forms."""
+        if isinstance(value, TensorSpec):
+            return self._fake(value)
+        if isinstance(value, dict):
+            return {key: self.of(item) for key, item in value.items()}
+        if type(value) is tuple:
+            return tuple([self.of(item) for item in value])
+        if type(value) is list:
+            return [self.of(item) for item in value]
+        if isinstance(value, slice):
+            return slice(self.of(value.start), self.of(value.stop), self.of(value.step))
+        return value
+
+    def _fake(self, form: TensorSpec) -> torch.Tensor:
+        made = blank(form)
+        leaf = made
+        if form.requires_grad and form.is_leaf:
+            made.requires_grad_()
+        elif form.requires_grad:
+            with torch.enable_grad():
+                leaf = torch.zeros(form.shape, dtype=form.dtype).requires_grad_()
+                if _overlaps(form):  # nothing can be written to it, so its graph is that of a view
+                    made = leaf.as_strided(form.shape, form.strides)
+                else:
+                    made.copy_(leaf)
+        if form.has_grad:
+            made.grad = torch.zeros_like(made)
+        self.tensors.append(made)
+        self._leaves.append(leaf)
+        self._before.append((form, made._version))
+        return made
+
+    def outline(self, result: Any) -> Any:
+        """Return a result with forms in place of tensors, and nothing in place of other values."""
+        if isinstance(result, torch.Tensor):
+            same = next((place for place, fake in enumerate(self.tensors) if fake is result), None)
+            return dataclasses.replace(
+                form_of(result),
+                position=same,
+                reaches=self._reached(result),
+                view_of=self._viewed(result),
+                shares=self._shared(result),
+            )
+        if isinstance(result, dict):
+            return {key: self.outline(item) for key, item in result.items()}
+        if isinstance(result, tuple) and not isinstance(result, torch.Size):
+            return rebuild_tuple(type(result), [self.outline(item) for item in result])
+        return [self.outline(item) for item in result] if isinstance(result, list) else None
+
+    def _reached(self, result: torch.Tensor) -> tuple[int, ...]:
+        if not result.requires_grad:
+            return ()
+        reached = {id(leaf) for leaf in leaves_of([result])}
+        return tuple(place for place, leaf in enumerate(self._leaves) if id(leaf) in reached)
+
+    def _viewed(self, result: torch.Tensor) -> int | None:
+        """Return the position of the fake that autograd knows a result as a view of."""
+        if not result._is_view():
+            return None
+        base = result._base
+        for place, fake in enumerate(self.tensors):
+            if fake is base or (fake._is_view() and fake._base is base):
+                return place if fake is not result else None
+        return None
+
+    def _shared(self, result: torch.Tensor) -> tuple[int, ...]:
+        """Return the positions of the fakes whose memory a result shares."""
+        memory = result.untyped_storage()._cdata
+        return tuple(place for place, fake in enumerate(self.tensors) if fake.untyped_storage()._cdata == memory)
+
+    def changed(self) -> tuple[tuple[int, TensorSpec], ...]:
+        """Return the places of given tensors that the call has changed, and the forms that they have now."""
+        found = []
+        for place, (fake, leaf, (before, version)) in enumerate(
+            zip(self.tensors, self._leaves, self._before, strict=True)
+        ):
+            after = form_of(fake)
+            after = dataclasses.replace(after, has_grad=leaf.grad is not None, reaches=self._reached(fake))
+            is_same = dataclasses.replace(after, reaches=(), position=None) == before and fake._version == version
+            if not is_same:
+                found.append((place, after))
+        return tuple(found)
+
+
+def _overlaps(form: TensorSpec) -> bool:
+    return any(stride == 0 and size > 1 for size, stride in zip(form.shape, form.strides, strict=True))
+
+
+def blank(form: TensorSpec) -> torch.Tensor:
+    """Return zeros of a form, without a graph."""
+    made = torch.empty_strided(form.shape, form.strides, dtype=form.dtype)
+    if type(made) is torch.Tensor:  # a fake has no values
+        made.zero_() if not _overlaps(form) else made.as_strided((1,), (1,)).zero_()
+    if form.is_conj:
+        made = made.conj()
+    return torch._neg_view(made) if form.is_neg else made
+
+
+def shape_of_result(result: Any) -> Any:
+    """Return a result with shapes and dtypes in place of tensors, as it will be told."""
+    if isinstance(result, torch.Tensor | TensorSpec):
+        return TensorSpec(tuple(map(int, result.shape)), result.dtype)
+    if isinstance(result, SameAs):
+        return TensorSpec(tuple(result.meta.shape), result.meta.dtype)
+    if isinstance(result, dict):
+        return tuple((key, shape_of_result(item)) for key, item in result.items())
+    if isinstance(result, tuple | list) and not isinstance(result, torch.Size):
+        return tuple(shape_of_result(item) for item in result)
+    return None
+
+
+def leaves_of(tensors: Iterable[torch.Tensor]) -> Iterator[torch.Tensor]:
+    """Yield the leaves that a backward pass from some tensors may give gradients to."""
+    for tensor in tensors:
+        if tensor.is_leaf:
+            yield tensor
+    for node in nodes_of(tensors):
+        leaf = getattr(node, "variable", None)
+        if isinstance(leaf, torch.Tensor):
+            yield leaf
+
+
+def nodes_of(tensors: Iterable[torch.Tensor]) -> set[Any]:
+    """Return the nodes of autograd's graph that a backward pass from some tensors goes through."""
+    pending = [tensor.grad_fn for tensor in tensors if tensor.grad_fn is not None]
+    seen = set(pending)
+    while pending:
+        for following, _ in pending.pop().next_functions:
+            if following is not None and following not in seen:
+                seen.add(following)
+                pending.append(following)
+    return seen
+
+
+def tensors_in(value: Any) -> list[torch.Tensor]:
+    """Return the tensors of nested arguments, in the order in which `FakeInputs` are made of them."""
+    return [leaf for leaf in iter_tensors(value) if isinstance(leaf, torch.Tensor)]

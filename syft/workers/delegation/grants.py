@@ -1,0 +1,323 @@
+"""Circles: whom a client made known to whom, with its own sessions at workers behind servers.
+
+A client introduces two workers by asking the one that is to be visited for secrets (`admit`) and telling them to the
+one that visits it (`meet`). Everything that follows belongs to the circle of that very session: no other client can
+use it, get in its way or outlive it. A worker that comes with such a secret is known as that worker for that client,
+and as nothing else.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import logging
+import math
+import os
+import socket
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from syft.core.id_provider import ObjectId, is_id
+from syft.exceptions import AuthenticationError, CommandNotAllowed, SyftError
+from syft.workers.delegation.key_proofs import PeerKey, Prover, Signer
+from syft.workers.delegation.peer import DelegatedNode, OutboundPolicy
+from syft.workers.execution.execute import WORKER_COMMANDS
+from syft.workers.execution.session import Session
+from syft.workers.transport import framing
+from syft.workers.transport.framing import TOKEN_BYTES
+from syft.workers.transport.stream import InlineStream
+
+logger = logging.getLogger("syft.workers")
+ADMIT, MEET, KEY = "syft.peers_admit", "syft.peers_meet", "syft.peers_key"
+# Seconds that a secret opens doors for.
+LIFETIME = 12 * 3600.0
+# Workers that one circle knows, and circles and connections of other workers that one user has at a time.
+MAX_PEERS = 128
+MAX_CIRCLES = 64
+MAX_CONNECTIONS = 512
+_MAX_TIMEOUT = 86400.0
+_NAME_DIGITS = 32
+
+
+class Delegation:
+    """What one session of a client made known to a worker.
+
+    Args:
+        session: the session; the circle ends with it.
+        name: what the client calls it, at all who belong to it.
+    """
+
+    def __init__(self, session: Session, name: str) -> None:
+        self.session = session
+        self.name = name
+        # Whom the worker may visit for the client.
+        self.peers: dict[ObjectId, DelegatedNode] = {}
+        # Seconds that the client waits for those who take part in something.
+        self.timeout = math.inf
+        self.is_over = False
+        self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+        self._endings: list[Callable[[], None]] = []
+        # What others do here for the client -> how that is ended.
+        self._visits: weakref.WeakKeyDictionary[Any, Callable[[Any], None]] = weakref.WeakKeyDictionary()
+        self._own: InlineStream | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def user(self) -> object:
+        """Whose circle it is, as the worker knows its client."""
+        return self.session.client_id
+
+    def __repr__(self) -> str:
+        return f"<Circle of {self.user!r}, {len(self.peers)} peers>"
+
+    @property
+    def connections(self) -> int:
+        """How many connections of other workers are open."""
+        with self._lock:
+            return sum(sock.fileno() >= 0 for sock in self._sockets)
+
+    def hold(self, sock: socket.socket) -> None:
+        """Have a connection end with the circle."""
+        with self._lock:
+            if self.is_over:
+                raise ConnectionError("its client is gone")
+            self._sockets.add(sock)
+
+    def at_end(self, ending: Callable[[], None]) -> None:
+        """Have something done when the circle ends; at once, if it is over."""
+        with self._lock:
+            if not self.is_over:
+                self._endings.append(ending)
+                return
+        ending()
+
+    def end_with_me(self, visit: Any, end: Callable[[Any], None]) -> None:
+        """Have the visit of another worker end with the circle, if it is not over before."""
+        with self._lock:
+            if not self.is_over:
+                self._visits[visit] = end
+                return
+        end(visit)
+
+    def own_stream(self) -> InlineStream:
+        """Return the stream of the worker to itself, where it acts for the client."""
+        with self._lock:
+            if self._own is None:
+                worker = self.session.worker
+                session = worker.open_session(self.user)
+                session.via, session.circle = worker.id, self
+                self._own = InlineStream(worker, worker, session)
+            return self._own
+
+    def close(self) -> None:
+        """End what belongs to the circle; others may take a while to hear of it, so a thread tells them."""
+        with self._lock:
+            if self.is_over:
+                return
+            self.is_over = True
+            sockets, endings, own = list(self._sockets), self._endings, self._own
+            endings += [functools.partial(end, visit) for visit, end in self._visits.items()]
+            self._endings = []
+        for sock in sockets:
+            hang_up(sock)
+        if own is not None:
+            own.close()
+        if endings or self.peers:
+            threading.Thread(target=self._end, args=(endings,), name="syft circle", daemon=True).start()
+
+    def _end(self, endings: list[Callable[[], None]]) -> None:
+        worker = self.session.worker
+        for peer in self.peers.values():
+            stream = worker._streams.pop(peer.stream_key, None)
+            if stream is not None:
+                endings.append(stream.close)
+        for ending in endings:
+            try:
+                ending()
+            except Exception:
+                logger.exception("Something of a client that is gone could not be ended")
+
+
+def hang_up(sock: socket.socket) -> None:
+    """End a connection, whoever reads or writes meanwhile; who owns the socket closes it."""
+    try:
+        sock.shutdown(socket.SHUT_RDWR)
+    except OSError:  # the other end was faster
+        pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PeerCredential:
+    """Who may come for a client; never printed with its secrets.
+
+    Attributes:
+        circle: the client's.
+        peer: who comes.
+        key: the fingerprint of what is shown.
+        proof: what is shown in return.
+        expires: until when, on the monotonic clock.
+    """
+
+    circle: Delegation
+    peer: ObjectId
+    key: bytes = dataclasses.field(repr=False)
+    proof: bytes = dataclasses.field(repr=False)
+    expires: float
+
+    @property
+    def is_good(self) -> bool:
+        """Whether it still opens the door."""
+        return not self.circle.is_over and time.monotonic() < self.expires
+
+
+class DelegationRegistry:
+    """The circles of all clients of one worker.
+
+    Args:
+        worker: the worker, behind a server.
+        rules: whom it connects to.
+        key: the identity key of the worker; by default one that lasts as long as this process.
+        certificate: the hash of its TLS certificate; None without TLS.
+    """
+
+    def __init__(
+        self, worker: Any, rules: OutboundPolicy, key: Signer | None = None, certificate: bytes | None = None
+    ) -> None:
+        self.worker = worker
+        self.rules = rules
+        # Proves to other workers who this one is.
+        self.prover = Prover(worker.id, key or PeerKey(), certificate)
+        self._admitted: dict[bytes, PeerCredential] = {}
+        self._by_peer: dict[tuple[Delegation, ObjectId], bytes] = {}
+        self._circles: list[Delegation] = []
+        self._lock = threading.Lock()
+
+    def circle_of(self, session: Session, name: Any) -> Delegation:
+        """Return the circle of a client's session, making it when first needed."""
+        if type(name) is not str or len(name) != _NAME_DIGITS or not set(name) <= set("0123456789abcdef"):
+            raise SyftError(f"The name of a circle has {_NAME_DIGITS} hexadecimal digits.")
+        if session.via is not None:
+            raise SyftError("Only a client itself introduces workers to each other, not a worker that acts for it.")
+        with self._lock:
+            if session not in self.worker._sessions:  # somebody without a connection
+                raise CommandNotAllowed("Introducing workers")
+            if session.circle is None or session.circle.is_over:
+                if sum(circle.user == session.client_id for circle in self._circles) >= MAX_CIRCLES:
+                    raise SyftError(f"This user has {MAX_CIRCLES} sessions already that introduced workers.")
+                session.circle = Delegation(session, name)
+                self._circles.append(session.circle)
+                session.circle.at_end(lambda circle=session.circle: self._forget(circle))
+            if session.circle.name != name:
+                raise SyftError("A session has one circle, and this one has another name.")
+            circle: Delegation = session.circle
+        return circle
+
+    def admit(self, circle: Delegation, peers: tuple[ObjectId, ...]) -> tuple[tuple[bytes, bytes, float], ...]:
+        """Let workers in for a client from now on; returns token, proof and seconds for each. Earlier ones end."""
+        return tuple([self._admit(circle, peer) for peer in peers])
+
+    def _admit(self, circle: Delegation, peer: ObjectId) -> tuple[bytes, bytes, float]:
+        token, proof = os.urandom(TOKEN_BYTES), os.urandom(TOKEN_BYTES)
+        key = framing.fingerprint(token)
+        with self._lock:
+            if circle.is_over or circle not in self._circles:
+                raise SyftError("This session is over.")
+            earlier = self._by_peer.pop((circle, peer), None)
+            if earlier is not None:
+                del self._admitted[earlier]
+            if sum(owner is circle for owner, _ in self._by_peer) >= MAX_PEERS:
+                raise SyftError(f"A client introduces up to {MAX_PEERS} workers to another one.")
+            self._admitted[key] = PeerCredential(circle, peer, key, proof, time.monotonic() + LIFETIME)
+            self._by_peer[circle, peer] = key
+        return token, proof, LIFETIME
+
+    def find(self, token: bytes) -> PeerCredential:
+        """Return who comes with a token.
+
+        Raises:
+            AuthenticationError: nobody that a client introduced, or not any more.
+        """
+        with self._lock:
+            admission = self._admitted.get(framing.fingerprint(token))
+        if admission is None or not admission.is_good:
+            raise AuthenticationError("No client has introduced this worker here, or that was too long ago.")
+        return admission
+
+    def has_room(self, user: object) -> bool:
+        """Say whether another worker may connect for a user."""
+        with self._lock:
+            circles = [circle for circle in self._circles if circle.user == user]
+        return sum(circle.connections for circle in circles) < MAX_CONNECTIONS
+
+    def sweep(self, may_stay: Callable[[Session], bool]) -> None:
+        """End the circles of clients that may not stay."""
+        with self._lock:
+            circles = list(self._circles)
+        for circle in circles:
+            if circle.session not in self.worker._sessions or not may_stay(circle.session):
+                circle.close()
+
+    def _forget(self, circle: Delegation) -> None:
+        with self._lock:
+            self._circles = [other for other in self._circles if other is not circle]
+            for owner, peer in [key for key in self._by_peer if key[0] is circle]:
+                del self._admitted[self._by_peer.pop((owner, peer))]
+
+    def __len__(self) -> int:
+        return len(self._admitted)
+
+
+# --- what a client asks for -----------------------------------------------------------------------------------
+
+
+def _of(worker: Any) -> DelegationRegistry:
+    found: DelegationRegistry | None = getattr(worker, "acquaintances", None)
+    if found is None:
+        raise CommandNotAllowed("Introducing workers")
+    return found
+
+
+def _admit(worker: Any, session: Session, name: Any, *peers: Any) -> tuple[tuple[bytes, bytes, float], ...]:
+    """Let other workers in for a client."""
+    if not peers or len(set(peers)) != len(peers) or not all(is_id(peer) and peer != worker.id for peer in peers):
+        raise SyftError("Other workers are introduced by their ids, each once.")
+    acquaintances = _of(worker)
+    return acquaintances.admit(acquaintances.circle_of(session, name), peers)
+
+
+def _meet(worker: Any, session: Session, name: Any, timeout: Any, *rows: Any) -> None:
+    """Get to know how others are reached for a client: id, address, token and proof of each."""
+    acquaintances = _of(worker)
+    if type(timeout) not in (int, float) or not 0 < timeout <= _MAX_TIMEOUT:
+        raise SyftError("A client waits for some seconds, for a day at most.")
+    if len(rows) > MAX_PEERS:
+        raise SyftError(f"A client introduces up to {MAX_PEERS} workers to another one.")
+    found = [(row[0], acquaintances.rules.place(row[1]), row[2], row[3]) for row in map(_check_row, rows)]
+    circle = acquaintances.circle_of(session, name)
+    circle.timeout = float(timeout)
+    for peer, where, token, proof in found:
+        known = circle.peers.get(peer)
+        if known is None:
+            if len(circle.peers) >= MAX_PEERS:
+                raise SyftError(f"A client introduces up to {MAX_PEERS} workers to another one.")
+            known = circle.peers[peer] = DelegatedNode(peer, worker, circle)
+        known.move_to(where, token, proof)
+
+
+def _check_row(row: Any) -> tuple[Any, ...]:
+    if type(row) is not tuple or len(row) != 4 or not is_id(row[0]) or type(row[1]) is not str:
+        raise SyftError("A worker is introduced by its id, its address, a token and a proof.")
+    if not all(type(secret) is bytes and len(secret) == TOKEN_BYTES for secret in row[2:]):
+        raise SyftError("A worker is introduced by its id, its address, a token and a proof.")
+    return row
+
+
+def _key(worker: Any, session: Session) -> str:
+    """Return the fingerprint of the key by which this worker proves to others who it is."""
+    return _of(worker).prover.key.fingerprint
+
+
+WORKER_COMMANDS.update({ADMIT: _admit, MEET: _meet, KEY: _key})

@@ -1,0 +1,184 @@
+"""DelegatedNode: another node as a worker sees it that acts for one client; and the rules on whom it connects to."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import logging
+import os
+import socket
+from typing import Any
+from urllib.parse import urlsplit
+
+from syft.config import current
+from syft.core.id_provider import ObjectId
+from syft.core.labels import printable
+from syft.exceptions import AuthenticationError, GetNotPermittedError, NodeLostError, SyftError
+from syft.workers.base import BaseWorker
+from syft.workers.delegation import dialer
+from syft.workers.execution.session import serving
+from syft.workers.transport.framed_pipe import ClientPipe
+from syft.workers.transport.tls import client_context, is_loopback
+from syft.workers.transport.websocket import Endpoint
+from syft.workers.transport.websocket_stream import WebsocketStream
+
+logger = logging.getLogger("syft.workers")
+_PORTS = {"ws": 80, "wss": 443}
+_MAX_URL = 300
+_numbers = itertools.count(1)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class OutboundPolicy:
+    """Whom a worker connects to because a client says so.
+
+    Clients name addresses, so they must not get it to talk to whatever is near it: others have to show a certificate
+    of the team's own authority, or to be on the owner's list.
+
+    Attributes:
+        ca: the file of the authority that others' certificates must be signed by.
+        local: whether the worker serves this machine only; then it may talk to this machine without TLS.
+        allowed: the only places that it connects to, as "host:port"; empty: all that the other rules allow.
+    """
+
+    ca: str | os.PathLike[str] | None = None
+    local: bool = False
+    allowed: tuple[str, ...] = ()
+
+    def place(self, url: str) -> Endpoint:
+        """Return how an address is connected to.
+
+        Raises:
+            SyftError: this worker does not connect there.
+        """
+        host, port, secure = _parse(url)
+        place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        allowed = {entry.casefold() for entry in self.allowed}
+        if allowed and place not in allowed:
+            raise SyftError(f"This node connects to the nodes on its owner's list only, and {place} is not on it.")
+        if not secure:
+            if not self.local or not is_loopback(host):
+                raise SyftError(f"This node connects to other nodes over TLS only: name {place} by wss://.")
+            return Endpoint(f"ws://{place}")
+        if self.ca is None and not allowed:
+            raise SyftError(
+                "This node was started without the authority of other nodes' certificates, so it connects to none. "
+                "Its owner starts it with ca=..., or with a list of peers."
+            )
+        return Endpoint(f"wss://{place}", None, client_context(self.ca))
+
+
+def _parse(url: str) -> tuple[str, int, bool]:
+    try:
+        parts = urlsplit(url)
+        port = parts.port or _PORTS.get(parts.scheme, 0)
+        bare = not parts.username and not parts.password and parts.path in ("", "/")
+        if bare and parts.scheme in _PORTS and parts.hostname and len(url) <= _MAX_URL:
+            if not parts.query and not parts.fragment and url.isascii() and url.isprintable():
+                return parts.hostname.casefold(), port, parts.scheme == "wss"
+    except ValueError:  # a port that is no number, a broken address
+        pass
+    raise SyftError(f"{printable(url[:80])!r} is not the address of a node: it has the form wss://host:port.")
+
+
+class DelegatedNode(BaseWorker):
+    """Another node, as a worker reaches it for one client and for nobody else.
+
+    Args:
+        id: the name of the other node.
+        visitor: the worker that visits it.
+        circle: the client's circle.
+    """
+
+    def __init__(self, id: ObjectId, visitor: Any, circle: Any) -> None:
+        super().__init__(None, id, auto_add=False)
+        self.circle = circle
+        self._visitor = visitor
+        self._where: Endpoint | None = None
+        self._secrets = (b"", b"")
+        # Streams are kept by this, so that those of different clients to the same node never mix.
+        self._key = ("peer", next(_numbers), id)
+
+    @property
+    def stream_key(self) -> Any:
+        """What the visitor's stream to it is known by."""
+        return self._key
+
+    def move_to(self, where: Endpoint, token: bytes, proof: bytes) -> None:
+        """Take note of how it is reached from now on."""
+        self._where, self._secrets = where, (token, proof)
+
+    def connect(self, purpose: str = "") -> socket.socket:
+        """Open a connection to it, for one purpose."""
+        try:
+            sock = dialer.connect(self._place(), *self._secrets, purpose, self.patience, self.id)
+            self.circle.hold(sock)
+            return sock
+        except (OSError, AuthenticationError) as error:
+            raise self._unreachable(error) from None
+
+    def connect_proven(self, purpose: str) -> tuple[socket.socket, str | None]:
+        """Open a connection and have both nodes prove who they are.
+
+        Returns:
+            The socket, and the fingerprint of the key that the node proved to hold; None if it did not.
+        """
+        sock = self.connect(purpose)
+        return sock, self._visitor.acquaintances.prover.dial(sock, self.id, purpose, self.patience)
+
+    @property
+    def patience(self) -> float:
+        """How many seconds its answers are waited for."""
+        return float(min(current().stream_timeout, self.circle.timeout))
+
+    def dial(self, timeout: float) -> ClientPipe:
+        """Open a connection for a stream."""
+        return dialer.open_pipe(self._place(), *self._secrets, min(timeout, self.patience), self.id)
+
+    def open_stream(self, client: Any) -> PeerStream:
+        """Open the stream of the visitor."""
+        try:
+            stream = PeerStream(client, self, self._place())
+        except (OSError, AuthenticationError, SyftError) as error:
+            raise self._unreachable(error) from None
+        if stream.node_id != self.id:
+            stream.close()
+            raise self._unreachable(ConnectionError("it has another name"))
+        return stream
+
+    def why_lost(self) -> str:
+        """Say what is known of why it can't be reached."""
+        return f"{self._visitor.id!r} can't reach it."
+
+    def _unreachable(self, error: Exception) -> NodeLostError:
+        # What answers there, or that nothing does, is no business of who named the address.
+        logger.info("Node %r can't be reached for %r: %s", self.id, self.circle.user, error)
+        return NodeLostError(self.id, f"it can't be reached from {self._visitor.id!r}.")
+
+    def _place(self) -> Endpoint:
+        if self._where is None or self.circle.is_over:
+            raise ConnectionError("the client is gone")
+        return self._where
+
+    def _may_hold(self, obj_id: ObjectId) -> bool:
+        """Say yes: what is held there is not known here."""
+        return True
+
+
+class PeerStream(WebsocketStream):
+    """The stream of a worker to another node, for one client."""
+
+    location: DelegatedNode
+
+    def _dial(self, timeout: float) -> ClientPipe:
+        return self.location.dial(timeout)
+
+    def _check_open(self) -> None:
+        super()._check_open()
+        asking = serving.get()
+        if asking is not None and asking.client_id != self.location.circle.user:
+            # A pointer held here leads there in the name of the client that it was made for.
+            raise GetNotPermittedError(
+                f"This leads on to node {self.location.id!r} in the name of another client, so only that client can "
+                "use it."
+            )

@@ -1,0 +1,140 @@
+"""Copies with value semantics: what is sent never shares memory with what stays."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from typing import Any
+
+import numpy as np
+import torch
+
+from syft.core.labels import copy_labels
+from syft.core.trees import iter_tensors
+from syft.hook.syft_tensor import SyftTensor
+from syft.messaging.protocol.base import AbstractProtocol
+from syft.pointers.object_pointer import ObjectPointer, adopt, retain_for_transfer
+from syft.serde import deserialize, serialize
+
+
+def copy_tensor(tensor: torch.Tensor) -> torch.Tensor:
+    """Copy a plain tensor: values, requires_grad, gradient and labels; the graph stays behind."""
+    with torch.no_grad():
+        proxy = tensor.detach().clone()
+    if isinstance(tensor, torch.nn.Parameter):
+        proxy = torch.nn.Parameter(proxy, requires_grad=tensor.requires_grad)
+    elif tensor.requires_grad and tensor.is_leaf:
+        proxy.requires_grad_()
+    if tensor.is_leaf and tensor.grad is not None:
+        proxy.grad = copy_tensor(tensor.grad)
+    if tensor.__dict__:
+        copy_labels(tensor, proxy)
+    return proxy
+
+
+def is_plain(obj: Any) -> bool:
+    """Say whether an object is a tensor of torch itself."""
+    return isinstance(obj, torch.Tensor) and not isinstance(obj, SyftTensor)
+
+
+def copy_for(worker: Any, obj: Any) -> Any:
+    """Copy any sendable object as a worker would receive it over a wire."""
+    if is_plain(obj) and obj.layout is torch.strided and type(obj) in (torch.Tensor, torch.nn.Parameter):
+        return copy_tensor(obj)
+    if obj is None or isinstance(obj, bool | int | float | str):
+        return obj
+    return deserialize(serialize(obj, worker), worker)
+
+
+def copy_value(value: Any) -> Any:
+    """Copy a released Python value."""
+    return value.copy() if isinstance(value, np.ndarray) else copy.deepcopy(value)
+
+
+def pointers_in(obj: Any) -> list[ObjectPointer]:
+    """Return the pointers of a chain that is about to travel, or has just arrived."""
+    found: list[ObjectPointer] = []
+    pending = list(iter_tensors(obj))
+    while pending:
+        leaf = pending.pop()
+        if isinstance(leaf, ObjectPointer):
+            found.append(leaf)
+        if isinstance(leaf, AbstractProtocol):
+            found.extend(leaf.carried())
+        child = leaf.__dict__.get("child") if hasattr(leaf, "__dict__") else None
+        if child is not None:
+            pending.extend(iter_tensors(child))
+    return found
+
+
+def prepare_transfer(obj: Any, destination: Any = None) -> None:
+    """Claim what the pointers of an object point at once more, for the worker that is to receive them.
+
+    A pointer that comes home becomes the object itself, and nobody would ever take that claim over.
+    """
+    if is_plain(obj):
+        return
+    for pointer in pointers_in(obj):
+        if destination is None or pointer.location is not destination:
+            retain_for_transfer(pointer)
+    settle_pointers(obj)
+
+
+def settle_pointers(obj: Any) -> None:
+    """Wait until what the pointers of an object point at is there for everybody."""
+    if is_plain(obj):
+        return
+    for pointer in pointers_in(obj):
+        pointer.lease.stream.settle()
+
+
+def complete_transfer(obj: Any) -> None:
+    """Take over the claims that came with the pointers of an object."""
+    if is_plain(obj):
+        return
+    for pointer in pointers_in(obj):
+        adopt(pointer)
+
+
+def end_claims(obj: Any) -> None:
+    """Offer the claims of an object's pointers to whoever is about to receive copies of them."""
+    offer_claims(obj)
+    drop_claims(obj)
+
+
+def offer_claims(obj: Any) -> None:
+    """Offer a claim more on what an object's pointers lead to: who gets copies of them may ask there at once."""
+    if is_plain(obj):
+        return
+    for pointer in pointers_in(obj):
+        if pointer.lease.owned:
+            pointer.lease.stream.retain(pointer.id_at_location)
+            pointer.lease.stream.settle()
+
+
+def drop_claims(obj: Any) -> None:
+    """Let go of what the pointers of an object lead to that has left."""
+    if is_plain(obj):
+        return
+    for pointer in pointers_in(obj):
+        if pointer.lease.owned:
+            pointer.lease.owned = False
+            pointer.lease.stream.release(pointer.id_at_location)
+
+
+def copy_of_held(worker: Any, obj: Any) -> Any:
+    """Copy an object that stays here, with claims of its own on what its pointers point at."""
+    prepare_transfer(obj)
+    proxy = copy_for(worker, obj)
+    complete_transfer(proxy)
+    return proxy
+
+
+def warn_if_graph(obj: Any) -> None:
+    """Warn that gradients do not flow back through a send."""
+    if is_plain(obj) and obj.requires_grad and not obj.is_leaf:
+        warnings.warn(
+            "The autograd history of this tensor stays here: gradients will not flow back through send(). "
+            "Send what it was computed from instead, or call .detach() first to silence this.",
+            stacklevel=4,
+        )

@@ -1,0 +1,76 @@
+"""What a worker does with plans: run them, show their parameters, give copies of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from syft.codes import PLAN_CMDS
+from syft.core.id_provider import is_id
+from syft.exceptions import CommandNotAllowed, ObjectNotFoundError, SerdeError
+from syft.hook.functions import register_command
+from syft.messaging.plan.plan import Plan
+from syft.pointers.pointer_plan import COPY_PLAN, PLAN_PARAMETERS, RUN_PLAN
+from syft.workers.access.policy import check_release
+from syft.workers.execution.router import PLAN_COMMANDS
+from syft.workers.execution.session import Session
+
+
+def run_plan(plan: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """Run a plan that is held here."""
+    return require_plan(plan)(*args, **kwargs)
+
+
+def plan_parameters(plan: Any) -> list[torch.Tensor]:
+    """Return the parameters of a plan, to be pointed at."""
+    return list(require_plan(plan).parameters())
+
+
+def copy_plan(plan: Any) -> Plan:
+    """Return a copy of a plan, which stays here too."""
+    if not isinstance(plan, Plan):
+        raise CommandNotAllowed(f"Copying a {type(plan).__name__} as a plan")
+    return plan.copy()
+
+
+def require_plan(plan: Any) -> Plan:
+    """Return a plan that can run, or refuse."""
+    if not isinstance(plan, Plan):
+        raise CommandNotAllowed(f"Running a {type(plan).__name__} as a plan")
+    if not plan.is_built:
+        raise CommandNotAllowed(f"Running the plan {plan.name!r}", "it was sent before it was built.")
+    return plan
+
+
+def fetch_plan(worker: Any, session: Session, *contents: Any) -> Plan:
+    """Give a copy of a plan that stays here.
+
+    Args:
+        worker: the worker that holds it.
+        session: who asks.
+        *contents: its id, and whether the copy gets an id of its own.
+    """
+    plan, copied = find_for_fetch(worker, session, contents, Plan, PLAN_CMDS.FETCH_PLAN)
+    proxy: Plan = plan.copy()
+    if not copied:
+        proxy.id = plan.id
+    return proxy
+
+
+def find_for_fetch(worker: Any, session: Session, contents: tuple[Any, ...], kind: type, how: str) -> tuple[Any, bool]:
+    """Return what a command asks for by its id, if the policy releases it, and whether a copy gets an id of its own."""
+    if len(contents) != 2 or not is_id(contents[0]) or type(contents[1]) is not bool:
+        raise SerdeError(f"{how} takes an id and whether to give a copy a new id.")
+    obj_id, copied = contents
+    obj = worker.object_store.get(obj_id)
+    if not isinstance(obj, kind):
+        raise ObjectNotFoundError(obj_id, worker.id, f"it is not a {how.removeprefix('fetch_')}")
+    check_release(worker, session, obj, how, obj_id=obj_id)
+    return obj, copied
+
+
+register_command(RUN_PLAN, run_plan)
+register_command(PLAN_PARAMETERS, plan_parameters)
+register_command(COPY_PLAN, copy_plan)
+PLAN_COMMANDS[PLAN_CMDS.FETCH_PLAN] = fetch_plan

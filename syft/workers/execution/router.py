@@ -1,0 +1,291 @@
+"""Message type -> what a worker does with it. Nothing else decides that, least of all the sender."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from syft.core.context import acting_as
+from syft.core.id_provider import ObjectId
+from syft.core.labels import check_description, check_tags, description_of, id_of, set_id, tags_of
+from syft.core.object import AbstractObject
+from syft.core.references import TensorMeta
+from syft.exceptions import (
+    IdNotUniqueError,
+    InvalidTensorForRemoteGet,
+    QuotaExceededError,
+    SerdeError,
+    WorkerNotFoundException,
+)
+from syft.messaging import message as m
+from syft.pointers.pointer_tensor import require_pointer
+from syft.tensors.private import check_private
+from syft.workers.access.policy import check_release
+from syft.workers.execution.copies import complete_transfer, copy_for, end_claims, settle_pointers
+from syft.workers.execution.execute import execute, meta_of, resolve
+from syft.workers.execution.session import Session
+
+logger = logging.getLogger("syft.workers")
+
+Handler = Callable[[Any, Session, Any], Any]
+ROUTES: dict[type, Handler] = {m.Operation: execute}
+# Name of a command about plans or protocols -> its handler.
+PLAN_COMMANDS: dict[str, Any] = {}
+
+
+def handles(message_type: type) -> Callable[[Handler], Handler]:
+    """Register what a worker does with a type of message."""
+
+    def register(handler: Handler) -> Handler:
+        if message_type in ROUTES:
+            raise ValueError(f"{message_type.__name__} already has a handler")
+        ROUTES[message_type] = handler
+        return handler
+
+    return register
+
+
+def route(worker: Any, session: Session, message: Any) -> Any:
+    """Answer a message."""
+    routes = session.routes
+    handler = (ROUTES if routes is None else routes).get(type(message))
+    if handler is None:
+        whom = "" if routes is None else f" to {session.client_id!r}"
+        raise SerdeError(f"A {type(message).__name__} is not a message that a worker answers{whom}.")
+    return handler(worker, session, message)
+
+
+def _holder(worker: Any, session: Session, claimant: Any) -> Session | None:
+    """Return whose claim the one on a new object is; None: that of a client who is not connected yet."""
+    if claimant is None:
+        return session
+    if session.via is not None:  # a worker that acts for a client hands something to that client, and to nobody else
+        patron: Session = session if session.circle is None else session.circle.session
+        return patron
+    found: Session | None = worker.session_of(claimant)
+    return found
+
+
+@handles(m.ObjectMessage)
+def keep_object(worker: Any, session: Session, message: m.ObjectMessage) -> None:
+    """Keep an object."""
+    obj = message.contents
+    if not isinstance(obj, torch.Tensor | AbstractObject):
+        raise SerdeError(f"A {type(obj).__name__} is not an object that a worker keeps; wrap it in an ObjectWrapper.")
+    check_tags(*tags_of(obj))
+    check_description(description_of(obj))
+    obj_id = message.obj_id if message.obj_id is not None else id_of(obj)
+    if obj_id in worker.object_store.objects:
+        raise IdNotUniqueError(f"Worker {worker.id!r} already holds an object with id {obj_id!r}.")
+    complete_transfer(obj)
+    holder = _holder(worker, session, message.claimant)
+    set_id(obj, obj_id)
+    if holder is not None:
+        holder.keep(obj_id, obj, message.published)
+    else:
+        session.keep(obj_id, obj, message.published)
+        if not message.published:  # for a client who is not connected yet
+            worker.object_store.claims.offer(obj_id, session)
+            worker.object_store.claims.release(obj_id, session)
+
+
+@handles(m.ObjectRequestMessage)
+def give_object(worker: Any, session: Session, message: m.ObjectRequestMessage) -> Any:
+    """Give an object away, if the policy lets it leave."""
+    obj_id, user, reason = message.contents
+    obj = worker.object_store.get(obj_id)
+    check_private(obj, user)
+    check_release(worker, session, obj, "get", str(reason or ""), obj_id=obj_id)
+    settle_pointers(obj)
+    leaving = OutgoingObject(obj, session, obj_id, worker.object_store.claims.is_published(obj_id))
+    leaving.depart()
+    worker.object_store.pop(obj_id, f"it was fetched by {session.client_id!r}")
+    return leaving
+
+
+class OutgoingObject:
+    """An object on its way out; its claims go with it once it has been copied or written."""
+
+    __slots__ = ("item", "obj", "obj_id", "published", "publisher", "session")
+
+    def __init__(self, obj: Any, session: Session, obj_id: ObjectId, published: bool) -> None:
+        self.obj = obj
+        self.session = session
+        self.obj_id = obj_id
+        self.published = published
+        self.publisher: object = None
+        self.item: Any = None  # what the keeper of the store knows it by
+
+    def depart(self) -> None:
+        """Note whose the object is; it stays on disk until it has arrived where it goes."""
+        store = self.session.worker.object_store
+        self.publisher = store.claims.publisher_of(self.obj_id)
+        if store.keeper is not None:
+            self.item = store.keeper.depart(self.obj_id)
+
+    def stay(self) -> None:
+        """Put the object back: it could not leave after all."""
+        store = self.session.worker.object_store
+        if self.item is not None and store.keeper is not None:
+            store.keeper.come_back(self.item)
+        self.session.keep(self.obj_id, self.obj, published=self.published, is_own_id=False)
+        if self.published:
+            store.claims.publish(self.obj_id, self.publisher)
+
+    def gone(self) -> None:
+        """Note that the object has arrived where it went."""
+        if self.item is not None and self.session.worker.object_store.keeper is not None:
+            self.session.worker.object_store.keeper.gone(self.item)
+
+    def hand_out(self, client: Any) -> Any:
+        """Copy the object for an in-process client, which takes over its claims."""
+        try:
+            proxy = copy_for(client, self.obj)
+        except Exception:
+            self.stay()
+            raise
+        end_claims(self.obj)
+        self.gone()
+        complete_transfer(proxy)
+        return proxy
+
+
+class OutgoingCopy(OutgoingObject):
+    """A copy on its way out; what it was made of stays, so a copy that can't leave is dropped."""
+
+    def stay(self) -> None:
+        """Nothing is to be put back."""
+
+
+@handles(m.IsNoneMessage)
+def is_none(worker: Any, session: Session, message: m.IsNoneMessage) -> bool:
+    """Say whether an object or attribute is None."""
+    return resolve(worker, message.contents) is None
+
+
+@handles(m.GetShapeMessage)
+def describe_tensor(worker: Any, session: Session, message: m.GetShapeMessage) -> Any:
+    """Give shape, dtype, requires_grad and device."""
+    obj = resolve(worker, message.contents)
+    if obj is None:
+        return None
+    return meta_of(obj)
+
+
+@handles(m.ForceObjectDeleteMessage)
+def delete_object(worker: Any, session: Session, message: m.ForceObjectDeleteMessage) -> None:
+    """Delete an object now."""
+    worker.object_store.remove(message.contents)
+
+
+@handles(m.RetainMessage)
+def retain_object(worker: Any, session: Session, message: m.RetainMessage) -> None:
+    """Keep an object for one more owner."""
+    worker.object_store.get(message.contents)
+    worker.object_store.claims.offer(message.contents, session)
+
+
+@handles(m.ClaimMessage)
+def claim_object(worker: Any, session: Session, message: m.ClaimMessage) -> None:
+    """Let a client take over a claim that was offered."""
+    if message.contents in worker.object_store.objects:
+        # Whoever was told the id of something that its owner passes on may take the claim; nobody else is told of it.
+        worker.object_store.claims.claim(message.contents, session)
+
+
+@handles(m.PublishMessage)
+def publish_object(worker: Any, session: Session, message: m.PublishMessage) -> None:
+    """Let an object outlive the session that sent it."""
+    worker.object_store.get(message.contents)
+    if worker.object_store.keeper is not None:
+        worker.object_store.keeper.make_durable(session, message.contents)
+    worker.object_store.claims.publish(message.contents, session.client_id)
+
+
+@handles(m.ReleaseMessage)
+def release_objects(worker: Any, session: Session, message: m.ReleaseMessage) -> None:
+    """Count one owner less for each id."""
+    for obj_id in message.contents:
+        session.release(obj_id)
+
+
+@handles(m.HandOverMessage)
+def hand_over(worker: Any, session: Session, message: m.HandOverMessage) -> Any:
+    """Send an object on to another worker, leaving a pointer or nothing."""
+    obj = worker.object_store.get(message.contents)
+    check_release(worker, session, obj, "move", f"to {message.destination}", obj_id=message.contents)
+    destination = worker.known(message.destination)
+    if destination is None:  # whom this worker knows is nobody else's business
+        raise WorkerNotFoundException(message.destination, ("not told to peers",))
+    with acting_as(worker):
+        # A moved object belongs to whoever asked for the move; one that a pointer stays for belongs to this worker.
+        claimant = None if message.keep_pointer else session.client_id
+        pointer = worker.send_object(obj, destination, message.new_id, bool(tags_of(obj)), claimant)
+        pointer.lease.stream.settle()
+    if message.keep_pointer:
+        worker.object_store.objects[message.contents] = pointer.wrap()
+        return pointer.tensor_meta()
+    pointer.lease.owned = False
+    cause = f"it was moved to {message.destination!r} by {session.client_id!r}"
+    worker.object_store.pop(message.contents, cause)
+    return pointer.tensor_meta() if isinstance(obj, torch.Tensor) else None
+
+
+@handles(m.FetchThereMessage)
+def fetch_there(worker: Any, session: Session, message: m.FetchThereMessage) -> Any:
+    """Replace a pointer held here by what it points at."""
+    held = worker.object_store.get(message.contents)
+    # The worker acts at another one in its own name.
+    check_release(worker, session, held, "remote_get", obj_id=message.contents)
+    pointer = require_pointer(held)
+    with acting_as(worker):
+        obj = pointer.get()
+    if not isinstance(obj, torch.Tensor):
+        raise InvalidTensorForRemoteGet(obj)
+    worker.object_store.objects[message.contents] = obj
+    return TensorMeta.of(obj)
+
+
+@handles(m.SearchMessage)
+def search(worker: Any, session: Session, message: m.SearchMessage) -> list[Any]:
+    """Describe the objects that match every word: by id, by tag, or inside the description."""
+    found = []
+    for obj_id, obj in worker.object_store.outlines().items():
+        tags, text = tags_of(obj), description_of(obj) or ""
+        if all(word == obj_id or word in tags or (isinstance(word, str) and word in text) for word in message.contents):
+            found.append((obj_id, meta_of(obj), tags, text or None))
+    return found
+
+
+@handles(m.BatchMessage)
+def run_batch(worker: Any, session: Session, message: m.BatchMessage) -> tuple[Any, ...]:
+    """Answer several messages in order."""
+    answers: list[Any] = []
+    try:
+        for part in message.contents:
+            answers.append(route(worker, session, part))
+    except Exception:
+        put_back(tuple(answers))  # nobody will get them
+        raise
+    return tuple(answers)
+
+
+def put_back(response: Any) -> None:
+    """Keep the objects of an answer that does not go out."""
+    if isinstance(response, OutgoingObject):
+        try:
+            response.stay()
+        except (IdNotUniqueError, QuotaExceededError) as error:  # its id or its room was taken meanwhile
+            logger.warning("An object that did not arrive could not be put back: %s", error)
+    elif type(response) is tuple:
+        for part in response:
+            put_back(part)
+
+
+@handles(m.PlanCommandMessage)
+def plan_command(worker: Any, session: Session, message: m.PlanCommandMessage) -> Any:
+    """Fetch a plan or a protocol."""
+    return worker.execute_plan_command(session, message)

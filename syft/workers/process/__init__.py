@@ -1,0 +1,1 @@
+"""ProcessWorker: a worker in a child process, on this side (`worker`) and in the child (`child`)."""

@@ -1,0 +1,207 @@
+"""ProcessWorker: a worker in a process of its own on this machine, with the API of any other worker."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+import weakref
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from syft.core.id_provider import ObjectId
+from syft.exceptions import SyftError, WorkerLostError
+from syft.serde import serialize
+from syft.workers.spawned import SpawnedWorker
+from syft.workers.transport import framing
+from syft.workers.transport.fork_safety import FORKED, belongs_here
+from syft.workers.transport.framing import CONTROL, Connection
+from syft.workers.transport.socket_stream import SocketStream
+
+MAIN = "syft.workers.process.child"
+# Runs MAIN of this very package. Where that is installed its place is known anyway, and after the standard library.
+_START = """
+import runpy, sys
+home, main = sys.argv[1:3]
+del sys.argv[1:3]
+if home not in sys.path:
+    sys.path.insert(0, home)
+runpy.run_module(main, run_name="__main__", alter_sys=True)
+"""
+# How long a process may take to end by itself once its connection is closed.
+_GRACE = 5.0
+
+
+class ProcessWorker(SpawnedWorker):
+    """A worker in a process of its own: it computes while this process goes on, on another core.
+
+    The process is a fresh interpreter, and ends when this one does, or with `stop()`. It listens on this machine
+    only, to those that this process announced. Workers in processes reach each other directly.
+
+    Making a worker of an id that is already known gives that worker back, so that a notebook cell can be run twice;
+    one whose process ended is replaced.
+
+    Args:
+        hook: the TorchHook.
+        id: the name of the worker.
+        data: tensors to hold from the start.
+        verbose: log every message there.
+        auto_add: make it and the workers known to the local worker know each other.
+        threads: how many threads torch uses there.
+
+    Example:
+        >>> import torch, syft as sy
+        >>> from syft.workers.process.worker import ProcessWorker
+        >>> hook = sy.TorchHook(torch)
+        >>> bob = ProcessWorker(hook, id="process-bob")
+        >>> x = torch.tensor([1.0, 2.0]).send(bob)
+        >>> (x + x).get()
+        tensor([2., 4.])
+        >>> bob.stop()
+    """
+
+    def __new__(cls, hook: Any = None, id: ObjectId = 0, *args: Any, **kwargs: Any) -> ProcessWorker:
+        """Return the known worker of this id, if there is one and its process is there."""
+        known = cls._known(hook, id, kwargs.get("auto_add", True))
+        return super().__new__(cls) if known is None or not known.is_alive() else known
+
+    def __init__(
+        self,
+        hook: Any = None,
+        id: ObjectId = 0,
+        data: Iterable[Any] | None = None,
+        verbose: bool = False,
+        auto_add: bool = True,
+        threads: int = 1,
+    ) -> None:
+        if "_child" in self.__dict__:
+            self.load_data(data or ())
+            return
+        self._child = ChildHandle(id, threads, verbose)
+        super().__init__(hook, id, data, verbose=verbose, auto_add=auto_add)
+
+    @property
+    def pid(self) -> int:
+        """The id of the worker's process."""
+        return self._child.process.pid
+
+    @property
+    def port(self) -> int:
+        """The port on this machine at which the worker's process listens."""
+        return self._child.port
+
+    def is_alive(self) -> bool:
+        """Say whether the worker's process is there."""
+        return not self._child.is_abandoned and self._child.process.poll() is None
+
+    @property
+    def orders_given(self) -> int:
+        """How many orders the worker's process was given."""
+        return self._child.orders
+
+    def why_lost(self) -> str:
+        """Say what is known of why the worker can't be reached."""
+        return self._child.why_lost()
+
+    def _control(self, order: tuple[Any, ...]) -> None:
+        self._child.control(order)
+
+    def _end(self) -> None:
+        self._child.end()
+
+    def open_stream(self, client: Any) -> SocketStream:
+        """Open a stream from a client of this process."""
+        if self._child.is_abandoned:
+            raise WorkerLostError(self.id, FORKED)
+        address = self.admit(client.id)
+        try:
+            sock = framing.connect(address, timeout=self._child.patience)
+        except OSError:
+            raise WorkerLostError(self.id, self.why_lost()) from None
+        stream: SocketStream = self._arrives(SocketStream(client, self, sock))
+        return stream
+
+
+class ChildHandle:
+    """The process of a worker, as the process that made it sees it.
+
+    Args:
+        worker_id: the id of the worker.
+        threads: how many threads torch uses there.
+        verbose: log every message there.
+    """
+
+    # Seconds that a fresh interpreter may take until it answers, on a busy machine.
+    patience = 60.0
+
+    def __init__(self, worker_id: ObjectId, threads: int, verbose: bool) -> None:
+        if os.name != "posix":
+            raise SyftError("ProcessWorker hands sockets to its process, which this system does not do.")
+        listener = framing.listen()
+        self.port: int = listener.getsockname()[1]
+        ours, theirs = socket.socketpair()
+        try:
+            self.process = _spawn(theirs, listener, threads)
+        finally:
+            listener.close()
+            theirs.close()
+        self._connection = Connection(ours, limit=0)
+        self._number = 0
+        self.is_abandoned = False
+        self._order = threading.Lock()
+        self.control(("serve", worker_id, threads, verbose))
+        self.end = weakref.finalize(self, _end, self.process, self._connection)
+        belongs_here(self)
+
+    def abandon(self) -> None:
+        """Leave the process to the one that made it, from which this one was forked."""
+        self.end.detach()
+        self.is_abandoned = True
+        self._order = threading.Lock()
+        self._connection.abandon()
+
+    @property
+    def orders(self) -> int:
+        """How many orders were given."""
+        return self._number
+
+    def control(self, order: tuple[Any, ...]) -> None:
+        """Tell the process something that only its maker may tell it; one that ended hears nothing."""
+        with self._order:
+            self._number += 1
+            if not self.is_abandoned:
+                self._connection.write_soon(CONTROL, self._number, serialize(order))
+
+    def why_lost(self) -> str:
+        """Say how the process ended, or that it does not answer."""
+        try:
+            code = self.process.wait(timeout=2.0)
+        except subprocess.TimeoutExpired:
+            return f"its process ({self.process.pid}) does not answer."
+        return f"its process ({self.process.pid}) ended " + (
+            f"by signal {-code}." if code < 0 else f"with exit code {code}."
+        )
+
+
+def _spawn(control: socket.socket, listener: socket.socket, threads: int) -> subprocess.Popen[bytes]:
+    home = str(Path(__file__).resolve().parents[2])
+    handles = (control.fileno(), listener.fileno())
+    return subprocess.Popen(  # noqa: S603  (this very interpreter, and nothing from outside)
+        [sys.executable, "-P", "-c", _START, home, MAIN, *map(str, handles)],
+        stdin=subprocess.DEVNULL,
+        pass_fds=handles,
+        env={**os.environ, "OMP_NUM_THREADS": str(threads)},
+    )
+
+
+def _end(process: subprocess.Popen[bytes], connection: Connection) -> None:
+    """Close the connection, on which the process ends; kill it if it does not."""
+    connection.close()
+    try:
+        process.wait(timeout=_GRACE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

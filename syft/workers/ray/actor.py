@@ -1,0 +1,279 @@
+"""The actor of a RayWorker: serves one worker, to clients and to other actors, until it is ended.
+
+Ray runs the calls below in one event loop, which never waits: every client has a thread of its own for what it asks.
+So a worker that waits for another one, in a run or behind a pointer, keeps nobody else waiting.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import queue
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from syft.config import current
+from syft.core.id_provider import ObjectId, is_id
+from syft.exceptions import ProtocolError, SerdeError, SyftError, WorkerLostError
+from syft.workers.base import BaseWorker
+from syft.workers.process.child import ChildProcess, address_of
+from syft.workers.ray.cluster import explain, package, this_node
+from syft.workers.ray.stream import Frame, RayStream, pack, unpack
+from syft.workers.transport import framing
+from syft.workers.transport.framing import AFTER, ANSWER, REQUEST, Address
+from syft.workers.transport.request_codec import answer
+from syft.workers.transport.sequenced import SequencedStream
+
+logger = logging.getLogger("syft.workers")
+
+
+class WorkerActor:
+    """What Ray makes an actor of.
+
+    Args:
+        order: the first order, which says what worker to serve, as bytes.
+    """
+
+    def __init__(self, order: bytes) -> None:
+        self._process = ActorProcess(framing.listen(), package().get_runtime_context().current_actor)
+        self._process.follow(1, order)
+        self._orders = Reorderer(self._follow, first=2)
+        self._visits: dict[bytes, ActorSession] = {}
+        self._gone = asyncio.Event()
+
+    async def where(self) -> tuple[str, int, int]:
+        """Say where this is: the machine as Ray names it, the process, and the port for those that were admitted."""
+        listener = self._process.listener
+        return this_node(), os.getpid(), listener.port if listener is not None else 0
+
+    async def watch(self) -> None:
+        """Never return: who waits for it finds out when this actor is gone, and why."""
+        await self._gone.wait()
+
+    async def order(self, number: int, *item: Any) -> None:
+        """Follow an order of the maker."""
+        self._orders.take(number, item)
+
+    def _follow(self, number: int, item: tuple[Any, ...]) -> None:
+        try:
+            self._process.follow(number, *item)
+        except Exception:  # the next one may be better
+            logger.exception("An order could not be followed")
+
+    async def open(self, key: bytes, client_id: ObjectId, client: Any = None) -> None:
+        """Begin a session.
+
+        Args:
+            key: what it is known by.
+            client_id: whose it is.
+            client: the handle of the client's own actor, if it is in one.
+        """
+        if not is_id(client_id) or key in self._visits:
+            raise SerdeError("This is no session that can begin.")
+        self._visits[key] = visit = ActorSession(self._process.worker, client_id)
+        if client is not None:
+            visit.watcher = asyncio.ensure_future(self._close_after(key, client))
+
+    async def _close_after(self, key: bytes, client: Any) -> None:
+        """End a session when the actor of its client is gone."""
+        try:
+            await client.watch.remote()
+        except Exception as error:
+            logger.info("A session ended with its client: %s", explain(error))
+        await self.close(key)
+
+    async def deliver(self, key: bytes, number: int, head: bytes, *large: Any) -> Any:
+        """Answer the requests of a call, in turn."""
+        visit = self._visits.get(key)
+        if visit is None:
+            raise SyftError("it was started again by Ray, and began with nothing")
+        done: Future[Any] = Future()
+        visit.calls.take(number, (head, large, done))
+        return await asyncio.wrap_future(done)
+
+    async def close(self, key: bytes) -> None:
+        """End a session."""
+        visit = self._visits.pop(key, None)
+        if visit is not None:
+            visit.end()
+            await asyncio.get_running_loop().run_in_executor(None, visit.thread.join, current().stream_timeout)
+
+
+class Reorderer:
+    """Items in the order of their numbers, in whatever order they arrive: Ray promises none.
+
+    Args:
+        then: called with each number and item, in turn.
+        first: the first number.
+    """
+
+    def __init__(self, then: Callable[[int, Any], None], first: int = 1) -> None:
+        self._then = then
+        self._next = first
+        self._early: dict[int, Any] = {}
+
+    def take(self, number: int, item: Any) -> None:
+        """Take an item; called by one thread."""
+        self._early[number] = item
+        while self._next in self._early:
+            number, self._next = self._next, self._next + 1
+            self._then(number, self._early.pop(number))
+
+
+class ActorSession:
+    """The session of a client, with a thread that answers its requests in order.
+
+    Args:
+        worker: the worker.
+        client_id: the client.
+    """
+
+    def __init__(self, worker: Any, client_id: ObjectId) -> None:
+        self._worker = worker
+        self._session = worker.open_session(client_id)
+        self._session.may_wait = True
+        self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self.calls = Reorderer(lambda _, call: self._queue.put(call))
+        self.watcher: asyncio.Future[None] | None = None
+        self.thread = threading.Thread(target=self._answer_all, name=f"syft {client_id}", daemon=True)
+        self.thread.start()
+
+    def end(self) -> None:
+        """End the session after what has arrived of it; called by the thread of the event loop."""
+        if self.watcher is not None:
+            self.watcher.cancel()
+        self._queue.put(None)
+
+    def _answer_all(self) -> None:
+        while (call := self._queue.get()) is not None:
+            head, large, done = call
+            del call
+            try:
+                done.set_result(self._answer(head, large))
+            except Exception as error:  # of somebody who does not write what a stream writes
+                done.set_exception(error)
+            del head, large, done  # and with them memory that is shared with the client
+        self._session.close()
+
+    def _answer(self, head: bytes, large: Sequence[Any]) -> Any:
+        answers: list[Frame] = []
+        for kind, number, contents in unpack(head, large):
+            if kind == AFTER:
+                self._worker.await_orders(number)
+                continue
+            if kind != REQUEST:
+                raise SerdeError("An actor was sent something that is not a request.")
+            written = answer(self._worker, self._session, contents)
+            if written:
+                answers.append((ANSWER, number, written))
+        for stream in list(self._worker._streams.values()):
+            if isinstance(stream, SequencedStream):
+                stream.pass_on()
+        packed, apart = pack(answers)
+        return (packed, *apart) if apart else packed
+
+
+class ActorProcess(ChildProcess):
+    """What runs in the process of an actor.
+
+    Args:
+        listener: the socket that listens.
+        mine: the handle of the actor.
+    """
+
+    def __init__(self, listener: socket.socket, mine: Any) -> None:
+        super().__init__(listener)
+        self._mine = mine
+        self._orders["meet"] = self._meet_process
+        self._orders["meet actor"] = self._meet_actor
+
+    def _meet_process(self, worker_id: ObjectId, port: int, token: bytes, proof: bytes, node: str) -> None:
+        """Get to know a worker that is in no actor; it is reached on its own machine only."""
+        if node == this_node():
+            self._meet(worker_id, port, token, proof)
+        else:
+            self._know(UnreachableWorker(worker_id))
+
+    def _meet_actor(self, worker_id: ObjectId, token: bytes, proof: bytes, host: Any) -> None:
+        self._know(RayPeer(worker_id, host, address_of(worker_id, 0, token, proof), self._mine))
+
+    def _know(self, worker: BaseWorker) -> None:
+        if self.worker is not None:
+            self.worker.add_worker(worker)
+
+
+class RayPeer(BaseWorker):
+    """A worker in another actor.
+
+    Args:
+        id: the name of the worker.
+        host: the handle of its actor.
+        address: what the two show each other; the port is asked for.
+        mine: the handle of the actor that this is in.
+    """
+
+    def __init__(self, id: ObjectId, host: Any, address: Address, mine: Any) -> None:
+        super().__init__(None, id, auto_add=False)
+        self._host = host
+        self._address = address
+        self._mine = mine
+
+    def open_stream(self, client: Any) -> RayStream:
+        """Open a stream to it: one actor calls the other."""
+        return RayStream(client, self, self._host, self._mine)
+
+    def connect(self, purpose: str = "") -> socket.socket:
+        """Open a connection to it, for what needs a socket: runs on shares."""
+        ray = package()
+        try:
+            node, _, port = ray.get(self._host.where.remote(), timeout=current().stream_timeout)
+        except Exception as error:
+            raise WorkerLostError(self.id, explain(error)) from None
+        if node != this_node():
+            raise ProtocolError(
+                f"Worker {self.id!r} is on another machine of the cluster than one that computes on shares with it. "
+                "RayWorkers on one machine can: make them with actor_options that place them there."
+            )
+        with contextlib.suppress(OSError):
+            there = Address(port, self._address.token, self._address.proof)
+            return framing.connect(there, purpose, timeout=current().stream_timeout)
+        raise WorkerLostError(self.id, self.why_lost())
+
+    def reaches(self, destination: Any) -> bool:
+        """Say yes: it answers for itself whom it knows."""
+        return True
+
+    def why_lost(self) -> str:
+        """Say what is known of why it can't be reached."""
+        return "its actor can't be reached."
+
+    def _may_hold(self, obj_id: ObjectId) -> bool:
+        """Say yes: what is held there is not known here."""
+        return True
+
+
+class UnreachableWorker(BaseWorker):
+    """A worker in the process of a client on another machine, which an actor can't reach.
+
+    Args:
+        id: the name of the worker.
+    """
+
+    def __init__(self, id: ObjectId) -> None:
+        super().__init__(None, id, auto_add=False)
+
+    def open_stream(self, client: Any) -> Any:
+        """Refuse, and say what to do."""
+        raise SyftError(
+            f"Worker {client.id!r} is on another machine of the cluster and does not reach {self.id!r}, which is in "
+            "a process of a client. Fetch the object and send it on: x.get().send(worker)."
+        )
+
+    def _may_hold(self, obj_id: ObjectId) -> bool:
+        """Say yes: what is held there is not known here."""
+        return True

@@ -1,0 +1,246 @@
+"""RayWorker: a worker in an actor of Ray, with the API of any other worker, for the cluster of one owner."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import weakref
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from syft.core.id_provider import ObjectId
+from syft.exceptions import SyftError, WorkerLostError
+from syft.serde import serialize
+from syft.workers.ray import cluster
+from syft.workers.ray.stream import PATIENCE, RayStream
+from syft.workers.spawned import SpawnedWorker
+
+# What this library says itself: with other values requests would be lost, done twice, or wait for each other.
+_OURS = frozenset(("concurrency_groups", "get_if_exists", "lifetime", "max_concurrency", "max_task_retries"))
+# How long an actor may take to end, and how long one that is gone may take to be known as such, in seconds.
+_GRACE = 5.0
+_DOUBT = 2.0
+
+
+class RayWorker(SpawnedWorker):
+    """A worker in an actor of Ray: it computes where Ray finds room, on this machine or on another of the cluster.
+
+    It is for the cluster of one owner. Whoever reaches Ray's own ports can run any code there, so Ray must be open to
+    nobody else; for other owners' data there are nodes. Needs `pip install 'resyft[ray]'`.
+
+    The cluster is the one that this process is connected to, or else the one that RAY_ADDRESS names, or else a new one
+    on this machine, which only this machine reaches. RayWorkers reach each other directly. They reach workers of this
+    process, ProcessWorkers, and each other for computing on shares, if they are on the same machine.
+
+    Making a worker of an id that is already known gives that worker back, so that a notebook cell can be run twice;
+    one whose actor is gone is replaced.
+
+    Args:
+        hook: the TorchHook.
+        id: the name of the worker.
+        data: tensors to hold from the start.
+        actor_options: what Ray is told of the actor, such as `{"num_cpus": 1, "resources": {"gpu-box": 1}}`.
+        verbose: log every message there.
+        auto_add: make it and the workers known to the local worker know each other.
+        threads: how many threads torch uses there.
+
+    Example:
+        >>> hook = sy.TorchHook(torch)  # doctest: +SKIP
+        >>> bob = sy.RayWorker(hook, id="ray-bob", actor_options={"num_cpus": 1})  # doctest: +SKIP
+        >>> x = torch.tensor([1.0, 2.0]).send(bob)  # doctest: +SKIP
+        >>> (x + x).get()  # doctest: +SKIP
+        tensor([2., 4.])
+        >>> bob.stop()  # doctest: +SKIP
+    """
+
+    def __new__(cls, hook: Any = None, id: ObjectId = 0, *args: Any, **kwargs: Any) -> RayWorker:
+        """Return the known worker of this id, if there is one and its actor is there."""
+        known = cls._known(hook, id, kwargs.get("auto_add", True))
+        if known is not None and known.is_alive():
+            return known  # type: ignore[no-any-return]
+        if known is not None:
+            known._end()  # Ray may have started it again, with nothing in it
+        return super().__new__(cls)
+
+    def __init__(
+        self,
+        hook: Any = None,
+        id: ObjectId = 0,
+        data: Iterable[Any] | None = None,
+        actor_options: Mapping[str, Any] | None = None,
+        verbose: bool = False,
+        auto_add: bool = True,
+        threads: int = 1,
+    ) -> None:
+        if "_actor" in self.__dict__:
+            self.load_data(data or ())
+            return
+        self._actor = Actor(id, threads, verbose, dict(actor_options or {}))
+        super().__init__(hook, id, data, verbose=verbose, auto_add=auto_add)
+
+    # --- the actor --------------------------------------------------------------------------------------------
+
+    @property
+    def actor(self) -> Any:
+        """Ray's handle of the actor."""
+        return self._actor.handle
+
+    @property
+    def node_id(self) -> str:
+        """The machine that the actor is on, as Ray names it."""
+        return self._place[0]
+
+    @property
+    def pid(self) -> int:
+        """The id of the actor's process, on its machine."""
+        return self._place[1]
+
+    @property
+    def port(self) -> int:
+        """The port at which the actor's process listens, for processes of its machine."""
+        if not self.is_on_this_machine():
+            raise SyftError(f"Worker {self.id!r} is on another machine of the cluster, where only RayWorkers reach it.")
+        return self._place[2]
+
+    @property
+    def _place(self) -> tuple[str, int, int]:
+        place = self._actor.place()
+        if place is None:
+            raise WorkerLostError(self.id, self.why_lost())
+        return place
+
+    @property
+    def orders_given(self) -> int:
+        """How many orders the actor was given."""
+        return self._actor.orders
+
+    def is_alive(self) -> bool:
+        """Say whether the actor is there, or about to be."""
+        return self._actor.is_alive()
+
+    def is_on_this_machine(self) -> bool:
+        """Say whether the actor is on this machine."""
+        place = self._actor.place()
+        return place is not None and place[0] == cluster.this_node()
+
+    def why_lost(self) -> str:
+        """Say what is known of why the worker can't be reached."""
+        return self._actor.why_lost()
+
+    def reaches(self, destination: Any) -> bool:
+        """Say whether the actor reaches another worker by itself."""
+        return isinstance(destination, RayWorker) or self.is_on_this_machine()
+
+    def open_stream(self, client: Any) -> RayStream:
+        """Open a stream from a client of this process."""
+        if not self.is_alive():
+            raise WorkerLostError(self.id, self.why_lost())
+        stream: RayStream = self._arrives(RayStream(client, self, self._actor.handle))
+        return stream
+
+    def _introduce(self, worker: Any) -> None:
+        """Tell the actor how another worker is reached: by its own actor, or on the machine of this process."""
+        if isinstance(worker, RayWorker):
+            if not worker._actor.is_connected():  # Ray does not survive a handle of a cluster that is no more
+                return
+            secrets = worker._secrets_for(self.id)
+            self._actor.control(("meet actor", worker.id, secrets.token, secrets.proof), worker._actor.handle)
+            return
+        address = self._way_to(worker)
+        if address is not None:
+            node = cluster.this_node()
+            self._control(("meet", worker.id, address.port, address.token, address.proof, node))
+
+    def _control(self, order: tuple[Any, ...]) -> None:
+        self._actor.control(order)
+
+    def _end(self) -> None:
+        self._actor.end()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} id:{self.id}{'' if self.is_alive() else ' (its actor ended)'}>"
+
+
+class Actor:
+    """The actor of a worker, as the process that made it sees it.
+
+    Args:
+        worker_id: the id of the worker.
+        threads: how many threads torch uses there.
+        verbose: log every message there.
+        options: what Ray is told of the actor.
+    """
+
+    def __init__(self, worker_id: ObjectId, threads: int, verbose: bool, options: dict[str, Any]) -> None:
+        refused = sorted(_OURS & set(options))
+        if refused:
+            raise SyftError(f"actor_options of a RayWorker can't have {', '.join(refused)}: leave it out.")
+        self._ray = cluster.package()
+        cluster.start()
+        from syft.workers.ray.actor import WorkerActor  # not earlier: it imports the main module of processes
+
+        self._connected = cluster.connection()
+        self._wanted = {name: options[name] for name in ("num_cpus", "num_gpus", "resources") if name in options}
+        made = self._ray.remote(WorkerActor)
+        self.handle = made.options(**options).remote(serialize(("serve", worker_id, threads, verbose)))
+        self._watch = self.handle.watch.remote()
+        self._asked = self.handle.where.remote()
+        self._found: tuple[str, int, int] | None = None
+        self.orders = 1
+        self._order = threading.Lock()
+        self.end = weakref.finalize(self, _end, self._ray, self.handle, self._watch, self._connected)
+        self.end.atexit = False  # Ray ends by itself then, before this would be called
+
+    def control(self, order: tuple[Any, ...], *more: Any) -> None:
+        """Tell the actor something that only its maker may tell it; one that is gone hears nothing."""
+        written = serialize(order)
+        with self._order:
+            if self.is_connected():
+                self.handle.order.remote(self.orders + 1, written, *more)
+                self.orders += 1
+
+    def place(self) -> tuple[str, int, int] | None:
+        """Return the machine, the process and the port of the actor once it is there; None if it does not come."""
+        if self._found is None and self.is_connected():
+            with contextlib.suppress(Exception):  # why, is asked for elsewhere
+                self._found = self._ray.get(self._asked, timeout=PATIENCE)
+        return self._found
+
+    def is_alive(self) -> bool:
+        """Say whether the actor is there, or about to be."""
+        return self.is_connected() and not self._is_gone(0)
+
+    def why_lost(self) -> str:
+        """Say how the actor ended, or that it does not answer."""
+        if not self.is_connected():
+            return "Ray was shut down."
+        if not self._is_gone(_DOUBT):
+            return "its actor does not answer." if self._is_up() else self._why_not_up()
+        try:
+            self._ray.get(self._watch)
+        except Exception as error:
+            return cluster.explain(error)
+        return "its actor ended."
+
+    def is_connected(self) -> bool:
+        """Say whether this process is connected to the actor's cluster, as it was when the actor was made."""
+        return self._connected is not None and self._connected == cluster.connection()
+
+    def _is_gone(self, timeout: float) -> bool:
+        return bool(self._ray.wait([self._watch], timeout=timeout)[0])
+
+    def _is_up(self) -> bool:
+        return bool(self._ray.wait([self._asked], timeout=0)[0])
+
+    def _why_not_up(self) -> str:
+        free = self._ray.available_resources()
+        named = {name: free.get(name, 0) for name in ("CPU", "GPU", *self._wanted.get("resources", {}))}
+        return f"Ray has not started its actor. It asks for {self._wanted}, and free are {named}."
+
+
+def _end(ray: Any, handle: Any, watch: Any, connected: str | None) -> None:
+    """End an actor, and wait until it is gone."""
+    if connected == cluster.connection():
+        with contextlib.suppress(Exception):  # it is gone already
+            ray.kill(handle)
+            ray.wait([watch], timeout=_GRACE)

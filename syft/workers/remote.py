@@ -1,0 +1,90 @@
+"""RemoteWorker: what all workers that are not in this process have in common, as their clients see them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from syft.core.context import local_worker
+from syft.core.id_provider import ObjectId
+from syft.exceptions import SyftError
+from syft.federated.client.federated_client import RemoteFederatedClient
+from syft.messaging import message as m
+from syft.workers.access.policy import ALLOW_ALL
+from syft.workers.base import BaseWorker
+from syft.workers.transport.stream import close_all
+
+
+class RemoteWorker(BaseWorker, RemoteFederatedClient):
+    """A worker that is reached by messages only: what it holds is known here by asking."""
+
+    # Workers of this process can't take part in a run with it.
+    in_own_process = True
+    # Whether it is behind a server, so that others reach it by the introduction of a client.
+    is_node = False
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._incoming: list[Any] = []
+        super().__init__(*args, **kwargs)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "policy" and value is not ALLOW_ALL:
+            raise SyftError(
+                f"Worker {self.id!r} is in another process, where a policy set here would not be asked. "
+                "Use a VirtualWorker, or a node, for data with a release policy."
+            )
+        super().__setattr__(name, value)
+
+    def _arrives(self, stream: Any) -> Any:
+        """Keep a stream from a client of this process, and return it."""
+        self._incoming = [*(earlier for earlier in self._incoming if not earlier.is_over), stream]
+        return stream
+
+    def load_data(self, data: Iterable[Any]) -> None:
+        """Have the worker hold tensors; they stay until they are deleted."""
+        sender = local_worker()
+        for tensor in data:
+            sender.send(tensor, self, garbage_collect_data=False)
+
+    def _may_hold(self, obj_id: ObjectId) -> bool:
+        """Say yes: what is held there is not known here, so every object gets a fresh id."""
+        return True
+
+    @property
+    def _objects(self) -> dict[ObjectId, Any]:
+        """Pointers to the objects held there, by id, after what clients of this process let go of is gone."""
+        for stream in self._incoming:
+            if stream.has_released():
+                stream.synchronize()
+        found = local_worker().request_search([], self)
+        return {pointer.id_at_location: pointer for pointer in found}
+
+    def get_obj(self, obj_id: ObjectId) -> Any:
+        """Return a pointer to the object of this id."""
+        objects = self._objects
+        if obj_id not in objects:
+            self.object_store.get(obj_id)  # raises, with the words that every worker has for it
+        return objects[obj_id]
+
+    def set_obj(self, obj: Any) -> None:
+        """Refuse: objects are sent to a worker in another process."""
+        raise SyftError(f"Worker {self.id!r} is in another process: send the object there, with x.send(worker).")
+
+    def rm_obj(self, remote_key: ObjectId) -> None:
+        """Delete the object of this id; silent if it is not there."""
+        local_worker().stream_to(self).post(m.ForceObjectDeleteMessage(remote_key))
+
+    force_rm_obj = rm_obj
+
+    def clear_objects(self, return_self: bool = True) -> Any:
+        """Delete everything that the worker holds."""
+        for obj_id in self._objects:
+            self.rm_obj(obj_id)
+        return self if return_self else None
+
+    def _close_incoming(self) -> None:
+        """Close the streams to this worker, after what was sent over them is done; then raise what went wrong."""
+        streams, self._incoming = self._incoming, []
+        for stream in streams:
+            stream.client._streams.pop(self.id, None)
+        close_all(streams)

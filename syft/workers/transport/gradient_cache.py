@@ -1,0 +1,152 @@
+"""What a client knows of the gradients at a worker, so that it need not ask for each of them again and again.
+
+Optimizers and `clip_grad_norm_` look at the gradient of every parameter several times a step, and each look would be a
+round to the worker. That there is a gradient, and its form, stays so until a call that may change it. So answers are
+kept until then, and the parameters that came with one message are asked about with one message. That there is none is
+kept for one look only: a gradient may come from anybody who has the tensor.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from syft.core.id_provider import ObjectId
+from syft.core.references import Ref, TensorMeta
+from syft.exceptions import SyftError
+from syft.messaging import message as m
+
+SET_GRAD = "torch.Tensor.grad.__set__"
+# Calls that write to a tensor and leave its form and its gradient as they are.
+WRITING = frozenset(
+    "add_ sub_ mul_ div_ pow_ neg_ abs_ sign_ sqrt_ rsqrt_ exp_ log_ square_ reciprocal_ clamp_ clamp_min_ clamp_max_ "
+    "lerp_ addcmul_ addcdiv_ addmm_ addmv_ addr_ zero_ fill_ copy_ nan_to_num_ relu_ tanh_ "
+    "sigmoid_ normal_ uniform_ bernoulli_ hypot_ logical_not_ true_divide_ multiply_ subtract_ divide_".split()
+)
+# Messages that change no gradient; all others may.
+QUIET = frozenset(
+    {
+        m.GetShapeMessage,
+        m.IsNoneMessage,
+        m.RetainMessage,
+        m.ClaimMessage,
+        m.PublishMessage,
+        m.SearchMessage,
+        m.RequestReleaseMessage,
+        m.RequestStatusMessage,
+    }
+)
+# How many are asked about with one message, at most.
+MOST = 1024
+# Another object whenever something was asked of any worker that may change gradients: a worker can pass a call on.
+_time: list[object] = [object()]
+
+
+@functools.lru_cache(maxsize=4096)
+def leaves_gradients(name: str) -> bool:
+    """Say whether a call surely leaves all gradients that there are, and their forms, as they are."""
+    if not name.startswith("torch."):
+        return False
+    last = name.rpartition(".")[2]
+    if last.endswith("__"):
+        return last != "__set__"
+    return last in WRITING if last.endswith("_") else last != "backward"
+
+
+class GradientCache:
+    """The gradients of tensors at one worker, as far as a client knows of them."""
+
+    def __init__(self) -> None:
+        self._at = _time[0]
+        self._known: dict[ObjectId, TensorMeta] = {}
+        # Of these it was just said that there is none; forgotten when somebody looks.
+        self._missing: dict[ObjectId, None] = {}
+        # Tensors that are asked about together: those that came together, or had gradients before.
+        self._together: dict[ObjectId, None] = {}
+
+    def meta_of(self, obj_id: ObjectId, ask: Callable[[m.Message], Any]) -> TensorMeta | None:
+        """Return the form of a tensor's gradient; None if it has none.
+
+        Args:
+            obj_id: the id of the tensor at the worker.
+            ask: sends a message there, and returns the answer.
+        """
+        now = _time[0]
+        if self._at is not now:
+            self._known.clear()
+            self._missing.clear()
+            self._at = now
+        found = self._known.get(obj_id)
+        if found is not None:
+            return found
+        if obj_id in self._missing:
+            self._missing.pop(obj_id, None)
+            return None
+        answers = self._ask(obj_id, ask)
+        if now is _time[0]:
+            self._keep(obj_id, answers)
+        return answers[obj_id]
+
+    def _ask(self, obj_id: ObjectId, ask: Callable[[m.Message], Any]) -> dict[ObjectId, TensorMeta | None]:
+        others = [one for one in list(self._together) if one not in self._known and one != obj_id]
+        ids = [obj_id, *others] if obj_id in self._together else [obj_id]
+        if len(ids) > 1:
+            try:
+                found = ask(m.BatchMessage(tuple([m.GetShapeMessage(Ref(one, "grad")) for one in ids])))
+                return dict(zip(ids, found, strict=True))
+            except SyftError:
+                self._together.clear()  # one of the others is gone, or is not ours to see; it is this one that counts
+        return {obj_id: ask(m.GetShapeMessage(Ref(obj_id, "grad")))}
+
+    def _keep(self, obj_id: ObjectId, answers: dict[ObjectId, TensorMeta | None]) -> None:
+        for one, meta in answers.items():
+            if meta is not None:
+                self._known[one] = meta
+                self._join(one)
+            elif one != obj_id:
+                self._missing[one] = None
+
+    def _join(self, obj_id: ObjectId) -> None:
+        if len(self._together) >= MOST:
+            self._together.clear()
+        self._together[obj_id] = None
+
+    def forget(self, obj_id: ObjectId) -> None:
+        """Take note that a tensor is gone; finalizers of any thread call this."""
+        self._together.pop(obj_id, None)
+        self._known.pop(obj_id, None)
+
+    def note(self, message: m.Message) -> None:
+        """Take note of what has just been asked of the worker."""
+        kind = type(message)
+        if isinstance(message, m.Operation):
+            self._note_call(message)
+        elif kind is m.BatchMessage:
+            for part in message.contents:
+                self._note_part(part)
+        elif kind is m.ObjectRequestMessage:
+            self.forget(message.contents[0])
+        elif kind is not m.ObjectMessage and kind not in QUIET:
+            _time[0] = object()
+
+    def _note_part(self, part: m.Message) -> None:
+        if type(part) is m.ObjectMessage:
+            if isinstance(part.contents, torch.Tensor) and part.contents.requires_grad and part.obj_id is not None:
+                self._join(part.obj_id)
+        else:
+            self.note(part)
+
+    def _note_call(self, call: m.Operation) -> None:
+        if call.cmd_name == SET_GRAD and type(call.cmd_args[0]) is Ref and call.cmd_args[0].attribute is None:
+            # Only this one has changed, so what is known of the others holds here; other clients ask again.
+            was = _time[0]
+            _time[0] = object()
+            if self._at is was:
+                self._at = _time[0]
+            self._known.pop(call.cmd_args[0].id, None)
+            self._missing.pop(call.cmd_args[0].id, None)
+        elif not leaves_gradients(call.cmd_name):
+            _time[0] = object()

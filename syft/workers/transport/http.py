@@ -1,0 +1,68 @@
+"""Small questions to a node over HTTP, by the rules of its streams: verified TLS, or this machine; no redirects."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from typing import Any
+from urllib.parse import urlsplit
+
+from syft.core.labels import printable
+from syft.exceptions import AuthenticationError, SyftError
+from syft.workers.transport.websocket import Endpoint
+
+MAX_ANSWER = 1 << 24
+
+
+def ask(where: Endpoint, method: str, path: str, body: Any = None, timeout: float = 30.0) -> Any:
+    """Ask a node something, and return the JSON that it answers with.
+
+    Args:
+        where: the node.
+        method: GET, POST, DELETE ...
+        path: what is asked for.
+        body: JSON to send along.
+        timeout: seconds to wait.
+
+    Raises:
+        OSError: it can't be reached.
+        AuthenticationError: it does not know the token, or the token may not do this.
+        SyftError: it refuses; the text is the node's.
+    """
+    parts = urlsplit(where.url)
+    host = parts.hostname or ""
+    if parts.scheme == "wss":
+        connection: http.client.HTTPConnection = http.client.HTTPSConnection(
+            host, parts.port or 443, timeout=timeout, context=where.context
+        )
+    else:
+        connection = http.client.HTTPConnection(host, parts.port or 80, timeout=timeout)
+    headers = {"Content-Type": "application/json", "Connection": "close"}
+    if where.token is not None:
+        headers["Authorization"] = f"Bearer {where.token}"
+    try:
+        connection.request(method, path, None if body is None else json.dumps(body), headers)
+        answer = connection.getresponse()
+        contents = answer.read(MAX_ANSWER + 1)
+    except http.client.HTTPException:
+        hint = "" if parts.scheme == "wss" else " If it is a node with TLS, its address begins with wss://."
+        raise SyftError(f"What answers at {host}:{parts.port} is not a node.{hint}") from None
+    finally:
+        connection.close()
+    return _read(answer.status, contents)
+
+
+def _read(status: int, contents: bytes) -> Any:
+    if len(contents) > MAX_ANSWER:
+        raise SyftError("The node's answer is too large.")
+    try:
+        found = json.loads(contents) if contents else None
+    except ValueError:
+        found = None
+    if status < 300:
+        return found
+    said = found.get("detail") if isinstance(found, dict) else None
+    text = printable(said if isinstance(said, str) else json.dumps(said))[:2000] if said else f"HTTP status {status}"
+    if status in (401, 403, 429):
+        raise AuthenticationError(text)
+    raise SyftError(text)

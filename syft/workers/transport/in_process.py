@@ -1,0 +1,94 @@
+"""Streams that go through bytes: one delivers in place, one has a thread of its own and does not wait.
+
+The threaded one behaves as a worker on another machine does: commands are written and the caller goes on; an error
+surfaces at a later call, and names the line that issued the failing one.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+from syft.config import current
+from syft.core import metrics
+from syft.core.id_provider import ObjectId
+from syft.messaging.message import Message
+from syft.workers.transport.pipelined import Line, PipelinedStream, WritingStream
+from syft.workers.transport.request_codec import answer, read_answer, write_request
+from syft.workers.transport.stream import FailureGroup, is_value
+
+
+class BytesStream(WritingStream):
+    """A stream to a worker of this process that writes and reads every message."""
+
+    def __init__(self, client: Any, location: Any) -> None:
+        super().__init__(client, location)
+        self.session = location.open_session(client.id)
+
+    def flush(self) -> None:
+        """Drop the claims noted so far, without a message (the worker is in this process)."""
+        for obj_id in self._take_released():
+            self.session.release(obj_id)
+
+    def run(
+        self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], base: ObjectId | None, originals: Any = None
+    ) -> Any:
+        """Run a call; only a value counts as a wait, since the form of a result can be worked out."""
+        return self._exchange(self._operation(name, args, kwargs, base), waits=True, counted=is_value)
+
+    def post(self, message: Message, fate: FailureGroup | None = None) -> None:
+        """Deliver a message; its errors surface here."""
+        self._exchange(message, waits=False)
+
+    def ask(self, message: Message) -> Any:
+        """Deliver a message and return its answer."""
+        return self._exchange(message, waits=True)
+
+    def _exchange(self, message: Message, waits: bool, counted: Callable[[Any], bool] | None = None) -> Any:
+        request = write_request(self.client, self._take_released(), message, waits)
+        written = answer(self.location, self.session, request)
+        response = read_answer(self.client, self.location, written)
+        waited = waits if counted is None else counted(response)
+        metrics.record(self.client.id, self.location.id, len(request) + (len(written) if waited else 0), waited)
+        return response
+
+    def close(self) -> None:
+        """End the session."""
+        self.flush()
+        self.session.close()
+
+
+class ThreadStream(PipelinedStream, BytesStream):
+    """A stream with a thread that delivers in order, so that the client does not wait."""
+
+    def __init__(self, client: Any, location: Any) -> None:
+        super().__init__(client, location)
+        self.session.may_wait = True
+        self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        name = f"syft {client.id} to {location.id}"
+        self._thread = threading.Thread(target=self._deliver_all, name=name, daemon=True)
+        self._thread.start()
+
+    def _put(self, request: bytes, line: Line, future: Future[Any] | None) -> None:
+        self._queue.put((request, line, future))
+
+    def _deliver_all(self) -> None:
+        while (item := self._queue.get()) is not None:
+            request, line, future = item
+            written = answer(self.location, self.session, request)
+            if future is not None:
+                future.set_result(written)
+            elif written:
+                self._hear(written, line)
+
+    def close(self) -> None:
+        """Deliver what is left, end the thread and the session."""
+        if not self._closed:
+            self._closed = True
+            self._queue.put(None)
+            self._thread.join(timeout=current().stream_timeout)
+            super().close()
+            self.raise_failure()

@@ -1,0 +1,243 @@
+"""Bytes in, bytes out: how a worker answers a peer, whatever carries the bytes.
+
+A request is (ids released meanwhile, message, whether an answer is wanted, how often it was passed on); an answer is a
+value or an ErrorMessage. Who wants an answer may say of how many failures it has heard instead of yes: if there are
+more, the request is not done. So nothing leaves, or changes, for somebody who gets to hear of another error instead.
+Nothing here trusts the peer: bytes that are no request give an error and change nothing.
+"""
+
+from __future__ import annotations
+
+import builtins
+import contextvars
+import traceback
+from typing import Any
+
+import torch
+
+from syft import exceptions
+from syft.core.byte_budget import spending
+from syft.core.id_provider import ObjectId, is_id
+from syft.core.references import TensorMeta
+from syft.exceptions import NotDoneError, RemoteError, SerdeError, SyftError
+from syft.messaging.call_batch import StepsMessage
+from syft.messaging.message import ErrorMessage, Message
+from syft.serde import deserialize, serialize
+from syft.workers.access.policy import ALLOW_ALL, Release
+from syft.workers.execution.batch import take_steps as take_steps
+from syft.workers.execution.copies import complete_transfer, drop_claims, offer_claims
+from syft.workers.execution.router import OutgoingObject, put_back, route
+from syft.workers.execution.session import Session, serving
+from syft.workers.transport.framed_pipe import RefusedBody
+from syft.workers.transport.stream import wire_form
+
+MAX_ERROR_CHARS = 20_000
+
+
+def _linalg_error() -> type[Exception]:
+    """Return what torch raises for a singular matrix; its stubs do not name it."""
+    found: type[Exception] = vars(torch.linalg)["LinAlgError"]
+    return found
+
+
+# Errors that may come back under their own name. Everything else becomes a RemoteError.
+_NEVER_REBUILT = (Warning, OSError, StopIteration, StopAsyncIteration, BaseExceptionGroup)
+_KNOWN_ERRORS: dict[str, type[Exception]] = {
+    **{
+        name: value
+        for name, value in vars(builtins).items()
+        if isinstance(value, type) and issubclass(value, Exception) and not issubclass(value, _NEVER_REBUILT)
+    },
+    **{
+        name: value
+        for name, value in vars(exceptions).items()
+        if isinstance(value, type) and issubclass(value, SyftError)
+    },
+    **{kind.__name__: kind for kind in (_linalg_error(), torch.OutOfMemoryError)},
+}
+
+
+# How many workers may pass a request on: pointers to pointers to pointers ...
+MAX_HOPS = 16
+_hops: contextvars.ContextVar[int] = contextvars.ContextVar("syft_hops", default=0)
+
+
+def is_passing_on() -> bool:
+    """Say whether what is sent now is sent for somebody else, who sent a request here."""
+    return _hops.get() != 0
+
+
+def write_request(
+    client: Any, released: tuple[ObjectId, ...], message: Message, waits: bool | int, hops: int | None = None
+) -> bytes:
+    """Write a request; it says how many workers have passed it on, so that none goes round for ever.
+
+    Args:
+        client: who sends it.
+        released: the ids that the sender let go of meanwhile.
+        message: the message.
+        waits: whether an answer is wanted; a number: yes, unless more calls than so many failed before.
+        hops: how many have passed it on, if that is not what this thread answers now.
+    """
+    return serialize((released, message, waits, _hops.get() if hops is None else hops), client)
+
+
+def answer(worker: Any, session: Session, request: bytes | bytearray) -> bytes:
+    """Answer one request of a peer; never raises. What leaves with the answer is gone."""
+    written, leaving = respond(worker, session, request)
+    if leaving is not None:
+        let_go(leaving)
+    return written
+
+
+def respond(worker: Any, session: Session, request: bytes | bytearray) -> tuple[bytes, Any]:
+    """Answer one request of a peer; never raises.
+
+    Returns:
+        The answer, empty if none is wanted; and what leaves with it, which is to be let go of, or put back
+        (`router.put_back`), once it is known whether the answer arrived.
+    """
+    if session.byte_budget is None:
+        return _respond(worker, session, request)
+    with spending(session.byte_budget):
+        return _respond(worker, session, request)
+
+
+def _respond(worker: Any, session: Session, request: bytes | bytearray) -> tuple[bytes, Any]:
+    response: Any = None
+    waits: bool | int = False
+    served = serving.set(session)
+    try:
+        released, message, waits, hops = _read_request(session, request)
+        for obj_id in released:
+            session.release(obj_id)
+        if type(waits) is int and session.failures > waits:
+            raise _not_done(session)
+        if worker.log_msgs:
+            worker.msg_history.extend(message.operations() if type(message) is StepsMessage else (message,))
+        passed_on = _hops.set(hops + 1)
+        try:
+            response = route(worker, session, message)
+        finally:
+            _hops.reset(passed_on)
+        if waits is False:
+            return b"", None
+        if worker.object_store.keeper is not None:
+            worker.object_store.keeper.flush(session)
+        written = serialize(wire_form(response), worker)
+        if not _leaves(response):
+            return written, None
+        _offer(response)
+        return written, response
+    except Exception as error:
+        put_back(response)
+        if waits is False:
+            session.failures += 1
+        return serialize(_error_message(worker, session, error), worker), None
+    finally:
+        serving.reset(served)
+
+
+def _not_done(session: Session) -> NotDoneError:
+    error = NotDoneError("Calls before this one failed, so it was not done.")
+    error.syft_step = session.failures  # type: ignore[attr-defined]
+    return error
+
+
+def _leaves(response: Any) -> bool:
+    """Say whether objects leave with an answer."""
+    return isinstance(response, OutgoingObject) or (type(response) is tuple and any(map(_leaves, response)))
+
+
+def _offer(response: Any) -> None:
+    """Offer what the objects of an answer claim to who gets it."""
+    if isinstance(response, OutgoingObject):
+        offer_claims(response.obj)
+    elif type(response) is tuple:
+        for part in response:
+            _offer(part)
+
+
+def let_go(response: Any) -> None:
+    """Let go of the objects that left with an answer, and of what they claimed."""
+    if isinstance(response, OutgoingObject):
+        drop_claims(response.obj)
+        response.gone()
+    elif type(response) is tuple:
+        for part in response:
+            let_go(part)
+
+
+def _read_request(
+    session: Session, request: bytes | bytearray
+) -> tuple[tuple[ObjectId, ...], Message, bool | int, int]:
+    if type(request) is RefusedBody:
+        raise request.error
+    # A frame that was read is nobody else's, so a large tensor in it stays where it is.
+    owned = type(request) is bytearray
+    parts = deserialize(request, session.reader, max_message_bytes=session.max_message_bytes, owns_buffer=owned)
+    if type(parts) is not tuple or len(parts) != 4:
+        raise SerdeError("These bytes are not a request: it takes released ids, a message and a flag.")
+    released, message, waits, hops = parts
+    if not isinstance(message, Message) or type(waits) not in (bool, int) or type(released) is not tuple:
+        raise SerdeError("These bytes are not a request: its parts have the wrong types.")
+    if not all(map(is_id, released)):
+        raise SerdeError("These bytes are not a request: released objects are named by their ids.")
+    if type(hops) is not int or not 0 <= hops <= MAX_HOPS:
+        raise SerdeError(f"This request was passed on {hops} times; the pointers behind it may go round in a circle.")
+    return released, message, waits, hops
+
+
+def _error_message(worker: Any, session: Session, error: Exception) -> ErrorMessage:
+    """Describe an error for a peer; where it happened only if the policy lets error texts out."""
+    where = "".join(traceback.format_tb(error.__traceback__)[-6:]) if _tells_errors(worker, session) else ""
+    notes = "\n".join(getattr(error, "__notes__", ()))
+    text = str(error) + (f"\n{notes}" if notes else "")
+    step = getattr(error, "syft_step", None)  # which of a row of calls it was; of NotDoneError, how many failed
+    said = (type(error).__name__, _bounded(text), _bounded(where))
+    return ErrorMessage(said if type(step) is not int else (*said, str(step)))
+
+
+def _tells_errors(worker: Any, session: Session) -> bool:
+    if not session.is_told_where:
+        return False
+    if worker.policy is ALLOW_ALL:
+        return True
+    try:
+        return bool(worker.policy.allows(Release(None, session.client_id, "error text")))
+    except Exception:  # an owner's policy that can't answer does not say yes
+        return False
+
+
+def _bounded(text: str) -> str:
+    """Return a text that can be written: of bounded length, and without lone surrogates."""
+    if len(text) > MAX_ERROR_CHARS:
+        text = text[:MAX_ERROR_CHARS] + " ..."
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def read_answer(client: Any, location: Any, written: bytes | bytearray) -> Any:
+    """Read an answer: return its value, or raise its error under its own name."""
+    if not written:
+        return None
+    response = deserialize(written, client, owns_buffer=type(written) is bytearray)
+    if isinstance(response, ErrorMessage):
+        raise error_of(location, response)
+    if not isinstance(response, TensorMeta):
+        complete_transfer(response)
+    return response
+
+
+def error_of(location: Any, response: ErrorMessage) -> Exception:
+    """Rebuild the error that a worker described."""
+    name, text, where = (*map(str, response.contents), "", "", "")[:3]
+    kind = _KNOWN_ERRORS.get(name, RemoteError)
+    error = kind.__new__(kind)
+    Exception.__init__(error, text if kind is not RemoteError else f"{name}: {text}")
+    if len(response.contents) > 3:
+        error.syft_step = str(response.contents[3])  # type: ignore[attr-defined]
+    if where:
+        error.add_note(f"Traceback on worker {location.id!r}:\n{where.rstrip()}")
+    else:
+        error.add_note(f"This happened on worker {location.id!r}.")
+    return error

@@ -1,0 +1,199 @@
+"""Work out the form of a result without running the call: on torch's meta device, remembered by signature."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+
+from syft.core.references import SameAs, TensorMeta
+from syft.core.trees import iter_tensors, map_tensors
+from syft.hook.functions import function_of
+from syft.hook.guards import guard_call
+from syft.hook.result_counts import check_pieces
+from syft.hook.size_bounds import bound_sizes
+from syft.pointers.object_pointer import ObjectPointer
+from syft.pointers.pointer_plan import RUN_PLAN
+
+# What a worker makes of numbers without a dtype. A client that has changed its own default can't tell what comes of it.
+WORKERS_DEFAULT = torch.float32
+# Calls of which only the worker knows whether their result is an argument or a new tensor: strides and bits decide it.
+_BY_LAYOUT = frozenset(
+    f"torch.{prefix}{name}" for prefix in ("", "Tensor.") for name in ("contiguous", "resolve_conj", "resolve_neg")
+)
+# Calls that convert: they give the argument back if it is what they would make, unless a memory format is asked for.
+_CASTS = frozenset(
+    f"torch.Tensor.{name}"
+    for name in (
+        "to type type_as cpu float double half bfloat16 cfloat cdouble chalf long int short char byte bool"
+    ).split()
+)
+# Other calls that give an argument back or don't, by nothing but dtypes, shapes and numbers.
+_BY_FORM = (
+    _CASTS
+    | {f"torch.{prefix}{name}" for prefix in ("", "Tensor.") for name in ("conj", "conj_physical", "positive")}
+    | {f"torch.functional.atleast_{dims}d" for dims in (1, 2, 3)}
+    | {f"torch.nn.functional.{kind}dropout" for kind in ("", "alpha_", "feature_alpha_")}
+    | {"torch.nn.functional.dropout2d", "torch.dropout", "torch.real", "torch.Tensor.real.__get__"}
+)
+# Calls whose meta kernels differ from the real ones, unless all tensors are of one of these dtypes.
+_OFF_ON_META = frozenset(
+    {f"torch.{prefix}{name}" for prefix in ("", "Tensor.") for name in ("pow", "ldexp")}
+    | {"torch.Tensor.__pow__", "torch.Tensor.__rpow__", "torch.functional.block_diag", "torch.native_layer_norm"}
+    | {"torch.nn.functional.huber_loss", "torch.nn.functional.soft_margin_loss"}
+)
+_COMMON = (torch.float32, torch.float64)
+_REQUIRE = "torch.Tensor.requires_grad_"
+# Calls that the worker is always asked about.
+_ASKED = _BY_LAYOUT | {"torch.autograd.grad", "torch._weight_norm"}
+# Calls that return nothing, so there is nothing to work out.
+_NO_RESULT = frozenset(
+    {"torch.Tensor.backward", "torch.autograd.backward", "torch.Tensor.__setitem__"}
+    | {f"torch.Tensor.{name}.__set__" for name in ("grad", "data", "requires_grad")}
+)
+
+
+def infer(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bool, Any]:
+    """Return (True, description of the result), or (False, None) if only the worker can tell.
+
+    That a call fails is for the worker to say, too: the meta device refuses calls that real tensors allow.
+    """
+    if name in _NO_RESULT:
+        return True, None
+    if torch.get_default_dtype() is not WORKERS_DEFAULT:  # so that nothing is remembered that is true for a while only
+        return False, None
+    if name == RUN_PLAN:
+        outlook = args[0].outlook
+        found = None if outlook is None else outlook.of(args[1:], kwargs)
+        return found is not None, found
+    if not name.startswith("torch.") or name in _ASKED or (name in _CASTS and "memory_format" in kwargs):
+        return False, None
+    try:
+        key = _freeze((args, kwargs))
+        hash(key)
+    except TypeError:
+        return _infer(name, args, kwargs, torch.is_grad_enabled())
+    return _remembered(name, key, torch.is_grad_enabled(), _UncachedArguments((args, kwargs)))
+
+
+class _UncachedArguments:
+    """Arguments that ride along with a cache key without being part of it."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _UncachedArguments)
+
+    def __hash__(self) -> int:
+        return 0
+
+
+@functools.lru_cache(maxsize=4096)
+def _remembered(name: str, key: Any, grad: bool, carried: _UncachedArguments) -> tuple[bool, Any]:
+    args, kwargs = carried.value
+    carried.value = None  # the cache keeps the key alive; it must not keep pointers alive
+    return _infer(name, args, kwargs, grad)
+
+
+def _freeze(value: Any) -> Any:
+    """Turn arguments into something hashable that decides the form of the result."""
+    if isinstance(value, ObjectPointer):
+        meta = value.tensor_meta() if hasattr(value, "tensor_meta") else None
+        return ("pointer", meta)
+    if isinstance(value, torch.Tensor):
+        # A whole number may be a size, or the end of a slice.
+        known = None if value.dim() or value.is_floating_point() else value.item()
+        return ("number", value.dtype, value.shape, known)
+    if isinstance(value, tuple | list):
+        return (type(value).__name__, tuple([_freeze(item) for item in value]))
+    if isinstance(value, dict):
+        return ("dict", tuple([(key, _freeze(item)) for key, item in value.items()]))
+    if isinstance(value, slice):
+        return ("slice", _freeze(value.start), _freeze(value.stop), _freeze(value.step))
+    return (type(value).__name__, value)
+
+
+def _infer(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], grad: bool) -> tuple[bool, Any]:
+    try:
+        meta_args, meta_kwargs = map_tensors(_on_meta, (args, kwargs))
+        if name in _OFF_ON_META and not _is_common((meta_args, meta_kwargs)):
+            return False, None
+        # A call that the worker will refuse may take hours here.
+        bound_sizes(name, meta_args, meta_kwargs)
+        guard_call(name, meta_args, meta_kwargs, by_values=False)
+        check_pieces(name, meta_args, meta_kwargs)
+        with torch.set_grad_enabled(grad):
+            result = function_of(name)(*meta_args, **meta_kwargs)
+    except Exception:
+        return False, None
+    leaves = list(iter_tensors(result))
+    if not leaves or not all(isinstance(leaf, torch.Tensor) for leaf in leaves) or _has_values(result):
+        return False, None
+    form = _describe(result, (*meta_args, *meta_kwargs.values()))
+    return (True, form) if _is_sure(name, form, (*args, *kwargs.values())) else (False, None)
+
+
+def _is_sure(name: str, form: Any, given: tuple[Any, ...]) -> bool:
+    """Say whether a form holds whatever the strides are, and whether or not the call goes well."""
+    if isinstance(form, SameAs):
+        return name in _BY_FORM or (_is_in_place(name) and _stays(name, form.meta, given[form.position].tensor_meta()))
+    if isinstance(form, tuple | list):
+        return all(_is_sure(name, item, given) for item in form)
+    return True
+
+
+def _is_in_place(name: str) -> bool:
+    last = name.rpartition(".")[2]
+    return last.startswith("__i") if last.endswith("__") else last.endswith("_")
+
+
+def _stays(name: str, after: TensorMeta, before: TensorMeta) -> bool:
+    """Say whether an in-place call leaves the form as it is; if it fails, what it should have become would be wrong."""
+    if (after.shape, after.dtype) != (before.shape, before.dtype):
+        return False
+    # Nothing that is known only at the worker keeps a tensor from requiring a gradient.
+    return after.requires_grad is before.requires_grad or (name == _REQUIRE and after.requires_grad)
+
+
+def _on_meta(leaf: Any) -> Any:
+    if not isinstance(leaf, ObjectPointer):
+        return leaf.to("meta") if leaf.dim() else leaf
+    if not hasattr(leaf, "tensor_meta"):
+        raise NotImplementedError("only tensors have a form")
+    meta = leaf.tensor_meta()
+    proxy = torch.empty(meta.shape, dtype=meta.dtype, device="meta")
+    if not meta.requires_grad:
+        return proxy
+    proxy.requires_grad_()
+    # A leaf of the meta device would refuse in-place calls that the remote tensor, a result, allows; only the
+    # worker knows which it is, so a call that fails for this reason is left to the worker.
+    return proxy
+
+
+def _is_common(proxies: Any) -> bool:
+    """Say whether all tensors have one dtype, and a common one."""
+    dtypes = {leaf.dtype for leaf in iter_tensors(proxies)}
+    return len(dtypes) == 1 and dtypes.issubset(_COMMON)
+
+
+def _has_values(result: Any) -> bool:
+    if isinstance(result, tuple | list):
+        return any(_has_values(item) for item in result)
+    return not (result is None or isinstance(result, torch.Tensor))
+
+
+def _describe(result: Any, given: tuple[Any, ...]) -> Any:
+    if isinstance(result, torch.Tensor):
+        meta = TensorMeta(result.shape, result.dtype, result.requires_grad)
+        for position, arg in enumerate(given):
+            if result is arg:
+                return SameAs(position, meta)
+        return meta
+    if result is None:
+        return None
+    items = [_describe(item, given) for item in result]
+    if isinstance(result, list):
+        return items
+    return tuple(items) if type(result) is tuple else type(result)(items)

@@ -1,0 +1,287 @@
+"""Stream: the ordered line from one client to one worker.
+
+Commands, sends and deletions are written without waiting; fetching, asking and searching wait. What pointers need
+is written here once, in terms of two verbs that each kind of stream supplies: `post` and `ask`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from syft.core import metrics
+from syft.core.id_provider import ID_PROVIDER, ObjectId
+from syft.core.references import ObjectMeta, Ref, SameAs, TensorMeta
+from syft.messaging import message as m
+from syft.serde import serialize
+from syft.workers.access.policy import ALLOW_ALL
+from syft.workers.execution.copies import copy_for
+from syft.workers.execution.execute import describe, execute
+from syft.workers.execution.router import OutgoingObject, route
+
+
+class FailureGroup:
+    """Whether the failure of something that several workers do together was told to the user."""
+
+    __slots__ = ("_untold",)
+
+    def __init__(self) -> None:
+        self._untold = [True]
+
+    def tell(self) -> bool:
+        """Say whether it is to be told now: yes, the first time."""
+        try:
+            return self._untold.pop()  # atomic: streams note failures in threads of their own
+        except IndexError:
+            return False
+
+
+class Stream:
+    """An ordered line of messages.
+
+    Args:
+        client: the worker that speaks.
+        location: the worker that answers.
+    """
+
+    # Whether the next call to the worker opens another stream, because this one is over.
+    is_replaced = False
+    # Whether small calls are gathered to go together (see gathering).
+    gathers = False
+
+    def __init__(self, client: Any, location: Any) -> None:
+        self.client = client
+        self.location = location
+
+    def post(self, message: m.Message, fate: FailureGroup | None = None) -> None:
+        """Send a message that needs no answer.
+
+        Args:
+            message: the message.
+            fate: common to messages to several workers that fail together: their failure is told once.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must say how to post a message")
+
+    def ask(self, message: m.Message) -> Any:
+        """Send a message and wait for its answer."""
+        raise NotImplementedError(f"{type(self).__name__} must say how to ask")
+
+    def release(self, obj_id: ObjectId) -> None:
+        """Drop the client's claim on an object; called by finalizers, so it neither waits nor raises."""
+        raise NotImplementedError(f"{type(self).__name__} must say how to release")
+
+    def run(
+        self,
+        name: str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        base: ObjectId | None,
+        originals: Any = None,
+    ) -> Any:
+        """Run a call and return the description of its result.
+
+        Args:
+            name: the wire name of the call.
+            args: its arguments, with `Ref` for what the worker holds.
+            kwargs: its keyword arguments.
+            base: the id of its first result.
+            originals: the arguments as pointers, for streams that work out the result's shape by themselves.
+        """
+        return self.ask(self._operation(name, args, kwargs, base))
+
+    def _operation(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], base: Any) -> m.Operation:
+        return m.Operation(name, None, args, kwargs, () if base is None else (base,), torch.is_grad_enabled())
+
+    def store(self, obj: Any, obj_id: ObjectId, published: bool, claimant: Any = None) -> None:
+        """Have the worker keep an object."""
+        self.post(m.ObjectMessage(obj, obj_id, published, claimant))
+
+    def fetch(self, obj_id: ObjectId, reason: str = "", user: Any = None) -> Any:
+        """Take an object from the worker; a node does not believe who somebody says to be."""
+        return self.ask(m.ObjectRequestMessage((obj_id, user, reason)))
+
+    def fetch_many(self, obj_ids: list[ObjectId]) -> list[Any]:
+        """Take several objects from the worker with one message."""
+        return list(self.ask(m.BatchMessage(tuple(m.ObjectRequestMessage((i, None, "")) for i in obj_ids))))
+
+    def store_many(self, objects: list[tuple[Any, ObjectId]]) -> None:
+        """Have the worker keep several objects with one message."""
+        self.post(m.BatchMessage(tuple(m.ObjectMessage(obj, obj_id) for obj, obj_id in objects)))
+
+    def delete(self, obj_id: ObjectId) -> None:
+        """Delete an object, whoever owns it."""
+        self.post(m.ForceObjectDeleteMessage(obj_id))
+
+    def retain(self, obj_id: ObjectId) -> None:
+        """Claim an object once more."""
+        self.post(m.RetainMessage(obj_id))
+
+    def claim(self, obj_id: ObjectId) -> None:
+        """Take over a claim that came with a pointer."""
+        self.post(m.ClaimMessage(obj_id))
+
+    def publish(self, obj_id: ObjectId) -> None:
+        """Let an object outlive the client's pointers and session."""
+        self.post(m.PublishMessage(obj_id))
+
+    def is_none(self, ref: Ref) -> bool:
+        """Ask whether an object is None."""
+        return bool(self.ask(m.IsNoneMessage(ref)))
+
+    def describe(self, ref: Ref) -> Any:
+        """Ask for the metadata of a tensor."""
+        return self.ask(m.GetShapeMessage(ref))
+
+    def grad_meta(self, ref: Ref) -> TensorMeta | None:
+        """Ask for the metadata of a tensor's gradient; None if it has none."""
+        attribute = "grad" if ref.attribute is None else f"{ref.attribute}.grad"
+        found: TensorMeta | None = self.ask(m.GetShapeMessage(Ref(ref.id, attribute)))
+        return found
+
+    def hand_over(self, obj_id: ObjectId, destination: Any, new_id: ObjectId, keep_pointer: bool) -> Any:
+        """Have the worker send an object on; returns the metadata it has there."""
+        # Waits: what follows on the stream to the destination must find the object there.
+        return self.ask(m.HandOverMessage(obj_id, destination.id, new_id, keep_pointer))
+
+    def fetch_there(self, obj_id: ObjectId) -> TensorMeta:
+        """Have the worker replace a pointer it holds by what that points at."""
+        found: TensorMeta = self.ask(m.FetchThereMessage(obj_id))
+        return found
+
+    def search(self, query: list[Any]) -> list[Any]:
+        """Ask which objects match every word."""
+        return list(self.ask(m.SearchMessage(query)))
+
+    def request_release(self, obj_id: ObjectId | tuple[ObjectId, ...], reason: str) -> dict[str, Any]:
+        """Ask the owner of the worker to release an object, or several together; returns the request."""
+        return dict(self.ask(m.RequestReleaseMessage(obj_id, reason)))
+
+    def released(self, request_id: str) -> Any:
+        """Return the released copy of an approved request."""
+        base = ID_PROVIDER.pop()
+        fetch = m.Operation("syft.released", None, (request_id,), {}, (base,))
+        _, found = self.ask(m.BatchMessage((fetch, m.ObjectRequestMessage((base, None, "")))))
+        return found.contents["value"]
+
+    def request_status(self, request_id: str) -> dict[str, Any]:
+        """Ask how a request stands."""
+        return dict(self.ask(m.RequestStatusMessage(request_id)))
+
+    def raise_failure(self) -> None:
+        """Raise the error of an earlier call that nobody has heard of yet, if there is one."""
+
+    def synchronize(self) -> None:
+        """Wait until everything sent so far is done, and raise what went wrong."""
+        self.ask(m.BatchMessage(()))
+
+    def settle(self) -> None:
+        """Wait until others can see what was sent so far; needed before a pointer is passed on to somebody else."""
+
+    def close(self) -> None:
+        """End the session of the client at the worker; then raise the error of an earlier call nobody has heard of."""
+
+
+def close_all(streams: Iterable[Any]) -> None:
+    """Close streams, all of them; then raise the first error of a call that nobody has heard of yet."""
+    failed: Exception | None = None
+    for stream in streams:
+        try:
+            stream.close()
+        except Exception as error:
+            failed = failed or error
+    if failed is not None:
+        raise failed
+
+
+class InlineStream(Stream):
+    """A stream to a worker of this process: same messages, no bytes, errors at once."""
+
+    def __init__(self, client: Any, location: Any, session: Any = None) -> None:
+        super().__init__(client, location)
+        self.session = location.open_session(client.id) if session is None else session
+
+    def run(
+        self,
+        name: str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        base: ObjectId | None,
+        originals: Any = None,
+    ) -> Any:
+        """Run a call; the answer is the stored result itself, whose metadata the client reads."""
+        operation = self._operation(name, args, kwargs, base)
+        response = execute(self.location, self.session, operation)
+        if metrics._active or self.location.log_msgs:
+            self._observe(operation, response, waited=is_value(response))
+        return response
+
+    def grad_meta(self, ref: Ref) -> TensorMeta | None:
+        """Look at a tensor's gradient; optimizers ask this three times a parameter and step."""
+        location = self.location
+        if metrics._active or location.log_msgs or ref.attribute is not None or location.policy is not ALLOW_ALL:
+            return super().grad_meta(ref)
+        grad = self.location.object_store.get(ref.id).grad
+        return None if grad is None else TensorMeta.of(grad)
+
+    def post(self, message: m.Message, fate: FailureGroup | None = None) -> None:
+        """Deliver a message, with copies of the objects in it."""
+        self._deliver(self._copied(message), waited=False)
+
+    def _copied(self, message: m.Message) -> m.Message:
+        if type(message) is m.ObjectMessage:
+            return dataclasses.replace(message, contents=copy_for(self.location, message.contents))
+        if type(message) is m.BatchMessage:
+            return m.BatchMessage(tuple(self._copied(part) for part in message.contents))
+        return message
+
+    def ask(self, message: m.Message) -> Any:
+        """Deliver a message and return its answer."""
+        response = self._deliver(message, waited=True)
+        if isinstance(response, OutgoingObject):
+            return response.hand_out(self.client)
+        if type(response) is tuple:
+            return tuple(r.hand_out(self.client) if isinstance(r, OutgoingObject) else r for r in response)
+        return response
+
+    def _deliver(self, message: m.Message, waited: bool) -> Any:
+        response = route(self.location, self.session, message)
+        if metrics._active or self.location.log_msgs:
+            self._observe(message, response, waited)
+        return response
+
+    def _observe(self, message: m.Message, response: Any, waited: bool) -> None:
+        """Log and count a message, with the bytes it would have on a wire."""
+        if self.location.log_msgs:
+            self.location.msg_history.append(message)
+        if metrics._active:
+            size = len(serialize(message, self.client))
+            if waited:
+                size += len(serialize(wire_form(response), self.location))
+            metrics.record(self.client.id, self.location.id, size, waited)
+
+    def release(self, obj_id: ObjectId) -> None:
+        """Drop the client's claim on an object."""
+        self.session.release(obj_id)
+
+    def close(self) -> None:
+        """End the session."""
+        self.session.close()
+
+
+def wire_form(response: Any) -> Any:
+    """Return an answer as it goes on a wire."""
+    if isinstance(response, OutgoingObject):
+        return response.obj
+    if type(response) is tuple and any(isinstance(part, OutgoingObject | tuple) for part in response):
+        return tuple(wire_form(part) for part in response)
+    return describe(response)
+
+
+def is_value(response: Any) -> bool:
+    """Say whether the caller waits for this answer: a value, not the description of something that stays."""
+    return response is not None and not isinstance(
+        response, torch.Tensor | TensorMeta | SameAs | ObjectMeta | tuple | list
+    )
