@@ -5,9 +5,9 @@ Nothing is loaded before it is asked for: `import syft` costs no more with this 
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from syft._lazy import lazy_names
 from syft.dp import registration as _registration  # noqa: F401
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from syft.dp.training.sample_privacy import SamplePrivacy as SamplePrivacy
     from syft.dp.training.user_privacy import UserPrivacy as UserPrivacy
 
-# Module -> its public names. A module is loaded when one of its names is first used.
+# Module -> its public names.
 _HOMES: dict[str, tuple[str, ...]] = {
     "accounting.accountant": ("Accountant", "noise_for"),
     "accounting.events": (
@@ -54,19 +54,4 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "training.sample_privacy": ("SamplePrivacy",),
     "training.user_privacy": ("UserPrivacy",),
 }  # fmt: skip
-_LAZY = {name: f"syft.dp.{home}" for home, names in _HOMES.items() for name in names}
-_MODULES = frozenset({"accounting", "mechanisms", "pate", "queries"})
-
-
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        found = getattr(importlib.import_module(_LAZY[name]), name)
-        globals()[name] = found  # the next look is a plain attribute
-        return found
-    if name in _MODULES:
-        return importlib.import_module(f"syft.dp.{name}")
-    raise AttributeError(f"module 'syft.dp' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY, *_MODULES})
+__getattr__, __dir__ = lazy_names(__name__, _HOMES, ("accounting", "mechanisms", "pate", "queries"))

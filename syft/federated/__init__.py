@@ -1,17 +1,17 @@
 """Federated learning: data sets that are spread over workers, loaders over them, and runs that train where data is."""
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from syft.federated import utils as utils
-from syft.federated.client import federated_client as federated_client
-from syft.federated.client import train_config as train_config
-from syft.federated.dataloader import FederatedDataLoader as FederatedDataLoader
-from syft.federated.dataset import BaseDataset as BaseDataset
-from syft.federated.dataset import FederatedDataset as FederatedDataset
-from syft.federated.floptimizer import Optims as Optims
+from syft._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from syft.federated import utils as utils
+    from syft.federated.client import federated_client as federated_client
+    from syft.federated.client import train_config as train_config
+    from syft.federated.dataloader import FederatedDataLoader as FederatedDataLoader
+    from syft.federated.dataset import BaseDataset as BaseDataset
+    from syft.federated.dataset import FederatedDataset as FederatedDataset
+    from syft.federated.floptimizer import Optims as Optims
     from syft.federated.history.records import History as History
     from syft.federated.partition import IID as IID
     from syft.federated.partition import ByLabel as ByLabel
@@ -34,25 +34,20 @@ if TYPE_CHECKING:
     from syft.federated.strategies import Strategy as Strategy
     from syft.federated.strategies import TrimmedMean as TrimmedMean
 
-# What is loaded when it is first asked for: importing syft stays quick.
-_HOMES = {
-    "syft.federated.server.run": ("run", "Result"),
-    "syft.federated.server.simulation": ("Simulation",),
-    "syft.federated.history.records": ("History",),
-    "syft.federated.secure_aggregation": ("SecureAggregation", "Identity", "require_secure"),
-    "syft.federated.partition": ("IID", "Dirichlet", "ByLabel", "Shards"),
-    "syft.federated.strategies": (
+# Module -> its public names.
+_HOMES: dict[str, tuple[str, ...]] = {
+    "dataset": ("BaseDataset", "FederatedDataset"),
+    "dataloader": ("FederatedDataLoader",),
+    "floptimizer": ("Optims",),
+    "server.run": ("run", "Result"),
+    "server.simulation": ("Simulation",),
+    "history.records": ("History",),
+    "secure_aggregation": ("SecureAggregation", "Identity", "require_secure"),
+    "partition": ("IID", "Dirichlet", "ByLabel", "Shards"),
+    "strategies": (
         "Strategy", "FedAvg", "FedProx", "FedAvgM", "FedAdam", "FedYogi", "Scaffold", "FedMedian", "TrimmedMean", "Krum"
     ),
 }  # fmt: skip
-_LAZY = {name: home for home, names in _HOMES.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        return getattr(importlib.import_module(_LAZY[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
+__getattr__, __dir__ = lazy_names(
+    __name__, _HOMES, ("dataset", "dataloader", "federated_client", "floptimizer", "train_config", "utils")
+)

@@ -1,5 +1,17 @@
-"""Who holds objects and answers messages."""
+"""Workers: they hold objects and answer messages. A kind of worker is a module here, such as `virtual` or `process`.
 
-from syft.workers.abstract import AbstractWorker as AbstractWorker
-from syft.workers.base import BaseWorker as BaseWorker
-from syft.workers.virtual import VirtualWorker as VirtualWorker
+Sub-packages: `transport` carries messages, `execution` runs them, `access` decides what leaves, `delegation` connects
+workers to each other. Not here: nodes (`syft.grid`), and the client side of federated learning.
+"""
+
+from typing import TYPE_CHECKING
+
+from syft._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from syft.workers.abstract import AbstractWorker as AbstractWorker
+    from syft.workers.base import BaseWorker as BaseWorker
+    from syft.workers.virtual import VirtualWorker as VirtualWorker
+
+_HOMES = {"abstract": ("AbstractWorker",), "base": ("BaseWorker",), "virtual": ("VirtualWorker",)}
+__getattr__, __dir__ = lazy_names(__name__, _HOMES, ("abstract", "base", "virtual", "websocket_client"))
