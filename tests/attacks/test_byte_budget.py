@@ -37,8 +37,8 @@ MESSAGE = 32 * MiB
 CIRCLE = "0123456789abcdef" * 2
 # What the owner keeps to itself.
 PREPARE = """
-from syft.grid.storage import Shelf
-Shelf(node.keeper).publish(torch.arange(4.0).tag("#secret"), tags=("#secret",), description="four numbers")
+from syft.grid.storage import ObjectAdmin
+ObjectAdmin(node.keeper).publish(torch.arange(4.0).tag("#secret"), tags=("#secret",), description="four numbers")
 """
 
 

@@ -235,8 +235,8 @@ def test_one_call_does_not_take_gigabytes(mallory):
     """At a worker with a quota; without one, what a stranger may compute is bounded by the machine only."""
     code = (
         "import torch, syft as sy; from tests.attacks.hostile import Mallory\n"
-        "from syft.grid.storage import Keeper, Quota\n"
-        "hook = sy.TorchHook(torch); bob = sy.VirtualWorker(hook, id='bob'); Keeper(bob, quota=Quota(max_bytes=2**26))\n"
+        "from syft.grid.storage import ObjectManager, Quota\n"
+        "hook = sy.TorchHook(torch); bob = sy.VirtualWorker(hook, id='bob'); ObjectManager(bob, quota=Quota(max_bytes=2**26))\n"
         "pages = lambda: int(open('/proc/self/statm').read().split()[1])\n"  # now: the peak begins with the parent's
         "before = pages(); Mallory(bob).call('torch.ones', 2**28)\n"
         "assert pages() - before < 2**17"

@@ -60,8 +60,8 @@ import warnings
 from pathlib import Path
 from syft.grid.identity import NodeIdentity
 secret = torch.tensor({list(SECRET)}, dtype=torch.float64).tag("#secret").describe("three numbers")
-from syft.grid.storage import Shelf
-Shelf(node.keeper).publish(secret, tags=("#secret",), description="three numbers")
+from syft.grid.storage import ObjectAdmin
+ObjectAdmin(node.keeper).publish(secret, tags=("#secret",), description="three numbers")
 own = node.identity.tokens
 extra = {{}}
 real, own._clock = own._clock, lambda: time.time() - 7200

@@ -9,10 +9,10 @@ from tests.nodes import node as node_process
 from tests.steady import same_words as same_words
 
 DATA = """
-from syft.grid.storage import Shelf
+from syft.grid.storage import ObjectAdmin
 from tests.dp.asking import AGES
 for name, values in (("ages", AGES.clone()), ("table", torch.stack([AGES, 10 * AGES], 1))):
-    Shelf(node.keeper).publish(values, tags=(f"#{name}",), obj_id=name)
+    ObjectAdmin(node.keeper).publish(values, tags=(f"#{name}",), obj_id=name)
 """
 
 

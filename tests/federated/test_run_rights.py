@@ -28,12 +28,12 @@ def points(seed):
 
 
 DATA = """
-from syft.grid.storage import Shelf
+from syft.grid.storage import ObjectAdmin
 from torch.utils.data import TensorDataset
 from tests.federated.test_run_rights import points
 data, targets = points(NUMBER)
-Shelf(node.keeper).publish(data.clone(), tags=("#points",), obj_id="samples")
-Shelf(node.keeper).publish(targets.clone(), tags=("#points",), obj_id="targets")
+ObjectAdmin(node.keeper).publish(data.clone(), tags=("#points",), obj_id="samples")
+ObjectAdmin(node.keeper).publish(targets.clone(), tags=("#points",), obj_id="targets")
 node.worker.add_dataset(TensorDataset(data, targets), "points")
 node.policy.step_seconds = 0.01
 """

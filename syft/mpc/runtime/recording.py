@@ -10,7 +10,7 @@ Example:
     >>> hook = sy.TorchHook(torch)
     >>> alice, bob, carol = (sy.VirtualWorker(hook, id=f"recording-{name}") for name in ("alice", "bob", "carol"))
     >>> x = torch.tensor([1, 2]).share(alice, bob, crypto_provider=carol)
-    >>> with Recording() as recording:
+    >>> with ShareRecording() as recording:
     ...     y = x * x + 1
     >>> [step.name for step in recording.steps]
     ['square', 'add_public']

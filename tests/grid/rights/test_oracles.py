@@ -105,9 +105,9 @@ def test_a_session_does_not_go_on_with_another_role():
 
 def test_what_was_granted_is_there_after_a_restart(hook, tmp_path):
     prepare = """
-from syft.grid.storage import Shelf
+from syft.grid.storage import ObjectAdmin
 if not node.keeper.objects:
-    Shelf(node.keeper).publish(torch.tensor([37.0, 91.0]), tags=("#patients",))
+    ObjectAdmin(node.keeper).publish(torch.tensor([37.0, 91.0]), tags=("#patients",))
 """
     with node_process("granting", prepare=prepare, store=str(tmp_path)) as process:
         alice, owner = process.connect(hook, "alice"), process.connect(hook, "owner")
