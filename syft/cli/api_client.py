@@ -65,7 +65,7 @@ class ApiClient:
         self.where = where
         self.node = node
 
-    def ask(self, method: str, path: str, body: Any = None, **query: Any) -> Any:
+    def ask(self, method: str, path: str, body: object = None, **query: object) -> Any:
         """Ask something of the API; `query` is appended to the path."""
         words = "&".join(f"{name}={quote(str(value), safe='')}" for name, value in query.items() if value is not None)
         try:

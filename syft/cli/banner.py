@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from syft.cli.api_client import _shown, read_token
@@ -16,10 +16,13 @@ from syft.grid.isolation.confinement.confine import summary
 from syft.grid.node.api.objects import meta_of
 from syft.grid.node.api.page import connecting
 
+if TYPE_CHECKING:
+    from syft.grid.node.node import Node
+
 _MANY = 20
 
 
-def facts_of(node: Any, token_file: Path | None) -> dict[str, Any]:
+def facts_of(node: Node, token_file: Path | None) -> dict[str, Any]:
     """Return what scripts want to know of a node that runs."""
     return {
         "id": node.settings.id,
@@ -34,7 +37,7 @@ def facts_of(node: Any, token_file: Path | None) -> dict[str, Any]:
     }
 
 
-def welcome(node: Any, facts: dict[str, Any], show_token: bool, beside: bool) -> None:
+def welcome(node: Node, facts: dict[str, Any], show_token: bool, beside: bool) -> None:
     """Print what an operator wants to see.
 
     Args:
@@ -77,7 +80,7 @@ def welcome(node: Any, facts: dict[str, Any], show_token: bool, beside: bool) ->
     say("Stop it with Ctrl-C.\n", error=beside)
 
 
-def _serves(node: Any, facts: dict[str, Any], beside: bool) -> None:
+def _serves(node: Node, facts: dict[str, Any], beside: bool) -> None:
     store = node.worker.object_store
     published = [(key, obj) for key, obj in store.outlines().items() if store.claims.is_published(key)]
     say(f"  {'serves':<14} {len(published)} published object{'' if len(published) == 1 else 's'}", error=beside)
@@ -99,7 +102,7 @@ def _serves(node: Any, facts: dict[str, Any], beside: bool) -> None:
         say(f"    {name} was left out: {why}", style="yellow", error=beside)
 
 
-def _to_whom(node: Any) -> str:
+def _to_whom(node: Node) -> str:
     settings = node.settings
     if not settings.tokens:
         return "programs of this machine only, without tokens: everybody who is logged in here can connect"
@@ -115,7 +118,7 @@ def _where(facts: dict[str, Any]) -> str:
     return facts["store"] or "none (--no-store): nothing is kept when it stops"
 
 
-def _place(node: Any, facts: dict[str, Any]) -> str:
+def _place(node: Node, facts: dict[str, Any]) -> str:
     """Return the options by which the owner's commands find this node."""
     settings = node.settings
     if settings.store is None:
@@ -127,7 +130,7 @@ def _place(node: Any, facts: dict[str, Any]) -> str:
     return f"--store {_shown(str(settings.store))}{home}"
 
 
-def public_url(node: Any) -> str:
+def public_url(node: Node) -> str:
     """Return the address that clients use: one that listens everywhere is known by the name in its certificate."""
     parts = urlsplit(node.url)
     if parts.hostname not in ("0.0.0.0", "::") or node.settings.certificate is None:  # noqa: S104

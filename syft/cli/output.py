@@ -6,7 +6,7 @@ import datetime
 import json
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from rich.console import Console
 from rich.table import Table
@@ -41,7 +41,7 @@ def fail(text: str, code: int = 1) -> NoReturn:
     raise SystemExit(code)
 
 
-def give(value: Any) -> None:
+def give(value: object) -> None:
     """Print one line of JSON, for programs."""
     sys.stdout.write(json.dumps(value) + "\n")
     sys.stdout.flush()

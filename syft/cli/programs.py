@@ -148,7 +148,7 @@ def show(
         _say_program(f"Plan in the file {program}" if is_file else f"Code {_origin(plan)}", plan)
 
 
-def _find(talk: ApiClient, path: str, is_needed: bool = False, **query: Any) -> Any:
+def _find(talk: ApiClient, path: str, is_needed: bool = False, **query: object) -> Any:
     """Return what the node answers; None if it refuses, unless the answer is needed."""
     try:
         return talk.ask("GET", path, **query)

@@ -29,7 +29,7 @@ class AbstractGrid(abc.ABC):
     @abc.abstractmethod
     def serve_model(
         self,
-        model: Any,
+        model: object,
         id: str,
         mpc: bool = False,
         allow_remote_inference: bool = False,
@@ -43,5 +43,5 @@ class AbstractGrid(abc.ABC):
         """Return the worker that hosts a model, or a tuple of several."""
 
     @abc.abstractmethod
-    def run_remote_inference(self, id: str, data: Any, mpc: bool = False) -> Any:
+    def run_remote_inference(self, id: str, data: object, mpc: bool = False) -> Any:
         """Ask a model wherever it is hosted, and return its answer."""

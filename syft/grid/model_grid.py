@@ -9,7 +9,7 @@ import threading
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syft.exceptions import ModelError, ModelNotFoundError, SyftError, WorkerLostError
 from syft.grid.abstract_grid import AbstractGrid
@@ -20,6 +20,9 @@ from syft.messaging.hosting import check_name
 from syft.mpc.runtime.client import kind_of_place
 from syft.mpc.serving.client import EncryptedDraft, ask_encrypted
 from syft.mpc.serving.request_limits import DEFAULT_REQUESTS, check_limit
+
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
 
 logger = logging.getLogger("syft.grid")
 # What says that a worker is not there, as opposed to what it answers.
@@ -51,14 +54,14 @@ class ModelGrid(AbstractGrid):
         """Return workers that may host a model: all of them that do, and perhaps others."""
 
     @abc.abstractmethod
-    def _worker(self, worker_id: Any) -> Any:
+    def _worker(self, worker_id: object) -> Any:
         """Return a worker by its id, or raise."""
 
     # --- hosting --------------------------------------------------------------------------------------------
 
     def serve_model(
         self,
-        model: Any,
+        model: object,
         id: str,
         mpc: bool = False,
         allow_remote_inference: bool = False,
@@ -131,7 +134,7 @@ class ModelGrid(AbstractGrid):
             raise ModelError(f"The model {id!r} could not be hosted at {worker.id!r}: {shorten(error)}") from error
 
     def _host_encrypted(
-        self, hosts: Sequence[Any], model: Any, id: str, allowed: bool, args_shape: Any, limit: int | None
+        self, hosts: Sequence[Any], model: object, id: str, allowed: bool, args_shape: Any, limit: int | None
     ) -> None:
         """Host an encrypted model: the last worker deals, the others hold shares."""
         draft = EncryptedDraft(model, id, hosts[:-1], hosts[-1], allowed, args_shape, limit)
@@ -190,7 +193,7 @@ class ModelGrid(AbstractGrid):
 
     # --- asking ---------------------------------------------------------------------------------------------
 
-    def run_remote_inference(self, id: str, data: Any, mpc: bool = False, owner: str | None = None) -> Any:
+    def run_remote_inference(self, id: str, data: object, mpc: bool = False, owner: str | None = None) -> Any:
         """Ask a model wherever it is hosted, and return its answer.
 
         Of several replicas the one is asked that has the fewest questions of this grid to answer; one that is not there
@@ -207,7 +210,7 @@ class ModelGrid(AbstractGrid):
             return self._ask_first(id, [worker for worker, _ in hosts], lambda w: client.ask(w, str(id), data))
         groups = {group[0][0].id: group for group in complete_groups(hosts)}
 
-        def ask(leader: Any) -> Any:
+        def ask(leader: BaseWorker) -> Any:
             group = groups[leader.id]
             provider = self._worker(group[0][1]["provider"])
             return ask_encrypted([w for w, _ in group], provider, [facts for _, facts in group], data)
@@ -238,7 +241,7 @@ class ModelGrid(AbstractGrid):
             return sorted(hosts, key=lambda worker: (self._outstanding[worker.id], self._asked[worker.id]))
 
 
-def _facts_at(worker: Any, id: str) -> Facts | None:
+def _facts_at(worker: BaseWorker, id: str) -> Facts | None:
     try:
         return client.facts_at(worker, id)[0]
     except ModelNotFoundError:

@@ -6,7 +6,10 @@ import contextvars
 import threading
 import time
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
 
 # Seconds that a grid waits for the slowest of its workers.
 PATIENCE = 20.0
@@ -29,7 +32,7 @@ def ask_all(
     answers: dict[int, Any] = {}
     errors: dict[int, Exception] = {}
 
-    def ask(number: int, worker: Any) -> None:
+    def ask(number: int, worker: BaseWorker) -> None:
         try:
             answers[number] = question(worker)
         except Exception as error:

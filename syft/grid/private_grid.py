@@ -29,7 +29,7 @@ class PrivateGridNetwork(ModelGrid):
         *workers: workers of any kind, with different ids.
     """
 
-    def __init__(self, *workers: Any) -> None:
+    def __init__(self, *workers: BaseWorker) -> None:
         super().__init__()
         for worker in workers:
             if not isinstance(worker, BaseWorker):
@@ -58,7 +58,7 @@ class PrivateGridNetwork(ModelGrid):
     def _known_hosts(self, id: str, mpc: bool) -> list[Any]:
         return self.workers
 
-    def _worker(self, worker_id: Any) -> Any:
+    def _worker(self, worker_id: object) -> Any:
         for worker in self.workers:
             if worker.id == worker_id:
                 return worker

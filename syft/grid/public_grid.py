@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from syft.codes import GATEWAY_ENDPOINTS
@@ -21,6 +21,9 @@ from syft.workers.transport.http import ask
 from syft.workers.transport.stream import close_all
 from syft.workers.transport.websocket import Endpoint
 from syft.workers.websocket_client import where_of
+
+if TYPE_CHECKING:
+    from syft.hook.torch_hook import TorchHook
 
 MAX_NODES = 1024
 
@@ -45,9 +48,9 @@ class PublicGridNetwork(ModelGrid):
 
     def __init__(
         self,
-        hook: Any,
+        hook: TorchHook,
         gateway_url: str,
-        credential: Any = None,
+        credential: object = None,
         *,
         token: str | None = None,
         ca: str | os.PathLike[str] | None = None,
@@ -66,7 +69,7 @@ class PublicGridNetwork(ModelGrid):
 
     # --- the gateway ----------------------------------------------------------------------------------------
 
-    def _ask(self, method: str, path: str, body: Any = None) -> Any:
+    def _ask(self, method: str, path: str, body: object = None) -> Any:
         try:
             return ask(self._gateway, method, path, body, timeout=self.patience)
         except AuthenticationError as error:
@@ -77,7 +80,7 @@ class PublicGridNetwork(ModelGrid):
         except OSError as error:
             raise SyftError(f"The gateway {self.gateway_url} can't be reached: {shorten(error)}") from None
 
-    def _places(self, found: Any) -> dict[str, str]:
+    def _places(self, found: object) -> dict[str, str]:
         """Return {node id: address} of a gateway's answer, which is not trusted to be one."""
         rows = found.get("nodes") if isinstance(found, dict) else None
         if not isinstance(rows, list) or len(rows) > MAX_NODES:
@@ -164,7 +167,7 @@ class PublicGridNetwork(ModelGrid):
             known = {client.id: client for client in (*found, *self._clients.values())}
         return list(known.values())
 
-    def _worker(self, worker_id: Any) -> Any:
+    def _worker(self, worker_id: object) -> Any:
         places = self._places(self._ask("GET", f"/v1/nodes?{urlencode({'id': worker_id})}"))
         if worker_id not in places:
             raise ModelError(f"The gateway {self.gateway_url} does not know node {worker_id!r}, which is needed.")
@@ -188,7 +191,7 @@ def _place(url: str) -> str:
     return f"{'wss' if secure else 'ws'}://{host.casefold()}:{port}"
 
 
-def _tokens_of(credential: Any) -> dict[str, str] | None:
+def _tokens_of(credential: object) -> dict[str, str] | None:
     if not isinstance(credential, Mapping):
         return None
     if not all(type(key) is str and type(token) is str for key, token in credential.items()):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syft.core.id_provider import ObjectId
 from syft.core.labels import tags_of
@@ -16,6 +16,9 @@ from syft.workers.delegation.peer import OutboundPolicy
 from syft.workers.transport.socket_stream import SERVED
 from syft.workers.transport.tls import is_loopback, server_context
 from syft.workers.virtual import VirtualWorker
+
+if TYPE_CHECKING:
+    from syft.hook.torch_hook import TorchHook
 
 
 class WebsocketServerWorker(VirtualWorker):
@@ -49,7 +52,13 @@ class WebsocketServerWorker(VirtualWorker):
     is_in_this_process = True
 
     def __new__(
-        cls, hook: Any = None, host: str = "localhost", port: int = 0, id: ObjectId = 0, *args: Any, **kwargs: Any
+        cls,
+        hook: TorchHook | None = None,
+        host: str = "localhost",
+        port: int = 0,
+        id: ObjectId = 0,
+        *args: object,
+        **kwargs: Any,
     ) -> WebsocketServerWorker:
         """Return the known worker of this id, if there is one of this class."""
         known: WebsocketServerWorker | None = cls._known(hook, id, True)
@@ -57,7 +66,7 @@ class WebsocketServerWorker(VirtualWorker):
 
     def __init__(
         self,
-        hook: Any,
+        hook: TorchHook,
         host: str = "localhost",
         port: int = 0,
         id: ObjectId = 0,
@@ -108,13 +117,13 @@ class WebsocketServerWorker(VirtualWorker):
         """Stop to serve."""
         self._server.stop()
 
-    def list_objects(self, *args: Any) -> str:
+    def list_objects(self, *args: object) -> str:
         """Say what is held here: ids, shapes and tags, never values."""
         return "\n".join(
             f"{obj_id}: {tuple(getattr(obj, 'shape', ()))} {' '.join(sorted(tags_of(obj)))}".rstrip()
             for obj_id, obj in self._objects.items()
         )
 
-    def objects_count(self, *args: Any) -> int:
+    def objects_count(self, *args: object) -> int:
         """Count what is held here."""
         return len(self._objects)

@@ -11,7 +11,7 @@ import logging
 import secrets
 import threading
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from fastapi import APIRouter, Query
@@ -25,6 +25,10 @@ from syft.hosting.server import PREFIX, is_shared, names_at, outline_of
 from syft.workers.node_client import parse_address
 from syft.workers.transport.http import ask
 from syft.workers.websocket_client import where_of
+
+if TYPE_CHECKING:
+    from syft.grid.node.node import Node
+    from syft.workers.base import BaseWorker
 
 logger = logging.getLogger("syft.node")
 # Bytes of all tags that are told together: a request has an upper bound.
@@ -77,7 +81,7 @@ class Membership:
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def router(self, node: Any) -> APIRouter:
+    def router(self, node: Node) -> APIRouter:
         """Return what the node answers to the gateway: to be given to `Node` as one of its routers."""
         self._node = node
         router = APIRouter(tags=["gateway"])
@@ -161,7 +165,7 @@ class Membership:
         return quote(str(self._node.worker.id), safe="")
 
 
-def index_of(worker: Any) -> dict[str, Any]:
+def index_of(worker: BaseWorker) -> dict[str, Any]:
     """Return what can be found at a worker: the sets of tags of what is published, and the models for others."""
     store = worker.object_store
     sets: set[tuple[str, ...]] = set()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import importlib.metadata
 from pathlib import Path
-from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import JSONResponse, Response
@@ -120,9 +119,9 @@ def _about(gateway: Gateway, version: str) -> APIRouter:
     return router
 
 
-async def _not_found(request: Request, error: Any) -> Response:
+async def _not_found(request: Request, error: Exception) -> Response:
     return JSONResponse({"detail": str(error)}, 404)
 
 
-async def _conflict(request: Request, error: Any) -> Response:
+async def _conflict(request: Request, error: Exception) -> Response:
     return JSONResponse({"detail": str(error)}, 409)

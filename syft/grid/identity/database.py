@@ -94,12 +94,12 @@ class Database:
             if self._connection.in_transaction:  # it failed, or could not be written
                 self._connection.execute("ROLLBACK")
 
-    def execute(self, statement: str, *values: Any) -> int:
+    def execute(self, statement: str, *values: object) -> int:
         """Run a statement that writes, and return how many rows it changed."""
         with self.transaction():
             return self._connection.execute(statement, values).rowcount
 
-    def rows(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+    def rows(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
         """Return what a query finds."""
         with self._lock:
             return self._connection.execute(statement, values).fetchall()

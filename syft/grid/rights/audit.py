@@ -14,10 +14,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from syft.exceptions import SyftError
 from syft.grid.rights.sanitize import bounded
+
+if TYPE_CHECKING:
+    from syft.grid.storage.records import RecordStore
 
 Row = dict[str, Any]
 FIRST = "0" * 64
@@ -200,7 +203,7 @@ class StoredAudit(AuditLog):
         clock: gives seconds since 1970.
     """
 
-    def __init__(self, records: Any, area: str = "audit", clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, records: RecordStore, area: str = "audit", clock: Callable[[], float] = time.time) -> None:
         super().__init__(clock)
         self._records = records
         self._area = area

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import TYPE_CHECKING
 
 from syft.core.id_provider import ObjectId, is_id
 from syft.dp.budget.ledger import EACH, Ledger, Row, limit_of
@@ -19,6 +19,9 @@ from syft.federated.client.stored_dataset import DATASET
 from syft.grid.rights.audit import Audit
 from syft.grid.rights.usernames import canonical
 from syft.grid.storage.interface import Item
+
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
 
 _STRANGER = "Nobody knows who you are here, so there is no privacy budget for you. Log in first."
 
@@ -74,7 +77,7 @@ class Budget:
 
     def set(
         self,
-        worker: Any,
+        worker: BaseWorker,
         data: ObjectId | None,
         epsilon: float,
         delta: float = 0.0,
@@ -100,7 +103,7 @@ class Budget:
         found = (row for row in self.ledger.standing() if row["data"] in names and row["user"] == about)
         return [{**row, **_named(row["data"])} for row in found]
 
-    def remove(self, worker: Any, data: ObjectId | None, user: str | None = None, by: object = "owner") -> bool:
+    def remove(self, worker: BaseWorker, data: ObjectId | None, user: str | None = None, by: object = "owner") -> bool:
         """Take a limit away; a data set that no limit names is closed. Says whether there was one."""
         about = _about(user)
         found = [self.ledger.remove_limit(name, about) for name in self._accounts(worker, data)]
@@ -108,7 +111,7 @@ class Budget:
         self._audit.write(by, "budget", data, "remove", None, text)
         return any(found)
 
-    def _accounts(self, worker: Any, data: ObjectId | None) -> list[str | None]:
+    def _accounts(self, worker: BaseWorker, data: ObjectId | None) -> list[str | None]:
         """Return the names of the accounts that an id stands for."""
         if data is None:
             return [None]
@@ -139,7 +142,7 @@ class Budget:
         return [{**row, "data": [_named(name)["data"] for name in row["data"]]} for row in rows]
 
 
-def published(worker: Any, obj_id: ObjectId) -> Item | None:
+def published(worker: BaseWorker, obj_id: ObjectId) -> Item | None:
     """Return the description of a published object of a node; None if there is none."""
     keeper = worker.object_store.keeper
     if keeper is None or obj_id not in worker.object_store.objects:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syft.exceptions import NotPermittedError, SyftError
 from syft.grid.rights.budget import published, user_key
@@ -13,19 +13,27 @@ from syft.workers.budget_client import BUDGET
 from syft.workers.execution.execute import WORKER_COMMANDS
 from syft.workers.execution.session import Session
 
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
+
 MAX_NUMBER = 2**62
 
 
-def _left(worker: Any, session: Session) -> Any:
+def _left(worker: BaseWorker, session: Session) -> Any:
     return policy_of(worker).budget.rows(user_key(session.client_id))
 
 
-def _limits(worker: Any, session: Session, user: Any = None) -> Any:
+def _limits(worker: BaseWorker, session: Session, user: object = None) -> Any:
     return owners_policy(worker, session).budget.rows(_text(user))
 
 
 def _set(
-    worker: Any, session: Session, data: Any = None, epsilon: Any = None, delta: Any = 0.0, user: Any = None
+    worker: BaseWorker,
+    session: Session,
+    data: object = None,
+    epsilon: object = None,
+    delta: object = 0.0,
+    user: object = None,
 ) -> Any:
     budget = _policy(worker, session, data).budget
     try:
@@ -34,22 +42,27 @@ def _set(
         raise SyftError(str(error)) from None
 
 
-def _remove(worker: Any, session: Session, data: Any = None, user: Any = None) -> Any:
+def _remove(worker: BaseWorker, session: Session, data: object = None, user: object = None) -> Any:
     return _policy(worker, session, data).budget.remove(worker, data, _text(user), by=session.client_id)
 
 
-def _entries(worker: Any, session: Session, user: Any = None, after: Any = 0, limit: Any = 1000) -> Any:
-    if any(type(number) is not int or not 0 <= number < MAX_NUMBER for number in (after, limit)):
-        raise SyftError("Entries are asked for after a number, and at most so many.")
+def _entries(worker: BaseWorker, session: Session, user: object = None, after: object = 0, limit: object = 1000) -> Any:
+    after, limit = _number("after", after), _number("limit", limit)
     if session.role == OWNER:
         return policy_of(worker).budget.entries(_text(user), after, limit)
     own = user_key(session.client_id)
     if user is not None and _text(user) != own:
-        raise NotPermittedError("What others were charged is told to owners alone; leave out user= for your own.")
+        raise NotPermittedError("Only owners see the charges of other users. Leave out user= to list your own.")
     return policy_of(worker).budget.entries(own, after, limit)
 
 
-def _policy(worker: Any, session: Session, data: Any) -> Any:
+def _number(name: str, value: object) -> int:
+    if type(value) is not int or not 0 <= value < MAX_NUMBER:
+        raise SyftError(f"{name} must be a whole number from 0 to {MAX_NUMBER - 1}.")
+    return value
+
+
+def _policy(worker: BaseWorker, session: Session, data: object) -> Any:
     """Return the policy for somebody who may set limits: an owner of the node, or of the data."""
     policy = policy_of(worker)
     if session.role != OWNER and session.client_id is not None and isinstance(data, str | int):
@@ -59,7 +72,7 @@ def _policy(worker: Any, session: Session, data: Any) -> Any:
     return owners_policy(worker, session)
 
 
-def _text(user: Any) -> str | None:
+def _text(user: object) -> str | None:
     if user is not None and type(user) is not str:
         raise SyftError("A user is named by a text.")
     return user
@@ -75,7 +88,7 @@ CALLS: dict[str, tuple[Callable[..., Any], frozenset[str]]] = {
 }
 
 
-def answer(worker: Any, session: Session, action: Any = None, *rest: Any, **settings: Any) -> Any:
+def answer(worker: BaseWorker, session: Session, action: object = None, *rest: object, **settings: object) -> Any:
     """Answer a question about privacy budgets."""
     function, names = CALLS.get(action, (None, frozenset())) if type(action) is str else (None, frozenset())
     if function is None or rest or not settings.keys() <= names:

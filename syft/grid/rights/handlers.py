@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syft.exceptions import NotPermittedError, SyftError
 from syft.grid.rights.policy import OWNER, NodePolicy
@@ -10,15 +10,18 @@ from syft.messaging import message as m
 from syft.workers.execution.router import handles
 from syft.workers.execution.session import Session
 
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
 
-def policy_of(worker: Any) -> NodePolicy:
+
+def policy_of(worker: BaseWorker) -> NodePolicy:
     """Return the policy of a node, or say that nobody can be asked here."""
     if not isinstance(worker.policy, NodePolicy):
         raise SyftError(f"Worker {worker.id!r} has no owner to ask: its policy decides by itself what leaves.")
     return worker.policy
 
 
-def owners_policy(worker: Any, session: Session) -> NodePolicy:
+def owners_policy(worker: BaseWorker, session: Session) -> NodePolicy:
     """Return the policy of a node for somebody who is an owner of it, or refuse."""
     policy = policy_of(worker)
     if session.role != OWNER:
@@ -27,7 +30,7 @@ def owners_policy(worker: Any, session: Session) -> NodePolicy:
     return policy
 
 
-def _no_owner(worker: Any, session: Session, message: Any) -> Any:
+def _no_owner(worker: BaseWorker, session: Session, message: object) -> Any:
     """Refuse a message about rights: the session processes of nodes answer these, other workers have no owner."""
     raise SyftError(f"Worker {worker.id!r} has no owner to ask: requests are for nodes.")
 

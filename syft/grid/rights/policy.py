@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syft.core.id_provider import ObjectId
 from syft.dp.budget.ledger_backend import LedgerBackend
@@ -17,6 +17,9 @@ from syft.grid.rights.usernames import canonical
 from syft.grid.storage.interface import Facts, Item
 from syft.tensors.private import users_of
 from syft.workers.access.policy import Release
+
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
 
 OWNER = "owner"
 
@@ -65,7 +68,7 @@ class NodePolicy:
         return user in allowed or any(canonical(name) == user for name in allowed)
 
     def share(
-        self, worker: Any, obj_id: ObjectId, allowed_users: Any = (), public: bool = False, by: object = OWNER
+        self, worker: BaseWorker, obj_id: ObjectId, allowed_users: Any = (), public: bool = False, by: object = OWNER
     ) -> Item:
         """Say who may read a published object from now on, in place of those before.
 

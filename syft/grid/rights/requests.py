@@ -7,11 +7,14 @@ import math
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syft.exceptions import NotPermittedError, ObjectNotFoundError, SyftError
 from syft.grid.rights.row_store import Row, RowStore
 from syft.grid.rights.sanitize import bounded
+
+if TYPE_CHECKING:
+    from syft.grid.rights.audit import Audit
 
 Rows = list[Row]
 PENDING, APPROVED, DENIED, EXPIRED, REVOKED = "pending", "approved", "denied", "expired", "revoked"
@@ -76,7 +79,7 @@ class Requests:
         clock: gives seconds since 1970.
     """
 
-    def __init__(self, records: RowStore, audit: Any, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, records: RowStore, audit: Audit, clock: Callable[[], float] = time.time) -> None:
         self._records = records
         self._audit = audit
         self._clock = clock
@@ -263,10 +266,18 @@ class Requests:
             raise SyftError(f"Request {row['id']!r} was decided already: {row['status']}.")
         return row
 
-    def _decide(self, row: Row, status: str, by: object, answer: str, **fields: Any) -> Row:
+    def _decide(
+        self, row: Row, status: str, by: object, answer: str, scope: str | None = None, **fields: object
+    ) -> Row:
         text = bounded(answer)
         decided = self._records.update(
-            row["id"], status=status, decided_at=self._clock(), decided_by=bounded(by, 100), answer=text, **fields
+            row["id"],
+            status=status,
+            decided_at=self._clock(),
+            decided_by=bounded(by, 100),
+            answer=text,
+            scope=scope,
+            **fields,
         )
-        self._audit.write(by, "decide", row["object"], fields.get("scope") or "", status == APPROVED, text, row["id"])
+        self._audit.write(by, "decide", row["object"], scope or "", status == APPROVED, text, row["id"])
         return decided if decided is not None else row

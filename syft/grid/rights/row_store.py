@@ -5,7 +5,10 @@ from __future__ import annotations
 import secrets
 import threading
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from syft.grid.storage.records import RecordStore
 
 Row = dict[str, Any]
 
@@ -21,7 +24,7 @@ class RowStore(Protocol):
         """Return all rows, the oldest first."""
         ...
 
-    def update(self, row_id: str, **fields: Any) -> Row | None:
+    def update(self, row_id: str, **fields: object) -> Row | None:
         """Change fields of a row, and return it; None if there is none of this id."""
         ...
 
@@ -61,7 +64,7 @@ class MemoryRowStore:
         with self._lock:
             return [dict(row) for row in self._rows.values()]
 
-    def update(self, row_id: str, **fields: Any) -> Row | None:
+    def update(self, row_id: str, **fields: object) -> Row | None:
         """Change fields of a row, and return it; None if there is none of this id."""
         with self._lock:
             row = self._rows.get(row_id)
@@ -93,7 +96,7 @@ class DurableRowStore:
         area: the name of this kind of rows there.
     """
 
-    def __init__(self, records: Any, area: str) -> None:
+    def __init__(self, records: RecordStore, area: str) -> None:
         self._records = records
         self._area = area
 
@@ -108,7 +111,7 @@ class DurableRowStore:
         rows: list[Row] = list(self._records.list(self._area).values())
         return sorted(rows, key=lambda row: row.get("at", 0.0))
 
-    def update(self, row_id: str, **fields: Any) -> Row | None:
+    def update(self, row_id: str, **fields: object) -> Row | None:
         """Change fields of a row, and return it; None if there is none of this id."""
         found: Row | None = self._records.update(
             self._area, row_id, lambda row: None if row is None else {**row, **fields}

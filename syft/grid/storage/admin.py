@@ -9,12 +9,13 @@ import secrets
 import struct
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import torch
 
 from syft.core.id_provider import ID_PROVIDER, ObjectId
 from syft.core.labels import DESCRIPTION, TAGS, check_description, check_labels, check_tags, set_id
+from syft.core.object import AbstractObject
 from syft.exceptions import IdNotUniqueError, ObjectNotFoundError, StorageError
 from syft.grid.storage import tables
 from syft.grid.storage.blobs import sync_folder
@@ -40,7 +41,7 @@ class ObjectAdmin:
 
     def publish(
         self,
-        obj: Any,
+        obj: torch.Tensor | AbstractObject,
         tags: Iterable[str] = (),
         description: str | None = None,
         allowed_users: Iterable[str] | None = None,
@@ -161,7 +162,7 @@ class ObjectAdmin:
         self.keeper.hold(item.id, obj, item.facts, item.origin)
 
 
-def label(obj: Any, tags: set[str], description: str | None) -> None:
+def label(obj: torch.Tensor | AbstractObject, tags: set[str], description: str | None) -> None:
     """Give an object its tags and its description, in place of any that it had."""
     if isinstance(obj, torch.Tensor):
         obj.__dict__[TAGS], obj.__dict__[DESCRIPTION] = tags, description
@@ -169,7 +170,7 @@ def label(obj: Any, tags: set[str], description: str | None) -> None:
         obj.tags, obj.description = tags, description
 
 
-def _write_item(file: IO[bytes], item: Item, value: Any) -> None:
+def _write_item(file: IO[bytes], item: Item, value: bytes | memoryview) -> None:
     header = json.dumps(tables.row_of(item, None)).encode()
     file.write(_LENGTH.pack(len(header)) + header)
     file.write(value)

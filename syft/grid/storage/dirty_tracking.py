@@ -7,7 +7,7 @@ is. A backward pass and a training plan change what nobody names; those are look
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -46,16 +46,16 @@ def _is_quiet(name: str) -> bool:
     )
 
 
-def labels_of(obj: Any) -> Labels:
+def labels_of(obj: object) -> Labels:
     """Return the tags and the description of an object."""
     return frozenset(tags_of(obj)), description_of(obj)
 
 
-def fingerprint(obj: Any) -> Any:
+def fingerprint(obj: object) -> Any:
     """Return what differs after a change of values, as far as version counters tell; None if nothing is known."""
     if isinstance(obj, Plan):
         return tuple(fingerprint(tensor) for tensor in obj.state.tensors())
-    if type(obj) not in (torch.Tensor, torch.nn.Parameter):
+    if not isinstance(obj, torch.Tensor) or type(obj) not in (torch.Tensor, torch.nn.Parameter):
         return None
     grad = obj.grad if obj.is_leaf or obj.retains_grad else None
     return (
@@ -77,7 +77,7 @@ class DirtyTracker:
         self._seen: dict[ObjectId, tuple[Any, Labels]] = {}
         self._learning: set[ObjectId] = set()
 
-    def see(self, obj_id: ObjectId, obj: Any) -> None:
+    def see(self, obj_id: ObjectId, obj: object) -> None:
         """Take note of an object that is on disk as it is now."""
         self.forget(obj_id)
         places = self._places[obj_id] = list(memory_of(obj))
@@ -96,16 +96,16 @@ class DirtyTracker:
         self._seen.pop(obj_id, None)
         self._learning.discard(obj_id)
 
-    def same_values(self, obj_id: ObjectId, obj: Any) -> bool:
+    def same_values(self, obj_id: ObjectId, obj: object) -> bool:
         """Say whether an object has the values that it had, for sure."""
         now = fingerprint(obj)
         return now is not None and obj_id in self._seen and self._seen[obj_id][0] == now
 
-    def same_labels(self, obj_id: ObjectId, obj: Any) -> bool:
+    def same_labels(self, obj_id: ObjectId, obj: object) -> bool:
         """Say whether an object has the labels that it had."""
         return obj_id in self._seen and self._seen[obj_id][1] == labels_of(obj)
 
-    def changed_by(self, operation: Operation, held: Any) -> Iterator[tuple[ObjectId, bool]]:
+    def changed_by(self, operation: Operation, held: Callable[[ObjectId], object]) -> Iterator[tuple[ObjectId, bool]]:
         """Yield the ids of objects that a call changed (True), or may have changed (False).
 
         Args:

@@ -111,7 +111,7 @@ def _engine(path: Path) -> sa.Engine:
     )
 
     @sa.event.listens_for(engine, "connect")
-    def _configure(connection: Any, record: Any) -> None:
+    def _configure(connection: Any, record: object) -> None:
         for pragma in _PRAGMAS:
             connection.execute(f"PRAGMA {pragma}")
 

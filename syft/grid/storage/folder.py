@@ -14,7 +14,7 @@ import logging
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -25,6 +25,9 @@ from syft.grid.identity.names import user_name
 from syft.grid.storage.admin import ObjectAdmin
 from syft.grid.storage.file_errors import UnreadableFile
 from syft.grid.storage.readers import READERS, check_room, read_file
+
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
 
 logger = logging.getLogger("syft.grid")
 _SIDECARS = {".json": json.loads, ".toml": tomllib.loads}
@@ -51,7 +54,7 @@ class Loaded:
     missing: list[ObjectId] = dataclasses.field(default_factory=list)
 
 
-def load_folder(worker: Any, folder: str | Path) -> Loaded:
+def load_folder(worker: BaseWorker, folder: str | Path) -> Loaded:
     """Publish the files of a folder; what was published before, and is the same, stays as it is.
 
     Args:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import ItemsView, Mapping, ValuesView
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syft.core.id_provider import ObjectId
 from syft.core.object_storage import ObjectOutline
+
+if TYPE_CHECKING:
+    from syft.grid.storage.quotas import QuotaLedger
 
 _NOTHING: Any = object()
 
@@ -22,7 +25,7 @@ class LazyObjects(dict[ObjectId, Any]):
         ledger: who counts all of them.
     """
 
-    def __init__(self, keeper: Any, stored: dict[ObjectId, Any], ledger: Any) -> None:
+    def __init__(self, keeper: Any, stored: dict[ObjectId, Any], ledger: QuotaLedger) -> None:
         super().__init__()
         self.keeper = keeper
         self._stored = stored
@@ -32,26 +35,26 @@ class LazyObjects(dict[ObjectId, Any]):
         found = dict.__getitem__(self, key)
         return self.keeper.load(key) if type(found) is ObjectOutline else found
 
-    def get(self, key: ObjectId, default: Any = None) -> Any:
+    def get(self, key: ObjectId, default: object = None) -> Any:
         """Return an object, or the default."""
         try:
             return self[key]
         except KeyError:
             return default
 
-    def __setitem__(self, key: ObjectId, obj: Any) -> None:
+    def __setitem__(self, key: ObjectId, obj: object) -> None:
         if key in self._ledger.entries and key not in self:  # a session has asked for it: the common case
             dict.__setitem__(self, key, obj)
         else:
             self.keeper.place(key, obj)
 
-    def setdefault(self, key: ObjectId, default: Any = None) -> Any:
+    def setdefault(self, key: ObjectId, default: object = None) -> Any:
         """Return an object, putting the default in its place if there is none."""
         if key not in self:
             self[key] = default
         return self[key]
 
-    def update(self, *args: Any, **kwargs: Any) -> None:
+    def update(self, *args: Any, **kwargs: object) -> None:
         """Put several objects in."""
         for key, obj in dict(*args, **kwargs).items():
             self[key] = obj
@@ -65,7 +68,7 @@ class LazyObjects(dict[ObjectId, Any]):
             raise KeyError(key)
         self.keeper.drop(key)
 
-    def pop(self, key: ObjectId, default: Any = _NOTHING) -> Any:
+    def pop(self, key: ObjectId, default: object = _NOTHING) -> Any:
         """Take an object out.
 
         One that is not in memory is not read for this: whoever wants it has asked for it before.

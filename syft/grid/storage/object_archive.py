@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 import time
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -22,6 +22,9 @@ from syft.serde import serialize
 from syft.workers.execution.copies import pointers_in
 from syft.workers.execution.execute import kind_of
 
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
+
 
 class ObjectArchive:
     """What is known of the published objects of a worker, and of their bytes.
@@ -32,7 +35,7 @@ class ObjectArchive:
         ledger: who counts them.
     """
 
-    def __init__(self, worker: Any, storage: Storage | None, ledger: QuotaLedger) -> None:
+    def __init__(self, worker: BaseWorker, storage: Storage | None, ledger: QuotaLedger) -> None:
         self.worker = worker
         self.storage = storage
         self.ledger = ledger
@@ -75,7 +78,7 @@ class ObjectArchive:
         item = dataclasses.replace(item, size=before.size, stamp=before.stamp, checksum=checksum)
         return item if item == before else storage.amend(item)
 
-    def _write(self, obj_id: ObjectId, obj: Any, facts: Facts, origin: str = "") -> None:
+    def _write(self, obj_id: ObjectId, obj: object, facts: Facts, origin: str = "") -> None:
         """Write an object as it is now.
 
         A pointer is not written: what it points at goes when this process ends, and the claims with it.
@@ -108,7 +111,7 @@ class ObjectArchive:
             self._items[obj_id] = item
             self._watch.see(obj_id, obj)
 
-    def _amend(self, item: Item, obj: Any) -> None:
+    def _amend(self, item: Item, obj: object) -> None:
         """Write labels again."""
         tags, description = labels_of(obj)
         new = dataclasses.replace(item, tags=tags, description=description)
@@ -123,7 +126,7 @@ def _named(facts: Facts) -> Facts:
     return facts if isinstance(facts.owner, str | int) else dataclasses.replace(facts, owner=None)
 
 
-def _with_parts(obj: Any, facts: Facts) -> Facts:
+def _with_parts(obj: object, facts: Facts) -> Facts:
     """Note the specs of the tensors of a data set, so that they are known without reading it."""
     if not isinstance(obj, StoredDataset):
         return facts

@@ -1,43 +1,38 @@
-"""The keeper of a worker's objects: counts them, and keeps the published ones on disk.
+"""ObjectManager: counts the objects of a worker, and stores the published ones on disk.
 
-A published object is written before anybody hears that it was published, and is removed from disk before, or, when
-it is fetched, after it has gone. One that was changed in place is written again before the next answer.
+A published object is written before its publication is acknowledged. It is removed from disk before it is deleted,
+or, when it is fetched, after it was delivered. Objects changed in place are written again before the next answer.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-import itertools
 import logging
-import threading
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syft.core.id_provider import ObjectId
 from syft.core.object_storage import ObjectOutline
-from syft.exceptions import QuotaExceededError, StorageError, SyftError
-from syft.grid.storage.dirty_tracking import is_quiet
+from syft.exceptions import QuotaExceededError, StorageError
 from syft.grid.storage.interface import Facts, Item, Storage
 from syft.grid.storage.memory_limit import MemoryLimit
-from syft.grid.storage.object_archive import ObjectArchive
+from syft.grid.storage.object_changes import ObjectChanges, fresh_key
 from syft.grid.storage.quotas import NODE_QUOTA, USER_QUOTA, Quota, QuotaLedger, memory_of
 from syft.grid.storage.restore import outline_of, payer_of, revive
 from syft.grid.storage.result_size import expected_bytes, is_modest
 from syft.messaging.message import Operation
 
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
+    from syft.workers.execution.session import Session
+
 logger = logging.getLogger("syft.grid")
 # The kind of objects that are stored and not published: sealed copies of results.
 HIDDEN_KIND = "sealed"
-# Keys of memory in the ledger for values that are on disk only. Ids of Python objects would be used again.
-_keys = itertools.count(1 << 62)
 
 
-def _fresh_key() -> int:
-    return -next(_keys)
-
-
-class ObjectManager(ObjectArchive):
+class ObjectManager(ObjectChanges):
     """Stands behind the store of a worker; workers without one keep everything in memory, uncounted.
 
     Args:
@@ -52,7 +47,7 @@ class ObjectManager(ObjectArchive):
 
     def __init__(
         self,
-        worker: Any,
+        worker: BaseWorker,
         storage: Storage | None = None,
         quota: Quota = USER_QUOTA,
         node_quota: Quota = NODE_QUOTA,
@@ -65,11 +60,8 @@ class ObjectManager(ObjectArchive):
         # Called with the id of each object that was deleted.
         self.at_removal: list[Callable[[ObjectId], None]] = []
         self._headroom = headroom
-        self._dirty: dict[ObjectId, tuple[Any, bool]] = {}  # id -> (the session that did it, whether it is sure)
-        self._failed: dict[Any, SyftError] = {}
         self._departing: dict[ObjectId, Item] = {}
         self._returning: dict[ObjectId, Item] = {}
-        self._flushing = threading.Lock()
         store = worker.object_store
         before = store.objects
         store.objects, store.keeper = self.objects, self
@@ -83,11 +75,11 @@ class ObjectManager(ObjectArchive):
         for item in () if self.storage is None else self.storage.items():
             if item.kind == HIDDEN_KIND:
                 self._items[item.id] = item
-                self.ledger.charge(item.id, item.facts.owner, {_fresh_key(): item.memory}, checked=False)
+                self.ledger.charge(item.id, item.facts.owner, {fresh_key(): item.memory}, checked=False)
                 continue
             outline = outline_of(item)
             self._items[item.id] = item
-            self.ledger.charge(item.id, item.facts.owner, {_fresh_key(): item.memory}, checked=False)
+            self.ledger.charge(item.id, item.facts.owner, {fresh_key(): item.memory}, checked=False)
             dict.__setitem__(self.objects, item.id, outline)
             self.worker.object_store.claims.publish(item.id, item.facts.owner)
 
@@ -132,7 +124,7 @@ class ObjectManager(ObjectArchive):
         self.worker.object_store.claims.forget(obj_id)
         self.worker.object_store.note_departure(obj_id, why)
 
-    def place(self, obj_id: ObjectId, obj: Any) -> None:
+    def place(self, obj_id: ObjectId, obj: object) -> None:
         """Put an object in the dict: one that was admitted, one in place of another, or one of the worker's owner."""
         if obj_id not in self.ledger.entries:
             self.hold(obj_id, obj, Facts())
@@ -144,7 +136,7 @@ class ObjectManager(ObjectArchive):
         else:
             dict.__setitem__(self.objects, obj_id, obj)
 
-    def hold(self, obj_id: ObjectId, obj: Any, facts: Facts, origin: str = "") -> None:
+    def hold(self, obj_id: ObjectId, obj: object, facts: Facts, origin: str = "") -> None:
         """Keep an object for good, written before this returns.
 
         Args:
@@ -162,18 +154,18 @@ class ObjectManager(ObjectArchive):
         self._set(obj_id, obj)
         self.worker.object_store.claims.publish(obj_id, facts.owner)
 
-    def _set(self, obj_id: ObjectId, obj: Any) -> None:
+    def _set(self, obj_id: ObjectId, obj: object) -> None:
         """Hold an object that was written, or only its description."""
         item = self._items.get(obj_id)
         if self._keeps_values or item is None:
             dict.__setitem__(self.objects, obj_id, obj)
             return
         outline = outline_of(item)
-        self.ledger.recharge(obj_id, {_fresh_key(): item.memory})
+        self.ledger.recharge(obj_id, {fresh_key(): item.memory})
         self._watch.forget(obj_id)
         dict.__setitem__(self.objects, obj_id, outline)
 
-    def replace(self, obj_id: ObjectId, obj: Any, facts: Facts, origin: str = "") -> None:
+    def replace(self, obj_id: ObjectId, obj: object, facts: Facts, origin: str = "") -> None:
         """Put an object in the place of another one that is stored; takes what `hold` takes."""
         self._write(obj_id, obj, facts, origin)
         self.ledger.recharge(obj_id, memory_of(obj))
@@ -204,7 +196,7 @@ class ObjectManager(ObjectArchive):
 
     # --- what sessions and messages ask for -----------------------------------------------------------------
 
-    def admit(self, session: Any, obj_id: ObjectId, obj: Any, published: bool) -> None:
+    def admit(self, session: Session, obj_id: ObjectId, obj: object, published: bool) -> None:
         """Let a client's object in: count it, and write it if it is published; raises, and nothing is kept.
 
         Raises:
@@ -228,7 +220,9 @@ class ObjectManager(ObjectArchive):
                 self.ledger.release(obj_id)
                 raise
 
-    def adopt(self, item: Item, value: Any, owner: object, payer: object, hidden: bool = False) -> Item:
+    def adopt(
+        self, item: Item, value: bytes | bytearray | memoryview, owner: object, payer: object, hidden: bool = False
+    ) -> Item:
         """Store the bytes of an object that another process made. Its value is not loaded here.
 
         An object that replaces one of the same owner keeps its readers. One that replaces another user's belongs to
@@ -247,7 +241,7 @@ class ObjectManager(ObjectArchive):
         with self._lock:
             before = self._items.get(item.id)
             outline = ObjectOutline(item.id, item.meta, set(item.tags), item.description)
-            memory = {_fresh_key(): max(item.memory, len(value)) + labels_bytes(item)}
+            memory = {fresh_key(): max(item.memory, len(value)) + labels_bytes(item)}
             if before is None:
                 self.ledger.charge(item.id, payer, memory)
                 undo: Callable[[], Any] = functools.partial(self.ledger.release, item.id)
@@ -297,7 +291,7 @@ class ObjectManager(ObjectArchive):
             self._store().remove(obj_id, item.stamp)
             self._forget(obj_id)
 
-    def exchange(self, obj_id: ObjectId, obj: Any) -> None:
+    def exchange(self, obj_id: ObjectId, obj: object) -> None:
         """Count another object in the place of one that a client holds; raises, and all is as it was.
 
         Raises:
@@ -306,7 +300,7 @@ class ObjectManager(ObjectArchive):
         if obj_id in self.ledger.entries:
             self.ledger.exchange(obj_id, memory_of(obj))
 
-    def make_durable(self, session: Any, obj_id: ObjectId) -> None:
+    def make_durable(self, session: Session, obj_id: ObjectId) -> None:
         """Write an object that is about to be published."""
         if obj_id not in self._items:
             self._write(obj_id, self.objects[obj_id], Facts(session.client_id))
@@ -334,7 +328,7 @@ class ObjectManager(ObjectArchive):
             del self._departing[item.id]
             self._returning[item.id] = item
 
-    def expect(self, session: Any, operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def expect(self, session: Session, operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Refuse a call whose result there is no room for, before it takes the memory.
 
         Raises:
@@ -351,92 +345,6 @@ class ObjectManager(ObjectArchive):
             )
         if size and self._headroom is not None:
             self._headroom.check(int(size))
-
-    # --- changes --------------------------------------------------------------------------------------------
-
-    def note(self, session: Any, operation: Operation, failed: bool = False) -> None:
-        """Take note of what a call changed, for the next `flush`.
-
-        Args:
-            session: who called.
-            operation: the call.
-            failed: whether it failed; it may have changed something before that.
-
-        Raises:
-            QuotaExceededError: an object grew beyond what is allowed; it is not kept.
-        """
-        if is_quiet(operation):
-            return
-        for obj_id, sure in self._watch.changed_by(operation, lambda key: dict.get(self.objects, key)):
-            if obj_id in self._items:
-                before = self._dirty.get(obj_id)
-                self._dirty[obj_id] = (session, sure or (before is not None and before[1]))
-            if sure and not failed and obj_id in self.ledger.entries:
-                self._measure(obj_id)
-
-    def _measure(self, obj_id: ObjectId) -> None:
-        obj = dict.get(self.objects, obj_id)
-        if obj is None or type(obj) is ObjectOutline:
-            return
-        self.ledger.recharge(obj_id, memory_of(obj))
-        if self.ledger.is_over(obj_id):
-            why = "it grew beyond what may be held at this node"
-            if obj_id in self._items:
-                self._undo(obj_id)
-            else:
-                self.worker.object_store.remove(obj_id)
-                self.worker.object_store.note_departure(obj_id, why)
-            raise QuotaExceededError(f"The object {obj_id!r} was not changed: {why}. Release or delete some first.")
-
-    def touch(self, obj_id: ObjectId, session: Any = None) -> None:
-        """Take note that an object was changed in place, by whatever is not a call of a client."""
-        if obj_id in self._items:
-            self._dirty[obj_id] = (session, True)
-
-    def flush(self, session: Any = None) -> None:
-        """Write what was changed; called before every answer, so it costs next to nothing when nothing was.
-
-        Args:
-            session: who waits for an answer; it hears of failures of its own changes alone.
-
-        Raises:
-            StorageError: a change could not be written, and was undone.
-        """
-        if self._dirty or self._flushing.locked():  # another one may be writing what this session changed
-            with self._flushing:
-                while self._dirty:
-                    obj_id, (by, sure) = self._dirty.popitem()
-                    try:
-                        self._rewrite(obj_id, sure)
-                    except SyftError as error:
-                        self._undo(obj_id)
-                        self._failed[by] = error
-        failure = self._failed.pop(session, None) if self._failed else None
-        if failure is not None:
-            raise type(failure)(f"A change of a published object was undone. {failure}")
-
-    def _rewrite(self, obj_id: ObjectId, sure: bool) -> None:
-        obj, item = dict.get(self.objects, obj_id), self._items.get(obj_id)
-        if obj is None:
-            return
-        if item is None:
-            self._write(obj_id, obj, Facts())  # a pointer that became a value
-        elif type(obj) is ObjectOutline:
-            self._amend(item, obj)
-        elif sure or not self._watch.same_values(obj_id, obj):
-            self._write(obj_id, obj, item.facts, item.origin)
-        elif not self._watch.same_labels(obj_id, obj):
-            self._amend(item, obj)
-
-    def _undo(self, obj_id: ObjectId) -> None:
-        """Forget a change that could not be written: the object is again what is on disk."""
-        with self._lock:
-            item = self._items.get(obj_id)
-            if item is not None and self.storage is not None:
-                outline = outline_of(item)
-                self._watch.forget(obj_id)
-                dict.__setitem__(self.objects, obj_id, outline)
-                self.ledger.recharge(obj_id, {_fresh_key(): item.memory})
 
 
 def labels_bytes(item: Item) -> int:

@@ -159,7 +159,7 @@ def _is_here(host: str | None) -> bool:
         return False
 
 
-def _take_lock(connection: Any, record: Any) -> None:
+def _take_lock(connection: Any, record: object) -> None:
     import pg8000
 
     cursor = connection.cursor()

@@ -54,7 +54,7 @@ class Usage:
     bytes: int = 0
 
 
-def memory_of(obj: Any) -> dict[int, int]:
+def memory_of(obj: object) -> dict[int, int]:
     """Return where the values of an object are, and how many bytes they take there."""
     if type(obj) is torch.Tensor and obj.layout is torch.strided and not (obj.requires_grad and obj.is_leaf):
         storage = obj.untyped_storage()  # the common case, which every call comes by
@@ -106,7 +106,7 @@ class _Holding:
 
     __slots__ = ("bytes", "max_bytes", "max_objects", "objects", "pieces", "user")
 
-    def __init__(self, user: Any, quota: Quota) -> None:
+    def __init__(self, user: object, quota: Quota) -> None:
         self.user = user
         self.max_objects = math.inf if quota.max_objects is None else quota.max_objects
         self.max_bytes = math.inf if quota.max_bytes is None else quota.max_bytes
@@ -184,7 +184,7 @@ class QuotaLedger:
         self._all = _Holding(None, node)
         self._lock = threading.Lock()
 
-    def _new(self, user: Any) -> _Holding:
+    def _new(self, user: object) -> _Holding:
         return _Holding(user, Quota() if user is None else self.users.get(user, self.quota))
 
     def usage(self, user: object = None, node: bool = False) -> Usage:
@@ -199,7 +199,7 @@ class QuotaLedger:
             own = self._holdings.get(user) or self._new(user)
             return min(own.max_bytes - own.bytes, self._all.max_bytes - self._all.bytes)
 
-    def charge(self, obj_id: ObjectId, user: Any, memory: Mapping[int, int], checked: bool = True) -> None:
+    def charge(self, obj_id: ObjectId, user: object, memory: Mapping[int, int], checked: bool = True) -> None:
         """Note that a user holds an object.
 
         Args:
@@ -250,7 +250,7 @@ class QuotaLedger:
         if obj_id in self.entries and self.entries[obj_id][1] != memory:
             self.charge(obj_id, self.release(obj_id), memory, checked=False)
 
-    def exchange(self, obj_id: ObjectId, memory: Mapping[int, int], user: Any = SAME) -> Callable[[], None]:
+    def exchange(self, obj_id: ObjectId, memory: Mapping[int, int], user: object = SAME) -> Callable[[], None]:
         """Note that an object takes the place of one that is held.
 
         Args:

@@ -67,12 +67,12 @@ class RecordStore:
         with self._transaction() as connection:
             return _list(connection, area)
 
-    def put(self, area: str, key: str, value: Any) -> None:
+    def put(self, area: str, key: str, value: object) -> None:
         """Set the value of a key."""
         with self._transaction() as connection:
             _write(connection, area, key, value)
 
-    def add(self, area: str, key: str, value: Any) -> bool:
+    def add(self, area: str, key: str, value: object) -> bool:
         """Set the value of a key that has none; returns False, and changes nothing, if it has one."""
         with self._transaction() as connection:
             if _read(connection, area, key) is not None:
@@ -104,7 +104,7 @@ class RecordStore:
 
     # --- logs -----------------------------------------------------------------------------------------------
 
-    def append(self, area: str, value: Any) -> int:
+    def append(self, area: str, value: object) -> int:
         """Add an entry to a log; returns its number."""
         with self._transaction() as connection:
             return _append(connection, area, value)
@@ -162,11 +162,11 @@ class Bundle:
         """Return all values of an area by key."""
         return _list(self._connection, area)
 
-    def put(self, area: str, key: str, value: Any) -> None:
+    def put(self, area: str, key: str, value: object) -> None:
         """Set the value of a key; None deletes it."""
         _write(self._connection, area, key, value)
 
-    def append(self, area: str, value: Any) -> int:
+    def append(self, area: str, value: object) -> int:
         """Add an entry to a log; returns its number."""
         return _append(self._connection, area, value)
 
@@ -185,7 +185,7 @@ def _head(connection: sa.Connection, area: str) -> tuple[int, str]:
     return (0, _FIRST) if row is None else (row.number, row.hash)
 
 
-def _append(connection: sa.Connection, area: str, value: Any) -> int:
+def _append(connection: sa.Connection, area: str, value: object) -> int:
     text, at = json.dumps(value), repr(time.time())
     number, before = _head(connection, area)
     number += 1
@@ -217,7 +217,7 @@ def _read(connection: sa.Connection, area: str, key: str) -> Any:
     return None if text is None else json.loads(text)
 
 
-def _write(connection: sa.Connection, area: str, key: str, value: Any) -> None:
+def _write(connection: sa.Connection, area: str, key: str, value: object) -> None:
     rows = tables.records
     name = tables.digest(area, key)
     connection.execute(rows.delete().where(rows.c.digest == name))

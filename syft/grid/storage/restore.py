@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -11,11 +11,15 @@ from syft.core.object_storage import ObjectOutline
 from syft.grid.storage.interface import Item
 from syft.serde import deserialize
 
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
+    from syft.workers.execution.session import Session
+
 _NOBODY = ("a client without a name",)
 _NO_LIMIT = 1 << 62  # what is on our own disk, with the right checksum, was let in before
 
 
-def revive(worker: Any, item: Item, value: memoryview) -> Any:
+def revive(worker: BaseWorker, item: Item, value: memoryview) -> Any:
     """Return the object of a description and of bytes that nobody else uses."""
     obj = deserialize(value, worker, max_message_bytes=_NO_LIMIT, owns_buffer=True)
     set_id(obj, item.id)
@@ -29,7 +33,7 @@ def revive(worker: Any, item: Item, value: memoryview) -> Any:
     return obj
 
 
-def payer_of(session: Any) -> object:
+def payer_of(session: Session) -> object:
     """Return whose an object of a session counts as: the owner of the node has no bounds but the node's."""
     if getattr(session, "role", None) == "owner":
         return None

@@ -102,7 +102,7 @@ def _most(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> float:
     return (_extent(args) * _extent(kwargs)) ** 2
 
 
-def _side(value: Any) -> float:
+def _side(value: object) -> float:
     """Return how many rows or columns a factor has, whichever are more."""
     shape = value.shape if isinstance(value, torch.Tensor) else torch.Size()
     return float(max(shape[:-1].numel(), shape[1:].numel()))
@@ -119,24 +119,23 @@ def _common(shapes: list[torch.Size]) -> float:
         return 0  # they have none: the call will say so
 
 
-def _extent(value: Any) -> float:
+def _extent(value: object) -> float:
     """Return a number that grows with all that could make a result large: numbers, and sizes of tensors."""
-    kind = type(value)
-    if kind is int:
+    if type(value) is int:
         return float(min(abs(value), 10**300)) or 1.0
-    if kind is float:
+    if type(value) is float:
         size = abs(value)
         return max(size, 1 / size) if size and math.isfinite(size) else 1.0
-    if kind is tuple or kind is list:
-        return math.prod([_extent(item) for item in value]) if value else 1.0
-    if kind is dict:
-        return math.prod([_extent(item) for item in value.values()]) if value else 1.0
+    if type(value) is tuple or type(value) is list:
+        return math.prod([_extent(item) for item in value], start=1.0)
+    if type(value) is dict:
+        return math.prod([_extent(item) for item in value.values()], start=1.0)
     if isinstance(value, torch.Tensor):
         return float(value.numel() or 1)
-    return float(len(value) or 1) if kind is range else 1.0
+    return float(len(value) or 1) if type(value) is range else 1.0
 
 
-def _bytes_of(form: Any) -> float:
+def _bytes_of(form: object) -> float:
     if isinstance(form, TensorSpec):
         return math.prod(form.shape) * form.dtype.itemsize
     if isinstance(form, dict):

@@ -7,7 +7,7 @@ import concurrent.futures
 import logging
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fastapi import APIRouter, Depends, Request, Security
 from fastapi.security import HTTPBearer
@@ -17,6 +17,9 @@ from syft.exceptions import NotPermittedError, TooManyAttemptsError
 from syft.grid.identity.roles import Capability, may
 from syft.grid.node.api.models import Refusal
 from syft.grid.server.auth import Principal
+
+if TYPE_CHECKING:
+    from syft.grid.node.node import Node
 
 T = TypeVar("T")
 logger = logging.getLogger("syft.node")
@@ -55,7 +58,7 @@ def address_of(request: Request) -> str:
     return request.client.host if request.client else ""
 
 
-def caller(node: Any) -> Any:
+def caller(node: Node) -> Any:
     """Return a dependency that finds out who asks."""
 
     def identify(request: Request) -> Principal:
@@ -64,7 +67,7 @@ def caller(node: Any) -> Any:
     return Depends(identify)
 
 
-def needs(node: Any, capability: Capability) -> Any:
+def needs(node: Node, capability: Capability) -> Any:
     """Return a dependency that finds out who asks, and refuses who may not do something."""
 
     def check(request: Request) -> Principal:
@@ -81,7 +84,7 @@ def needs(node: Any, capability: Capability) -> Any:
     return Depends(check)
 
 
-def _identify(node: Any, request: Request) -> Principal:
+def _identify(node: Node, request: Request) -> Principal:
     guest: Principal = node.desk.door.identify(request.headers, address_of(request))
     logger.debug("%s asks for %s %s", guest, request.method, printable(request.url.path)[:200])
     return guest

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, HTTPException, Path, Request
 
@@ -22,10 +22,13 @@ from syft.grid.node.api.models import (
 )
 from syft.grid.server.auth import Principal
 
+if TYPE_CHECKING:
+    from syft.grid.node.node import Node
+
 MAX_USER = 256
 
 
-def make_accounts(node: Any) -> APIRouter:
+def make_accounts(node: Node) -> APIRouter:
     """Return the part of the API that is about users and tokens."""
     router = make_router("accounts")
     desk = PasswordLogin()
@@ -36,7 +39,7 @@ def make_accounts(node: Any) -> APIRouter:
     return router
 
 
-def _described(node: Any, token: str) -> IssuedToken:
+def _described(node: Node, token: str) -> IssuedToken:
     identity = node.identity.tokens.read(token)
     return IssuedToken(
         token=token,
@@ -47,7 +50,7 @@ def _described(node: Any, token: str) -> IssuedToken:
     )
 
 
-def _add_login(router: APIRouter, node: Any, desk: PasswordLogin) -> None:
+def _add_login(router: APIRouter, node: Node, desk: PasswordLogin) -> None:
     anybody = caller(node)
 
     @router.post("/login", responses=refusals(429))
@@ -73,7 +76,7 @@ def _add_login(router: APIRouter, node: Any, desk: PasswordLogin) -> None:
         )
 
 
-def _log_in(node: Any, given: Login, address: str) -> IssuedToken:
+def _log_in(node: Node, given: Login, address: str) -> IssuedToken:
     try:
         token = node.identity.users.login(given.user, given.password, address)
     except TooManyAttemptsError:
@@ -93,7 +96,7 @@ def _name(user: str) -> str:
         return "?"
 
 
-def _add_tokens(router: APIRouter, node: Any) -> None:
+def _add_tokens(router: APIRouter, node: Node) -> None:
     owner = needs(node, Capability.MANAGE_USERS)
 
     @router.post("/tokens", status_code=201, responses=refusals(400))
@@ -117,14 +120,14 @@ def _add_tokens(router: APIRouter, node: Any) -> None:
         node.audit.write(guest.user, "revoke token", allowed=True, reason=what)
 
 
-def _id_of(node: Any, token: str) -> str:
+def _id_of(node: Node, token: str) -> str:
     try:
         return str(node.identity.tokens.read(token).token_id)
     except AuthenticationError as error:  # not the caller's own: it is what was given that is no good
         raise HTTPException(400, f"There is nothing to revoke: {error}") from None
 
 
-def _add_users(router: APIRouter, node: Any, desk: PasswordLogin) -> None:
+def _add_users(router: APIRouter, node: Node, desk: PasswordLogin) -> None:
     owner = needs(node, Capability.MANAGE_USERS)
     users = node.identity.users
 
@@ -150,14 +153,14 @@ def _add_users(router: APIRouter, node: Any, desk: PasswordLogin) -> None:
         node.audit.write(guest.user, "remove user", allowed=True, reason=_name(user))
 
 
-def _check_there(node: Any, user: str) -> str:
+def _check_there(node: Node, user: str) -> str:
     name = user_name(user)
     if name not in node.identity.users:
         raise HTTPException(404, f"There is no user {name!r} with a password here.")
     return name
 
 
-def _add_passwords(router: APIRouter, node: Any, desk: PasswordLogin) -> None:
+def _add_passwords(router: APIRouter, node: Node, desk: PasswordLogin) -> None:
     users, anybody = node.identity.users, caller(node)
 
     @router.put("/users/{user}/password", status_code=204, responses=refusals(400, 404, 429))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, HTTPException, Query
 
@@ -15,8 +15,11 @@ from syft.grid.node.api.objects import find_id
 from syft.grid.rights.budget import user_key
 from syft.grid.server.auth import Principal
 
+if TYPE_CHECKING:
+    from syft.grid.node.node import Node
 
-def make_budget(node: Any) -> APIRouter:
+
+def make_budget(node: Node) -> APIRouter:
     """Return the part of the API that is about privacy budgets."""
     router = make_router("budget")
     _add_limits(router, node)
@@ -24,7 +27,7 @@ def make_budget(node: Any) -> APIRouter:
     return router
 
 
-def _add_limits(router: APIRouter, node: Any) -> None:
+def _add_limits(router: APIRouter, node: Node) -> None:
     owner = needs(node, Capability.DECIDE)
 
     @router.put("/budget", responses=refusals(404, 409))
@@ -45,7 +48,7 @@ def _add_limits(router: APIRouter, node: Any) -> None:
             raise HTTPException(404, "There is no such limit. List them: GET /v1/budget")
 
 
-def _add_reading(router: APIRouter, node: Any) -> None:
+def _add_reading(router: APIRouter, node: Node) -> None:
     anybody = caller(node)
 
     @router.get("/budget", responses=refusals())
@@ -77,7 +80,7 @@ def _whose(guest: Principal, user: str | None) -> str | None:
     return own
 
 
-def _data(node: Any, text: str | None) -> ObjectId | None:
+def _data(node: Node, text: str | None) -> ObjectId | None:
     """Return the id that a text stands for; what is not held may be a data set, or was deleted."""
     try:
         return None if text is None else find_id(node.worker.object_store.objects, text)

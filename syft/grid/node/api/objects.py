@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from fastapi import APIRouter, HTTPException, Path, Query
@@ -21,10 +21,13 @@ from syft.grid.server.auth import Principal
 from syft.grid.storage.quotas import memory_of
 from syft.workers.execution.execute import kind_of
 
+if TYPE_CHECKING:
+    from syft.grid.node.node import Node
+
 _MAX_TEXT = 2000
 
 
-def make_objects(node: Any) -> APIRouter:
+def make_objects(node: Node) -> APIRouter:
     """Return the part of the API that is about objects."""
     router = make_router("objects")
     anybody, owner = caller(node), needs(node, Capability.MANAGE_NODE)
@@ -77,7 +80,7 @@ def find_id(objects: Any, text: str) -> ObjectId:
     return obj_id
 
 
-def _row(node: Any, guest: Principal, obj_id: ObjectId, obj: Any) -> ObjectRow:
+def _row(node: Node, guest: Principal, obj_id: ObjectId, obj: object) -> ObjectRow:
     meta = meta_of(obj)
     item, description = node.keeper.item(obj_id), description_of(obj)
     owner = None if item is None else item.facts.owner
@@ -94,14 +97,14 @@ def _row(node: Any, guest: Principal, obj_id: ObjectId, obj: Any) -> ObjectRow:
     )
 
 
-def meta_of(obj: Any) -> Any:
+def meta_of(obj: object) -> Any:
     """Return what is known of an object without reading it."""
     if isinstance(obj, ObjectOutline):
         return obj.meta
     return TensorMeta.of(obj) if isinstance(obj, torch.Tensor) else ObjectMeta(kind_of(obj))
 
 
-def _size(node: Any, guest: Principal, obj_id: ObjectId, obj: Any) -> int | None:
+def _size(node: Node, guest: Principal, obj_id: ObjectId, obj: object) -> int | None:
     """Return the size of an object that the caller may read; that of others depends on their values."""
     if right_of(node, guest, obj_id) != READ:
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
-from typing import Any
+from typing import TYPE_CHECKING
 
 from fastapi import APIRouter
 from fastapi.responses import HTMLResponse
@@ -13,6 +13,9 @@ from fastapi.responses import HTMLResponse
 from syft.core.labels import printable
 from syft.grid.node.api.status import count_published
 from syft.grid.server.middleware import POLICY
+
+if TYPE_CHECKING:
+    from syft.grid.node.node import Node
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 42rem; margin: 3rem auto; padding: 0 1rem;
@@ -43,7 +46,7 @@ _ABOUT = (
 _OPEN = "It asks for no tokens, and serves programs of this machine only."
 
 
-def make_page(node: Any) -> APIRouter:
+def make_page(node: Node) -> APIRouter:
     """Return the page that says what the node is."""
     router = APIRouter()
 
@@ -55,7 +58,7 @@ def make_page(node: Any) -> APIRouter:
     return router
 
 
-def _render(node: Any) -> str:
+def _render(node: Node) -> str:
     facts = {
         "Node": node.worker.id,
         "Owner": node.settings.owner,

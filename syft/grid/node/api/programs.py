@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, HTTPException, Query
 
@@ -20,11 +20,14 @@ from syft.grid.node.api.objects import find_id
 from syft.grid.server.auth import Principal
 from syft.grid.storage.interface import Item
 
+if TYPE_CHECKING:
+    from syft.grid.node.node import Node
+
 # Objects that an error lists.
 _MAX_LISTED = 10
 
 
-def make_programs(node: Any) -> APIRouter:
+def make_programs(node: Node) -> APIRouter:
     """Return the part of the API that is about programs."""
     router = make_router("programs")
     owner = needs(node, Capability.DECIDE)
@@ -95,7 +98,7 @@ def make_programs(node: Any) -> APIRouter:
     return router
 
 
-def _find(node: Any, program_id: str) -> Rule:
+def _find(node: Node, program_id: str) -> Rule:
     try:
         rule: Rule = node.programs.get(program_id)
     except SyftError:
@@ -103,7 +106,7 @@ def _find(node: Any, program_id: str) -> Rule:
     return rule
 
 
-def _find_plan(node: Any, text: str) -> Item:
+def _find_plan(node: Node, text: str) -> Item:
     """Return a published plan, given its id or a tag; refuses a text that means more than one object."""
     named = parse_id(text)
     items = [

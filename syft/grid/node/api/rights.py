@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from fastapi import APIRouter, HTTPException, Query
 
@@ -16,8 +16,11 @@ from syft.grid.node.api.models import Approval, AuditRow, Denial, GrantRow, Requ
 from syft.grid.rights import AuditError
 from syft.grid.server.auth import Principal
 
+if TYPE_CHECKING:
+    from syft.grid.node.node import Node
 
-def make_rights(node: Any) -> APIRouter:
+
+def make_rights(node: Node) -> APIRouter:
     """Return the part of the API that is about what may leave."""
     router = make_router("rights")
     _add_requests(router, node)
@@ -27,7 +30,7 @@ def make_rights(node: Any) -> APIRouter:
     return router
 
 
-def _add_requests(router: APIRouter, node: Any) -> None:
+def _add_requests(router: APIRouter, node: Node) -> None:
     anybody = caller(node)
 
     @router.get("/requests", responses=refusals())
@@ -48,7 +51,7 @@ def _without_copy(row: dict[str, Any]) -> dict[str, Any]:
     return {**row, "sealed": None, "failure": "", "specs": [], "verified": None}
 
 
-def _add_decisions(router: APIRouter, node: Any) -> None:
+def _add_decisions(router: APIRouter, node: Node) -> None:
     owner = needs(node, Capability.DECIDE)
 
     @router.post("/requests/{request_id}/approve", responses=refusals(400, 404, 409))
@@ -78,20 +81,20 @@ def _add_decisions(router: APIRouter, node: Any) -> None:
         return request_row(node.policy.requests.deny(request_id, reason=given.reason, by=guest.user))
 
 
-def _find_request(node: Any, request_id: str) -> dict[str, Any]:
+def _find_request(node: Node, request_id: str) -> dict[str, Any]:
     found: dict[str, Any] | None = next((r for r in node.policy.requests.list() if r["id"] == request_id), None)
     if found is None:
         raise HTTPException(404, f"There is no request {request_id!r}. List them: GET /v1/requests")
     return found
 
 
-def _check_pending(node: Any, request_id: str) -> None:
+def _check_pending(node: Node, request_id: str) -> None:
     found = _find_request(node, request_id)
     if found["status"] != "pending":
         raise HTTPException(409, f"Request {request_id!r} was decided already: it is {found['status']}.")
 
 
-def _add_grants(router: APIRouter, node: Any) -> None:
+def _add_grants(router: APIRouter, node: Node) -> None:
     owner = needs(node, Capability.DECIDE)
 
     @router.get("/grants", responses=refusals())
@@ -110,7 +113,7 @@ def _add_grants(router: APIRouter, node: Any) -> None:
         node.policy.requests.revoke(grant_id, by=guest.user)
 
 
-def _add_audit(router: APIRouter, node: Any) -> None:
+def _add_audit(router: APIRouter, node: Node) -> None:
     owner = needs(node, Capability.READ_AUDIT)
 
     @router.get("/audit", responses=refusals())

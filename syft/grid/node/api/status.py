@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import TYPE_CHECKING
 
 from fastapi import APIRouter
 
@@ -12,8 +12,11 @@ from syft.grid.node.api.access import make_router, needs, refusals
 from syft.grid.node.api.models import Status
 from syft.grid.server.auth import Principal
 
+if TYPE_CHECKING:
+    from syft.grid.node.node import Node
 
-def make_status(node: Any) -> APIRouter:
+
+def make_status(node: Node) -> APIRouter:
     """Return the part of the API that is about the node itself."""
     router = make_router("node")
     owner = needs(node, Capability.MANAGE_NODE)
@@ -45,7 +48,7 @@ def make_status(node: Any) -> APIRouter:
     return router
 
 
-def count_published(node: Any) -> int:
+def count_published(node: Node) -> int:
     """Return how many objects stay until they are deleted."""
     store = node.worker.object_store
     return sum(store.claims.is_published(obj_id) for obj_id in store.outlines())
