@@ -91,7 +91,7 @@ def _sensitivities(counts: Floats, noise_eps: float, moment: float, distances: F
 # The documented functions -------------------------------------------------------------------------------------
 
 
-def compute_q_noisy_max(counts: Any, noise_eps: float) -> float:
+def compute_q_noisy_max(counts: object, noise_eps: float) -> float:
     """Bound the probability that the noisy winner is not the label with the most votes.
 
     Args:
@@ -101,7 +101,7 @@ def compute_q_noisy_max(counts: Any, noise_eps: float) -> float:
     return float(_q_of(_counts(counts), _positive("noise_eps", noise_eps)))
 
 
-def compute_q_noisy_max_approx(counts: Any, noise_eps: float) -> float:
+def compute_q_noisy_max_approx(counts: object, noise_eps: float) -> float:
     """Bound the same probability from the two largest counts only: never smaller than `compute_q_noisy_max`."""
     votes, eps = np.sort(_counts(counts)), _positive("noise_eps", noise_eps)
     if len(votes) < 2:
@@ -123,12 +123,12 @@ def logmgf_exact(q: float, priv_eps: float, l: int) -> float:  # noqa: E741  (do
     return float(_log_moments(np.array(q), _positive("priv_eps", priv_eps), moments)[0])
 
 
-def logmgf_from_counts(counts: Any, noise_eps: float, l: int) -> float:  # noqa: E741  (documented name)
+def logmgf_from_counts(counts: object, noise_eps: float, l: int) -> float:  # noqa: E741  (documented name)
     """Bound the log moment l of the privacy loss of one query, from the votes for each label."""
     return logmgf_exact(compute_q_noisy_max(counts, noise_eps), 2.0 * noise_eps, l)
 
 
-def sens_at_k(counts: Any, noise_eps: float, l: int, k: float) -> float:  # noqa: E741  (documented name)
+def sens_at_k(counts: object, noise_eps: float, l: int, k: float) -> float:  # noqa: E741  (documented name)
     """Return by how much one vote more can change the log moment, once k votes have changed.
 
     Returns inf where noise_eps * l is above 2: no bound is known there.
@@ -138,7 +138,7 @@ def sens_at_k(counts: Any, noise_eps: float, l: int, k: float) -> float:  # noqa
     return float(_sensitivities(_counts(counts), eps, moment, distance)[0])
 
 
-def smoothed_sens(counts: Any, noise_eps: float, l: int, beta: float) -> float:  # noqa: E741  (documented name)
+def smoothed_sens(counts: object, noise_eps: float, l: int, beta: float) -> float:  # noqa: E741  (documented name)
     """Return the beta-smooth sensitivity of the log moment: the most of exp(-beta * k) * sens_at_k over all k."""
     votes, beta = _counts(counts), _positive("beta", beta)
     distances = np.arange(max(1.0, math.floor(votes.max())))
@@ -147,14 +147,14 @@ def smoothed_sens(counts: Any, noise_eps: float, l: int, beta: float) -> float: 
 
 
 def perform_analysis(
-    teacher_preds: Any,
-    indices: Any = None,
+    teacher_preds: object,
+    indices: object = None,
     noise_eps: float = 0.1,
     delta: float = 1e-5,
     moments: int = 8,
     beta: float = 0.09,
     *,
-    query_indices: Any = None,
+    query_indices: object = None,
     num_classes: int | None = None,
 ) -> tuple[float, float]:
     """Return (data-dependent epsilon, data-independent epsilon) of answering queries by noisy majority.
@@ -212,14 +212,14 @@ def _total_log_moments(
 # Checks of what is given --------------------------------------------------------------------------------------
 
 
-def _positive(name: str, value: Any) -> float:
+def _positive(name: str, value: object) -> float:
     found = checked(name, value, 0, math.inf)
     if math.isinf(found):
         raise ValueError(f"{name} must be finite, not {found!r}")
     return found
 
 
-def _array(name: str, values: Any) -> NDArray[Any]:
+def _array(name: str, values: object) -> NDArray[Any]:
     if isinstance(values, (list, tuple)) and any(isinstance(value, torch.Tensor) for value in values):
         values = [value.tolist() if isinstance(value, torch.Tensor) else value for value in values]
     if isinstance(values, torch.Tensor):
@@ -233,14 +233,14 @@ def _array(name: str, values: Any) -> NDArray[Any]:
     return found
 
 
-def _counts(counts: Any) -> Floats:
+def _counts(counts: object) -> Floats:
     found = _array("counts", counts).astype(np.float64)
     if found.ndim != 1 or not len(found) or not np.isfinite(found).all() or (found < 0).any():
         raise ValueError("counts are the votes for each label of one query: finite numbers from 0 on, in one dimension")
     return found
 
 
-def _whole(name: str, values: Any) -> NDArray[np.int64]:
+def _whole(name: str, values: object) -> NDArray[np.int64]:
     """Return whole numbers from 0 on as int64."""
     found = _array(name, values)
     whole = (
@@ -251,7 +251,7 @@ def _whole(name: str, values: Any) -> NDArray[np.int64]:
     return np.zeros(found.shape, dtype=np.int64) if whole is None else whole
 
 
-def _votes(teacher_preds: Any) -> NDArray[np.int64]:
+def _votes(teacher_preds: object) -> NDArray[np.int64]:
     votes = _whole("teacher_preds", teacher_preds)
     if votes.ndim != 2 or not votes.size:
         raise ValueError(f"teacher_preds has the shape (teachers, queries), at least one of each, not {votes.shape}")
@@ -268,14 +268,14 @@ def _number_of_classes(votes: NDArray[np.int64], labels: NDArray[np.int64] | Non
     return classes
 
 
-def _queries(query_indices: Any, count: int) -> NDArray[np.int64]:
+def _queries(query_indices: object, count: int) -> NDArray[np.int64]:
     chosen = _whole("query_indices", query_indices)
     if chosen.ndim != 1 or not len(chosen) or int(chosen.max()) >= count:
         raise ValueError(f"query_indices are column numbers of teacher_preds, at least one, from 0 to {count - 1}")
     return chosen
 
 
-def _labels(indices: Any, queries: int) -> NDArray[np.int64]:
+def _labels(indices: object, queries: int) -> NDArray[np.int64]:
     labels = _whole("indices", indices)
     if labels.ndim != 1 or len(labels) != queries:
         raise ValueError(
@@ -298,35 +298,35 @@ def logmgf_exact_torch(q: Any, priv_eps: float, l: int) -> float:  # noqa: E741 
     return logmgf_exact(float(q), float(priv_eps), l)
 
 
-def compute_q_noisy_max_torch(counts: Any, noise_eps: float) -> float:
+def compute_q_noisy_max_torch(counts: object, noise_eps: float) -> float:
     """Do what `compute_q_noisy_max` does, for a tensor or a list of tensors."""
     return compute_q_noisy_max(counts, noise_eps)
 
 
-def logmgf_from_counts_torch(counts: Any, noise_eps: float, l: int) -> float:  # noqa: E741  (documented name)
+def logmgf_from_counts_torch(counts: object, noise_eps: float, l: int) -> float:  # noqa: E741  (documented name)
     """Do what `logmgf_from_counts` does, for a tensor or a list of tensors."""
     return logmgf_from_counts(counts, noise_eps, l)
 
 
-def sens_at_k_torch(counts: Any, noise_eps: float, l: int, k: int) -> float:  # noqa: E741  (documented name)
+def sens_at_k_torch(counts: object, noise_eps: float, l: int, k: int) -> float:  # noqa: E741  (documented name)
     """Do what `sens_at_k` does, for a tensor."""
     return sens_at_k(counts, noise_eps, l, k)
 
 
-def smooth_sens_torch(counts: Any, noise_eps: float, l: int, beta: float) -> float:  # noqa: E741  (documented name)
+def smooth_sens_torch(counts: object, noise_eps: float, l: int, beta: float) -> float:  # noqa: E741  (documented name)
     """Do what `smoothed_sens` does, for a tensor."""
     return smoothed_sens(counts, noise_eps, l, beta)
 
 
 def perform_analysis_torch(
-    preds: Any,
-    indices: Any = None,
+    preds: object,
+    indices: object = None,
     noise_eps: float = 0.1,
     delta: float = 1e-5,
     moments: int = 8,
     beta: float = 0.09,
     *,
-    query_indices: Any = None,
+    query_indices: object = None,
     num_classes: int | None = None,
 ) -> tuple[float, float]:
     """Do what `perform_analysis` does, for tensors: (data-dependent epsilon, itself private; data-independent one)."""

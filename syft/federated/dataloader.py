@@ -5,12 +5,15 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils.data import default_collate as default_collate
 
 from syft.federated.dataset import BaseDataset, FederatedDataset
+
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
 
 logger = logging.getLogger("syft.federated")
 Batch = tuple[Any, Any]
@@ -53,7 +56,7 @@ class FederatedDataLoader:
         drop_last: bool = False,
         collate_fn: Callable[[list[Any]], Any] = default_collate,
         iter_per_worker: bool = False,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> None:
         if not isinstance(federated_dataset, FederatedDataset):
             raise TypeError(
@@ -105,7 +108,7 @@ class FederatedDataLoader:
                 busy[free] += count
         return max(busy)
 
-    def batches_of(self, worker: Any) -> int:
+    def batches_of(self, worker: BaseWorker) -> int:
         """Return how many batches the part of a worker has."""
         share = len(self.federated_dataset[worker]) / self.batch_size
         return math.floor(share) if self.drop_last else math.ceil(share)
@@ -200,7 +203,7 @@ def _together(loader: FederatedDataLoader) -> Iterator[dict[Any, Batch]]:
         yield {_location(batch): batch for batch in batches}
 
 
-def _location(batch: Any) -> Any:
+def _location(batch: object) -> Any:
     """Return where a batch is."""
     for part in batch if isinstance(batch, tuple | list) else (batch,):
         place = getattr(part, "location", None)

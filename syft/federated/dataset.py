@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch.utils.data import default_collate
@@ -14,6 +14,9 @@ from syft.exceptions import SyftError, TrainingError
 from syft.federated.client.fit_loop import AS_TENSORS
 from syft.hook import base
 from syft.hook.syft_tensor import SyftTensor
+
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
 
 
 class BaseDataset:
@@ -36,11 +39,16 @@ class BaseDataset:
     """
 
     def __init__(
-        self, data: Any, targets: Any, transform: Callable[[Any], Any] | None = None, owner: Any = None, **kwargs: Any
+        self,
+        data: object,
+        targets: object,
+        transform: Callable[[Any], Any] | None = None,
+        owner: object = None,
+        **kwargs: object,
     ) -> None:
         _check_lengths(data, targets)
-        self.data = data
-        self.targets = targets
+        self.data: Any = data
+        self.targets: Any = targets
         self.transform_ = transform
         self._owner = owner
 
@@ -75,13 +83,13 @@ class BaseDataset:
             raise TypeError("Only samples that are here and plain can be transformed: get them first, with .get().")
         self.data = _as_tensor(transform(self.data.numpy()))
 
-    def _each(self, method: str, *args: Any, **kwargs: Any) -> Self:
+    def _each(self, method: str, *args: object, **kwargs: object) -> Self:
         """Let samples and targets become what one of their methods returns: both, or neither."""
         data = getattr(self.data, method)(*args, **kwargs)
         self.data, self.targets = data, getattr(self.targets, method)(*args, **kwargs)
         return self
 
-    def send(self, worker: Any) -> Self:
+    def send(self, worker: BaseWorker) -> Self:
         """Send samples and targets to a worker, and return this data set of pointers to them."""
         return self._each("send", worker)
 
@@ -91,19 +99,19 @@ class BaseDataset:
         self.targets = self.targets.get()
         return self
 
-    def fix_prec(self, *args: Any, **kwargs: Any) -> Self:
+    def fix_prec(self, *args: object, **kwargs: object) -> Self:
         """Encode samples and targets in fixed precision; arguments as for tensors."""
         return self._each("fix_prec", *args, **kwargs)
 
     fix_precision = fix_prec
 
-    def float_prec(self, *args: Any, **kwargs: Any) -> Self:
+    def float_prec(self, *args: object, **kwargs: object) -> Self:
         """Decode samples and targets."""
         return self._each("float_prec", *args, **kwargs)
 
     float_precision = float_prec
 
-    def share(self, *args: Any, **kwargs: Any) -> Self:
+    def share(self, *args: object, **kwargs: object) -> Self:
         """Share samples and targets among workers; arguments as for tensors."""
         return self._each("share", *args, **kwargs)
 
@@ -115,7 +123,7 @@ class BaseDataset:
         """Set the text that samples and targets can be found by."""
         return self._each("describe", description)
 
-    def federate(self, workers: Any) -> FederatedDataset:
+    def federate(self, workers: object) -> FederatedDataset:
         """Split this data set over workers; see `dataset_federate`."""
         return dataset_federate(self, workers)
 
@@ -124,7 +132,7 @@ class BaseDataset:
         return f"<BaseDataset of {len(self)} samples {where}>"
 
 
-def _as_tensor(value: Any) -> torch.Tensor:
+def _as_tensor(value: object) -> torch.Tensor:
     return value if isinstance(value, torch.Tensor) else torch.as_tensor(value)
 
 
@@ -176,7 +184,7 @@ class FederatedDataset:
         """The ids of the workers that have a part."""
         return list(self.datasets)
 
-    def __getitem__(self, worker: Any) -> BaseDataset:
+    def __getitem__(self, worker: BaseWorker) -> BaseDataset:
         """Return the part of a worker, given itself or by its id."""
         key = getattr(worker, "id", worker)
         if key not in self.datasets:
@@ -189,7 +197,7 @@ class FederatedDataset:
     def __len__(self) -> int:
         return sum(len(dataset) for dataset in self.datasets.values())
 
-    def get_dataset(self, worker: Any) -> BaseDataset:
+    def get_dataset(self, worker: BaseWorker) -> BaseDataset:
         """Fetch the part of a worker, which then is no part of this data set any more."""
         dataset = self[worker].get()
         del self.datasets[getattr(worker, "id", worker)]
@@ -239,7 +247,7 @@ def _rows(dataset: Any, start: int, end: int) -> tuple[Any, Any]:
 class DatasetMethods:
     """A stand-in for torch's Dataset: its public names are copied onto the real one."""
 
-    def federate(self, workers: Any) -> FederatedDataset:
+    def federate(self, workers: object) -> FederatedDataset:
         """Split this data set in as many parts as there are workers, and send one to each.
 
         Args:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from syft.hook.optimizers import keep_at
+
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
 
 
 class Optims:
@@ -70,7 +73,7 @@ class Optims:
         """The ids of the workers that have an optimizer."""
         return list(self.optimizers)
 
-    def get_optim(self, worker: Any) -> torch.optim.Optimizer:
+    def get_optim(self, worker: BaseWorker) -> torch.optim.Optimizer:
         """Return the optimizer of a worker.
 
         Args:
@@ -87,7 +90,7 @@ class Optims:
         """Return how many optimizers there are: one for each worker."""
         return len(self.optimizers)
 
-    def reset(self, worker: Any = None) -> None:
+    def reset(self, worker: BaseWorker | None = None) -> None:
         """Let optimizers forget their steps: they remember what the pattern does; settings stay as they are.
 
         Args:
@@ -103,18 +106,18 @@ class Optims:
     def __iter__(self) -> Iterator[Any]:
         return iter(self.optimizers)
 
-    def __contains__(self, worker: Any) -> bool:
+    def __contains__(self, worker: BaseWorker) -> bool:
         return _id_of(worker) in self.optimizers
 
     def __repr__(self) -> str:
         return f"<Optims of {type(self.optim).__name__} for {', '.join(map(str, self.workers))}>"
 
 
-def _id_of(worker: Any) -> Any:
+def _id_of(worker: BaseWorker) -> Any:
     return getattr(worker, "id", worker)
 
 
-def _alike(pattern: torch.optim.Optimizer, worker: Any) -> torch.optim.Optimizer:
+def _alike(pattern: torch.optim.Optimizer, worker: BaseWorker) -> torch.optim.Optimizer:
     """Return an optimizer of the same parameters as another, with copies of all the rest."""
     # A scheduler puts a step of its own on the optimizer it is for: that would step the pattern.
     parts = {name: value for name, value in vars(pattern).items() if name != "step"}

@@ -57,7 +57,7 @@ def scale_model(model: Any, scale: float) -> Any:
     return model
 
 
-def federated_avg(models: Any, weights: Any = None) -> Any:
+def federated_avg(models: object, weights: object = None) -> Any:
     """Average models of the same kind, parameters and buffers, and return the average as a new one.
 
     The models stay as they are. Whole numbers among the buffers, such as the counts of batches of norms, are averaged
@@ -86,7 +86,7 @@ def federated_avg(models: Any, weights: Any = None) -> Any:
     return average
 
 
-def _listed(models: Any) -> tuple[list[Any], list[Any]]:
+def _listed(models: object) -> tuple[list[Any], list[Any]]:
     """Return the names of models and the models themselves, out of their wrappers."""
     if not isinstance(models, Mapping | Iterable) or isinstance(models, torch.nn.Module | str):
         raise TypeError("federated_avg takes several models: a dict or a list of them.")
@@ -145,7 +145,7 @@ def _check_alike(keys: list[Any], states: list[dict[str, Any]]) -> None:
         )
 
 
-def _place(tensor: Any) -> Any:
+def _place(tensor: torch.Tensor) -> Any:
     """Return the id of the worker that holds a tensor; None if it is here."""
     return getattr(getattr(tensor, "location", None), "id", None)
 

@@ -31,14 +31,14 @@ def real(owner: str, name: str, value: Any, low: float = -math.inf, high: float 
     return found
 
 
-def whole(owner: str, name: str, value: Any, low: int) -> int:
+def whole(owner: str, name: str, value: object, low: int) -> int:
     """Return a setting as an int that is not below a bound, or raise."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < low:
         raise TrainingError(f"{owner}: {name} is a whole number of at least {low}, and not {_shown(value)}.")
     return int(value)
 
 
-def flag(owner: str, name: str, value: Any) -> bool:
+def flag(owner: str, name: str, value: object) -> bool:
     """Return a setting that is True or False, or raise."""
     if type(value) is not bool:
         raise TrainingError(f"{owner}: {name} is True or False, and not {_shown(value)}.")
@@ -108,5 +108,5 @@ def _span(low: float, high: float, ends: str) -> str:
     return " and ".join(parts) or "that is finite"
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     return f"{value!r:.40}" if isinstance(value, numbers.Number | str | None) else f"a {type(value).__name__}"

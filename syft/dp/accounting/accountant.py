@@ -121,7 +121,7 @@ class Accountant:
         return fields
 
     @classmethod
-    def from_dict(cls, fields: Any) -> Self:
+    def from_dict(cls, fields: object) -> Self:
         """Return the accountant that `to_dict` described. Raises ValueError for anything else.
 
         Without `neighbours`, as earlier releases wrote it, the definition is replace-one, which costs more.
@@ -164,7 +164,7 @@ def _checked_count(count: Any) -> int:
     return operator.index(count)
 
 
-def _checked_orders(orders: Any) -> tuple[float, ...]:
+def _checked_orders(orders: object) -> tuple[float, ...]:
     if isinstance(orders, (str, bytes)) or not isinstance(orders, (Sequence, np.ndarray)) or not len(orders):
         raise ValueError("orders are a list of numbers above 1")
     if len(orders) > MOST_ORDERS:

@@ -173,7 +173,7 @@ _KINDS: dict[str, tuple[Callable[..., Event], tuple[str, ...]]] = {
 }
 
 
-def _finite(name: str, value: Any, *, closed: bool = False) -> float:
+def _finite(name: str, value: object, *, closed: bool = False) -> float:
     found = checked(name, value, 0, math.inf, closed=closed)
     if math.isinf(found):
         raise ValueError(f"{name} must be finite, not {found!r}")

@@ -77,7 +77,7 @@ def number(name: str, value: Any, most: float = math.inf, closed: bool = False) 
         raise ValueError(f"{name} is too large.") from None
 
 
-def count(value: Any) -> int:
+def count(value: object) -> int:
     """Return how often something happens; raise ValueError if that is no such number."""
     if type(value) is not int or not 0 < value <= MAX_COUNT:
         raise ValueError(f"How often something is released is a whole number from 1 to {MAX_COUNT:,}.")

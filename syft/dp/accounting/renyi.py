@@ -110,7 +110,7 @@ def _gaussian(event: Any, orders: Curve) -> Curve:
     return found
 
 
-def _non_private(event: Any, orders: Curve) -> Curve:
+def _non_private(event: object, orders: Curve) -> Curve:
     return np.full_like(orders, math.inf)
 
 

@@ -105,7 +105,7 @@ class LossVariable:
         self.sample_rate, self.noise_multiplier = sample_rate, noise_multiplier
         self._erfc: Any = importlib.import_module("scipy.special").erfc
 
-    def cdf(self, loss: Any) -> Any:
+    def cdf(self, loss: object) -> Any:
         """Return the probability that the loss is at most this."""
         q, sigma = self.sample_rate, self.noise_multiplier
         point = self._point(np.asarray(loss, dtype=np.float64))

@@ -62,7 +62,7 @@ class Limit:
         return account.epsilon(self.delta) <= self.epsilon * (1 + ROUNDING)
 
 
-def limit_of(epsilon: Any, delta: Any = 0.0, data: str | None = None, user: str | None = None) -> Limit:
+def limit_of(epsilon: object, delta: object = 0.0, data: str | None = None, user: str | None = None) -> Limit:
     """Return a limit whose numbers were checked; raises ValueError."""
     return Limit(number("epsilon", epsilon, closed=True), number("delta", delta, 0.5, closed=True), data, user)
 

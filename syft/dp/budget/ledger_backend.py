@@ -41,11 +41,11 @@ class LedgerTransaction(Protocol):
         """Return all values of an area by key."""
         ...
 
-    def put(self, area: str, key: str, value: Any) -> None:
+    def put(self, area: str, key: str, value: object) -> None:
         """Set a value; None deletes it."""
         ...
 
-    def append(self, area: str, value: Any) -> int:
+    def append(self, area: str, value: object) -> int:
         """Add an entry to a log, and return its number."""
         ...
 
@@ -107,11 +107,11 @@ class _MemoryTransaction:
         found = {**self._values.get(area, {}), **{key: value for (a, key), value in self._put.items() if a == area}}
         return {key: copy.deepcopy(value) for key, value in found.items() if value is not None}
 
-    def put(self, area: str, key: str, value: Any) -> None:
+    def put(self, area: str, key: str, value: object) -> None:
         """Set a value; None deletes it."""
         self._put[area, key] = copy.deepcopy(value)
 
-    def append(self, area: str, value: Any) -> int:
+    def append(self, area: str, value: object) -> int:
         """Add an entry to a log, and return its number."""
         added = self._added.setdefault(area, [])
         number = len(self._logs.get(area, ())) + len(added) + 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
 
 import torch
 
@@ -38,11 +37,11 @@ class Exponential(Mechanism):
         """The cost of one release."""
         return Pure(float(self._epsilon))
 
-    def probabilities(self, scores: Any) -> torch.Tensor:
+    def probabilities(self, scores: object) -> torch.Tensor:
         """Return the probability of each candidate, as float64. They depend on the data: do not publish them."""
         return torch.softmax(-gaps_of(scores).double() * float(self._rate), dim=0)
 
-    def release(self, scores: Any, *, generator: Generator | None = None) -> int:
+    def release(self, scores: object, *, generator: Generator | None = None) -> int:
         """Return the index of the chosen candidate."""
         source = _generator.local() if generator is None else generator
         gaps = gaps_of(scores).numpy()

@@ -50,7 +50,7 @@ class Gaussian(Mechanism):
         """The cost of one release, which composes better than its (epsilon, delta)."""
         return GaussianNoise(self.noise_multiplier)
 
-    def release(self, value: Any, *, generator: Generator | None = None) -> Any:
+    def release(self, value: object, *, generator: Generator | None = None) -> Any:
         """Return the value with noise: a float for a number, a tensor of the same shape for a tensor."""
         return with_noise(value, lambda tensor: self._noisy(tensor, generator))
 

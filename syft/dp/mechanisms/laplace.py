@@ -37,7 +37,7 @@ class Laplace(Mechanism):
         """The cost of one release."""
         return Pure(float(self._epsilon))
 
-    def release(self, value: Any, *, generator: Generator | None = None) -> Any:
+    def release(self, value: object, *, generator: Generator | None = None) -> Any:
         """Return the value with noise: a float for a number, a tensor of the same shape for a tensor."""
         return with_noise(value, lambda tensor: self._noisy(tensor, generator))
 

@@ -34,7 +34,7 @@ class Mechanism:
         """The cost of one release, for an `Accountant` or a ledger."""
         raise NotImplementedError(f"{type(self).__name__}: a mechanism must say what a release costs")
 
-    def release(self, value: Any, *, generator: Generator | None = None) -> Any:
+    def release(self, value: object, *, generator: Generator | None = None) -> Any:
         """Return the private answer. Costs one `event`."""
         raise NotImplementedError(f"{type(self).__name__}: a mechanism must say how it releases a value")
 
@@ -43,7 +43,7 @@ class Mechanism:
         return f"{type(self).__name__}({', '.join(f'{name}={value:g}' for name, value in parts if value)})"
 
 
-def finite(name: str, value: Any) -> float:
+def finite(name: str, value: object) -> float:
     """Return a number above zero, or raise ValueError."""
     found = checked(name, value, 0, math.inf)
     if math.isinf(found):
@@ -51,7 +51,7 @@ def finite(name: str, value: Any) -> float:
     return found
 
 
-def with_noise(value: Any, add: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+def with_noise(value: object, add: Callable[[torch.Tensor], torch.Tensor]) -> Any:
     """Add noise to a number, which gives a float, or to a tensor or what makes one, which gives a tensor."""
     if isinstance(value, torch.Tensor):
         return add(value)
@@ -65,7 +65,7 @@ def with_noise(value: Any, add: Callable[[torch.Tensor], torch.Tensor]) -> Any:
     return add(tensor)
 
 
-def gaps_of(scores: Any) -> torch.Tensor:
+def gaps_of(scores: object) -> torch.Tensor:
     """Return how far each score lies below the best one, for the mechanisms that choose: 1-D, at least one."""
     try:
         tensor = scores if isinstance(scores, torch.Tensor) else torch.as_tensor(np.asarray(scores))

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -120,7 +120,7 @@ def _gaussian_piece(sigma: Fraction, count: int, generator: Generator) -> Words:
     return proposed[kept]
 
 
-def _checked(scale: Any) -> Fraction:
+def _checked(scale: object) -> Fraction:
     """Return a scale as the exact number it is."""
     if isinstance(scale, (torch.Tensor, np.generic)):
         scale = scale.item()

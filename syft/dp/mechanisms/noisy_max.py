@@ -49,7 +49,7 @@ class ReportNoisyMax(Mechanism):
         """The cost of one release."""
         return Pure(float(self._epsilon))
 
-    def release(self, scores: Any, *, generator: Generator | None = None) -> int:
+    def release(self, scores: object, *, generator: Generator | None = None) -> int:
         """Return the index of the candidate with the largest noisy score."""
         source = _generator.local() if generator is None else generator
         return _CHOICES[self.noise](gaps_of(scores), self._rate, Fraction(self.sensitivity), source)

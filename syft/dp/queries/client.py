@@ -8,7 +8,7 @@ a budget.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -19,6 +19,9 @@ from syft.exceptions import PrivacyError
 from syft.hook.syft_tensor import SyftTensor
 from syft.pointers.pointer_tensor import PointerTensor
 from syft.workers.budget_client import BudgetClient
+
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
 
 Numbers = float | Sequence[float]
 _PARTS = ("data", "targets")
@@ -38,7 +41,7 @@ class DatasetPart(NamedTuple):
     part: str = "data"
 
 
-def dataset(worker: Any, key: str, part: str = "data") -> DatasetPart:
+def dataset(worker: BaseWorker, key: str, part: str = "data") -> DatasetPart:
     """Name the samples or the targets of a data set of a worker, to ask about them.
 
     Args:
@@ -54,7 +57,7 @@ def dataset(worker: Any, key: str, part: str = "data") -> DatasetPart:
     return DatasetPart(worker, key, part)
 
 
-def budget(worker: Any) -> BudgetClient:
+def budget(worker: BaseWorker) -> BudgetClient:
     """Return the privacy budgets of a worker: called, they say what is left to you; owners set them.
 
     Args:
@@ -64,7 +67,7 @@ def budget(worker: Any) -> BudgetClient:
 
 
 def count(
-    data: Any, where: Any = None, *, epsilon: float, mechanism: str = "laplace", delta: float | None = None
+    data: object, where: object = None, *, epsilon: float, mechanism: str = "laplace", delta: float | None = None
 ) -> int:
     """Count the rows for which something holds.
 
@@ -80,12 +83,12 @@ def count(
 
 
 def sum(
-    data: Any,
+    data: object,
     lower: Numbers,
     upper: Numbers,
     *,
     epsilon: float,
-    where: Any = None,
+    where: object = None,
     column: int | None = None,
     mechanism: str = "laplace",
     delta: float | None = None,
@@ -110,7 +113,7 @@ def sum(
 
 
 def mean(
-    data: Any,
+    data: object,
     lower: Numbers,
     upper: Numbers,
     *,
@@ -125,7 +128,7 @@ def mean(
 
 
 def histogram(
-    data: Any,
+    data: object,
     bins: int | None = None,
     lower: float | None = None,
     upper: float | None = None,
@@ -162,7 +165,7 @@ def histogram(
 
 
 def quantile(
-    data: Any,
+    data: object,
     q: float,
     lower: Numbers,
     upper: Numbers,
@@ -187,13 +190,13 @@ def quantile(
 
 
 def median(
-    data: Any, lower: Numbers, upper: Numbers, *, epsilon: float, candidates: int = 1024, column: int | None = None
+    data: object, lower: Numbers, upper: Numbers, *, epsilon: float, candidates: int = 1024, column: int | None = None
 ) -> Any:
     """Return a number with about half of the values below it; arguments as `quantile`."""
     return quantile(data, 0.5, lower, upper, epsilon=epsilon, candidates=candidates, column=column)
 
 
-def most_common(data: Any, choices: Sequence[float], *, epsilon: float, column: int | None = None) -> Any:
+def most_common(data: object, choices: Sequence[float], *, epsilon: float, column: int | None = None) -> Any:
     """Return the one of some numbers that occurs most often, by report-noisy-max.
 
     Args:
@@ -207,7 +210,7 @@ def most_common(data: Any, choices: Sequence[float], *, epsilon: float, column: 
     return next((choice for choice in given if float(choice) == found), found)
 
 
-def _ask(kind: str, data: Any, **settings: Any) -> Any:
+def _ask(kind: str, data: object, **settings: object) -> Any:
     """Ask the worker that holds the data, or answer here if the data is here."""
     if isinstance(data, DatasetPart):
         return _shown(_stream(data.worker).run(QUERY, (kind, ("dataset", data.key, data.part)), settings, None))
@@ -230,15 +233,15 @@ def _ask(kind: str, data: Any, **settings: Any) -> Any:
     return _shown(compute(QUESTIONS[kind](TableFormat.of(data), **settings), data))
 
 
-def _stream(worker: Any) -> Any:
+def _stream(worker: BaseWorker) -> Any:
     return local_worker().stream_to(worker)
 
 
-def _shown(answer: Any) -> Any:
+def _shown(answer: object) -> Any:
     return torch.from_numpy(answer) if isinstance(answer, np.ndarray) else answer
 
 
-def _plain(numbers: Any) -> Any:
+def _plain(numbers: object) -> Any:
     """Return numbers as a message takes them."""
     if isinstance(numbers, torch.Tensor | np.ndarray | np.generic):
         numbers = numbers.tolist()

@@ -89,7 +89,7 @@ class Question:
     # What it costs, for `syft.dp.accounting.privacy_loss`.
     event: dict[str, Any]
 
-    def __init__(self, form: TableFormat, **settings: Any) -> None:
+    def __init__(self, form: TableFormat, **settings: object) -> None:
         raise NotImplementedError(f"{type(self).__name__}: a question must check its settings")
 
     def answer(self, tensor: torch.Tensor) -> Any:
@@ -102,7 +102,7 @@ class Count(Question):
 
     names = frozenset({"where", "epsilon", "mechanism", "delta"})
 
-    def __init__(self, form: TableFormat, where: Any, epsilon: Any, mechanism: Any, delta: Any) -> None:
+    def __init__(self, form: TableFormat, where: object, epsilon: object, mechanism: object, delta: object) -> None:
         self._noise, self._where = Noise(mechanism, epsilon, delta), Conditions(where, form)
         self.event = self._noise.event
 
@@ -120,16 +120,17 @@ class Sum(Question):
     def __init__(
         self,
         form: TableFormat,
-        lower: Any,
-        upper: Any,
-        where: Any,
-        column: Any,
-        epsilon: Any,
-        mechanism: Any,
-        delta: Any,
+        lower: object,
+        upper: object,
+        where: object,
+        column: object,
+        epsilon: object,
+        mechanism: object,
+        delta: object,
     ) -> None:
         self._noise, self._where = Noise(mechanism, epsilon, delta), Conditions(where, form)
-        self._form, self._column = form.chosen(column), column
+        self._form = form.chosen(column)
+        self._column: Any = column
         bounds = Bounds(lower, upper, self._form.columns)
         self._bounds = bounds
         self._range = bounds.with_zero() if self._where else bounds
@@ -160,7 +161,14 @@ class Mean(Sum):
     names = frozenset({"lower", "upper", "column", "epsilon", "mechanism", "delta"})
 
     def __init__(
-        self, form: TableFormat, lower: Any, upper: Any, column: Any, epsilon: Any, mechanism: Any, delta: Any
+        self,
+        form: TableFormat,
+        lower: object,
+        upper: object,
+        column: object,
+        epsilon: object,
+        mechanism: object,
+        delta: object,
     ) -> None:
         super().__init__(form, lower, upper, None, column, epsilon, mechanism, delta)
         if not form.rows:
@@ -176,9 +184,12 @@ class Histogram(Question):
 
     names = frozenset({"edges", "column", "epsilon", "mechanism", "delta"})
 
-    def __init__(self, form: TableFormat, edges: Any, column: Any, epsilon: Any, mechanism: Any, delta: Any) -> None:
+    def __init__(
+        self, form: TableFormat, edges: object, column: object, epsilon: object, mechanism: object, delta: object
+    ) -> None:
         self._noise = Noise(mechanism, epsilon, delta)
-        self._form, self._column = form.chosen(column), column
+        self._form = form.chosen(column)
+        self._column: Any = column
         self._edges = _numbers("edges", edges, least=2)
         _check_size(self._form.columns * len(self._edges))
         self.event = self._noise.event

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -17,11 +17,14 @@ from syft.federated.client.stored_dataset import DATASET
 from syft.workers.access.policy import check_release
 from syft.workers.execution.session import Session
 
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
+
 logger = logging.getLogger("syft.dp")
 PARTS = {"data": 0, "targets": 1}
 
 
-def answer(worker: Any, session: Session, kind: Any = None, data: Any = None, **settings: Any) -> Any:
+def answer(worker: BaseWorker, session: Session, kind: object = None, data: object = None, **settings: object) -> Any:
     """Answer a question of a client.
 
     What is refused is refused by names, numbers, shapes and types; values of the data decide nothing but the answer.
@@ -52,7 +55,7 @@ def compute(question: Question, tensor: torch.Tensor) -> Any:
         raise PrivacyError("This question could not be answered; the worker keeps the details.") from None
 
 
-def _find(worker: Any, data: Any) -> tuple[Any, Any]:
+def _find(worker: BaseWorker, data: object) -> tuple[Any, Any]:
     """Return the tensor that a question is about, and the id of the object or the data set."""
     match data if type(data) is tuple else ():
         case ("object", obj_id) if is_id(obj_id):

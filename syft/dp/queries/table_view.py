@@ -48,7 +48,7 @@ class TableFormat(NamedTuple):
     is_flat: bool
 
     @classmethod
-    def of(cls, tensor: Any) -> TableFormat:
+    def of(cls, tensor: torch.Tensor) -> TableFormat:
         """Return the form of a tensor, or refuse what is no table; values have no say in it."""
         is_plain = type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.layout is torch.strided
         if not is_plain or tensor.dtype not in DTYPES:
@@ -60,7 +60,7 @@ class TableFormat(NamedTuple):
             )
         return cls(len(tensor), 1 if tensor.dim() == 1 else tensor.shape[1], tensor.dim() == 1)
 
-    def chosen(self, column: Any) -> TableFormat:
+    def chosen(self, column: object) -> TableFormat:
         """Return the form of one column, or of all for None; raise if there is no such column."""
         if column is None:
             return self
@@ -86,7 +86,7 @@ class Bounds:
         columns: how many columns there are.
     """
 
-    def __init__(self, lower: Any, upper: Any, columns: int) -> None:
+    def __init__(self, lower: object, upper: object, columns: int) -> None:
         self.lower, self.upper = _column_numbers("lower", lower, columns), _column_numbers("upper", upper, columns)
         if not bool((self.lower < self.upper).all()):
             raise PrivacyError("lower is below upper, for each column: lower=0, upper=120.")

@@ -134,18 +134,18 @@ class SecretEngine(PrivacyEngine):  # type: ignore[misc]
         self.secure_rng = None
         self.dataset = None
 
-    def _prepare_data_loader(self, data_loader: Any, *, batch_first: bool = True, **kwargs: Any) -> Any:
+    def _prepare_data_loader(self, data_loader: object, *, batch_first: bool = True, **kwargs: object) -> Any:
         return SecretLoader(data_loader, batch_first)
 
     def _prepare_optimizer(
         self,
         *,
-        optimizer: Any,
+        optimizer: object,
         clipping: str = "flat",
         grad_sample_mode: str = "hooks",
         distributed: bool = False,
-        noise_generator: Any = None,
-        **kwargs: Any,
+        noise_generator: object = None,
+        **kwargs: object,
     ) -> Any:
         if distributed:
             raise TrainingError("Modules of torch.distributed are not taken: each process would add noise of its own.")

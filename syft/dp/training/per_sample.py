@@ -63,7 +63,7 @@ class PureFunction:
         """Return copies of the state, which a run may change."""
         return [tensor.detach().clone() for tensor in self.state]
 
-    def __call__(self, state: Sequence[torch.Tensor], *args: Any) -> Any:
+    def __call__(self, state: Sequence[torch.Tensor], *args: object) -> Any:
         """Run the plan with a state."""
         return self._run(match(self.plan.name, self._arguments, args, {}), list(state), [])
 
@@ -177,7 +177,7 @@ def reseed() -> None:
     torch.default_generator.manual_seed(int(local().words(1)[0]) & (2**63 - 1))
 
 
-def _plain(tensor: Any) -> torch.Tensor:
+def _plain(tensor: torch.Tensor) -> torch.Tensor:
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
         raise TrainingError(f"Private training takes plans that hold plain tensors, not a {type(tensor).__name__}.")
     found: torch.Tensor = tensor

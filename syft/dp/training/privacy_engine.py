@@ -77,13 +77,13 @@ class PrivacyEngine:
         self,
         *,
         module: nn.Module,
-        optimizer: Any,
-        data_loader: Any,
+        optimizer: object,
+        data_loader: object,
         noise_multiplier: float,
         max_grad_norm: float | list[float],
         clipping: str = "flat",
         grad_sample_mode: str = "hooks",
-        **options: Any,
+        **options: object,
     ) -> tuple[Any, ...]:
         """Return the module, the optimizer and the data loader to train with instead of those given.
 
@@ -271,7 +271,7 @@ def _check_options(clipping: str, mode: str, options: dict[str, Any]) -> None:
         raise TrainingError(f"grad_sample_mode is one of {', '.join(_MODES)}, not {mode!r:.30}.")
 
 
-def _check_local(module: Any, data_loader: Any) -> None:
+def _check_local(module: object, data_loader: object) -> None:
     """Refuse what is elsewhere, and say how that is trained."""
     if not isinstance(module, nn.Module) or isinstance(module, torch.jit.ScriptModule):
         raise TrainingError(f"make_private takes a module of torch, not a {type(module).__name__}.{_ELSEWHERE}")
@@ -289,7 +289,7 @@ def _check_local(module: Any, data_loader: Any) -> None:
         )
 
 
-def _number(name: str, value: Any, least: float) -> float:
+def _number(name: str, value: object, least: float) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= 1e6:
         raise TrainingError(f"{name} is a number from {least:g} to 1e6, not {value!r:.30}.")
     return float(value)

@@ -79,7 +79,7 @@ class SamplePrivacy(SampleSettings):
         """
         return {"dp_sgd": {**self.to_dict(), "rounds": rounds}}
 
-    def check(self, client: str, result: Any) -> None:
+    def check(self, client: str, result: object) -> None:
         """Raise if a client does not say what it has spent in a round, or spent it with less noise than asked for.
 
         Args:
@@ -102,7 +102,7 @@ class SamplePrivacy(SampleSettings):
         said = _spent_of(client, result["privacy"].get("spent"))
         self._note(client, self._by_client.get(client, Accountant()).after(event, steps), said)
 
-    def add_all(self, client: str, spent: Any) -> None:
+    def add_all(self, client: str, spent: object) -> None:
         """Take note of all that a client has spent in the run, as it says; None if that is nothing.
 
         Args:
@@ -138,7 +138,7 @@ class SamplePrivacy(SampleSettings):
         self._by_client.update(loaded)
 
 
-def _event_of(client: str, result: Any) -> tuple[PoissonSampled, int]:
+def _event_of(client: str, result: object) -> tuple[PoissonSampled, int]:
     """Return what a client says that it has spent, which may be anything."""
     spent = result.get("privacy") if isinstance(result, dict) else None
     if type(spent) is dict and spent.keys() == {"noise_multiplier", "rate", "steps", "spent"}:
@@ -152,7 +152,7 @@ def _event_of(client: str, result: Any) -> tuple[PoissonSampled, int]:
     raise FederatedError(f"Client {client!r} did not say what its private training has spent.")
 
 
-def _spent_of(client: str, spent: Any) -> Accountant:
+def _spent_of(client: str, spent: object) -> Accountant:
     """Return all that a client says that it has spent, which may be anything."""
     try:
         if type(spent) is dict and len(spent["events"]) <= _MOST_EVENTS and "orders" not in spent:

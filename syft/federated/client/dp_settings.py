@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any
 
 from syft.exceptions import TrainingError
 
@@ -60,7 +59,7 @@ class SampleSettings:
         return {name: getattr(self, name) for name in _LIMITS}
 
 
-def settings_from(numbers: Any) -> SampleSettings:
+def settings_from(numbers: object) -> SampleSettings:
     """Return settings that may come from anyone; refuses what is not complete, or no settings at all."""
     if type(numbers) is not dict or numbers.keys() != _LIMITS.keys():
         raise TrainingError(f"Differentially private training is told {', '.join(_LIMITS)}: numbers by name.")

@@ -17,12 +17,12 @@ _MOST_SECONDS = 3600.0
 
 
 def prepare(
-    model: Any,
-    loss_fn: Any,
+    model: object,
+    loss_fn: object,
     pair: tuple[Any, Any],
     settings: SampleSettings,
     config: TrainConfig,
-    spent: Any = None,
+    spent: object = None,
     times: int = 1,
     apart: bool = False,
     step_seconds: float | None = None,
@@ -45,7 +45,7 @@ def check_step_seconds(seconds: Any) -> float | None:
     return float(seconds)
 
 
-def pair_of(dataset: Any) -> tuple[Any, Any]:
+def pair_of(dataset: object) -> tuple[Any, Any]:
     """Return the samples and targets of a data set as two tensors."""
     as_tensors = AS_TENSORS.get(type(dataset))
     pair = None if as_tensors is None else as_tensors(dataset)

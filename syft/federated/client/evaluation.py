@@ -26,7 +26,7 @@ MAX_BINS = 2**20
 
 
 def evaluate(
-    config: TrainConfig, model: Any, loss_fn: Any, dataset: Any, device: str, wanted: Evaluation
+    config: TrainConfig, model: object, loss_fn: object, dataset: object, device: str, wanted: Evaluation
 ) -> dict[str, Any]:
     """Run a model over a data set without changing it, and return what is wanted to be known of the results."""
     if isinstance(model, Plan) and alters(model.operations):

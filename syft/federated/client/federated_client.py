@@ -147,10 +147,10 @@ class FederatedCaller:
     async def async_fit(
         self,
         dataset_key: str,
-        return_ids: Any = None,
+        return_ids: object = None,
         device: str = "cpu",
         timeout: float | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> Any:
         """Have the worker train, while others do too: `await asyncio.gather(alice.async_fit(...), ...)`.
 
@@ -216,7 +216,7 @@ class RemoteFederatedClient(FederatedCaller, FederatedClient):
         local_worker().stream_to(self).run(REMOVE_DATASET, (key,), {}, None)
 
 
-def _stream_to(worker: Any) -> Any:
+def _stream_to(worker: object) -> Any:
     """Return the stream of whoever calls to a worker; None if that is the worker itself."""
     caller = local_worker(required=False)
     return None if caller is None or caller is worker else caller.stream_to(worker)

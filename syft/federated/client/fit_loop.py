@@ -49,7 +49,7 @@ class Training:
         # Two calls at once would step over each other's gradients.
         self.turn = threading.Lock()
 
-    def check(self, model: Any, loss_fn: Any, device: str) -> None:
+    def check(self, model: object, loss_fn: object, device: str) -> None:
         """Raise if a model can't be trained, as far as that can be told without data."""
         unwrapped(loss_fn)
         build_optimizer(self.config.optimizer, self.config.optimizer_args, unwrapped(model))
@@ -57,9 +57,9 @@ class Training:
 
     def fit(
         self,
-        model: Any,
-        loss_fn: Any,
-        dataset: Any,
+        model: object,
+        loss_fn: object,
+        dataset: object,
         device: str,
         go_on: Callable[[], None],
     ) -> torch.Tensor:
@@ -105,7 +105,7 @@ class Training:
             prepared.run(optimizer, go_on, place=place)
         return torch.tensor(math.nan)
 
-    def _batches(self, dataset: Any, place: torch.device) -> Iterator[Pair]:
+    def _batches(self, dataset: object, place: torch.device) -> Iterator[Pair]:
         """Yield the batches of all epochs, as many as the config wants."""
         left = self.config.max_nr_batches if self.config.max_nr_batches > 0 else -1
         for _ in range(self.config.epochs):
@@ -115,7 +115,7 @@ class Training:
                 if left == 0:
                     return
 
-    def _optimizer_of(self, model: Any, place: torch.device) -> torch.optim.Optimizer:
+    def _optimizer_of(self, model: object, place: torch.device) -> torch.optim.Optimizer:
         """Return the optimizer of a model; it goes on with what it remembers, as long as it is the same model."""
         last = self.optimizer if self._device == place else None
         if last is not None and self._model is model:
@@ -125,7 +125,7 @@ class Training:
         return made
 
 
-def build_optimizer(name: str, settings: dict[str, Any], model: Any) -> torch.optim.Optimizer:
+def build_optimizer(name: str, settings: dict[str, Any], model: object) -> torch.optim.Optimizer:
     """Make an optimizer of the closed table over the parameters of a model."""
     parameters = [p for p in getattr(model, "parameters", list)() if p.requires_grad]
     if not parameters:
@@ -148,7 +148,7 @@ class PredictedOutput(Exception):
         self.error = error
 
 
-def foresee_step(model: Any, loss_fn: Any, dataset: Any, batch_size: int) -> None:
+def foresee_step(model: object, loss_fn: object, dataset: object, batch_size: int) -> None:
     """Raise `PredictedOutput` if a step would fail due to the shapes of its first batch; no values are looked at."""
     first = next(batches(dataset, batch_size, shuffle=False), None)
     if first is None:
@@ -166,7 +166,7 @@ def foresee_step(model: Any, loss_fn: Any, dataset: Any, batch_size: int) -> Non
         raise PredictedOutput(error) from None
 
 
-def _foreseen(plan: Plan, *args: Any) -> Any:
+def _foreseen(plan: Plan, *args: object) -> Any:
     """Return the form of what a plan gives; None if only values tell."""
     found = foresee(RUN_PLAN, (plan, *args), {}, grad_enabled=True)
     found.raise_error()
@@ -176,7 +176,7 @@ def _foreseen(plan: Plan, *args: Any) -> Any:
 # --- models and losses --------------------------------------------------------------------------------------
 
 
-def unwrapped(part: Any) -> Any:
+def unwrapped(part: object) -> Any:
     """Return what is called: a plan, or the module or function inside a wrapper."""
     part = part.obj if isinstance(part, ObjectWrapper) else part
     if isinstance(part, Plan) and not part.is_built:
@@ -213,14 +213,14 @@ def _argument_names(function: Any) -> list[str]:
         return []
 
 
-def output_of(value: Any) -> torch.Tensor:
+def output_of(value: object) -> torch.Tensor:
     """Return what a model gives, or refuse it."""
     if not isinstance(value, torch.Tensor) or value.dim() == 0:
         raise TrainingError(f"A model gives one tensor with a row for each sample, not a {type(value).__name__}.")
     return value
 
 
-def one_number(loss: Any) -> torch.Tensor:
+def one_number(loss: object) -> torch.Tensor:
     """Return the loss of a batch, or refuse it."""
     if not isinstance(loss, torch.Tensor) or loss.numel() != 1:
         what = f"a tensor of shape {tuple(loss.shape)}" if isinstance(loss, torch.Tensor) else type(loss).__name__
@@ -229,7 +229,7 @@ def one_number(loss: Any) -> torch.Tensor:
 
 
 @contextmanager
-def in_mode(model: Any, training: bool) -> Iterator[None]:
+def in_mode(model: object, training: bool) -> Iterator[None]:
     """Switch a module to train or eval mode for a while; a plan is what it was when it was recorded."""
     if not isinstance(model, torch.nn.Module):
         yield
@@ -243,7 +243,7 @@ def in_mode(model: Any, training: bool) -> Iterator[None]:
 
 
 @contextmanager
-def placed(model: Any, device: str) -> Iterator[torch.device]:
+def placed(model: object, device: str) -> Iterator[torch.device]:
     """Put a model on a device for a while, in place."""
     place = _device(device)
     part = unwrapped(model)
@@ -274,7 +274,9 @@ def _device(name: Any) -> torch.device:
 # --- data ---------------------------------------------------------------------------------------------------
 
 
-def batches(dataset: Any, batch_size: int, shuffle: bool, generator: torch.Generator | None = None) -> Iterator[Pair]:
+def batches(
+    dataset: object, batch_size: int, shuffle: bool, generator: torch.Generator | None = None
+) -> Iterator[Pair]:
     """Yield batches of samples and targets, as copies: whatever is done to them, the data set stays as it is."""
     as_tensors = AS_TENSORS.get(type(dataset))
     pair = None if as_tensors is None else as_tensors(dataset)
@@ -302,6 +304,6 @@ def _collated(dataset: Any, batch_size: int, shuffle: bool, generator: torch.Gen
         yield batch[0], batch[1]
 
 
-def on_device(value: Any, place: torch.device) -> Any:
+def on_device(value: object, place: torch.device) -> Any:
     """Return samples or targets on a device."""
     return value.to(place) if isinstance(value, torch.Tensor) else value

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils.data import TensorDataset
@@ -27,6 +27,9 @@ from syft.workers.execution.copies import is_plain
 from syft.workers.execution.execute import WORKER_COMMANDS
 from syft.workers.execution.session import Session
 
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
+
 logger = logging.getLogger("syft.workers")
 FIT, EVALUATE = "syft.fit", "syft.evaluate"
 ADD_DATASET, REMOVE_DATASET = "syft.add_dataset", "syft.remove_dataset"
@@ -42,7 +45,7 @@ class FitService:
         datasets: data sets by key.
     """
 
-    def __init__(self, worker: Any, datasets: dict[str, Any] | None = None) -> None:
+    def __init__(self, worker: object, datasets: dict[str, Any] | None = None) -> None:
         self._worker = weakref.ref(worker)  # which holds this trainer
         self.datasets: dict[str, Any] = dict(datasets or {})
         # The worker's own, and one for each session; that of a session goes with it.
@@ -56,7 +59,7 @@ class FitService:
 
     # --- data sets and configs --------------------------------------------------------------------------------
 
-    def add(self, dataset: Any, key: str) -> None:
+    def add(self, dataset: object, key: str) -> None:
         """Keep a data set under a key; for good where the worker has a store, if it is made of two tensors."""
         if type(key) is not str or not key:
             raise TrainingError("The key of a data set is a name, such as 'xor'.")
@@ -192,13 +195,13 @@ class FitService:
         return getattr(self.worker, "id", None)
 
 
-def _tensors_of(dataset: Any) -> tuple[Any, Any] | None:
+def _tensors_of(dataset: object) -> tuple[Any, Any] | None:
     """Return the two tensors that a data set is made of; None if it is something else."""
     as_tensors = AS_TENSORS.get(type(dataset))
     return None if as_tensors is None else as_tensors(dataset)
 
 
-def trainer_of(worker: Any) -> FitService:
+def trainer_of(worker: object) -> FitService:
     """Return the trainer of a worker, made when first needed."""
     found: FitService | None = worker.__dict__.get("_trainer")
     if found is None:
@@ -206,7 +209,7 @@ def trainer_of(worker: Any) -> FitService:
     return found
 
 
-def _check_step(training: Training, model: Any, loss_fn: Any, dataset: Any, device: str) -> None:
+def _check_step(training: Training, model: object, loss_fn: object, dataset: object, device: str) -> None:
     """Raise the mistake of a training that shapes alone tell; no sample was looked at."""
     training.check(model, loss_fn, device)
     try:
@@ -216,7 +219,12 @@ def _check_step(training: Training, model: Any, loss_fn: Any, dataset: Any, devi
 
 
 def _prepared(
-    training: Training, model: Any, loss_fn: Any, dataset: Any, apart: bool = False, step_seconds: float | None = None
+    training: Training,
+    model: object,
+    loss_fn: object,
+    dataset: object,
+    apart: bool = False,
+    step_seconds: float | None = None,
 ) -> Any:
     """Return a private training with a config, checked, with its price; no sample was looked at."""
     config = training.config
@@ -236,30 +244,37 @@ def _use_config(worker: Any, session: Session, config_id: Any) -> None:
     trainer_of(worker).use(session, config)
 
 
-def _fit(worker: Any, session: Session, key: str, device: str) -> torch.Tensor:
+def _fit(worker: BaseWorker, session: Session, key: str, device: str) -> torch.Tensor:
     return trainer_of(worker).fit(session, key, device)
 
 
 def _evaluate(
-    worker: Any, session: Session, key: str, histograms: bool, nr_bins: int, loss: bool, accuracy: bool, device: str
+    worker: BaseWorker,
+    session: Session,
+    key: str,
+    histograms: bool,
+    nr_bins: int,
+    loss: bool,
+    accuracy: bool,
+    device: str,
 ) -> dict[str, Any]:
     wanted = Evaluation(histograms, nr_bins, loss, accuracy)
     return trainer_of(worker).evaluate(session, key, device, wanted)
 
 
-def _require_owner(worker: Any, session: Session) -> None:
+def _require_owner(worker: BaseWorker, session: Session) -> None:
     if worker.policy is not ALLOW_ALL and session.role != "owner":
         raise NotPermittedError(f"The data sets of worker {worker.id!r} are its owner's to add and to remove.")
 
 
-def _add_dataset(worker: Any, session: Session, key: str, data: Any, targets: Any) -> None:
+def _add_dataset(worker: BaseWorker, session: Session, key: str, data: object, targets: object) -> None:
     _require_owner(worker, session)
     if not isinstance(data, torch.Tensor) or not isinstance(targets, torch.Tensor) or len(data) != len(targets):
         raise TrainingError("A data set is a tensor of samples and one of as many targets.")
     trainer_of(worker).add(TensorDataset(data.detach(), targets.detach()), key)
 
 
-def _remove_dataset(worker: Any, session: Session, key: str) -> None:
+def _remove_dataset(worker: BaseWorker, session: Session, key: str) -> None:
     _require_owner(worker, session)
     trainer_of(worker).remove(key)
 

@@ -249,7 +249,7 @@ def draws(plan: Plan) -> bool:
 # --- what comes from the server ---------------------------------------------------------------------------------
 
 
-def terms_of(given: Any) -> list[Modifier]:
+def terms_of(given: object) -> list[Modifier]:
     """Return the terms that a server wants, in their order."""
     if given is None:
         return []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syft.core.id_provider import ObjectId
 from syft.core.object import AbstractObject
@@ -11,6 +11,9 @@ from syft.exceptions import SerdeError
 from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.remote_call import pointer_kinds
 from syft.serde import register
+
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
 
 MAX_NAMES = 256
 
@@ -26,7 +29,7 @@ class Payload(AbstractObject):
 
     pointer_kind = "parcel"
 
-    def __init__(self, contents: dict[str, Any], id: ObjectId | None = None, owner: Any = None) -> None:
+    def __init__(self, contents: dict[str, Any], id: ObjectId | None = None, owner: object = None) -> None:
         super().__init__(id=id, owner=owner)
         self.contents = contents
 
@@ -34,12 +37,12 @@ class Payload(AbstractObject):
         return f"<Parcel of {', '.join(sorted(self.contents)) or 'nothing'}>"
 
     @staticmethod
-    def simplify(worker: Any, parcel: Payload) -> tuple[Any, ...]:
+    def simplify(worker: BaseWorker, parcel: Payload) -> tuple[Any, ...]:
         """Return the contents."""
         return (parcel.contents,)
 
     @staticmethod
-    def detail(worker: Any, parcel_tuple: tuple[Any, ...]) -> Payload:
+    def detail(worker: BaseWorker, parcel_tuple: tuple[Any, ...]) -> Payload:
         """Rebuild a parcel that may come from anyone."""
         (contents,) = parcel_tuple
         if type(contents) is not dict or len(contents) > MAX_NAMES or not all(type(name) is str for name in contents):

@@ -11,7 +11,7 @@ import importlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch.utils.data import TensorDataset
@@ -25,6 +25,9 @@ from syft.federated.client.secure_aggregation.client_policy import check_hidden
 from syft.workers.access.policy import ALLOW_ALL, check_release, may_leave
 from syft.workers.execution.execute import WORKER_COMMANDS
 from syft.workers.execution.session import Session
+
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
 
 STATION = "syft.station"
 # How many runs a user can have going on at one worker: what was used longest ago is forgotten first.
@@ -88,7 +91,7 @@ class ClientSession:
         worker: the worker it is at; None for a client that is simulated in this process.
     """
 
-    def __init__(self, name: str, run: str, dataset: Any, worker: Any = None) -> None:
+    def __init__(self, name: str, run: str, dataset: object, worker: BaseWorker | None = None) -> None:
         self.name = name
         self.run = run
         self.worker = worker
@@ -166,7 +169,7 @@ def _nothing() -> None:
     """Do nothing."""
 
 
-def call_of(name: Any) -> ClientCall:
+def call_of(name: object) -> ClientCall:
     """Return what answers a call, or refuse it."""
     if type(name) is str and name not in CALLS and name in HOMES:
         importlib.import_module(HOMES[name])
@@ -208,7 +211,7 @@ class ClientSessions:
         return station
 
 
-def _data_of(worker: Any, data: Any) -> Any:
+def _data_of(worker: BaseWorker, data: object) -> Any:
     """Return the data set that a client names, by a key or by the ids of two tensors."""
     if type(data) is tuple and len(data) == 1:
         return trainer_of(worker).dataset(data[0])
@@ -220,7 +223,7 @@ def _data_of(worker: Any, data: Any) -> Any:
     return TensorDataset(*pair)
 
 
-def stations_of(worker: Any) -> ClientSessions:
+def stations_of(worker: BaseWorker) -> ClientSessions:
     """Return the stations of a worker, made when first needed."""
     found: ClientSessions | None = worker.__dict__.get("_stations")
     if found is None:
@@ -228,7 +231,7 @@ def stations_of(worker: Any) -> ClientSessions:
     return found
 
 
-def _answer(worker: Any, session: Session, name: str, run: str, data: Any, parcel: Any) -> Payload:
+def _answer(worker: BaseWorker, session: Session, name: str, run: str, data: object, parcel: object) -> Payload:
     """Answer a call of a client; an answer that may not leave is not even computed."""
     call = call_of(name)
     if type(parcel) is not Payload:

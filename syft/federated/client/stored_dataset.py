@@ -7,7 +7,7 @@ deleted by their id, and are there again after a restart.
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils.data import TensorDataset
@@ -19,6 +19,9 @@ from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.remote_call import pointer_kinds
 from syft.serde import register
 from syft.workers.execution.copies import is_plain
+
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
 
 # The prefix of the id of a data set; its key follows.
 DATASET = DATASET_PREFIX
@@ -54,12 +57,12 @@ class StoredDataset(AbstractObject):
         return f"<KeptDataset {_size(self.data)}>"
 
     @staticmethod
-    def simplify(worker: Any, kept: StoredDataset) -> tuple[Any, ...]:
+    def simplify(worker: BaseWorker, kept: StoredDataset) -> tuple[Any, ...]:
         """Return samples and targets."""
         return (kept.data, kept.targets)
 
     @staticmethod
-    def detail(worker: Any, parts: tuple[Any, ...]) -> StoredDataset:
+    def detail(worker: BaseWorker, parts: tuple[Any, ...]) -> StoredDataset:
         """Rebuild a data set that may come from anyone."""
         data, targets = parts
         if not (is_plain(data) and is_plain(targets) and data.ndim and targets.ndim and len(data) == len(targets)):
@@ -71,7 +74,7 @@ def _size(tensor: torch.Tensor) -> str:
     return "x".join(map(str, tensor.shape))
 
 
-def keep(worker: Any, key: str, pair: tuple[torch.Tensor, torch.Tensor]) -> None:
+def keep(worker: BaseWorker, key: str, pair: tuple[torch.Tensor, torch.Tensor]) -> None:
     """Keep a data set of the worker's owner for good; it is written before this returns.
 
     Raises:
@@ -91,7 +94,7 @@ def keep(worker: Any, key: str, pair: tuple[torch.Tensor, torch.Tensor]) -> None
         objects[name] = kept
 
 
-def kept_keys(worker: Any) -> list[str]:
+def kept_keys(worker: BaseWorker) -> list[str]:
     """Return the keys of the data sets that a worker keeps."""
     return [
         name.removeprefix(DATASET)
@@ -100,7 +103,7 @@ def kept_keys(worker: Any) -> list[str]:
     ]
 
 
-def kept_at(worker: Any, key: str) -> StoredDataset | None:
+def kept_at(worker: BaseWorker, key: str) -> StoredDataset | None:
     """Return a data set that a worker keeps; what a user sent under such a name is none."""
     name = f"{DATASET}{key}"
     if worker.object_store.keeper is None or name not in worker.object_store.objects:
@@ -109,7 +112,7 @@ def kept_at(worker: Any, key: str) -> StoredDataset | None:
     return found if isinstance(found, StoredDataset) and _is_owners(worker, name) else None
 
 
-def _is_owners(worker: Any, name: str) -> bool:
+def _is_owners(worker: BaseWorker, name: str) -> bool:
     keeper = worker.object_store.keeper
     item = None if keeper is None else keeper.item(name)
     return item is not None and item.facts.owner is None

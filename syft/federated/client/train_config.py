@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
@@ -21,6 +21,10 @@ from syft.pointers.remote_call import pointer_kinds
 from syft.serde import register
 from syft.workers.execution.copies import prepare_transfer
 from syft.workers.execution.execute import kind_of
+
+if TYPE_CHECKING:
+    from syft.workers.abstract import AbstractWorker
+    from syft.workers.base import BaseWorker
 
 # The call by which a client says what it wants to train with; see federated_client.py.
 USE_CONFIG = "syft.use_train_config"
@@ -89,9 +93,9 @@ class TrainConfig(AbstractObject):
 
     def __init__(
         self,
-        model: Any = None,
-        loss_fn: Any = None,
-        owner: Any = None,
+        model: object = None,
+        loss_fn: object = None,
+        owner: object = None,
         batch_size: int = 32,
         epochs: int = 1,
         optimizer: str | type[torch.optim.Optimizer] = "SGD",
@@ -152,7 +156,7 @@ class TrainConfig(AbstractObject):
 
     # --- travelling -----------------------------------------------------------------------------------------
 
-    def send(self, location: Any) -> Any:
+    def send(self, location: AbstractWorker) -> Any:
         """Send the model, the loss and the settings to a worker, which trains with them from then on.
 
         Sending again starts anew: with the model as it is here, and an optimizer that remembers nothing. Keep the
@@ -198,7 +202,7 @@ class TrainConfig(AbstractObject):
             self.max_nr_batches, self.shuffle, loss_fn_id, model_id, self.privacy,
         )  # fmt: skip
 
-    def get(self, location: Any) -> TrainConfig:  # type: ignore[override]
+    def get(self, location: AbstractWorker) -> TrainConfig:  # type: ignore[override]
         """Fetch the settings back from a worker, which has no config of ours after that.
 
         Args:
@@ -226,7 +230,7 @@ class TrainConfig(AbstractObject):
         """
         return self._fetched(self.loss_fn, "loss_fn", location)
 
-    def _fetched(self, part: Any, name: str, location: Any) -> Any:
+    def _fetched(self, part: object, name: str, location: AbstractWorker) -> Any:
         if part is None:
             return None
         sent = self._last
@@ -245,7 +249,7 @@ class TrainConfig(AbstractObject):
     # --- the wire form --------------------------------------------------------------------------------------
 
     @staticmethod
-    def simplify(worker: Any, train_config: TrainConfig) -> tuple[Any, ...]:
+    def simplify(worker: BaseWorker, train_config: TrainConfig) -> tuple[Any, ...]:
         """Return the settings and the ids of the model and the loss, which travel by themselves."""
         parts = (
             train_config._model_id, train_config._loss_fn_id, train_config.batch_size, train_config.epochs,
@@ -256,7 +260,7 @@ class TrainConfig(AbstractObject):
         return parts if train_config.privacy is None else (*parts, train_config.privacy.to_dict())
 
     @staticmethod
-    def detail(worker: Any, train_config_tuple: tuple[Any, ...]) -> TrainConfig:
+    def detail(worker: BaseWorker, train_config_tuple: tuple[Any, ...]) -> TrainConfig:
         """Rebuild a config that may come from anyone; refuses one that could not train."""
         parts, rest = train_config_tuple[:9], train_config_tuple[9:]
         model_id, loss_fn_id, batch_size, epochs, optimizer, args, max_nr_batches, shuffle, own_id = parts
@@ -282,7 +286,7 @@ def _is_setting(item: tuple[Any, Any]) -> bool:
     )
 
 
-def _sendable(part: Any, role: str) -> AbstractObject:
+def _sendable(part: object, role: str) -> AbstractObject:
     """Return a model or a loss as an object that travels."""
     if isinstance(part, Plan):
         if not part.is_built:

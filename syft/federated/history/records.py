@@ -163,7 +163,7 @@ class History(Sequence[RoundRecord]):
         return {"rounds": [record.to_dict() for record in self._records]}
 
     @classmethod
-    def from_dict(cls, saved: Any) -> History:
+    def from_dict(cls, saved: object) -> History:
         """Return the history that `to_dict` gave; refuses anything else."""
         rounds = saved.get("rounds") if isinstance(saved, dict) and len(saved) == 1 else None
         names = {field.name for field in dataclasses.fields(RoundRecord)}
@@ -242,7 +242,7 @@ def _column(metric: str) -> str:
     return f"eval_{metric}" if metric in _FIELDS else metric
 
 
-def _number(name: str, value: Any) -> float:
+def _number(name: str, value: object) -> float:
     """Return a number of Python for one of numpy, torch or Python."""
     if isinstance(value, torch.Tensor) and value.numel() == 1 and not value.dtype.is_complex:
         return float(value)
@@ -251,13 +251,13 @@ def _number(name: str, value: Any) -> float:
     return float(value)
 
 
-def _metrics(given: Any) -> dict[str, float]:
+def _metrics(given: object) -> dict[str, float]:
     if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
         raise TrainingError("evaluate returns numbers by name, such as {'accuracy': 0.9}.")
     return {name: _number(name, value) for name, value in given.items()}
 
 
-def _short(reasons: Any) -> tuple[str, ...]:
+def _short(reasons: object) -> tuple[str, ...]:
     """Return a few of the reasons, each text once and on one line."""
     if isinstance(reasons, str) or not isinstance(reasons, Iterable):
         raise TrainingError("reasons of a round are a list of texts, or of pairs of a client and a text.")

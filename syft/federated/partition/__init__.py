@@ -20,7 +20,7 @@ PARTITIONS: dict[str, type[Partition]] = {
 }
 
 
-def partition_of(value: Any) -> Any:
+def partition_of(value: object) -> Any:
     """Return a partition: the one given, or a new one of a class or of a name.
 
     Args:

@@ -21,7 +21,7 @@ class Partition:
     The same targets, number of clients and seed give the same parts. A subclass overrides `share_out`.
     """
 
-    def split(self, targets: Any, count: int, seed: int = 0) -> list[torch.Tensor]:
+    def split(self, targets: object, count: int, seed: int = 0) -> list[torch.Tensor]:
         """Return the rows of each client, in rising order.
 
         Args:

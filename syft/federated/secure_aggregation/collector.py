@@ -173,7 +173,7 @@ class SecureCollector:
 
     # --- masked answers -------------------------------------------------------------------------------------------
 
-    def add(self, client: str, result: Any) -> None:
+    def add(self, client: str, result: object) -> None:
         """Add the masked answer of a client to the sum; one that comes when the sum is being unmasked is ignored."""
         if not self._is_open:
             return
@@ -271,7 +271,7 @@ class SecureCollector:
 def _bytes(name: str, *lengths: int) -> Callable[[Any], Any]:
     """Return a function that takes bytes of one of some lengths out of an answer."""
 
-    def take(answer: Any) -> bytes:
+    def take(answer: object) -> bytes:
         found = answer.get(name) if isinstance(answer, dict) else None
         if type(found) is not bytes or len(found) not in lengths:
             raise FederatedError(f"The answer has no {name} of {lengths[0]} bytes.")

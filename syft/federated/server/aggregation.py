@@ -162,7 +162,7 @@ def is_plain(vector: torch.Tensor) -> bool:
     return vector.dtype in _FLOATS and vector.layout is torch.strided and vector.device.type == "cpu"
 
 
-def _vector(client: str, name: str, result: Any, size: int, dtype: torch.dtype) -> torch.Tensor:
+def _vector(client: str, name: str, result: object, size: int, dtype: torch.dtype) -> torch.Tensor:
     vector = result.get(name) if isinstance(result, dict) else None
     if type(vector) is not torch.Tensor or vector.shape != (size,) or not is_plain(vector):
         raise FederatedError(f"Client {client!r} did not answer with {name}: one vector of {size} numbers.")

@@ -95,7 +95,7 @@ def check_same(folder: object, mine: dict[str, Any], theirs: dict[str, Any]) -> 
             )
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     """Return nested values with lists for tuples, as they come from a file."""
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}

@@ -115,9 +115,9 @@ class LocalClient:
 
     is_here = True
 
-    def __init__(self, name: str, dataset: Any, memories: ClientStateCache | None = None) -> None:
+    def __init__(self, name: str, dataset: object, memories: ClientStateCache | None = None) -> None:
         self.name = name
-        self.dataset = dataset
+        self.dataset: Any = dataset
         self._memories = ClientStateCache() if memories is None else memories
 
     def call(self, run: str, name: str, payload: dict[str, Any], timeout: float | None = None) -> dict[str, Any]:
@@ -162,7 +162,7 @@ class ClientList(Sequence[Any]):
         return iter(self._clients)
 
 
-def as_clients(given: Any, dataset: str | None) -> Sequence[Any]:
+def as_clients(given: object, dataset: str | None) -> Sequence[Any]:
     """Return the clients that somebody means.
 
     Args:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Protocol
 
 from syft.exceptions import FederatedError
 from syft.federated.server.dispatch import Dispatcher, Job
@@ -19,6 +19,25 @@ LOGGER = logging.getLogger(__name__)
 _PATIENCE = 30.0
 
 
+class LocalPrivacy(Protocol):
+    """What clients do for differential privacy of their own samples, and the account of it; `SamplePrivacy` is one."""
+
+    neighbours: Any
+    epsilon: Any
+
+    def terms(self, rounds: int) -> dict[str, Any]: ...  # noqa: D102
+
+    def check(self, client: str, result: object) -> None: ...  # noqa: D102
+
+    def add(self, client: str, result: object) -> None: ...  # noqa: D102
+
+    def add_all(self, client: str, spent: object) -> None: ...  # noqa: D102
+
+    def state(self) -> dict[str, Any]: ...  # noqa: D102
+
+    def load_state(self, state: dict[str, Any]) -> None: ...  # noqa: D102
+
+
 class LocalPrivacyTracker:
     """What clients have spent, where they train with differential privacy; otherwise nothing is done here.
 
@@ -26,7 +45,7 @@ class LocalPrivacyTracker:
         privacy: what they do, and where it is noted what they say; None: nothing.
     """
 
-    def __init__(self, privacy: Any) -> None:
+    def __init__(self, privacy: LocalPrivacy | None) -> None:
         self.privacy = privacy
         # Who was asked to train, and has not said what it has spent since.
         self._silent: set[str] = set()
@@ -46,7 +65,7 @@ class LocalPrivacyTracker:
 
     def settle(self, clients: Iterable[Any], run: str, crew: Dispatcher) -> None:
         """Ask those who were silent what they have spent; who does not say it is named in the log."""
-        if not self._silent:
+        if self.privacy is None or not self._silent:
             return
         jobs = [Job(client, run, "spent", {}) for client in clients if client.name in self._silent]
         for name, outcome in crew.run(jobs, _PATIENCE):
@@ -70,6 +89,6 @@ class LocalPrivacyTracker:
 
     def load_state(self, state: dict[str, Any] | None) -> None:
         """Go on from what `state` gave."""
-        if state is not None:
+        if state is not None and self.privacy is not None:
             self.privacy.load_state(state["spent"])
             self._silent = set(state["silent"])

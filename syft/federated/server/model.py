@@ -35,7 +35,7 @@ class SharedModel:
         example: some samples and their targets, if one of both has to be recorded.
     """
 
-    def __init__(self, model: Any, loss_fn: Any, example: tuple[torch.Tensor, torch.Tensor] | None) -> None:
+    def __init__(self, model: object, loss_fn: object, example: tuple[torch.Tensor, torch.Tensor] | None) -> None:
         self._modes: dict[str, bool] = {}
         self._module: torch.nn.Module | None = None
         if isinstance(model, Plan):
@@ -63,7 +63,7 @@ class SharedModel:
         places = self.layout.places()
         self._frozen = [places[name] for name, tensor in parameters if not tensor.requires_grad]
 
-    def _recorded(self, loss_fn: Any, example: Any) -> Plan:
+    def _recorded(self, loss_fn: object, example: object) -> Plan:
         if isinstance(loss_fn, Plan):
             if not loss_fn.is_built:
                 raise TrainingError("The loss_fn is a plan that is not built yet: plan.build(output, target) first.")
@@ -105,7 +105,7 @@ class SharedModel:
         for name, part in module.named_modules():
             part.training = self._modes[name]
 
-    def evaluate(self, wanted: Any) -> dict[str, float]:
+    def evaluate(self, wanted: object) -> dict[str, float]:
         """Return what is known of the model: from a function of it, or from a data set that is here."""
         if wanted is None:
             return {}
@@ -153,7 +153,7 @@ class _Wrapped(torch.nn.Module):
         super().__init__()
         self.module = module
 
-    def forward(self, *args: Any) -> Any:
+    def forward(self, *args: object) -> Any:
         """Call it."""
         return self.module(*args)
 
@@ -170,7 +170,7 @@ def _recorded_model(module: torch.nn.Module, data: torch.Tensor) -> Plan:
     return plan.build(data)
 
 
-def _example(example: Any) -> tuple[torch.Tensor, torch.Tensor]:
+def _example(example: object) -> tuple[torch.Tensor, torch.Tensor]:
     if not isinstance(example, tuple | list) or len(example) != 2:
         raise TrainingError(_EXAMPLE)
     data, target = example
@@ -183,7 +183,7 @@ def _in_order(loss_fn: Callable[..., Any]) -> Callable[..., Any]:
     """Return a loss of output and target, in this order; one whose first argument is the target has it turned."""
     is_turned = _argument_names(loss_fn)[:1] == ["target"]
 
-    def loss(output: Any, target: Any) -> Any:
+    def loss(output: torch.Tensor, target: object) -> Any:
         return loss_fn(target, output) if is_turned else loss_fn(output, target)
 
     return loss

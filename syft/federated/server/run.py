@@ -59,11 +59,11 @@ class Result:
 
 def run(
     strategy: Strategy | str,
-    clients: Any,
+    clients: object,
     rounds: int,
     *,
-    model: Any,
-    loss_fn: Any,
+    model: object,
+    loss_fn: object,
     example: tuple[torch.Tensor, torch.Tensor] | None = None,
     dataset: str | None = None,
     optimizer: str | type[torch.optim.Optimizer] = "SGD",
@@ -76,11 +76,11 @@ def run(
     min_clients: int = 1,
     round_timeout: float | None = None,
     attempts: int = 3,
-    evaluate: Any = None,
+    evaluate: object = None,
     checkpoint: str | os.PathLike[str] | None = None,
-    secure: Any = None,
-    privacy: Any = None,
-    local_privacy: Any = None,
+    secure: object = None,
+    privacy: object = None,
+    local_privacy: object = None,
     seed: int | None = None,
     progress: bool | None = None,
 ) -> Result:
@@ -175,7 +175,7 @@ def _result(engine: Engine) -> Result:
     return Result(engine.model.result(), engine.history, engine.done, epsilon, engine.ending, spent)
 
 
-def _secure(secure: Any, strategy: Strategy) -> Any:
+def _secure(secure: object, strategy: Strategy) -> Any:
     if not hasattr(secure, "collector"):
         raise TypeError("secure is a sy.federated.SecureAggregation(), or None.")
     if not strategy.is_linear:
@@ -186,7 +186,7 @@ def _secure(secure: Any, strategy: Strategy) -> Any:
     return secure.collector
 
 
-def _measured(evaluate: Any) -> Any:
+def _measured(evaluate: object) -> Any:
     """Return what a model is measured with: a function, or a data set of two tensors."""
     if evaluate is None or callable(evaluate):
         return evaluate

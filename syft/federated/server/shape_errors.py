@@ -37,7 +37,7 @@ def explained(
         raise TrainingError(f"{shown}: {_first_line(error)}{_hint(module, data, target, what, output)}") from error
 
 
-def _hint(module: torch.nn.Module | None, data: torch.Tensor, target: torch.Tensor, what: str, output: Any) -> str:
+def _hint(module: torch.nn.Module | None, data: torch.Tensor, target: torch.Tensor, what: str, output: object) -> str:
     """Return what to change, as far as shapes and dtypes tell."""
     if what == "model":
         dtype = next((p.dtype for p in module.parameters() if p.dtype.is_floating_point), None) if module else None
@@ -57,7 +57,7 @@ def _hint(module: torch.nn.Module | None, data: torch.Tensor, target: torch.Tens
     return " Shapes and dtypes of both have to be what the loss takes: see its page in the manual of torch."
 
 
-def _form(tensor: Any) -> str:
+def _form(tensor: object) -> str:
     if not isinstance(tensor, torch.Tensor):
         return f"a {type(tensor).__name__}"
     return f"{tuple(tensor.shape)} of {_name(tensor.dtype)}"

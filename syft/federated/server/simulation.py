@@ -38,12 +38,12 @@ class Simulation(Sequence[Any]):
 
     def __init__(
         self,
-        dataset: Any,
+        dataset: object,
         count: int,
-        partition: Any = None,
+        partition: object = None,
         seed: int = 0,
         backend: str | None = None,
-        **options: Any,
+        **options: object,
     ) -> None:
         self.data, self.targets = two_tensors(dataset)
         self.partition = partition_of(partition)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import torch
 
@@ -43,7 +42,7 @@ class Traffic:
                 self.back += self.size_of(outcome)
             yield name, outcome
 
-    def size_of(self, value: Any) -> int:
+    def size_of(self, value: object) -> int:
         """Return how many bytes a value takes."""
         if isinstance(value, torch.Tensor):
             return _PLAIN + value.numel() * value.element_size()

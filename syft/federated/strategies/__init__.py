@@ -35,7 +35,7 @@ STRATEGIES: dict[str, type[Strategy]] = {
 }
 
 
-def strategy_of(value: Any) -> Strategy:
+def strategy_of(value: object) -> Strategy:
     """Return a strategy: the one given, or a new one of a class or of a name.
 
     Args:

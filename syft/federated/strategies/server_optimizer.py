@@ -26,7 +26,7 @@ class ServerOptimizer(Strategy):
         super().__init__(flag(type(self).__name__, "weighted", weighted))
         self.server_lr = self._real("server_lr", server_lr, 0)
 
-    def _real(self, name: str, value: Any, low: float, high: float = math.inf, ends: str = "()") -> float:
+    def _real(self, name: str, value: object, low: float, high: float = math.inf, ends: str = "()") -> float:
         return real(type(self).__name__, name, value, low, high, ends)
 
     def apply(self, state: torch.Tensor, total: Total, round: Round) -> torch.Tensor:

@@ -21,6 +21,7 @@ from syft.federated.client.secure_aggregation.participants import LEAST, MOST, P
 
 if TYPE_CHECKING:
     from syft.federated.client.session import ClientSession
+    from syft.workers.base import BaseWorker
 
 IDENTITY_BYTES = 32
 # Of the clients of a round. Half of them must never be enough, or the server could ask each half for another secret.
@@ -108,7 +109,7 @@ NO_GUARD = ClientPolicy()
 
 
 def require_secure(
-    worker: Any,
+    worker: BaseWorker,
     min_clients: int = LEAST,
     identity: Identity | None = None,
     known: Iterable[bytes] = (),
@@ -152,7 +153,7 @@ def guard_of(station: ClientSession) -> ClientPolicy:
     return _guard(station.worker)
 
 
-def _guard(worker: Any) -> ClientPolicy:
+def _guard(worker: object) -> ClientPolicy:
     found: ClientPolicy = NO_GUARD if worker is None else worker.__dict__.get(_PLACE, NO_GUARD)
     return found
 
@@ -169,7 +170,7 @@ def check_hidden(station: ClientSession, name: str, terms: Any) -> None:
         _refuse(station.worker, station.name)
 
 
-def check_unmasked(worker: Any) -> None:
+def check_unmasked(worker: BaseWorker) -> None:
     """Raise if the owner of a worker wants nothing to be trained or evaluated there without masks.
 
     Args:
@@ -178,7 +179,7 @@ def check_unmasked(worker: Any) -> None:
     _refuse(worker, str(getattr(worker, "id", "")))
 
 
-def _refuse(worker: Any, name: str) -> None:
+def _refuse(worker: object, name: str) -> None:
     if _guard(worker).required:
         raise TrainingError(
             f"The owner of {name!r} takes part with secure aggregation only: "

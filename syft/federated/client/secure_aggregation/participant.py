@@ -34,7 +34,7 @@ _OUT_OF_ORDER = (
 )
 
 
-def _take(memory: dict[str, Any], step: str, round: Any) -> dict[str, Any]:
+def _take(memory: dict[str, Any], step: str, round: object) -> dict[str, Any]:
     """Take out what a step needs; it is gone unless the step puts it back."""
     state = memory.pop(MEMORY, None)
     if type(state) is not dict or state["step"] != step or type(round) is not int or state["round"] != round:
@@ -46,7 +46,7 @@ def _roster(run: str, state: dict[str, Any]) -> Participants:
     return Participants(run, state["round"], state["threshold"], state["entries"])
 
 
-def make_keys(memory: dict[str, Any], run: str, round: Any, guard: ClientPolicy = NO_GUARD) -> bytes:
+def make_keys(memory: dict[str, Any], run: str, round: object, guard: ClientPolicy = NO_GUARD) -> bytes:
     """Begin a round: make keys, and return the public ones, signed if the client has an identity."""
     if type(round) is not int or not 0 <= round < 2**53:
         raise TrainingError("A round has a number.")
@@ -111,7 +111,7 @@ class Masked:
         sealed: the shares of others that are sealed for this client; none of those who dropped out.
     """
 
-    def __init__(self, memory: dict[str, Any], run: str, round: Any, sealed: Any) -> None:
+    def __init__(self, memory: dict[str, Any], run: str, round: object, sealed: object) -> None:
         self._memory = memory
         self._state = state = _take(memory, "mask", round)
         self.roster = roster = _roster(run, state)
@@ -186,7 +186,7 @@ def add_pair_mask(
         vector -= words
 
 
-def agree(memory: dict[str, Any], round: Any, survivors: Any) -> list[bytes]:
+def agree(memory: dict[str, Any], round: object, survivors: object) -> list[bytes]:
     """Take note of who answered, and return a vow of that for each of them."""
     state = _take(memory, "agree", round)
     found = place_list(survivors, len(state["entries"]))
@@ -214,7 +214,7 @@ def survivors_text(survivors: tuple[int, ...] | list[int]) -> bytes:
     return key_agreement.joined(b"survivors", *survivors)
 
 
-def unmask(memory: dict[str, Any], round: Any, vows: Any) -> list[bytes]:
+def unmask(memory: dict[str, Any], round: object, vows: object) -> list[bytes]:
     """Return one share for each client: of its seed if it answered, of its masking key if it did not.
 
     Args:

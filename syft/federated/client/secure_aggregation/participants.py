@@ -82,7 +82,7 @@ class Participants:
         return f"<Roster of {len(self)} clients, {self.threshold} of them needed>"
 
 
-def check_size(clients: int, threshold: Any) -> None:
+def check_size(clients: int, threshold: object) -> None:
     """Raise if so many clients with such a threshold would protect nobody.
 
     Half of the clients or fewer must not be enough: else the server could ask one half for what unmasks a client as one

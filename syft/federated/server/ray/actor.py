@@ -72,7 +72,7 @@ class ClientActor:
         ends: where the rows of each client end in it.
     """
 
-    def __init__(self, forms: Any, data: Bytes, targets: Bytes, rows: Bytes, ends: Bytes) -> None:
+    def __init__(self, forms: object, data: Bytes, targets: Bytes, rows: Bytes, ends: Bytes) -> None:
         torch.set_num_threads(1)
         torch.optim.SGD([torch.zeros(1, requires_grad=True)])  # the first optimizer of a process imports a lot
         parts = zip((data, targets, rows, ends), unpack(forms)["forms"], strict=True)
@@ -86,7 +86,7 @@ class ClientActor:
         """Say that this desk is there, and which process it is."""
         return os.getpid()
 
-    def work(self, number: int, common: Any, chunk: Any, seconds: float | None) -> Any:
+    def work(self, number: int, common: object, chunk: object, seconds: float | None) -> Any:
         """Answer the calls of a chunk, one after the other.
 
         Args:

@@ -161,7 +161,7 @@ class RayScheduler:
             self._give_up_starting()
         return [call for call in ready if call in self._under_way]
 
-    def _greet(self, seat: ActorSlot, call: Any) -> None:
+    def _greet(self, seat: ActorSlot, call: object) -> None:
         """Take note that an actor is there, or done with what is late; or that it is gone."""
         try:
             self._ray.get(call)
