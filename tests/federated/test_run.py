@@ -275,8 +275,8 @@ class Clock:
 def clock(monkeypatch):
     """The time that runs go by."""
     made = Clock()
-    for module in ("crew", "engine"):
-        monkeypatch.setattr(f"syft.federated.{module}.time", made)
+    for module in ("dispatch", "engine"):
+        monkeypatch.setattr(f"syft.federated.server.{module}.time", made)
     return made
 
 

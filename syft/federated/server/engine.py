@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import hashlib
 import logging
 import os
 import random
@@ -20,6 +19,7 @@ from syft.federated.history.round_outcome import MAX_REASON, RoundFailed, RoundO
 from syft.federated.server.aggregation import Aggregation
 from syft.federated.server.checkpoint import Checkpoint, check_same
 from syft.federated.server.dispatch import Dispatcher, DispatchTarget, Job
+from syft.federated.server.identity import client_seed, run_identity
 from syft.federated.server.local_privacy_tracker import LocalPrivacyTracker
 from syft.federated.server.model import SharedModel
 from syft.federated.server.progress import RunProgress
@@ -293,7 +293,7 @@ class Engine:
             "loss": self.model.loss,
             "round": round.number,
             # Another one for each attempt: the sums of two of them, of other clients, must not have updates in common.
-            "seed": _number(self.seed, round.number, attempt, client.name),
+            "seed": client_seed(self.seed, round.number, attempt, client.name),
             "terms": terms,
             **self.settings.payload(),
         }
@@ -361,18 +361,8 @@ class Engine:
         return {str(p.neighbours): p.epsilon for p in (self.privacy, self.spending.privacy) if p is not None}
 
     def _identity(self) -> dict[str, Any]:
-        """Return what tells this run from another one."""
-        plans = (self.model.plan.code + self.model.loss.code).encode()
-        privates = {"privacy": self.privacy, "local_privacy": self.spending.privacy}
-        return {
-            "strategy": self.strategy.name or type(self.strategy).__name__,
-            "settings": self.strategy.settings(),
-            "layout": self.model.layout.fingerprint(),
-            "model": hashlib.blake2b(plans, digest_size=16).hexdigest(),
-            "training": self.settings.payload(),
-            "secure": self._is_secure,
-            **{name: None if one is None else one.settings() for name, one in privates.items()},
-        }
+        privacies = {"privacy": self.privacy, "local_privacy": self.spending.privacy}
+        return run_identity(self.model, self.strategy, self.settings, self._is_secure, privacies)
 
     def _save(self) -> None:
         if self.checkpoint is None:
@@ -411,9 +401,3 @@ class Engine:
         if saved["privacy"] is not None:
             self.privacy.load_state(saved["privacy"])
         self.spending.load_state(saved["local_privacy"])
-
-
-def _number(seed: int, round: int, attempt: int, name: str) -> int:
-    """Return a number below 2^63 that belongs to a client in an attempt at a round."""
-    digest = hashlib.blake2b(f"{seed}:{round}:{attempt}:{name}".encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "little") >> 1

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from syft.exceptions import TrainingError
 from syft.federated.strategies.fedadam import FedAdam
 from syft.federated.strategies.fedavg import FedAvg
