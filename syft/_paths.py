@@ -80,6 +80,7 @@ MOVED: dict[str, str] = {
     "syft.execution.translation": "syft.messaging.plan.translation",
     # workers
     "syft.workers.websocket_server": "syft.grid.websocket_server",
+    "syft.workers.policy": "syft.workers.access.policy",
     # encrypted computation
     "syft.frameworks.torch.mpc": "syft.mpc",
     "syft.frameworks.torch.mpc.beaver": "syft.mpc.compat.beaver",

@@ -48,7 +48,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
     ),
     "accounting.neighbours": ("Neighbours",),
     "budget.ledger": ("Ledger", "Limit"),
-    "mechanisms": ("Exponential", "Gaussian", "Laplace", "ReportNoisyMax"),
+    "mechanisms": ("Exponential", "Gaussian", "Laplace", "ReportNoisyMax", "noise"),
     "queries.client": ("budget", "count", "dataset", "histogram", "mean", "median", "most_common", "quantile", "sum"),
     "training.privacy_engine": ("PrivacyEngine",),
     "training.sample_privacy": ("SamplePrivacy",),

@@ -14,4 +14,4 @@ if TYPE_CHECKING:
     from syft.workers.virtual import VirtualWorker as VirtualWorker
 
 _HOMES = {"abstract": ("AbstractWorker",), "base": ("BaseWorker",), "virtual": ("VirtualWorker",)}
-__getattr__, __dir__ = lazy_names(__name__, _HOMES, ("abstract", "base", "virtual", "websocket_client"))
+__getattr__, __dir__ = lazy_names(__name__, _HOMES, ("abstract", "base", "policy", "virtual", "websocket_client"))
