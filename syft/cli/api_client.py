@@ -1,8 +1,8 @@
-"""How the commands of an owner reach a node: over its HTTP API with a token, or on its own store.
+"""ApiClient: the connection of an owner's command to a node, over its HTTP API with a token or on its store.
 
-Whoever may read the folder of a node's key is its owner: for them a token for some minutes is made on the spot. If the
-node does not run, it is started for the time of the command, on a port of this machine that asks for that token. So
-there is one way in, with one set of checks and one log.
+An account that may read the folder of a node's key is its owner: the command makes a token that lasts some minutes. If
+the node does not run, the command starts it for its own duration, on a local port that requires this token. So there
+is one way in, with one set of checks and one log.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _TIMEOUT = 60.0
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Target:
-    """Which node is meant, as it was typed."""
+    """The node that a command is for, as the user typed it."""
 
     store: str | None = None
     home: Path | None = None
@@ -41,7 +41,7 @@ class Target:
     node: str | None = None
 
     def located(self) -> Target:
-        """Return it with its store: where nothing was said, the place of the node with that id, or of the only one."""
+        """Return the target with its store. The default is the folder of the node with this id, or of the only node."""
         if self.store is not None:
             return self
         store = only_store() if self.node is None else default_store(self.node)
@@ -54,7 +54,7 @@ class Target:
 
 
 class ApiClient:
-    """Questions to one node.
+    """Requests to one node.
 
     Args:
         where: its address, with the token of the caller.
@@ -66,7 +66,7 @@ class ApiClient:
         self.node = node
 
     def ask(self, method: str, path: str, body: object = None, **query: object) -> Any:
-        """Ask something of the API; `query` is appended to the path."""
+        """Send a request to the API; `query` is appended to the path."""
         words = "&".join(f"{name}={quote(str(value), safe='')}" for name, value in query.items() if value is not None)
         try:
             return ask(self.where, method, f"/v1/{path}{'?' if words else ''}{words}", body, timeout=_TIMEOUT)
@@ -74,7 +74,7 @@ class ApiClient:
             _explain(error, self.where.url)
 
     def client(self) -> Any:
-        """Return the node as a worker, for what travels over the stream."""
+        """Return the node as a worker, for objects that travel over the stream."""
         import torch
 
         from syft.hook.torch_hook import TorchHook
@@ -99,7 +99,7 @@ def _explain(error: OSError, url: str) -> NoReturn:
 
 @contextlib.contextmanager
 def reach(target: Target) -> Iterator[ApiClient]:
-    """Reach a node, and say on standard error how."""
+    """Connect to a node, and report on standard error how."""
     if target.url is not None:
         yield ApiClient(_over_network(target))
         return
@@ -118,7 +118,7 @@ def reach(target: Target) -> Iterator[ApiClient]:
 
 
 def _shown(store: str) -> str:
-    """Return a store as it may be printed: without the password of a database."""
+    """Return a store in printable form, without the password of a database."""
     if "://" not in store:
         return store
     parts = urlsplit(store)
@@ -126,7 +126,7 @@ def _shown(store: str) -> str:
 
 
 def find(target: Target) -> tuple[Path, NodeRecord]:
-    """Return the folder of a node's key, and what it says of the node."""
+    """Return the folder of a node's key, and the record of the node in it."""
     from syft.grid.node.settings import Settings
 
     settings = Settings(store=target.store, home=target.home)
@@ -154,7 +154,7 @@ def _over_network(target: Target) -> Endpoint:
 
 
 def read_token(path: Path) -> str:
-    """Return the token in a file that nobody else may read."""
+    """Return the token in a file that only its owner may read."""
     status = path.stat()
     if os.name == "posix" and stat.S_IMODE(status.st_mode) & 0o077:
         raise AuthenticationError(f"Others may read the token in {path}. Make it yours alone: chmod 600 {path}")
@@ -162,7 +162,7 @@ def read_token(path: Path) -> str:
 
 
 def _local(folder: Path, record: NodeRecord, token: str | None, ca: Path | None) -> Endpoint:
-    """Return how the node that runs on this machine is reached: by the certificate that it shows, or by `ca`."""
+    """Return the address of the node that runs on this machine, trusted by its own certificate or by `ca`."""
     from syft.workers.transport.tls import client_context
 
     shown = record.shown(folder)
@@ -173,7 +173,7 @@ def _local(folder: Path, record: NodeRecord, token: str | None, ca: Path | None)
 
 
 def _own_token(folder: Path, record: NodeRecord) -> str:
-    """Make a token with the node's own key; its users are not opened, as that takes a while on purpose."""
+    """Make a token with the node's own key. The user database is not opened, because that is slow by design."""
     from syft.grid.identity.database import Database
     from syft.grid.identity.keys import node_key
     from syft.grid.identity.revocations import StoredRevocations
@@ -188,7 +188,7 @@ def _own_token(folder: Path, record: NodeRecord) -> str:
 
 
 def owner_name(owner: str) -> str:
-    """Return the user name of the owner: as it is called, if that is a name."""
+    """Return the user name of the owner."""
     from syft.exceptions import AccountError
     from syft.grid.identity import user_name
 

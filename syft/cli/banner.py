@@ -1,4 +1,4 @@
-"""What a node prints when it starts: what it serves, to whom, and how to connect. Never values, and no token."""
+"""The text that a node prints when it starts: its data, its users, and how to connect. No values, no token."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MANY = 20
 
 
 def facts_of(node: Node, token_file: Path | None) -> dict[str, Any]:
-    """Return what scripts want to know of a node that runs."""
+    """Return the properties of a running node for scripts."""
     return {
         "id": node.settings.id,
         "url": node.url,
@@ -38,11 +38,11 @@ def facts_of(node: Node, token_file: Path | None) -> dict[str, Any]:
 
 
 def welcome(node: Node, facts: dict[str, Any], show_token: bool, beside: bool) -> None:
-    """Print what an operator wants to see.
+    """Print the text for operators.
 
     Args:
         node: the node.
-        facts: what scripts are told.
+        facts: the properties for scripts.
         show_token: print the owner's token.
         beside: print to standard error, since standard output is for a program.
     """

@@ -1,4 +1,4 @@
-"""`node budget`: how much may be learnt from the data, and what was."""
+"""`node budget`: limits on the privacy loss of data sets, and what was spent."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def remove_limit(
     """Take a limit away. Data that no limit names is closed; what was spent stays spent."""
     with reach(target) as talk:
         talk.ask("DELETE", "budget", data=data, user=_user(user, each_user))
-    say("Removed. What was spent stays spent.")
+    say("Removed. The amounts spent stay spent.")
 
 
 @app.command("show")
@@ -94,7 +94,7 @@ def entries(
     target: Target = NO_TARGET,
     as_json: Json = False,
 ) -> None:
-    """Show what was charged to whom, the oldest entry first."""
+    """Show the charges and their users, the oldest entry first."""
     with reach(target) as talk:
         found = talk.ask("GET", "budget/entries", user=user, after=after, limit=limit)
     if as_json:

@@ -1,4 +1,4 @@
-"""`node data`: what a node serves."""
+"""`node data`: the published data of a node."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from syft.cli.target_options import NO_TARGET, with_target
 from syft.cli.users import quoted
 from syft.exceptions import QuotaExceededError, SyftError
 
-app = typer.Typer(help="What a node serves.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="The published data of a node.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @app.command("list")
 @with_target
 def list_data(
-    tag: Annotated[str | None, typer.Option(help="Only what has this tag.")] = None,
+    tag: Annotated[str | None, typer.Option(help="Only objects with this tag.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="At most this many.")] = 100,
     skip: Annotated[int, typer.Option(min=0, help="Leave out this many at the start.")] = 0,
     target: Target = NO_TARGET,
@@ -44,8 +44,8 @@ def list_data(
 @with_target
 def publish(
     file: Annotated[Path, typer.Argument(help="csv, npy, npz, pt or safetensors; or resyft, as export wrote it.")],
-    tag: Annotated[list[str] | None, typer.Option(help="A word to find it by; may be given several times.")] = None,
-    description: Annotated[str | None, typer.Option(help="What it is.")] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="A tag to find it by; may be given several times.")] = None,
+    description: Annotated[str | None, typer.Option(help="A description.")] = None,
     target: Target = NO_TARGET,
 ) -> None:
     """Publish the tensors of a file. They are private: users compute on them, and ask for results."""
@@ -69,12 +69,12 @@ def _publish(talk: ApiClient, file: Path, tags: list[str], description: str | No
     from syft.grid.storage.readers import READERS, read_file
 
     if file.suffix.lower() not in READERS:
-        raise SyftError(f"{file.name} is of no kind that is read here: {', '.join(sorted(READERS))}.")
+        raise SyftError(f"{file.name} has an unsupported file type. Supported types: {', '.join(sorted(READERS))}.")
     try:
         tensors, about = read_file(file, math.inf if talk.node is None else ObjectAdmin(talk.node.keeper).room())
     except (UnreadableFile, QuotaExceededError) as error:
         raise SyftError(f"{file.name} was not published: {error}.") from None
-    _note_proxies(talk, file)
+    _warn_of_duplicates(talk, file)
     ids = []
     client = None if talk.node is not None else talk.client()
     try:
@@ -98,13 +98,13 @@ def _publish(talk: ApiClient, file: Path, tags: list[str], description: str | No
     return ids
 
 
-def _note_proxies(talk: ApiClient, file: Path) -> None:
-    """Say that there is data of this name already: a file that is published twice is there twice."""
+def _warn_of_duplicates(talk: ApiClient, file: Path) -> None:
+    """Warn if data of this name exists already: a file that is published twice exists twice."""
     found = [row["id"] for row in talk.ask("GET", "objects", tag=f"#{file.stem}", limit=10)]
     if found:
         note(
-            f"Data with the tag #{file.stem} is here already ({', '.join(found)}); this is published beside it. Delete "
-            "what is old: python -m syft node data delete ID"
+            f"Data with the tag #{file.stem} is here already ({', '.join(found)}). Both are published now. "
+            "Delete the old data: python -m syft node data delete ID"
         )
 
 
@@ -113,7 +113,7 @@ def _send(client: Any, tensor: Any, tags: set[str], description: str | None) -> 
     if description is not None:
         tensor = tensor.describe(description)
     pointer = tensor.send(client, garbage_collect_data=False)
-    client.synchronize()  # it is stored, or that raises
+    client.synchronize()  # raises if it was not stored
     return pointer.id_at_location
 
 
@@ -121,14 +121,14 @@ def _send(client: Any, tensor: Any, tags: set[str], description: str | None) -> 
 @with_target
 def share(
     object_id: Annotated[str, typer.Argument(metavar="ID", help="As data list shows it; a data set is dataset:KEY.")],
-    user: Annotated[list[str] | None, typer.Option(help="Who may have it; may be given several times.")] = None,
-    public: Annotated[bool, typer.Option("--public", help="Everybody may have it.")] = False,
+    user: Annotated[list[str] | None, typer.Option(help="A user who may read it; may be given several times.")] = None,
+    public: Annotated[bool, typer.Option("--public", help="Every user may read it.")] = False,
     target: Target = NO_TARGET,
 ) -> None:
-    """Say who may have a data set, and all that derives from it; nobody, if no user is named."""
+    """Set the users who may read a data set, and all results derived from it; no user, if none is named."""
     with reach(target) as talk:
         talk.ask("PUT", f"objects/{quoted(object_id)}/users", {"users": user or [], "public": public})
-    say(f"From now on {'everybody' if public else ' '.join(user or []) or 'nobody'} may have it.")
+    say(f"From now on {'everybody' if public else ' '.join(user or []) or 'nobody'} may read it.")
 
 
 @app.command("delete")
@@ -147,15 +147,17 @@ def delete(
 @with_target
 def export(
     object_id: Annotated[str, typer.Argument(metavar="ID")],
-    file: Annotated[Path, typer.Argument(help="A new file: .npy or .csv, or .resyft for all that belongs to it.")],
+    file: Annotated[
+        Path, typer.Argument(help="A new file: .npy or .csv, or .resyft with the object's description and tags.")
+    ],
     target: Target = NO_TARGET,
 ) -> None:
     """Write an object to a file that only you may read."""
     write = _WRITERS.get(file.suffix)
     if write is None:
-        raise SyftError(f"{file.name} is of no kind that is written here: {', '.join(sorted(_WRITERS))}.")
+        raise SyftError(f"{file.name} has an unsupported file type. Supported types: {', '.join(sorted(_WRITERS))}.")
     if file.exists():
-        raise SyftError(f"{file} is there already. Give another name, or remove it first.")
+        raise SyftError(f"{file} exists already. Give another name, or remove it first.")
     with reach(target) as talk:
         write(talk, object_id, file)
     say(f"Written: {file}")
@@ -179,7 +181,7 @@ def _known_id(objects: Any, text: str) -> Any:
 
 
 def _fetch(talk: ApiClient, object_id: str) -> tuple[Any, str | None]:
-    """Return a tensor and its description as the owner may have it, over the stream, so that it is in the log."""
+    """Return a tensor and its description over the stream, so that the read is in the audit log."""
     import torch
 
     client = talk.client()
@@ -187,7 +189,7 @@ def _fetch(talk: ApiClient, object_id: str) -> tuple[Any, str | None]:
         objects = client._objects
         pointer = objects[_known_id(objects, object_id)]
         if not isinstance(pointer, torch.Tensor):
-            raise SyftError(f"{object_id} is no tensor, so it has no rows to write. Use a .resyft file.")
+            raise SyftError(f"{object_id} is not a tensor, so it has no rows to write. Use a .resyft file.")
         return pointer.copy().get(), pointer.description  # type: ignore[attr-defined]
     finally:
         client.close()

@@ -1,4 +1,4 @@
-"""`doctor`: installed and missing packages, and what the system offers to isolate the processes of users."""
+"""`doctor`: installed and missing packages, and the isolation that the system supports."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _PURPOSE = {
 
 
 def doctor() -> None:
-    """Say which versions are here, and which parts need something that is not installed."""
+    """Print the installed versions, and the parts that need packages which are not installed."""
     lines = [("python", platform.python_version(), "")]
     lines += [(name, _version(name), "") for name in _CORE]
     missing: dict[str, list[str]] = {}

@@ -1,10 +1,10 @@
-"""Errors of the library in the words of the command line: options instead of arguments, commands instead of calls."""
+"""Error texts for the command line: options instead of arguments, commands instead of calls."""
 
 from __future__ import annotations
 
 import re
 
-# How it is said to programs -> how it is said to who typed a command. All rows that fit count.
+# Pattern in an error text for programs -> its replacement for the command line. All matching rows apply.
 _WORDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(said), meant)
     for said, meant in (
@@ -37,7 +37,7 @@ _WORDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 
 
 def translated(text: str) -> str:
-    """Return an error as who typed a command understands it.
+    """Return an error text with options and commands instead of arguments and calls.
 
     Example:
         >>> translated("There is no request 'x'. List them: GET /v1/requests")

@@ -15,7 +15,7 @@ from syft.cli.output import moment, note, say
 from syft.cli.serving import announced, check_level, owner_token, start_log, told_to_stop, wait_for
 from syft.exceptions import AccountError
 
-app = typer.Typer(help="Run a gateway, which knows nodes.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Run a gateway: a directory of nodes.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @app.command("start")
@@ -29,11 +29,13 @@ def start(
     cert: Annotated[Path | None, typer.Option(help="Its certificate, for TLS.")] = None,
     key: Annotated[Path | None, typer.Option(help="The key of the certificate.")] = None,
     ca: Annotated[Path | None, typer.Option(help="The authority of the nodes' certificates.")] = None,
-    tokens: Annotated[bool, typer.Option(help="Let only those in who show a token.")] = True,
-    lifetime: Annotated[float, typer.Option(min=1, help="Seconds that a silent node stays known.")] = 30.0,
-    max_nodes: Annotated[int, typer.Option(min=1, help="How many nodes there may be.")] = 1024,
-    max_user_nodes: Annotated[int, typer.Option(min=1, help="How many one user may register.")] = 256,
-    ready_file: Annotated[Path | None, typer.Option(help="Write address and port there when clients can come.")] = None,
+    tokens: Annotated[bool, typer.Option(help="Require a token.")] = True,
+    lifetime: Annotated[float, typer.Option(min=1, help="Seconds until a silent node is removed.")] = 30.0,
+    max_nodes: Annotated[int, typer.Option(min=1, help="The largest number of nodes.")] = 1024,
+    max_user_nodes: Annotated[int, typer.Option(min=1, help="The largest number of nodes of one user.")] = 256,
+    ready_file: Annotated[
+        Path | None, typer.Option(help="Write address and port to this file when the server is ready.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print address and port as one line of JSON.")] = False,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
 ) -> None:
@@ -82,12 +84,12 @@ def _serve(settings: Any, ready_file: Path | None, as_json: bool) -> None:
         say(
             f"  to             {'those with a token' if settings.tokens else 'programs of this machine'}", error=as_json
         )
-        say(f"  store          {settings.store or 'none: nothing is kept when it stops'}", error=as_json)
+        say(f"  store          {settings.store or 'none: its state is lost when it stops'}", error=as_json)
         if token_file is not None:
             say(f"  owner's token  {token_file}", error=as_json)
         joining = f"python -m syft node start --gateway {gateway.url}"
         if settings.tokens and settings.store is None:
-            say("It has no store, so nobody can be given a token: start it with --store FOLDER.", error=as_json)
+            say("It has no store, so it can't issue tokens: start it with --store FOLDER.", error=as_json)
         elif settings.tokens:
             say("A node's operator, or a client, gets a token with:", error=as_json)
             say(
@@ -104,10 +106,10 @@ def _serve(settings: Any, ready_file: Path | None, as_json: bool) -> None:
 
 @app.command("token")
 def issue_token(
-    user: Annotated[str, typer.Option(help="Whom it is for: a node's operator, or a client.")],
+    user: Annotated[str, typer.Option(help="The user of the token: a node's operator, or a client.")],
     store: Annotated[Path, typer.Option(help="The folder of the gateway.")],
     id: Annotated[str, typer.Option(help="The name of the gateway.")] = "gateway",
-    expires: Annotated[str, typer.Option(help="How long it is good: 12h, 30d ...")] = "30d",
+    expires: Annotated[str, typer.Option(help="How long it is valid: 12h, 30d ...")] = "30d",
     output: Annotated[Path | None, typer.Option(help="Write it to a new file that only you may read.")] = None,
 ) -> None:
     """Make a token of a gateway, whether it runs or not."""
@@ -124,5 +126,5 @@ def issue_token(
     if output is None:
         sys.stdout.write(f"{token}\n")
     elif not new_file(output, f"{token}\n".encode()):
-        raise AccountError(f"{output} is there already. Name a new file.")
-    note(f"A token of {user}{'' if output is None else f', is in {output}'}. It is good until {until}.")
+        raise AccountError(f"{output} exists already. Name a new file.")
+    note(f"A token of {user}{'' if output is None else f', is in {output}'}. It is valid until {until}.")

@@ -1,4 +1,4 @@
-"""All commands, and how their errors end: one line, exit code 1; exit code 2 is for what was typed wrong."""
+"""All commands. Errors end with one line and exit code 1; usage errors with exit code 2."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ for name, group in (
 
 @contextlib.contextmanager
 def _interruptible() -> Iterator[None]:
-    """Let Ctrl-C end a command with one line, after what was begun has been closed."""
+    """End a command on Ctrl-C with one line, after its resources were closed."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -66,7 +66,7 @@ def _interruptible() -> Iterator[None]:
 
 
 def run() -> None:
-    """Run what was typed."""
+    """Run the command line."""
     try:
         with _interruptible():
             app(prog_name="python -m syft")
@@ -77,7 +77,7 @@ def run() -> None:
         if missing not in PACKAGES:
             raise
         fail(f"This needs the package {missing!r}, which is not installed: pip install '{PACKAGES[missing]}'")
-    except BrokenPipeError:  # whoever read our lines has enough of them
+    except BrokenPipeError:  # the reader of our output closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(1) from None
     except OSError as error:

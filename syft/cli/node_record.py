@@ -1,4 +1,4 @@
-"""What a node leaves in its folder for the commands of its owner: its name, and where it runs now."""
+"""NodeRecord: the file in a node's folder that tells its owner's commands its name and address."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from syft.exceptions import CertificateError, SyftError
 from syft.grid.private_files import replace_file
 
 FILE, LOCK, SHOWN = "node.json", "running", "running.pem"
-# A command that just looks holds the lock for a moment: the node waits so many tenths of a second for it.
+# A command that checks the lock holds it for a moment: the node retries this often, a tenth of a second apart.
 _TRIES = 20
 
 
@@ -27,8 +27,8 @@ class NodeRecord:
 
     Attributes:
         id: its name.
-        owner: what its owner is called.
-        url: where it runs; None: it was stopped.
+        owner: the user name of its owner.
+        url: its address; None: it was stopped.
         certificate: the file of its certificate, if it has one.
         pid: its process.
     """
@@ -40,9 +40,9 @@ class NodeRecord:
     pid: int | None = None
 
     def write(self, folder: Path) -> None:
-        """Leave it in the folder of the node's key, with the certificate that clients are shown from now on.
+        """Write the record to the folder of the node's key, with the certificate that the node serves.
 
-        The file of the certificate may be another one tomorrow, while the node still shows this one.
+        The certificate's file may be renewed later, while the node still serves this one.
         """
         if self.url is None or self.certificate is None:
             (folder / SHOWN).unlink(missing_ok=True)
@@ -51,23 +51,23 @@ class NodeRecord:
         replace_file(folder / FILE, json.dumps(dataclasses.asdict(self)).encode())
 
     def shown(self, folder: Path) -> Path | None:
-        """Return the file of the certificate that a node which runs shows to clients."""
+        """Return the file of the certificate that a running node serves."""
         if self.certificate is None:
             return None
         own = folder / SHOWN
         return own if own.exists() else Path(self.certificate)
 
     def is_renewed(self, folder: Path) -> bool:
-        """Say whether there is another certificate now than the one that a node which runs shows."""
+        """Return whether the certificate was renewed since the node started."""
         own = self.shown(folder)
         try:
             return own is not None and own.read_bytes() != Path(str(self.certificate)).read_bytes()
-        except OSError:  # it was moved; what counts is what the node shows
+        except OSError:  # it was moved; the served certificate counts
             return False
 
     @classmethod
     def read(cls, folder: Path) -> NodeRecord | None:
-        """Return what a folder says; None if no node was ever started with it."""
+        """Return the record in a folder; None if no node was ever started with it."""
         try:
             found: Any = json.loads((folder / FILE).read_text())
         except FileNotFoundError:
@@ -76,33 +76,33 @@ class NodeRecord:
             found = None
         names = {field.name for field in dataclasses.fields(cls)}
         if not isinstance(found, dict) or not isinstance(found.get("id"), str) or not set(found) <= names:
-            raise SyftError(f"{folder / FILE} is damaged. Start the node once more; that writes it anew.")
+            raise SyftError(f"{folder / FILE} is damaged. Start the node again to rewrite it.")
         return cls(**found)
 
 
 def check_id(folder: Path, node_id: str) -> None:
-    """Refuse a node on the store of another one: its tokens and its data are known by the other name.
+    """Refuse to start a node on the store of another one: tokens and data belong to the other name.
 
     Raises:
         SyftError: the folder belongs to a node of another name.
     """
     try:
         record = NodeRecord.read(folder)
-    except SyftError:  # it is damaged, and about to be written anew
+    except SyftError:  # it is damaged, and about to be rewritten
         return
     if record is not None and record.id != node_id:
         raise SyftError(
-            f"This store belongs to the node {record.id!r}, whose tokens are good for that name alone: start it with "
+            f"This store belongs to the node {record.id!r}, whose tokens are valid for that name only: start it with "
             f"--id {record.id}, or give {node_id!r} a --store of its own."
         )
 
 
 @contextlib.contextmanager
 def running(folder: Path) -> Iterator[None]:
-    """Hold the sign that a node runs with a folder; it goes with the process, whatever becomes of that.
+    """Hold the lock that marks a folder as in use; it is released when the process ends, however it ends.
 
-    A token is sent to an address in the folder only while somebody has it: who else listens there after the node has
-    ended can't take it, as the file is for the node's account alone.
+    A token is sent to the address in the folder only while the lock is held. Another program that listens there after
+    the node has ended can't hold it, because the file belongs to the node's account.
     """
     handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     try:
@@ -117,7 +117,7 @@ def running(folder: Path) -> Iterator[None]:
 
 
 def is_running(folder: Path) -> bool:
-    """Say whether a node runs with a folder now."""
+    """Return whether a node runs with a folder now."""
     try:
         handle = os.open(folder / LOCK, os.O_RDWR)
     except FileNotFoundError:
@@ -149,9 +149,9 @@ else:
 
 
 def pinned_context(certificate: str | os.PathLike[str]) -> ssl.SSLContext:
-    """Return the context of a client that speaks to whoever has the key of one certificate, under whatever name.
+    """Return a TLS context that accepts exactly one certificate, whatever the host name.
 
-    For the owner, on the node's own machine: the certificate is known, so nobody has to vouch for it.
+    For the owner, on the node's own machine: the certificate is known, so no authority is needed.
     """
     from cryptography import x509
     from cryptography.hazmat.primitives.serialization import Encoding

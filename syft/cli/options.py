@@ -1,4 +1,4 @@
-"""Options that several commands have, and how durations and sizes are written."""
+"""Options of several commands, and parsers of durations and sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the command line prints. Texts of others are shown as they are: no markup, no control characters."""
+"""Output of the command line. Texts of users are printed without markup or control characters."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from rich.text import Text
 
 from syft.core.labels import one_line, printable
 
-# A program that reads our lines gets them whole.
+# Lines for programs are not wrapped.
 _WIDE = 240
 
 
 def console(error: bool = False) -> Console:
-    """Return where lines go: to the reader, or beside what the reader's program takes."""
+    """Return the console for lines: standard output, or standard error if a program reads the output."""
     file = sys.stderr if error else sys.stdout
     width = None if file.isatty() else _WIDE
     return Console(file=file, markup=False, highlight=False, emoji=False, width=width)
@@ -31,12 +31,12 @@ def say(text: str, style: str = "", error: bool = False) -> None:
 
 
 def note(text: str) -> None:
-    """Print a remark, beside what was asked for."""
+    """Print a remark on standard error."""
     say(text, style="dim", error=True)
 
 
 def fail(text: str, code: int = 1) -> NoReturn:
-    """Print why something was not done, and end with an exit code."""
+    """Print an error, and exit with a code."""
     say(text, style="red", error=True)
     raise SystemExit(code)
 
@@ -52,9 +52,9 @@ def rows(columns: Sequence[str], lines: Iterable[Sequence[object]], nothing: str
 
     Args:
         columns: their names.
-        lines: what is in them.
-        nothing: what is said where there are no lines.
-        error: print it beside what the reader's program takes.
+        lines: their values.
+        nothing: printed if there are no lines.
+        error: print to standard error.
     """
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
@@ -78,14 +78,14 @@ def _cell(value: object) -> str:
 
 
 def moment(seconds: float | None) -> str:
-    """Return a time as people write it; a grant without an end says so."""
+    """Return a time in readable form; "never" for a grant without an end."""
     if seconds is None:
         return "-"
     return datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
 def shape_of(shape: Sequence[int] | None) -> str:
-    """Return a shape as it is written beside data: 569x30."""
+    """Return a shape in short form: 569x30."""
     if shape is None:
         return "-"
     return "x".join(str(size) for size in shape) or "one number"

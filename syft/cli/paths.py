@@ -1,4 +1,4 @@
-"""Where a node keeps what it keeps, if nobody says where: a folder for each id, in the user's data directory."""
+"""Default folders of nodes: one for each id, in the user's data directory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from syft.cli.node_record import FILE
 from syft.exceptions import SyftError
 
 VARIABLE = "RESYFT_HOME"
-_LONGEST = 200  # of the name of a folder, in any file system
+_LONGEST = 200  # length of a folder's name in any file system
 
 
 def data_home() -> Path:
@@ -19,18 +19,20 @@ def data_home() -> Path:
     if chosen:
         return Path(chosen).absolute()
     shared = os.environ.get("XDG_DATA_HOME", "")
-    if Path(shared).is_absolute():  # one that is not absolute counts for nothing, says the standard
+    if Path(shared).is_absolute():  # the standard says to ignore a path that is not absolute
         return Path(shared) / "resyft"
     try:
         return Path.home() / ".local" / "share" / "resyft"
     except RuntimeError:
-        raise SyftError(f"This account has no home. Say where: --store FOLDER, or the variable {VARIABLE}.") from None
+        raise SyftError(
+            f"This account has no home folder. Pass --store FOLDER, or set the variable {VARIABLE}."
+        ) from None
 
 
 def default_store(node: str) -> Path:
-    """Return the folder of a node that was not told where to keep what it keeps."""
+    """Return the default folder of a node."""
     name = quote(node, safe=" @+=,")
-    if name.startswith("."):  # neither this folder, nor the one above, nor a hidden one
+    if name.startswith("."):  # not ".", "..", or a hidden folder
         name = f"%2E{name[1:]}"
     if not node.strip() or len(name) > _LONGEST:
         raise SyftError("The id of a node is a short text, such as hospital-a; or say where it is kept: --store FOLDER")

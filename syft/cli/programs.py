@@ -34,7 +34,7 @@ def allow(
     everybody: Annotated[bool, typer.Option("--everybody", help="Every user may run it.")] = False,
     runs: Annotated[int, typer.Option(min=0, help="How often it may be run, by all users; 0: without a limit.")] = 1,
     expires: Annotated[str | None, typer.Option(help="How long it is allowed: 7d ...; else until revoked.")] = None,
-    name: Annotated[str, typer.Option(help="A name for the list.")] = "",
+    name: Annotated[str, typer.Option(help="A name to show in lists.")] = "",
     hash: Annotated[
         str | None, typer.Option("--hash", help="The hash that programs show printed; another plan is refused.")
     ] = None,
@@ -65,7 +65,7 @@ def allow(
 
 @contextlib.contextmanager
 def _published(talk: ApiClient, plan: str) -> Iterator[str]:
-    """Give the id or tag of a plan; one in a file is published in the meantime."""
+    """Yield the id or tag of a plan; a plan in a file is published for the duration."""
     file = Path(plan)
     if not file.is_file():
         yield plan
@@ -149,7 +149,7 @@ def show(
 
 
 def _find(talk: ApiClient, path: str, is_needed: bool = False, **query: object) -> Any:
-    """Return what the node answers; None if it refuses, unless the answer is needed."""
+    """Return the node's answer; None if it refuses and the answer is optional."""
     try:
         return talk.ask("GET", path, **query)
     except SyftError as error:
@@ -170,7 +170,7 @@ def revoke(
     program_id: Annotated[str, typer.Argument(metavar="ID")],
     target: Target = NO_TARGET,
 ) -> None:
-    """Revoke a program; outputs that have left can't be called back."""
+    """Revoke a program; released outputs can't be revoked."""
     with reach(target) as talk:
         talk.ask("DELETE", f"programs/{quoted(program_id)}")
-    say("Revoked: it is not run any more.")
+    say("Revoked: users can't run it any more.")

@@ -1,4 +1,4 @@
-"""`node requests`, `node grants` and `node audit`: what leaves a node, and what left."""
+"""`node requests`, `node grants` and `node audit`: releases of results, pending and past."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from syft.cli.target_options import NO_TARGET, with_target
 from syft.cli.users import quoted
 
 requests = typer.Typer(help="Requests of users to release a result.", no_args_is_help=True, rich_markup_mode=None)
-grants = typer.Typer(help="What was approved.", no_args_is_help=True, rich_markup_mode=None)
+grants = typer.Typer(help="Approved requests.", no_args_is_help=True, rich_markup_mode=None)
 audit = typer.Typer(
-    help="The log of what was asked for, approved and released.", no_args_is_help=True, rich_markup_mode=None
+    help="The audit log: requests, decisions and releases.", no_args_is_help=True, rich_markup_mode=None
 )
 
-# What a user may fetch from now on, by the scope of what was approved.
+# Scope of an approval -> description of the object that the user may fetch.
 _RELEASED = "the {kind} ({shape})"
 
 
@@ -30,7 +30,7 @@ def list_requests(
     target: Target = NO_TARGET,
     as_json: Json = False,
 ) -> None:
-    """List requests: who wants what, and why."""
+    """List requests with their users, objects and reasons."""
     with reach(target) as talk:
         found = talk.ask("GET", "requests", status=status, limit=limit)
     if as_json:
@@ -89,7 +89,7 @@ def _verdict(row: dict[str, Any]) -> str:
 @with_target
 def approve(
     request_id: Annotated[str, typer.Argument(metavar="ID")],
-    expires: Annotated[str | None, typer.Option(help="How long it is good: 7d ...; otherwise until revoked.")] = None,
+    expires: Annotated[str | None, typer.Option(help="How long it is valid: 7d ...; otherwise until revoked.")] = None,
     answer: Annotated[str, typer.Option(help="A text for the user.")] = "",
     target: Target = NO_TARGET,
 ) -> None:
@@ -114,7 +114,7 @@ def deny(
     """Deny a request."""
     with reach(target) as talk:
         row = talk.ask("POST", f"requests/{quoted(request_id)}/deny", {"reason": reason})
-    say(f"Denied: {row['user']} does not get it, and can read why.")
+    say(f"Denied: {row['user']} can read the reason.")
 
 
 @grants.command("list")
@@ -124,7 +124,7 @@ def list_grants(
     target: Target = NO_TARGET,
     as_json: Json = False,
 ) -> None:
-    """List what was granted, and until when."""
+    """List grants and when they end."""
     with reach(target) as talk:
         found = talk.ask("GET", "grants", limit=limit)
     if as_json:
@@ -143,10 +143,10 @@ def revoke_grant(
     grant_id: Annotated[str, typer.Argument(metavar="ID")],
     target: Target = NO_TARGET,
 ) -> None:
-    """Revoke a grant; what has left can't be called back."""
+    """Revoke a grant; released results can't be revoked."""
     with reach(target) as talk:
         talk.ask("DELETE", f"grants/{quoted(grant_id)}")
-    say("Revoked: from now on it is not released any more.")
+    say("Revoked: the user can't fetch it any more.")
 
 
 @audit.command("show")
@@ -178,4 +178,4 @@ def verify_audit(
     """Check that no row of the log was changed, removed or added by somebody else."""
     with reach(target) as talk:
         found = talk.ask("GET", "audit/verify")
-    say(f"The log is whole: {found['rows']} rows.")
+    say(f"The log is intact: {found['rows']} rows.")

@@ -1,4 +1,4 @@
-"""What all commands that serve have in common: they run until told to stop, and say where they are."""
+"""Shared code of commands that run servers: logging, signals, and the ready file."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def check_level(level: str) -> None:
-    """Refuse what is no level of a log."""
+    """Refuse an unknown log level."""
     if level not in LEVELS:
-        raise typer.BadParameter(f"log level is one of {', '.join(LEVELS)}")
+        raise typer.BadParameter(f"the log level must be one of {', '.join(LEVELS)}")
 
 
 def start_log(level: str) -> None:
-    """Write what happens to standard error: who came and why somebody was refused; never values."""
+    """Log events to standard error: connections and refusals, never values."""
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("syft").setLevel(level.upper())
 
 
 class Stopping(threading.Event):
-    """Whether it is time to stop. Who is told so before it serves breaks off."""
+    """Set when the server has to stop. If set before serving starts, startup aborts."""
 
     is_serving = False
 
     def hear(self, number: int, frame: object = None) -> None:
-        """Take note of a signal."""
-        self.set()  # whatever becomes of what is raised here
+        """Handle a signal."""
+        self.set()  # even if the exception raised here is swallowed
         if not self.is_serving:
-            fail("It was stopped before it had started.", code=128 + number)
+            fail("The server was stopped before it had started.", code=128 + number)
 
 
 @contextlib.contextmanager
 def told_to_stop() -> Iterator[Stopping]:
-    """Give an event that is set by Ctrl-C or SIGTERM; who can't wait may say so again."""
+    """Yield an event that is set by Ctrl-C or SIGTERM; a second signal ends the process at once."""
     stopping = Stopping()
     before = {number: signal.signal(number, stopping.hear) for number in _SIGNALS}
     try:
@@ -59,7 +59,7 @@ def told_to_stop() -> Iterator[Stopping]:
 
 
 def wait_for(stopping: threading.Event, server: Any) -> None:
-    """Wait until it is time to stop."""
+    """Wait until the server has to stop."""
     while not stopping.wait(_POLL):
         if not server.is_serving:
             fail("The server has ended; its log says why.")
@@ -67,10 +67,10 @@ def wait_for(stopping: threading.Event, server: Any) -> None:
 
 @contextlib.contextmanager
 def announced(facts: dict[str, Any], ready_file: Path | None, as_json: bool) -> Iterator[None]:
-    """Tell scripts where a server is, for as long as it is there.
+    """Publish a server's address for scripts while it runs.
 
     Args:
-        facts: what they are told.
+        facts: the properties for scripts.
         ready_file: the file to write, if any.
         as_json: whether one line of JSON is printed.
     """
@@ -88,7 +88,7 @@ def announced(facts: dict[str, Any], ready_file: Path | None, as_json: bool) -> 
 
 
 def owner_token(identity: Any, owner: str, folder: Path) -> Path:
-    """Return the file of a token for the owner; it is written at the first start, and when it is not good any more."""
+    """Return the file of the owner's token, written at the first start and when the token is no longer valid."""
     from syft.cli.api_client import owner_name, read_token
     from syft.exceptions import AuthenticationError
     from syft.grid.private_files import replace_file

@@ -1,4 +1,4 @@
-"""`node start`: run a node until it is told to stop."""
+"""`node start`: run a node until it is stopped."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from syft.exceptions import SyftError
 
 
 def start(
-    id: Annotated[str, typer.Option(help="The name of the node, by which others know it.")] = "node",
+    id: Annotated[str, typer.Option(help="The name of the node.")] = "node",
     data: Annotated[
         Path | None, typer.Option(help="A folder of data to publish: csv, npy, npz, pt, safetensors.")
     ] = None,
@@ -28,11 +28,13 @@ def start(
         typer.Option(
             envvar="SYFT_STORE",
             show_envvar=False,
-            help="Where what is published is kept: a folder, or postgresql://... (or SYFT_STORE). By default a folder "
+            help="Where published data is stored: a folder, or postgresql://... (or SYFT_STORE). By default a folder "
             "for each id in RESYFT_HOME, or ~/.local/share/resyft.",
         ),
     ] = None,
-    no_store: Annotated[bool, typer.Option("--no-store", help="Keep nothing when the node stops.")] = False,
+    no_store: Annotated[
+        bool, typer.Option("--no-store", help="Store nothing: all data is lost when the node stops.")
+    ] = False,
     home: Annotated[Path | None, typer.Option(help="The folder of key and users, if not in that of the store.")] = None,
     host: Annotated[
         str, typer.Option(help="The address to listen on; others than this machine need TLS.")
@@ -41,23 +43,23 @@ def start(
     cert: Annotated[Path | None, typer.Option(help="The node's certificate, for TLS.")] = None,
     key: Annotated[Path | None, typer.Option(help="The key of the certificate.")] = None,
     ca: Annotated[Path | None, typer.Option(help="The authority of other nodes' certificates.")] = None,
-    tokens: Annotated[bool, typer.Option(help="Let only those in who show a token.")] = True,
-    owner: Annotated[str, typer.Option(help="Whom users are told to ask.")] = "owner",
+    tokens: Annotated[bool, typer.Option(help="Require a token.")] = True,
+    owner: Annotated[str, typer.Option(help="The contact that error texts name, such as an e-mail address.")] = "owner",
     peer: Annotated[
-        list[str] | None, typer.Option(help="host:port of another node; only these are connected to.")
+        list[str] | None, typer.Option(help="host:port of another node; connections to all others are refused.")
     ] = None,
     gateway: Annotated[str | None, typer.Option(help="A gateway to register with: https://host:port.")] = None,
     gateway_token_file: Annotated[Path | None, typer.Option(help="A file with a token of the gateway.")] = None,
     gateway_ca: Annotated[Path | None, typer.Option(help="The gateway's authority, if it is not --ca.")] = None,
-    address: Annotated[str | None, typer.Option(help="wss://host:port by which clients of the gateway come.")] = None,
+    address: Annotated[str | None, typer.Option(help="wss://host:port that clients of the gateway connect to.")] = None,
     max_connections: Annotated[int, typer.Option(min=1, help="Connections at once.")] = 512,
     max_user_connections: Annotated[int, typer.Option(min=1, help="Connections of one user at once.")] = 64,
     max_user_processes: Annotated[int, typer.Option(min=1, help="Processes of one user at once.")] = 16,
     max_user_objects: Annotated[int, typer.Option(min=1, help="Objects of one user.")] = 100_000,
-    max_user_bytes: Annotated[str, typer.Option(help="What one user may hold: 500M, 4G.")] = "4G",
-    max_objects: Annotated[int, typer.Option(min=1, help="Objects of all together.")] = 1_000_000,
-    max_bytes: Annotated[str, typer.Option(help="What all together may hold.")] = "16G",
-    max_message_bytes: Annotated[str, typer.Option(help="The largest message that is read.")] = "1G",
+    max_user_bytes: Annotated[str, typer.Option(help="Bytes of one user's objects: 500M, 4G.")] = "4G",
+    max_objects: Annotated[int, typer.Option(min=1, help="Objects of all users.")] = 1_000_000,
+    max_bytes: Annotated[str, typer.Option(help="Bytes of all users' objects.")] = "16G",
+    max_message_bytes: Annotated[str, typer.Option(help="The largest accepted message.")] = "1G",
     max_in_flight_bytes: Annotated[
         str | None, typer.Option(help="Bytes of messages that are being received or answered; 4G.")
     ] = None,
@@ -86,11 +88,13 @@ def start(
         ),
     ] = False,
     show_token: Annotated[bool, typer.Option(help="Print the owner's token, not only where it is.")] = False,
-    ready_file: Annotated[Path | None, typer.Option(help="Write address and port there when clients can come.")] = None,
+    ready_file: Annotated[
+        Path | None, typer.Option(help="Write address and port to this file when the node is ready.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print address and port as one line of JSON.")] = False,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
 ) -> None:
-    """Run a node until Ctrl-C, and print what it serves, to whom, and how to connect."""
+    """Run a node until Ctrl-C. Prints its data, its users, and how to connect."""
     check_level(log_level)
     with contextlib.ExitStack() as closing:
         store = _where(id, store, no_store)
@@ -139,7 +143,7 @@ def start(
 
 
 def _where(id: str, store: str | None, no_store: bool) -> str | None:
-    """Return where a node keeps what it keeps; None: nowhere, as was said so."""
+    """Return the store of a node; None with --no-store."""
     if no_store and store is not None:
         raise typer.BadParameter("give --store (or SYFT_STORE), or --no-store; not both")
     if no_store or store is not None:
@@ -148,7 +152,7 @@ def _where(id: str, store: str | None, no_store: bool) -> str | None:
     record = NodeRecord.read(found / "identity")
     if record is not None and record.id != id:  # a file system for which Node and node are one name
         raise SyftError(
-            f"The folder {found} is that of the node {record.id}. Say where this one is kept: --store FOLDER"
+            f"The folder {found} is that of the node {record.id}. Pass a store for this one: --store FOLDER"
         )
     return str(found)
 

@@ -1,4 +1,4 @@
-"""`node users` and `node tokens`: who may come."""
+"""`node users` and `node tokens`: accounts and their credentials."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from syft.exceptions import AccountError
 users = typer.Typer(help="Users with a password.", no_args_is_help=True, rich_markup_mode=None)
 tokens = typer.Typer(help="Tokens, which need no password.", no_args_is_help=True, rich_markup_mode=None)
 
-Role = Annotated[str, typer.Option(help="What they may do: user, or owner.")]
+Role = Annotated[str, typer.Option(help="The role: user or owner.")]
 
 
 def _password(prompt: str) -> str:
@@ -91,7 +91,7 @@ def change_password(
 def issue_token(
     user: Annotated[str, typer.Option(help="The user that it is for.")],
     role: Role = "user",
-    expires: Annotated[str, typer.Option(help="How long it is good: 12h, 30d ...")] = "30d",
+    expires: Annotated[str, typer.Option(help="How long it is valid: 12h, 30d ...")] = "30d",
     output: Annotated[Path | None, typer.Option(help="Write it to a new file that only you may read.")] = None,
     target: Target = NO_TARGET,
     as_json: Json = False,
@@ -101,17 +101,17 @@ def issue_token(
 
     seconds = duration(expires)
     if output is not None and output.exists():
-        raise AccountError(f"{output} is there already. Name a new file; no token was made.")
+        raise AccountError(f"{output} exists already. Name a new file; no token was made.")
     with reach(target) as talk:
         row = talk.ask("POST", "tokens", {"user": user, "role": role, "seconds": seconds})
     if output is not None and not new_file(output, f"{row['token']}\n".encode()):
-        raise AccountError(f"{output} is there already. Name a new file, and revoke the token {row['token_id']}.")
+        raise AccountError(f"{output} exists already. Name a new file, and revoke the token {row['token_id']}.")
     shown = {name: value for name, value in row.items() if output is None or name != "token"}
     if as_json:
         give(shown)
     elif output is None:
         sys.stdout.write(f"{row['token']}\n")
-    until = f"It is good until {moment(row['expires'])}; its id is {row['token_id']}."
+    until = f"It is valid until {moment(row['expires'])}; its id is {row['token_id']}."
     note(f"A token of {row['user']}, role {row['role']}{'' if output is None else f', is in {output}'}. {until}")
 
 
@@ -119,7 +119,7 @@ def issue_token(
 @with_target
 def revoke_token(
     token_id: Annotated[str | None, typer.Option("--id", help="The id of the token, as it was shown.")] = None,
-    user: Annotated[str | None, typer.Option(help="Revoke all that this user has.")] = None,
+    user: Annotated[str | None, typer.Option(help="Revoke all tokens of this user.")] = None,
     file: Annotated[Path | None, typer.Option(help="A file with the token.")] = None,
     target: Target = NO_TARGET,
 ) -> None:
@@ -127,7 +127,7 @@ def revoke_token(
     given = {"token_id": token_id, "user": user, "token": None if file is None else file.read_text().strip()}
     body = {name: value for name, value in given.items() if value is not None}
     if len(body) != 1:
-        raise typer.BadParameter("say what to revoke: one of --id, --user and --file")
+        raise typer.BadParameter("name the tokens to revoke: one of --id, --user and --file")
     with reach(target) as talk:
         talk.ask("POST", "tokens/revoke", body)
     say("Revoked: the node refuses it from now on.")

@@ -171,7 +171,7 @@ def test_tokens_by_address(node, place, monkeypatch, tmp_path):
     assert made.code == 0 and json.loads(made.out)["user"] == "bob" and "token" not in json.loads(made.out)
     assert stat.S_IMODE((tmp_path / "bob").stat().st_mode) == 0o600
     assert (
-        "is there already"
+        "exists already"
         in run("node", "tokens", "issue", "--user", "bob", *there, *owner, "--output", tmp_path / "bob").err
     )
     # Bob is no owner, and nobody at all once his token is revoked.
@@ -208,13 +208,13 @@ def test_data(node, place, tmp_path):
     assert run("node", "data", "export", obj_id, tmp_path / "copy.csv", *store).code == 0
     assert np.loadtxt(tmp_path / "copy.csv", delimiter=",").tolist() == [[0, 1, 2], [3, 4, 5]]
     assert stat.S_IMODE((tmp_path / "copy.csv").stat().st_mode) == 0o600
-    assert "is there already" in run("node", "data", "export", obj_id, tmp_path / "copy.csv", *store).err
+    assert "exists already" in run("node", "data", "export", obj_id, tmp_path / "copy.csv", *store).err
     assert "stop it first" in run("node", "data", "export", obj_id, tmp_path / "copy.resyft", *store).err
     assert run("node", "data", "export", "12345", tmp_path / "none.npy", *store).code == 1
     (tmp_path / "notes.txt").write_text("x")
-    assert "no kind that is read" in run("node", "data", "publish", tmp_path / "notes.txt", *store).err
+    assert "unsupported file type" in run("node", "data", "publish", tmp_path / "notes.txt", *store).err
     assert (
-        "alice bob may have it" in run("node", "data", "share", obj_id, "--user", "alice", "--user", "bob", *store).out
+        "alice bob may read it" in run("node", "data", "share", obj_id, "--user", "alice", "--user", "bob", *store).out
     )
     assert run("node", "data", "delete", obj_id, *store).code == 0
     assert run("node", "data", "delete", obj_id, *store).code == 1
@@ -242,7 +242,7 @@ def test_requests_grants_and_the_log(node, place, alice):
     log = run("node", "audit", "show", "--limit", "1000", *store)
     assert log.code == 0 and "decide" in log.out and "release" in log.out and SECRET not in told(log.out)
     verified = run("node", "audit", "verify", *store)
-    assert verified.code == 0 and "whole" in verified.out
+    assert verified.code == 0 and "intact" in verified.out
 
 
 def test_logs_carry_no_values(node, place, alice):
@@ -275,7 +275,7 @@ def test_a_gateway_knows_the_node(node, gateway, place):
     assert known == [{"id": "hospital-a", "address": node.told["url"]}]
     assert "Gateway gateway" in gateway.log.read_text()
     token = run("gateway", "token", "--user", "hospital-b", "--store", place / "gateway")
-    assert token.code == 0 and token.out.count(".") == 2 and "good until" in token.err
+    assert token.code == 0 and token.out.count(".") == 2 and "valid until" in token.err
     assert run("gateway", "token", "--user", "x", "--store", place / "nowhere").code == 1
 
 

@@ -86,7 +86,7 @@ def test_the_tour_runs(tmp_path, monkeypatch):
         "alice may fetch",
         "alice may run it 3 times",
         "the means are tensor([ 53.3333, 131.6667]",
-        "The log is whole",
+        "The log is intact",
         "The node hospital-a has stopped.",
     ):
         assert text in done.stdout, text

@@ -82,7 +82,7 @@ def test_backup_and_restore(place, hook):
         client = owner_of(again, place, hook)
         assert client.search("#kept")[0].get().tolist() == [4.0, 2.0]
         forget(hook, client)
-        assert "The log is whole" in run("node", "audit", "verify", "--store", store).out
+        assert "The log is intact" in run("node", "audit", "verify", "--store", store).out
     finally:
         again.end()
 

@@ -231,10 +231,10 @@ def _borrowed(plan: Plan, loss: Plan) -> _Borrowed:
         known = _copies.known = weakref.WeakKeyDictionary()
     found = known.get(plan)
     if found is None or found[0] is not plan.program or found[1]() is not loss:
-        proxy, judge = plan.copy(), loss.copy()
-        parameters, buffers = split_state(proxy)
+        copied, judge = plan.copy(), loss.copy()
+        parameters, buffers = split_state(copied)
         tensors = [tensor for _, tensor in (*parameters, *buffers)]
-        made = (proxy, judge, tensors, StateLayout(parameters, buffers), draws(plan) or draws(loss))
+        made = (copied, judge, tensors, StateLayout(parameters, buffers), draws(plan) or draws(loss))
         known[plan] = (plan.program, weakref.ref(loss), made)
         return made
     borrowed: _Borrowed = found[2]
