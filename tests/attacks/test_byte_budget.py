@@ -167,14 +167,22 @@ def test_what_is_decompressed_is_taken_from_the_budget_before():
         visitor.close()
 
 
+def metrics(process):
+    """The counters of a node, by name."""
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", process.port, timeout=60)) as connection:
+        connection.request("GET", "/metrics", headers={"Authorization": f"Bearer {process.tokens['owner']}"})
+        rows = connection.getresponse().read().decode().splitlines()
+    return {name: float(value) for name, value in (row.split() for row in rows if row and row[0] != "#")}
+
+
 def test_users_who_stop_in_the_middle_do_not_keep_others_out(hook):
     limits = {"max_message_bytes": MESSAGE, "max_in_flight_bytes": 64 * MiB, "max_user_in_flight_bytes": 40 * MiB}
-    users = dict.fromkeys(("bob", "eve", "alice"), "user")
+    users = {"owner": "owner", **dict.fromkeys(("bob", "eve", "alice"), "user")}
     with node("crowded", users=users, **limits) as process:
         stalled = [Visitor(process.url, process.tokens[user]) for user in ("bob", "eve")]
         for visitor in stalled:
             visitor.frame(REQUEST, 1, 31 * MiB, bytes(MiB))
-        time.sleep(1)
+        assert soon(lambda: metrics(process)["syft_received_bytes_total"] >= 2 * MiB), "both have stopped"
         client = process.connect(hook, "alice")
         data = torch.ones(4 * MiB)  # 16 MiB
         assert torch.equal(data.send(client).get(), data)
@@ -360,7 +368,7 @@ def test_the_oldest_of_one_address_go_and_clients_stay(hook, target):
     pointer = torch.ones(3).send(client)
     socks = silent(target.port, 200)
     try:
-        time.sleep(0.5)
+        soon(lambda: sum(not _is_closed(sock) for sock in socks) + 1 <= 66)
         assert _is_closed(socks[0]) and not _is_closed(socks[-1])
         assert 64 <= sum(not _is_closed(sock) for sock in socks) + 1 <= 66
         assert pointer.get().sum() == 3

@@ -10,8 +10,9 @@ import torch
 import syft as sy
 from syft.core.references import Ref
 from syft.messaging import message as m
-from syft.pointers.pointer_plan import PLAN_PARAMETERS, RUN_PLAN
+from syft.pointers.pointer_plan import COPY_PLAN, PLAN_PARAMETERS, RUN_PLAN
 from syft.workers.transport.request_codec import write_request
+from tests.attacks.hostile import error_name
 from tests.grid.rights.people import Peer
 from tests.nodes import node as node_process
 
@@ -197,6 +198,22 @@ def test_a_plan_changes_nothing_of_others(owned, hook):
             owned.call("torch.Tensor.fill_", Ref(owned.next_id + place), 9.0)
 
 
+def refused(response, error, text):
+    """Whether a call was refused, with an error and a text, and not for another reason."""
+    return error_name(response) == error and text in response.contents[1]
+
+
+def parameters_seen_by(peer, name):
+    """The parameters of a readable plan, as somebody gets them who fetches a copy of it."""
+    fetched = peer.ask(m.PlanCommandMessage((name, True), "fetch_plan"))
+    assert isinstance(fetched, sy.Plan), fetched
+    return fetched.state.tensors()
+
+
+def unchanged(before, after):
+    return all(torch.equal(a, b) and b.grad is None for a, b in zip(before, after, strict=True))
+
+
 def test_a_plan_of_others_is_not_changed(owned, place, hook):
     """Neither its batch statistics nor its parameters, nor are gradients left on them."""
     model = torch.nn.Sequential(torch.nn.BatchNorm1d(3), torch.nn.Linear(3, 1))
@@ -205,17 +222,79 @@ def test_a_plan_of_others_is_not_changed(owned, place, hook):
     with contextlib.closing(Peer(place, "owner")) as owner:
         name = f"plan of {owned.next_id}"
         assert owner.ask(m.ObjectMessage(plan, name, True)) is None
-        if "readable" in place.id:
-            owner.share(name, public=True)
-        owned.call(RUN_PLAN, Ref(name), torch.randn(8, 3))
-        owned.call("torch.Tensor.backward", Ref(owned.next_id), torch.ones(8, 1))
-        owned.call(PLAN_PARAMETERS, Ref(name))
-        for number in range(4):
-            owned.call("torch.Tensor.fill_", Ref(owned.next_id + number), 9.0)
-        fetched = owned.ask(m.PlanCommandMessage((name, True), "fetch_plan"))
-        assert isinstance(fetched, m.ErrorMessage) is ("private" in place.id)
-        after = owner.get(name).state.tensors()
-        assert all(torch.equal(a, b) and b.grad is None for a, b in zip(before, after, strict=True))
+        if "private" in place.id:
+            for call in (RUN_PLAN, PLAN_PARAMETERS, COPY_PLAN):
+                args = (torch.randn(8, 3),) if call == RUN_PLAN else ()
+                assert error_name(owned.call(call, Ref(name), *args)) == "CommandNotAllowed"
+            fetched = owned.ask(m.PlanCommandMessage((name, True), "fetch_plan"))
+            assert error_name(fetched) == "GetNotPermittedError"
+        else:
+            assert owner.share(name, public=True) is None
+            result = owned.keep(RUN_PLAN, Ref(name), torch.randn(8, 3))
+            assert owned.call("torch.Tensor.backward", result, torch.ones(8, 1)) is None
+            assert not isinstance(owned.call(PLAN_PARAMETERS, Ref(name)), m.ErrorMessage)
+            for number in range(4):
+                owned.call("torch.Tensor.fill_", Ref(owned.next_id + number), 9.0)
+            assert unchanged(before, parameters_seen_by(owned, name))
+        assert unchanged(before, owner.get(name).state.tensors())
+
+
+OPTIMIZERS = {
+    "sgd": lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9),
+    "adam": lambda parameters: torch.optim.Adam(parameters, lr=0.1),
+}
+
+
+def training_plan(make_optimizer):
+    model = torch.nn.Linear(3, 1)
+    optimizer = make_optimizer(model.parameters())
+
+    class Training(sy.Plan):
+        def __init__(self):
+            super().__init__(name="training")
+            self.model = model
+
+        def forward(self, x):
+            optimizer.zero_grad()
+            loss = self.model(x).pow(2).mean()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+    return Training().build(torch.randn(2, 3))
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_a_published_training_plan_is_not_trained_by_a_stranger(owned, place, hook, optimizer):
+    """The plan is readable, so anybody may run it: on data of their own a copy of it trains, not the plan itself."""
+    plan = training_plan(OPTIMIZERS[optimizer])
+    before = [tensor.clone() for tensor in plan.state.tensors()]
+    x = torch.randn(2, 3)
+    with contextlib.closing(Peer(place, "owner")) as owner, contextlib.closing(Peer(place, "alice")) as alice:
+        name = f"training of {owned.next_id}"
+        assert owner.ask(m.ObjectMessage(plan, name, True)) is None
+        assert owner.share(name, public=True) is None
+        losses = [owned.get(owned.keep(RUN_PLAN, Ref(name), x).id) for _ in range(3)]
+        own = owned.keep("torch.ones", 2, 3)
+        owned.keep(RUN_PLAN, Ref(name), own)
+        assert losses[0] == losses[1] == losses[2], "each run begins with the same parameters"
+        if "private" in place.id:
+            # A plan that trains on private data has to move to where that is, with its parameters.
+            for data in (Ref(3), owned.keep("torch.Tensor.mul", Ref(3), 2)):
+                response = owned.call(RUN_PLAN, Ref(name), data)
+                assert refused(response, "GetNotPermittedError", "it belongs to somebody else. Work on a copy"), (
+                    response
+                )
+                assert error_name(owned.get(owned.next_id)) == "ObjectNotFoundError"
+        else:
+            owned.keep(RUN_PLAN, Ref(name), Ref(3))
+        for peer in (owned, alice):
+            assert unchanged(before, parameters_seen_by(peer, name))
+        copy = owned.keep(COPY_PLAN, Ref(name))
+        owned.keep(RUN_PLAN, copy, Ref(3))  # a copy of one's own may be trained
+        for peer in (owned, alice):
+            assert unchanged(before, parameters_seen_by(peer, name))
+        assert unchanged(before, owner.get(name).state.tensors())
 
 
 def test_a_stranger_leaves_no_gradients_behind(owned):

@@ -7,7 +7,13 @@ import torch
 from torch import nn
 
 import syft as sy
-from syft.exceptions import GetNotPermittedError, NotPermittedError, ObjectNotFoundError, SyftError, TrainingError
+from syft.exceptions import (
+    GetNotPermittedError,
+    NotPermittedError,
+    ObjectNotFoundError,
+    TrainingError,
+    WorkerNotFoundException,
+)
 from syft.messaging import message as m
 from syft.workers.access.policy import ALLOW_ALL, DenyAll
 from tests.federated import samples
@@ -137,7 +143,7 @@ def test_data_does_not_leave_by_pointers_in_a_model(node, bob):
     model = planned(Sends())
     model.state.state_placeholders[0].child = torch.ones(2).send(bob)
     before = set(bob._objects)
-    with pytest.raises(SyftError):
+    with pytest.raises(WorkerNotFoundException, match=bob.id):
         config(model, epochs=1).send(node)
         node.fit("xor").get()
     assert set(bob._objects) == before

@@ -458,7 +458,7 @@ def test_what_a_failed_attempt_has_spent_is_spent(tmp_path):
         options = {"local_privacy": privacy, "min_clients": 2, "attempts": attempts}
         if not fails:
             return train(clients, rounds=1, **options).epsilon
-        with pytest.raises(FederatedError):
+        with pytest.raises(FederatedError, match="1 of 2 clients answered, and at least 2"):
             train(clients, rounds=1, checkpoint=tmp_path, **options)
         clients[1].fails = ()
         return train(clients, rounds=1, checkpoint=tmp_path, **options).epsilon

@@ -197,7 +197,7 @@ def test_a_client_and_then_a_third_of_them_are_killed_in_the_middle_of_a_round(h
 
 def one_round(model, clients, number):
     """Round `number` of a run, from a model on: what `train` would do, done by hand."""
-    from syft.federated.server.engine import _number
+    from syft.federated.server.identity import client_seed
     from syft.federated.server.model import SharedModel
     from syft.federated.server.settings import RunSettings
 
@@ -205,7 +205,7 @@ def one_round(model, clients, number):
     settings = RunSettings(3, optimizer_args={"lr": 0.2}, batch_size=2, shuffle=False).payload()
     total, weight = 0, 0
     for client in clients:
-        seed = _number(3, number, 1, client.name)
+        seed = client_seed(3, number, 1, client.name)
         task = {"plan": shared.plan, "loss": shared.loss, "round": number, "seed": seed, **settings}
         answer = client.call("by hand", "train", task)
         total, weight = total + answer["update"].double() * answer["samples"], weight + answer["samples"]

@@ -97,22 +97,51 @@ def test_a_round_can_be_repeated_after_it_failed():
     assert world.round(1).count == 4
 
 
+@pytest.mark.parametrize("least", [4, 5])
+def test_a_sum_of_fewer_clients_than_asked_for_is_not_unmasked(least):
+    """Those who are left are enough to unmask, so only the number that the run asks for keeps their sum masked."""
+    world = World(inputs(5), {3: "train", 4: "train"}, threshold=3)
+    world.train(world.begin())
+    with pytest.raises(FederatedError, match=f"3 clients can be counted, and at least {least} must"):
+        world.collector.finish(least)
+    assert {call for _, call, _ in world.log} == {"secure.keys", "secure.shares", "train"}, "nobody gave a share"
+    with pytest.raises(FederatedError, match="No round is under way"):
+        world.collector.finish()
+
+
+def test_a_sum_of_as_many_clients_as_asked_for_is_unmasked():
+    world = World(inputs(5), {4: "train"}, threshold=3)
+    world.train(world.begin())
+    total = world.collector.finish(4)
+    assert total.count == 4 and (total.update - world.mean([0, 1, 2, 3])).abs().max() < 1e-6
+
+
+def test_clients_that_were_asked_something_else_do_not_count_towards_the_least_number():
+    world = World(inputs(5), threshold=3)
+    for name in ("c0", "c1"):
+        world.clients[name].change = lambda call, a: {**a, "context": bytes(32)} if call == "train" else a
+    world.train(world.begin())
+    with pytest.raises(FederatedError, match="3 clients can be counted, and at least 4 must.*something else"):
+        world.collector.finish(4)
+    assert not any(call in ("secure.agree", "secure.unmask") for _, call, _ in world.log)
+
+
 def test_late_answers_are_ignored_and_strange_ones_refused():
     world = World(inputs(5), {4: "secure.agree"})
     terms = world.begin()
     late = terms.pop("c3")
     answers = world.train(terms)
-    for name, result in (
-        ("c0", answers["c0"]),  # twice
-        ("nobody", answers["c0"]),
-        ("c3", {}),
-        ("c3", None),
-        ("c3", {"update": answers["c0"]["update"][:-1], "context": answers["c0"]["context"]}),
-        ("c3", {"update": answers["c0"]["update"].double(), "context": answers["c0"]["context"]}),
-        ("c3", {"update": answers["c0"]["update"], "context": b"short"}),
-        ("c3", {"update": answers["c0"]["update"], "context": bytes(32)}),
+    for name, result, text in (
+        ("c0", answers["c0"], "'c0' is not one whose answer"),  # twice
+        ("nobody", answers["c0"], "'nobody' is not one whose answer"),
+        ("c3", {}, "one masked vector"),
+        ("c3", None, "one masked vector"),
+        ("c3", {"update": answers["c0"]["update"][:-1], "context": answers["c0"]["context"]}, "one masked vector"),
+        ("c3", {"update": answers["c0"]["update"].double(), "context": answers["c0"]["context"]}, "one masked vector"),
+        ("c3", {"update": answers["c0"]["update"], "context": b"short"}, "no context"),
+        ("c3", {"update": answers["c0"]["update"], "context": bytes(32)}, "something else"),
     ):
-        with pytest.raises(FederatedError):
+        with pytest.raises(FederatedError, match=text):
             world.collector.add(name, result)
     masked = world.clients["c3"].call(RUN, "train", world.payload(1, late))
     with pytest.raises(FederatedError, match="3 of 5 clients agreed on who answered.* needs 4.*c4"):

@@ -109,7 +109,7 @@ def test_clients_that_were_shown_different_lists_do_not_give_anything(difference
     with pytest.raises(TrainingError):
         server.ask_train(0, given)
     server.is_over(0)
-    with pytest.raises(TrainingError):
+    with pytest.raises(TrainingError, match="does not open"):
         server.ask_train(1)
     server.is_over(1)
 
@@ -169,11 +169,11 @@ def test_a_client_masks_once_with_the_same_masks():
 
 def test_other_messages_can_be_in_between_without_harm():
     server = Server().keys().shares().train()
-    with pytest.raises(TrainingError):
+    with pytest.raises(TrainingError, match="not at this step"):
         server.ask_unmask(0, [b""] * 5)  # before it agreed on anything
     server.is_over(0)
     server.stations[1].call("secure.keys", {"round": 7})
-    with pytest.raises(TrainingError):
+    with pytest.raises(TrainingError, match="not at this step"):
         server.ask_agree(1, [0, 1, 2, 3])
 
 
@@ -187,7 +187,7 @@ def test_settings_of_the_term_are_checked(name):
     server = Server().keys().shares()
     with pytest.raises(TrainingError):
         server.ask_train(0, **{name: SETTINGS[name]})
-    with pytest.raises(TrainingError):
+    with pytest.raises(TrainingError, match="masking"):
         server.stations[1].call("train", server.world.payload(1, {"masking": {}}))
     with pytest.raises(TrainingError, match="gives the vector 'control'"):
         server.ask_train(2, extras=["control"])
@@ -471,13 +471,13 @@ def test_what_an_owner_says_is_checked(bob, known):
         {"known": others}, {"known": others[1:], "identity": mine}, {"min_threshold": 0.4}, {"min_threshold": 1.0},
         {"min_threshold": "all"},
     ):  # fmt: skip
-        with pytest.raises(TrainingError):
+        with pytest.raises(TrainingError, match=next(iter(arguments))):
             sy.federated.require_secure(bob, **arguments)
     sy.federated.require_secure(bob, identity=mine, known=others)
     assert mine.secret.hex() not in repr(mine) and mine.public.hex()[:16] in repr(mine)
     assert Identity(mine.secret).public == mine.public and Identity().public != Identity().public
     for secret in (b"short", "x" * 32):
-        with pytest.raises(TrainingError):
+        with pytest.raises(TrainingError, match="32 bytes"):
             Identity(secret)
 
 

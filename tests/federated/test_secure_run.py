@@ -115,6 +115,32 @@ def test_a_round_with_too_few_clients_counts_nothing_and_is_tried_again():
     assert [one.failed for one in lost] == [3, 3]
 
 
+class Stray(LocalClient):
+    """Answers as if it had been asked something else, and notes its calls."""
+
+    def __init__(self, name, dataset, strays, calls):
+        super().__init__(name, dataset)
+        self.strays, self.calls = strays, calls
+
+    def call(self, run, name, payload, timeout=None):
+        self.calls.append(name)
+        answer = super().call(run, name, payload, timeout)
+        return {**answer, "context": bytes(32)} if self.strays and name == "train" else answer
+
+
+@pytest.mark.parametrize("min_clients", [3, 4])
+def test_a_run_unmasks_no_sum_of_fewer_clients_than_min_clients(min_clients):
+    """All clients answer, but one of them can't be counted: three are left, enough to unmask."""
+    calls = []
+    clients = [Stray(f"client-{i}", d, i == 0, calls) for i, d in enumerate(parts())]
+    if min_clients == 3:
+        assert train(clients, 1, secure=SECURE, min_clients=3).history[0].answered == 3
+        return
+    with pytest.raises(FederatedError, match="3 clients can be counted, and at least 4 must"):
+        train(clients, 1, secure=SECURE, min_clients=4, attempts=1)
+    assert "train" in calls and not {"secure.agree", "secure.unmask"} & set(calls)
+
+
 def test_a_run_is_resumed(tmp_path, expected):
     first = train(parts(), 1, secure=SECURE, checkpoint=tmp_path)
     second = train(parts(), 2, secure=SECURE, checkpoint=tmp_path)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.mpc.mesh_world import World
+from tests.mpc.running import cast_of
 from tests.steady import same_words as same_words
 
 
@@ -35,3 +36,27 @@ def make_world() -> Iterator[Callable[..., World]]:
     yield make
     for world in made:
         world.close()
+
+
+@pytest.fixture(scope="module")
+def cast(request: pytest.FixtureRequest) -> Iterator[tuple[list[Any], Any]]:
+    """Two parties and a crypto provider, which must be empty at the end of a module."""
+    yield from cast_of(request.module.__name__.rpartition(".")[2], 2)
+
+
+@pytest.fixture
+def share(cast: tuple[list[Any], Any]) -> Callable[[Any], Any]:
+    """Share whole numbers."""
+    parties, provider = cast
+    return lambda tensor: tensor.share(*parties, crypto_provider=provider)
+
+
+@pytest.fixture(params=["plain", "shared"])
+def fix(request: pytest.FixtureRequest, share: Callable[[Any], Any]) -> Callable[..., Any]:
+    """Encode a tensor, and share it in half of the tests."""
+
+    def encode(tensor: Any, **options: Any) -> Any:
+        encoded = tensor.fix_precision(**options)
+        return share(encoded) if request.param == "shared" else encoded
+
+    return encode

@@ -63,3 +63,15 @@ def numbers(*shape: int, bits: int = 62) -> torch.Tensor:
     words = local().words(*shape)
     sizes = local().words(*shape) % bits
     return words >> (63 - sizes)
+
+
+def decoded(result: Any) -> torch.Tensor:
+    """Fetch a result if it is shared, and decode it."""
+    return result.get().float_precision()
+
+
+def gradients(call: Any, *tensors: Any) -> list[Any]:
+    """Return the gradients of a function's result with respect to its arguments."""
+    leaves = [tensor.requires_grad_() for tensor in tensors]
+    call(*leaves).backward()
+    return [leaf.grad for leaf in leaves]

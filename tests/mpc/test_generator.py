@@ -7,7 +7,8 @@ import threading
 import pytest
 import torch
 
-from syft.core.generator import BLOCK, Generator, local
+from syft.core.generator import BLOCK, Generator, forget, local
+from tests import warm
 
 
 def chi_square(data: bytes) -> float:
@@ -63,3 +64,31 @@ def test_threads_have_generators_of_their_own() -> None:
 
 def test_bytes_have_the_length_asked_for() -> None:
     assert [len(local().bytes(count)) for count in (0, 1, 16, 33)] == [0, 1, 16, 33]
+
+
+FORK = """
+import os, sys
+from syft.core.generator import local
+words = int(sys.argv[1])
+local().words(1)  # the parent has a generator, and a block of words drawn ahead
+child = os.fork()
+print(local().bytes(16).hex(), local().words(words).numpy().tobytes()[:800].hex(), flush=True)
+if child and os.waitpid(child, 0)[1]:
+    sys.exit(1)
+"""
+
+
+@pytest.mark.parametrize("words", [1, 100, BLOCK])
+def test_a_forked_process_draws_other_words_than_its_parent(words: int) -> None:
+    done = warm.run(FORK, str(words), timeout=60)
+    assert done.returncode == 0, done.stderr
+    mine, theirs = (line.split() for line in done.stdout.splitlines())
+    assert [len(drawn) for drawn in mine] == [len(drawn) for drawn in theirs] == [32, 16 * min(words, 100)]
+    assert mine[0] != theirs[0], "bytes come straight from the cipher"
+    assert mine[1] != theirs[1], "small draws come from the block drawn ahead"
+
+
+def test_a_forgotten_generator_is_replaced_by_one_with_another_key() -> None:
+    first = local()
+    forget()
+    assert local() is not first and local() is local()

@@ -385,9 +385,9 @@ def test_bytes_that_are_no_frames(make_world, sent):
 def test_sizes_that_lie(shape):
     forms = write_forms([(torch.ones(1, dtype=torch.int64),)])
     lying = forms[:3] + bytes([len(shape)]) + struct.pack(f"<{len(shape)}Q", *shape)
-    with pytest.raises(ProtocolError):
+    with pytest.raises(ProtocolError, match="sizes in its frame"):
         read_forms(lying, 8)
-    with pytest.raises(ProtocolError):
+    with pytest.raises(ProtocolError, match="sizes in its frame"):
         read_forms(lying, 8 if 0 not in shape else 0)
 
 

@@ -35,6 +35,47 @@ def test_the_largest_sums_of_products_are_exact(value: int) -> None:
         assert torch.equal(arithmetic._narrow(torch.matmul, a, b.contiguous()), a @ b)
 
 
+# Both lower limbs of this word are -2^21, the limb of largest magnitude, so their sum is -2^22.
+LARGEST_LIMBS = -(2**43) - 2**21
+
+
+def at_the_bound(*shape: int, dim: int) -> torch.Tensor:
+    """Return words with limbs of largest magnitude, and a 1 at the last index of a dimension.
+
+    The middle product of 512 such words with themselves is 2^53, the end of what float64 counts by ones; with the 1 the
+    sum is 2^53 + 1, which float64 rounds.
+    """
+    words = torch.full(shape, LARGEST_LIMBS)
+    words.select(dim, -1).fill_(1)
+    return words
+
+
+@pytest.mark.parametrize("depth", [arithmetic.DEPTH, arithmetic.DEPTH + 1, 2 * arithmetic.DEPTH + 1])
+def test_products_with_the_largest_limbs_are_exact_at_the_depth_limit(
+    depth: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arithmetic, "limbs_are_quicker", lambda: True)
+    a, b = at_the_bound(80, depth, dim=1), at_the_bound(depth, 80, dim=0)
+    assert arithmetic.cut(a, arithmetic.LIMB)[0][0, 0] == arithmetic.cut(a, arithmetic.LIMB)[1][0, 0] == -(2**21)
+    assert torch.equal(arithmetic.matmul(a, b), a @ b)
+    assert torch.equal(arithmetic.by_limbs(torch.matmul, a, b, depth), a @ b)
+
+
+@pytest.mark.parametrize(("channels", "window"), [(513, 1), (171, 3), (57, 9), (1, 513)])
+@pytest.mark.parametrize("outputs", [4, 24])
+def test_convolutions_with_the_largest_limbs_are_exact_beyond_the_depth_limit(
+    channels: int, window: int, outputs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arithmetic, "limbs_are_quicker", lambda: True)
+    x, weight = torch.full((2, channels, window), LARGEST_LIMBS), torch.full((outputs, channels, window), LARGEST_LIMBS)
+    x[:, -1, -1] = weight[:, -1, -1] = 1
+    assert torch.equal(arithmetic.conv(x, weight), F.conv1d(x, weight))
+    spread = at_the_bound(2, arithmetic.DEPTH + 1, 1, dim=1), at_the_bound(arithmetic.DEPTH + 1, outputs, 1, dim=0)
+    assert torch.equal(arithmetic.conv(*spread, transposed=True), F.conv_transpose1d(*spread))
+    grouped = torch.cat([x, x], 1), torch.cat([weight, weight])
+    assert torch.equal(arithmetic.conv(*grouped, groups=2), F.conv1d(*grouped, groups=2))
+
+
 @settings(max_examples=40, deadline=None)
 @given(st.integers(1, 20), st.integers(1, 700), st.integers(1, 20))
 def test_both_ways_agree(rows: int, depth: int, columns: int) -> None:

@@ -150,7 +150,7 @@ def test_the_served_model_does_not_change_with_the_owners(cast):
     assert close(second.query_model(X), clear(X).detach())
     other.stop()
     assert close(client.query_model(X), expected)
-    with pytest.raises(SyftError):
+    with pytest.raises(ProtocolError, match="not served to you"):
         second.query_model(X)
 
 

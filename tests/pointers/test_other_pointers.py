@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import syft as sy
-from syft.exceptions import CommandNotAllowed, SyftError, TensorsNotCollocatedException
+from syft.exceptions import CommandNotAllowed, SerdeError, SyftError, TensorsNotCollocatedException
 from syft.pointers.callable_pointer import create_callable_pointer
 
 
@@ -121,5 +121,5 @@ def test_only_wrapped_objects_are_called(bob):
 
     with pytest.raises(CommandNotAllowed, match="Calling a Tensor"):
         call_by_name("syft.call", (x.child,), {})
-    with pytest.raises(Exception, match="no wire form|register"):
+    with pytest.raises(SerdeError, match="no wire form"):
         sy.ObjectWrapper(print, id="evil").send(bob)

@@ -13,10 +13,10 @@ import torch.nn.functional as F
 
 import syft as sy
 from syft.exceptions import (
-    CannotRequestObjectAttribute,
     CommandNotAllowed,
     GetNotPermittedError,
     SendNotPermittedError,
+    SerdeError,
     SyftError,
 )
 from tests.nodes import forget
@@ -112,7 +112,7 @@ def test_private_values_are_not_written_into_open_tensors(hook, x):
         lambda: open_one.add_(x), lambda: open_one.copy_(x), lambda: open_one.__setitem__(0, x[0]),
         lambda: torch.neg(x, out=open_one), lambda: open_one.__iadd__(x),
     ):  # fmt: skip
-        with pytest.raises((GetNotPermittedError, TypeError)):
+        with pytest.raises(GetNotPermittedError, match="would write a private tensor"):
             write()
     assert torch.equal(open_one, torch.zeros(2, 3))
 
@@ -210,7 +210,7 @@ def test_sending_and_getting_in_a_sandbox(make_worker, kind, hook, x):
     pointer = x.send(bob, user="alice")
     result = pointer * 2 + pointer
     for user in (None, "bob", ["alice"]):
-        with pytest.raises((GetNotPermittedError, TypeError, SyftError)):
+        with pytest.raises((GetNotPermittedError, SerdeError), match="is private, and not given to|can't hold a list"):
             result.get(user=user)
             bob.synchronize()
     with pytest.raises(GetNotPermittedError, match="Say who you are"):
@@ -231,7 +231,7 @@ def test_both_historic_ways_in(make_worker, kind, hook, secret):
             location=bob, id_at_location=pointer.id_at_location, point_to_attr="child.child", garbage_collect_data=False
         ).wrap().copy().get(),
     ):  # fmt: skip
-        with pytest.raises((AttributeError, CommandNotAllowed, CannotRequestObjectAttribute, SyftError)):
+        with pytest.raises((AttributeError, CommandNotAllowed), match="attribute 'child"):
             way()
             bob.synchronize()
     shown = [repr(bob._objects), str(list(bob._objects.values())), repr(bob.search([])), repr(bob), repr(pointer)]

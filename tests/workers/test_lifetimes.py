@@ -10,7 +10,7 @@ import torch
 
 import syft as sy
 from syft.core.references import Ref
-from syft.exceptions import NotDoneError, SyftError, WorkerLostError
+from syft.exceptions import NotDoneError, ObjectNotFoundError, SyftError, WorkerLostError
 from syft.messaging import message as m
 from syft.workers.process.worker import ProcessWorker
 from syft.workers.transport import fork_safety
@@ -136,12 +136,12 @@ def test_requests_say_of_how_many_failures_their_sender_has_heard(make_worker):
 
     ask(m.ObjectMessage(torch.ones(2), 1), False)
     for count in (1, 2):
-        with pytest.raises(SyftError):
+        with pytest.raises(ObjectNotFoundError, match="99"):
             ask(m.RetainMessage(99), False)
         with pytest.raises(NotDoneError) as caught:
             ask(m.ObjectRequestMessage((1, None, "")), count - 1)
         assert caught.value.syft_step == str(count)
-    with pytest.raises(SyftError):
+    with pytest.raises(ObjectNotFoundError, match="99"):
         ask(m.GetShapeMessage(Ref(99)), True)
     assert session.failures == 2, "the error of what is waited for is told at once"
     assert torch.equal(ask(m.ObjectRequestMessage((1, None, "")), 2), torch.ones(2))

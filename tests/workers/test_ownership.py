@@ -2,9 +2,12 @@
 
 import gc
 
+import pytest
 import torch
 
 import syft as sy
+from syft.messaging import message as m
+from syft.workers.transport.request_codec import read_answer, respond, write_request
 from tests import warm
 
 # In a process of its own: what other tests left of the heap would blur the measurement.
@@ -101,3 +104,61 @@ def test_finalizers_never_raise(hook, capfd):
     del x, worker
     gc.collect()
     assert "Exception ignored" not in capfd.readouterr().err
+
+
+WAYS_TO_SPEND = {
+    "get": lambda pointer, other: pointer.get(),
+    "delete": lambda pointer, other: pointer.delete(),
+    "move": lambda pointer, other: pointer.move(other),
+    "get, then a request to collect": lambda pointer, other: (pointer.get(), setattr(pointer, "gc", True)),
+}
+
+
+@pytest.mark.parametrize("way", WAYS_TO_SPEND)
+def test_a_spent_pointer_does_not_release_a_new_object_with_its_id(way, workers, nothing_left):
+    there, other = workers
+    pointer = torch.ones(2).send(there).child
+    obj_id, stream = pointer.id_at_location, pointer.lease.stream
+    WAYS_TO_SPEND[way](pointer, other)
+    assert pointer.lease.spent
+    stream.store(torch.tensor([5.0]), obj_id, published=False)
+    del pointer
+    gc.collect()
+    there.synchronize()
+    assert there._objects[obj_id].tolist() == [5.0]
+    stream.delete(obj_id)
+    there.synchronize()
+    nothing_left(there, other)
+
+
+def test_a_pointer_whose_object_was_put_back_releases_it_again(workers, nothing_left):
+    there, _ = workers
+    pointer = torch.ones(2).send(there).child
+    pointer.put_back(pointer.get())
+    assert pointer.lease.spent is None and pointer.garbage_collect_data
+    del pointer
+    gc.collect()
+    there.synchronize()
+    nothing_left(there)
+
+
+@pytest.mark.parametrize("published", [False, True])
+@pytest.mark.parametrize("leave", ["get", "delete"])
+def test_a_session_does_not_release_an_object_of_another_one_with_an_id_that_it_had(leave, published, bob):
+    first, second = bob.open_session("first"), bob.open_session("second")
+
+    def ask(session, message):
+        return read_answer(None, bob, respond(bob, session, write_request(None, (), message, True))[0])
+
+    ask(first, m.ObjectMessage(torch.ones(2), 7, published))
+    ask(first, m.ObjectRequestMessage((7, None, "")) if leave == "get" else m.ForceObjectDeleteMessage(7))
+    assert 7 not in bob._objects
+    ask(second, m.ObjectMessage(torch.tensor([5.0]), 7))
+    assert not bob.object_store.claims.was_published(7)
+    ask(first, m.ReleaseMessage((7,)))
+    assert bob._objects[7].tolist() == [5.0]
+    first.close()
+    assert bob._objects[7].tolist() == [5.0]
+    ask(second, m.ReleaseMessage((7,)))
+    assert not bob._objects
+    second.close()

@@ -1,4 +1,4 @@
-"""Ways around the checks of plans, pointers and protocols that once worked."""
+"""Forged plans, pointers, claims and protocols: none reaches values, objects or workers that its sender may not."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def silent(monkeypatch):
     monkeypatch.setattr(sy.LoggingTensor, "out", staticmethod(lambda text: None))
 
 
-def test_expect_form_tells_values(mallory, bob, secret, honest):
+def test_the_expected_form_of_a_plan_tells_no_values(mallory, bob, secret, honest):
     """The expected form may be a placeholder: a tensor, whose text is in the PlanMismatchError under DenyAll."""
     forged = program(
         op("torch.Tensor.sum", Ref(0)),
@@ -66,7 +66,7 @@ def run_apart(body, seconds=110):
     return warm.run(code, cwd=Path(__file__).resolve().parents[2], timeout=seconds).returncode
 
 
-def test_a_link_in_the_state_skips_the_guards(hook):
+def test_a_link_in_the_state_does_not_skip_the_guards(hook):
     """A LoggingTensor among the arguments makes executor.guarded skip the check: SIGFPE of the worker."""
     assert 0 == run_apart("""
         bob.policy = DenyAll()
@@ -78,7 +78,7 @@ def test_a_link_in_the_state_skips_the_guards(hook):
     """)
 
 
-def test_the_guard_of_recurrent_layers_unfolds_their_number(hook):
+def test_the_guard_of_recurrent_layers_does_not_unfold_their_number(hook):
     """A 200-byte call: the guard itself lists the weight shapes of 10**9 layers."""
     assert 0 == run_apart("""
         z = torch.zeros(1, 1, 1)
@@ -107,7 +107,7 @@ def deputy(bob, alice):
     alice.policy, bob.policy = ALLOW_ALL, ALLOW_ALL
 
 
-def test_a_forged_pointer_makes_a_worker_change_its_objects_elsewhere(mallory, bob, alice, deputy):
+def test_a_forged_pointer_changes_no_objects_elsewhere(mallory, bob, alice, deputy):
     """Mallory gives bob a pointer to alice; calls on it act at alice in bob's name (also inside plans)."""
     obj_id, shell = deputy
     mallory.raw((122, shell(False), "p1", False, None))
@@ -115,7 +115,7 @@ def test_a_forged_pointer_makes_a_worker_change_its_objects_elsewhere(mallory, b
     assert alice._objects[obj_id].tolist() == [1.0, 2.0]
 
 
-def test_a_forged_claim_makes_a_worker_drop_its_objects_elsewhere(mallory, bob, alice, deputy):
+def test_a_forged_claim_drops_no_objects_elsewhere(mallory, bob, alice, deputy):
     """`owned` is what the sender says: bob adopts a claim that alice never gave, and releases his own."""
     obj_id, shell = deputy
     mallory.raw((122, shell(True), "p2", False, None))
@@ -123,7 +123,7 @@ def test_a_forged_claim_makes_a_worker_drop_its_objects_elsewhere(mallory, bob, 
     assert obj_id in alice._objects
 
 
-def test_bytes_overwrite_the_store_of_a_worker(mallory, bob, alice):
+def test_bytes_do_not_overwrite_the_store_of_a_worker(mallory, bob, alice):
     """Wire code 162 (a worker in its full form): `force_detail` finds the KNOWN worker of that id and fills its store."""
     for worker in (bob, alice):
         worker.load_data([torch.ones(2).tag("#theirs")])
@@ -141,7 +141,7 @@ def test_bytes_overwrite_the_store_of_a_worker(mallory, bob, alice):
             worker._known_workers.pop("planted", None)
 
 
-def test_a_protocol_tells_whom_a_worker_knows(mallory, bob, alice):
+def test_a_protocol_does_not_tell_which_workers_are_known(mallory, bob, alice):
     """`get_worker(place, fail_hard=True)` in the details of both protocols lists the known workers to a peer."""
     bob.policy = DenyAll()
     mallory.raw((122, (102, 1, (4,), None, True, (1, (1, "nobody", 7)), (1, "a")), 5, False, None))
@@ -173,7 +173,7 @@ def test_packed_values_inside_each_other_are_not_unfolded_by_the_outline(hook):
     """)
 
 
-def test_numbers_ride_to_another_worker_with_a_call(mallory, bob, alice, secret):
+def test_numbers_do_not_travel_to_another_worker_with_a_call(mallory, bob, alice, secret):
     """A 0-dim tensor counts as a number and travels along with a call on a pointer, past DenyAll: to alice/eve."""
     from tests.attacks.hostile import DEVICE, DTYPE, SET, SHELL, SIZE, TENSOR_META, TENSOR_POINTER
 
@@ -187,7 +187,7 @@ def test_numbers_ride_to_another_worker_with_a_call(mallory, bob, alice, secret)
     assert mine.get().tolist() == [0.0, 0.0, 0.0]
 
 
-def test_remote_get_of_a_forged_pointer_takes_objects_from_others(mallory, bob, alice, deputy):
+def test_remote_get_of_a_forged_pointer_takes_no_objects_from_others(mallory, bob, alice, deputy):
     """Alice releases to bob; Mallory's pointer on bob + FetchThereMessage moves X away from alice, into her hands."""
     obj_id, shell = deputy
 
