@@ -333,7 +333,7 @@ def report(console, figures, count, nodes, x):
     )
     console.print(seen)
     console.print(
-        "\nTrained parameters can still say something about the records: see docs/threat-model.md for what this "
+        "\nTrained parameters can still say something about the records: see docs/explanation/threat-model.md for what this "
         "protects against and what it does not.",
         style="dim",
     )

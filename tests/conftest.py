@@ -133,7 +133,7 @@ def nothing_left():
 
 
 def pytest_terminal_summary(terminalreporter):
-    """Print how many torch calls run remotely (docs/remote-functions.md has the lists)."""
+    """Print how many torch calls run remotely (docs/reference/remote-functions.md has the lists)."""
     from syft.hook.functions import allowed, overridable
 
     seen, run = len(overridable()), len(allowed())

@@ -99,7 +99,7 @@ def name_of(function: Function) -> str:
     if name is None:
         raise CommandNotAllowed(
             resolve_name(function) or getattr(function, "__name__", str(function)),
-            "it is not in the table of functions that may travel (docs/remote-functions.md).",
+            "it is not in the table of functions that may travel (docs/reference/remote-functions.md).",
         )
     if name in REFUSED:
         raise CommandNotAllowed(name, REASONS.get(REFUSED[name], REFUSED[name]))

@@ -1,4 +1,4 @@
-"""docs/deploy.md: its blocks that say so run as they stand, and the options it names are there."""
+"""docs/how-to/deploy.md: its blocks that say so run as they stand, and the options it names are there."""
 
 import json
 import os
@@ -16,7 +16,7 @@ import typer
 from syft.cli import main as cli
 from tests.cli.running import ENV, run
 
-PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "deploy.md"
+PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "how-to" / "deploy.md"
 # Stands for `python` in the shell: a command that serves gets a process; others run in the process of the tests, which
 # has imported torch already.
 SHIM = """#!{python} -IS

@@ -1,4 +1,4 @@
-"""docs/deploy.md beyond its tour: the lines of a client, backup and restore, and a node with PostgreSQL."""
+"""docs/how-to/deploy.md beyond its tour: the lines of a client, backup and restore, and a node with PostgreSQL."""
 
 import os
 import re
@@ -17,7 +17,7 @@ from tests.cli.running import ENV, Served, run
 from tests.grid import postgres
 from tests.nodes import forget
 
-PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "deploy.md"
+PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "how-to" / "deploy.md"
 ADDRESS = "wss://node.hospital-a.example:8777"
 
 

@@ -1,4 +1,4 @@
-"""The part of docs/operations.md on functions: their domains, bounds, measured errors, and a picture of these."""
+"""The part of docs/reference/operations.md on functions: their domains, bounds, measured errors, and a picture of these."""
 
 from __future__ import annotations
 
@@ -16,23 +16,22 @@ SHOWN = ("16 bits", "3 decimals")
 HEAD = """
 ## Functions
 
-Approximated ones, each compared with float64 torch over its whole domain, for 2, 3 and 4 parties, in four formats (16 and 24
-bits, 3 and 6 decimals), with gradients. Outside of its domain a function has the value that is given here, never
-noise. The bound is what a test holds each result to: so many units of the last place (2^-16 with 16 bits, 0.001 with 3
-decimals), plus a number, plus a part of the result. The errors are the largest ones that were measured; where a result is
-more than one they count as parts of it. Finer formats bring no more digits than the numbers after the units say. Numbers that
-are here, not shared, are worked out in float64. `x ** y` with both private is for x > 0, and 0 for other x and a positive y;
-a public x that is not positive is refused there.
+Each approximated function is compared with float64 torch over its whole domain, for 2, 3 and 4 parties, in four formats (16 and
+24 bits, 3 and 6 decimals), with gradients. Outside of its domain a function returns the value given here, never noise. The
+bound is the limit that the tests enforce: a number of units of the last place (2^-16 with 16 bits, 0.001 with 3 decimals), plus
+a constant, plus a fraction of the result. The errors are the largest measured ones, relative to the result where it exceeds
+one. Finer formats give no more digits than the terms after the units allow. Public numbers are computed in float64.
+`x ** y` with both private requires x > 0; for other x and a positive y it is 0. A public x that is not positive is refused.
 
-How they are made: a comparison with all powers of four tells the size of a number, and tables of polynomials, read at
-private places, do the rest (`piecewise`, `exp`, `root`, `softmax` below). `sy.PolynomialTensor` makes such tables of functions
-and samples of your own.
+Method: a comparison with all powers of four finds the magnitude of a number; polynomials from tables, selected at a private
+index, do the rest (`piecewise`, `exp`, `root`, `softmax` below). `sy.PolynomialTensor` builds such tables from your own functions
+and samples.
 
 | function | domain | outside of it | bound | error, 16 bits | error, 3 decimals | rounds |
 |---|---|---|---|---|---|---|
 """
 FOOT = """
-![The errors over the domains](images/function-errors.svg)
+![The errors over the domains](../images/function-errors.svg)
 
 The error of each function over its domain, as a part of its bound (the dashed line): in blue with 16 bits, in orange with 3
 decimals. Functions of whole rows (softmax, norms) are drawn over their results.

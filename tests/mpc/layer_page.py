@@ -1,4 +1,4 @@
-"""The part of docs/operations.md about layers: what they cost there and back, measured."""
+"""The part of docs/reference/operations.md about layers: what they cost there and back, measured."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tests.mpc.rows import encrypted
 HEAD = """
 ## Layers
 
-Modules of torch.nn as they are, here with private weights on private data; a public model on private data, or a private
-one on public data, costs less. Results, gradients and running statistics are compared with float64 in both bases. The
-first pair of rounds and bytes is that of a call, the second one that of its gradient: bits that a comparison has found,
-and what a normalisation was divided by, are kept for that. Batch norm in training has running statistics, and writes
-them; in eval mode with private ones a second call takes 2 rounds. Dropout takes 1, EmbeddingBag, Bilinear and the others
-what the calls take that they are made of. Small tensors, 16 bits; errors are in units of the last place, times the
-largest value of the result where that is more than one.
+Unchanged modules of torch.nn, here with private weights on private data. A public model on private data, or a private
+model on public data, costs less. Results, gradients and running statistics are compared with float64 in both bases. The
+first pair of rounds and bytes is for the forward pass, the second pair for the backward pass, which reuses comparison bits and
+divisors of the forward pass. Batch norm in training mode updates its running statistics; in eval mode with private statistics a
+second call takes 2 rounds. Dropout takes 1 round. EmbeddingBag, Bilinear and other modules cost as much as the calls they
+consist of. Tensors are small, with 16 bits. Errors are in units of the last place, multiplied by the largest value of the result
+if that exceeds one.
 
 | layer | rounds | bytes | rounds back | bytes back | error, units |
 |---|---|---|---|---|---|

@@ -1,4 +1,4 @@
-"""Write docs/operations.md: what can be computed on shared tensors, what it costs, and how exact it is."""
+"""Write docs/reference/operations.md: what can be computed on shared tensors, what it costs, and how exact it is."""
 
 from __future__ import annotations
 
@@ -16,24 +16,32 @@ from tests.mpc.rows import MATRIX, REFUSED, A
 
 HEAD = """# What runs on shared tensors
 
-Everything below runs on tensors shared among two parties or more, with a crypto provider, in base 2 and base 10, and is
-compared with float64 torch for 2, 3 and 4 parties, in one process and in processes of their own. Functions that are
-approximated (exp, log, sigmoid, softmax and so on) have a table of their own below. A call that is not here raises
-`UnsupportedOperation`, and says what is nearest to it.
+Look up here which torch calls run on encrypted tensors, how many rounds and bytes each takes, and how exact it is.
 
-Values must stay in range: 2^62 units of the last place, and for products that are rescaled the product before that. With
-16 bits (base 2) products up to about 10^9 fit, with three decimals up to about 4 * 10^12. Encoding and sharing check this; a sum or a
-product of private numbers can't be looked at, and wraps around. A private index that is out of range gives 0.
+```py
+x = torch.tensor([1.5, -2.0]).fix_precision().share(alice, bob, crypto_provider=dealer)
+torch.relu(x).get().float_precision()  # tensor([1.5000, 0.0000])
+```
 
-This page is written by `python -m tests.mpc.page` from the tables of the tests and of `syft/mpc/runtime/protocol_registry.py`; a test fails
-when it is out of date.
+Every call below runs on tensors shared among two or more parties with a crypto provider, in base 2 and base 10. The tests
+compare each one with float64 torch for 2, 3 and 4 parties, in one process and in separate processes. Approximated functions
+(exp, log, sigmoid, softmax and others) have their own table. A call that is not listed raises `UnsupportedOperation`, which
+names the nearest supported call.
+
+Values must stay below 2^62 units of the last place; for products that are rescaled, this includes the product before
+rescaling. With 16 bits (base 2) products up to about 10^9 fit, with three decimals up to about 4 * 10^12. Encoding and sharing
+check the range. A sum or product of private numbers cannot be inspected, so it wraps around. A private index that is out of
+range gives 0.
+
+`python -m tests.mpc.page` generates this page from the tables of the tests and from the protocol registry. A test fails if the
+page is out of date.
 
 ## Calls
 
-Rounds and bytes are measured with two parties (`sy.mpc.count()`), on the small tensors of the tests: rounds are how often
-the parties wait for each other, bytes are what a party sends to the other, dealt is what the crypto provider sends. Sums
-of shares and public numbers cost nothing. The error is in units of the last place (0.001 with three decimals, 2^-16 with
-16 bits), for operands that are exact, times the largest value of the result where that is more than one.
+Rounds and bytes are measured with two parties (`sy.mpc.count()`) on the small tensors of the tests. *Rounds* is how often
+the parties wait for each other, *bytes* the number of bytes that one party sends to the other, *dealt* the number of bytes from
+the crypto provider. Sums of shares and public numbers are free. The error is in units of the last place (0.001 with three
+decimals, 2^-16 with 16 bits) for exact operands, multiplied by the largest value of the result if that exceeds one.
 
 | call | rounds | bytes | dealt | error, units |
 |---|---|---|---|---|
@@ -41,20 +49,19 @@ of shares and public numbers cost nothing. The error is in units of the last pla
 PROTOCOL_HEAD = """
 ## Protocols
 
-What the calls above are made of, and what `sy.mpc.engine.run(name, ...)` takes. Bytes are for each element of the result, from
-a party to each other party. k is the number of candidates. Those with a helper are for two parties and a crypto provider
-that takes part; with other numbers of parties the protocols without a helper run in their place, as they do for function
-secret sharing (`fss_`), which is for two parties. `protocol="snn"` is there for what was built on it. Values lie in
-[-2^62, 2^62), in units of the last place. Those of SecureNN (`snn_`) need their differences to lie in there too, so what
-they compare should be in [-2^61, 2^61).
+The protocols that implement the calls above. Bytes are per element of the result, from one party to each other party. k is the
+number of candidates. Protocols with a helper need two parties and a crypto provider that takes part; with more parties, the
+protocols without a helper run instead. The same holds for function secret sharing (`fss_`), which needs two parties.
+`protocol="snn"` exists for code that was written for SecureNN. Values are in [-2^62, 2^62), in units of the last place. SecureNN
+(`snn_`) also needs differences in that range, so its operands should be in [-2^61, 2^61).
 
-The default protocols are the quickest where the parties are close: a million comparisons take about a tenth of a second in
-one process, those of SecureNN and of function secret sharing five to ten seconds. `protocol="fss"` is for parties that are
-far from each other. It takes one round in place of seven, and 8 bytes an element in place of 20, for each 32,768 elements;
-from about 200,000 elements on it has no fewer rounds than the default. The dealer sends keys to each party, 1,504 bytes an
-element (1,040 for equality), the first time when they are asked for, afterwards ahead of the run, up to 64 MB. A party
-takes about 1 microsecond an element to use its keys. So it pays where a round trip between the parties takes more than
-0.2 microseconds an element (6 ms for 32,768 elements) and the line from the dealer has time to carry the keys.
+The default protocols are the fastest if the parties are close to each other: a million comparisons take about a tenth of a
+second in one process, and five to ten seconds with SecureNN or function secret sharing. `protocol="fss"` is for slow
+connections. It takes one round instead of seven, and 8 bytes per element instead of 20, for each 32,768 elements; from about
+200,000 elements on it needs no fewer rounds than the default. The dealer sends keys to each party, 1,504 bytes per element (1,040
+for equality): on request the first time, ahead of the run afterwards, up to 64 MB. A party needs about 1 microsecond per
+element to evaluate its keys. So `fss` pays off if a round trip between the parties takes more than 0.2 microseconds per element
+(6 ms for 32,768 elements) and the connection to the dealer can carry the keys.
 
 | protocol | rounds | bytes an element | exactness | helper |
 |---|---|---|---|---|
@@ -127,7 +134,7 @@ def page_workers(hook: Any) -> tuple[Any, Any, Any]:
 
 
 if __name__ == "__main__":
-    page = Path(__file__).parents[2] / "docs" / "operations.md"
+    page = Path(__file__).parents[2] / "docs" / "reference" / "operations.md"
     made_with = page_workers(sy.TorchHook(torch, verbose=False))
     page.write_text(render(made_with))
     function_page.PICTURE.parent.mkdir(exist_ok=True)

@@ -18,7 +18,7 @@ from tests.mpc import function_page, page
 from tests.mpc.function_rows import FUNCTIONS
 from tests.mpc.running import numbers, run
 
-WRITTEN = Path(__file__).parents[2] / "docs" / "operations.md"
+WRITTEN = Path(__file__).parents[2] / "docs" / "reference" / "operations.md"
 
 
 # What was measured varies a little, for rounding is random.

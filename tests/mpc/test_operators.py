@@ -99,7 +99,7 @@ def same(found, meant, exact):
         return True
     if exact:
         return bool((found == meant).all())
-    there = torch.isfinite(meant)  # elsewhere it is what docs/operations.md says
+    there = torch.isfinite(meant)  # elsewhere it is what docs/reference/operations.md says
     found, meant = found.double()[there], meant.double()[there]
     return not meant.numel() or bool(((found - meant).abs() <= 2e-3 * max(1, meant.abs().max())).all())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "threat-model.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "explanation" / "threat-model.md"
 
 
 def test_S4_the_threat_model_names_what_truncation_reveals():

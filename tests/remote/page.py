@@ -1,4 +1,4 @@
-"""Write docs/remote-functions.md: how many calls run remotely, which are refused, and why."""
+"""Write docs/reference/remote-functions.md: how many calls run remotely, which are refused, and why."""
 
 from __future__ import annotations
 
@@ -30,31 +30,39 @@ def render() -> str:
     lines = [
         "# What runs remotely",
         "",
-        "A torch call on a pointer travels as a name. The names come from torch's own list of overridable functions;",
-        "a worker runs those below and no others. Each allowed call is run by the tests on pointers and on local",
-        "tensors, and must give the same values, dtypes and gradients.",
+        "Look up here whether a torch call runs on a remote tensor, and if not, why.",
         "",
-        "This page is written by `python -m tests.remote.page` from the tables in `syft/hook/functions.py` and",
-        "`syft/hook/denylist.py`; a test fails when it is out of date.",
+        "```py",
+        "x = torch.tensor([1.0, 2.0]).send(bob)",
+        "torch.exp(x)  # runs at bob",
+        "x.apply_(print)  # raises CommandNotAllowed with the reason below",
+        "```",
+        "",
+        "A torch call on a pointer is sent by name. The names come from torch's own list of overridable functions;",
+        "a worker runs the allowed ones and no others. The tests run each allowed call on pointers and on local",
+        "tensors and compare values, dtypes and gradients.",
+        "",
+        "`python -m tests.remote.page` generates this page from the tables in `syft.hook`. A test fails if the page",
+        "is out of date.",
         "",
         "| | count |",
         "|---|---|",
-        f"| calls that torch lets us see | {len(overridable())} |",
+        f"| overridable calls of torch | {len(overridable())} |",
         f"| allowed on a worker | {len(allowed())} |",
-        f"| of these compared with local torch | {len(tested)}, with {sum(tested.values())} samples |",
+        f"| of these, compared with local torch | {len(tested)}, with {sum(tested.values())} samples |",
         f"| refused | {len([name for name in REFUSED if name in overridable()])} |",
-        f"| makers of tensors, `worker.remote.torch.*` | {len(CONSTRUCTORS)} |",
+        f"| tensor constructors, `worker.remote.torch.*` | {len(CONSTRUCTORS)} |",
         "",
-        "Answers about the form of a tensor (shape, dtype, strides, `is_leaf`) leave a worker freely; every other",
-        "Python value (`item`, `tolist`, `bool()`, `equal`, ...) passes its release policy first.",
+        "Metadata of a tensor (shape, dtype, strides, `is_leaf`) may always leave a worker. Every other Python value",
+        "(`item`, `tolist`, `bool()`, `equal` and others) is checked by the worker's release policy first.",
         "",
-        "## Allowed without a sample of their own",
+        "## Allowed without their own sample",
         "",
-        "Proxies of calls that are compared, and a few with tests of their own: "
+        "Variants of calls that are compared, and a few calls with separate tests: "
         + ", ".join(f"`{name}`" for name in WITHOUT_SAMPLES)
         + ".",
         "",
-        "## Refused, and why",
+        "## Refused calls and reasons",
         "",
     ]
     for reason in sorted(groups):
@@ -64,6 +72,6 @@ def render() -> str:
 
 
 if __name__ == "__main__":
-    (Path(__file__).resolve().parents[2] / "docs" / "remote-functions.md").write_text(render())
+    (Path(__file__).resolve().parents[2] / "docs" / "reference" / "remote-functions.md").write_text(render())
 
 __all__ = ["WITHOUT_SAMPLES", "_EXTRA", "render"]

@@ -1,7 +1,7 @@
 """Remote against local: every call of the table of allowed functions, right on pointers or refused.
 
 Value, dtype and gradient (where torch gives one) must be those of local torch. The counts are kept in
-docs/remote-functions.md; regenerate it with: python -m tests.remote.page
+docs/reference/remote-functions.md; regenerate it with: python -m tests.remote.page
 """
 
 from __future__ import annotations
@@ -159,5 +159,5 @@ def test_every_refused_call_is_refused(bob):
 
 
 def test_the_page_is_up_to_date():
-    written = Path(__file__).resolve().parents[2] / "docs" / "remote-functions.md"
+    written = Path(__file__).resolve().parents[2] / "docs" / "reference" / "remote-functions.md"
     assert written.read_text() == page.render(), "run: python -m tests.remote.page"

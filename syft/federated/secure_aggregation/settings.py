@@ -19,7 +19,7 @@ class SecureAggregation:
     """Lets the server of a run see only the sum of what the clients of a round give.
 
     Clients mask what they give such that masks cancel in the sum; if clients drop out, the others help to take the
-    masks off, as long as enough are left (Bonawitz et al., 2017). docs/federated.md says what this protects against.
+    masks off, as long as enough are left (Bonawitz et al., 2017). What this protects against: docs/how-to/federated.md.
 
     Args:
         threshold: how many clients have to be left at the end of a round: a number, or a share of the round's clients.

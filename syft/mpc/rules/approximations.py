@@ -1,7 +1,8 @@
 """Rules for functions that are approximated: exponentials, logarithms, roots, sigmoids and waves.
 
-Domains and errors are in docs/operations.md, measured. Outside of its domain a function has a value that is documented
-there, never noise: sqrt of what is not positive is 0, its logarithm is that of one unit, e^x stays at its largest.
+Domains and measured errors are in docs/reference/operations.md. Outside of its domain a function has a value that is
+documented there, never noise: sqrt of a number that is not positive is 0, its logarithm is that of one unit, e^x stays
+at its largest.
 """
 
 from __future__ import annotations

@@ -122,8 +122,8 @@ def fall_back(cls: type[AbstractTensor], function: Any, args: tuple[Any, ...], k
 
 def _default_hint() -> str:
     return (
-        "Sums, products, division, comparisons, relu, max, pooling, indexing and shapes work (docs/operations.md). "
-        + DECRYPT
+        "Sums, products, division, comparisons, relu, max, pooling, indexing and shapes work "
+        "(docs/reference/operations.md). " + DECRYPT
     )
 
 
