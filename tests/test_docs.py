@@ -34,12 +34,12 @@ def fresh_names(hook):
     "page",
     [
         "README.md",
-        "docs/guide.md",
-        "docs/linear-regression.md",
-        "docs/serving.md",
-        "docs/grid.md",
-        "docs/federated.md",
-        "docs/privacy.md",
+        "docs/tutorials/guide.md",
+        "docs/how-to/linear-regression.md",
+        "docs/how-to/serving.md",
+        "docs/how-to/grid.md",
+        "docs/how-to/federated.md",
+        "docs/how-to/privacy.md",
     ],
 )
 def test_blocks_of_a_page_run(page, fresh_names, capsys):
@@ -90,7 +90,7 @@ def test_a_comment_is_compared_with_what_is_printed():
 
 
 def test_the_table_of_costs_in_the_guide_is_what_is_printed(hook, fresh_names):
-    page = (ROOT / "docs/guide.md").read_text()
+    page = (ROOT / "docs/tutorials/guide.md").read_text()
     block, table = re.search(
         r"```python\n([^`]*sy\.mpc\.profile\(\) as p[^`]*)```\s*```\n(.*?)```", page, re.DOTALL
     ).groups()
@@ -113,6 +113,51 @@ def test_readme_names_what_exists():
     for script in re.findall(r"`?(scripts/\w+)", text):
         assert (ROOT / script).exists(), script
     assert "scripts/test" in (ROOT / ".ci" / "run").read_text()
+
+
+PAGES = sorted(
+    path.relative_to(ROOT).as_posix()
+    for where in ("*.md", "docs/**/*.md", ".github/**/*.md")
+    for path in ROOT.glob(where)
+)
+
+
+def anchors_of(text):
+    """Return the anchors that GitHub gives to the headings of a page."""
+    found = set()
+    for heading in re.findall(
+        r"^#+ (.+)$", re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE), re.MULTILINE
+    ):
+        anchor = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+        repeats = sum(1 for other in found if re.fullmatch(re.escape(anchor) + r"(-\d+)?", other))
+        found.add(f"{anchor}-{repeats}" if anchor in found else anchor)
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_relative_links_of_a_page_resolve(page):
+    path = ROOT / page
+    text = re.sub(r"^```.*?^```|`[^`\n]*`", "", path.read_text(), flags=re.DOTALL | re.MULTILINE)
+    broken = []
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"[a-z]+:", link):
+            continue
+        name, _, anchor = link.partition("#")
+        target = (path.parent / name).resolve() if name else path
+        if not target.exists() or (anchor and anchor not in anchors_of(target.read_text())):
+            broken.append(link)
+    assert not broken, f"{page}: {broken}"
+
+
+def test_every_page_is_in_the_index():
+    """docs/README.md links to every page of docs/, and docs/decisions/README.md to every decision."""
+    for index in (ROOT / "docs" / "README.md", ROOT / "docs" / "decisions" / "README.md"):
+        text = index.read_text()
+        linked = {(index.parent / link).resolve() for link in re.findall(r"\]\(([^)#\s]+)", text)}
+        beside = {path for path in index.parent.rglob("*.md") if path != index}
+        if index.parent.name == "docs":
+            beside = {path for path in beside if path.parent.name != "decisions" or path.name == "README.md"}
+        assert beside <= linked, beside - linked
 
 
 def load(path):
