@@ -160,6 +160,22 @@ def test_every_page_is_in_the_index():
         assert beside <= linked, beside - linked
 
 
+NAMES_MODULES = ["CONTRIBUTING.md", "docs/architecture.md", "docs/glossary.md", "docs/decisions/*.md"]
+
+
+def test_files_that_pages_name_exist():
+    """`mpc/rules/` or `syft/hook/guards.py` in backquotes is a path below syft/ or below the repository."""
+    named = re.compile(r"`((?:\w+/)+(?:\w+\.py)?|\w+\.py)`")
+    missing = [
+        f"{page.relative_to(ROOT)}: {name}"
+        for pattern in NAMES_MODULES
+        for page in sorted(ROOT.glob(pattern))
+        for name in named.findall(page.read_text())
+        if not (ROOT / name).exists() and not (ROOT / "syft" / name).exists()
+    ]
+    assert not missing, "\n".join(missing)
+
+
 def load(path):
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
