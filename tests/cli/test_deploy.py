@@ -74,7 +74,7 @@ def test_the_tour_runs(tmp_path, monkeypatch):
     thread.join(60)
     assert done.returncode == 0, done.stdout + done.stderr
     for text in (
-        "Nobody gets team/authority.key",
+        "Keep team/authority.key secret",
         "Node hospital-a",
         "#patients",
         "3x2",
