@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from syft.dp.accounting.events import Pure as Pure
     from syft.dp.accounting.events import event_from_dict as event_from_dict
     from syft.dp.accounting.neighbours import Neighbours as Neighbours
-    from syft.dp.budget.ledger import Ledger as Ledger
-    from syft.dp.budget.ledger import Limit as Limit
+    from syft.dp.budgets.ledger import Ledger as Ledger
+    from syft.dp.budgets.ledger import Limit as Limit
     from syft.dp.mechanisms import Exponential as Exponential
     from syft.dp.mechanisms import Gaussian as Gaussian
     from syft.dp.mechanisms import Laplace as Laplace
@@ -47,7 +47,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "Approximate", "Event", "GaussianNoise", "NonPrivate", "PoissonSampled", "Pure", "event_from_dict"
     ),
     "accounting.neighbours": ("Neighbours",),
-    "budget.ledger": ("Ledger", "Limit"),
+    "budgets.ledger": ("Ledger", "Limit"),
     "mechanisms": ("Exponential", "Gaussian", "Laplace", "ReportNoisyMax", "noise"),
     "queries.client": ("budget", "count", "dataset", "histogram", "mean", "median", "most_common", "quantile", "sum"),
     "training.privacy_engine": ("PrivacyEngine",),

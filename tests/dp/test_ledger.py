@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from syft.dp.accounting import privacy_loss
 from syft.dp.accounting.privacy_loss import LossAccount, compacted, event_of
-from syft.dp.budget.ledger import EACH, Ledger
-from syft.dp.budget.ledger_backend import MemoryLedgerBackend
+from syft.dp.budgets.ledger import EACH, Ledger
+from syft.dp.budgets.ledger_backend import MemoryLedgerBackend
 from syft.exceptions import BudgetExceededError
 from syft.grid.storage import open_storage
 from tests.grid import postgres
@@ -303,7 +303,7 @@ def test_a_charge_that_can_not_be_written_is_none(monkeypatch):
         raise Full
 
     with monkeypatch.context() as patch:
-        patch.setattr("syft.dp.budget.ledger_backend._MemoryTransaction.append", refuse)
+        patch.setattr("syft.dp.budgets.ledger_backend._MemoryTransaction.append", refuse)
         with pytest.raises(Full):
             ledger.charge("alice", ["people"], LAPLACE)
     assert ledger.spent("people") == 0.0

@@ -284,7 +284,7 @@ def watched_round(monkeypatch, given, gone, shift=None, key=b"k" * 16):
     """Do a round with fixed draws; masks of pairs with client 0 are shifted. Returns all that the server saw and got."""
     fixed_draws(monkeypatch, key)
     world = World(given, gone, threshold=3)
-    true_mask = participant.sealing.mask
+    true_mask = participant.key_agreement.mask
 
     def mask(secret, salt, size, *info):
         words = true_mask(secret, salt, size, *info)

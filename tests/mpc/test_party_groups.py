@@ -10,8 +10,8 @@ import torch
 
 from syft.exceptions import PartyLostError, ProtocolError
 from syft.messaging.message import RunMessage
+from syft.mpc.links import party_link
 from syft.mpc.protocols.arithmetic import multiply
-from syft.mpc.runtime import network
 from tests.mpc.mesh_world import Client, is_right, opened, shares
 
 
@@ -95,7 +95,7 @@ def test_an_abort_that_is_cut_off_does_no_harm(make_world):
     (group,) = world.workers["b"].mpc_runtime._groups.values()
     over = next(iter(group.over))
     for reason in (b"", b"\x00", struct.pack("<h16s", 7, bytes(16))):
-        header = network.mesh._HEADER.pack(1, len(reason), over, 0, 2**32 - 1, 1, 0)
+        header = party_link._HEADER.pack(1, len(reason), over, 0, 2**32 - 1, 1, 0)
         group._links[0].sock.sendall(header + reason)
     x = shares(2, 5)
     results, errors = world.run("ab", multiply, x, x)

@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from syft.core.id_provider import ObjectId, is_id
-from syft.dp.budget.ledger import EACH, Ledger, Row, limit_of
-from syft.dp.budget.ledger_backend import LedgerBackend
+from syft.dp.budgets.ledger import EACH, Ledger, Row, limit_of
+from syft.dp.budgets.ledger_backend import LedgerBackend
 from syft.exceptions import BudgetExceededError, NotPermittedError, ObjectNotFoundError, SyftError
 from syft.federated.client.stored_dataset import DATASET
 from syft.grid.rights.audit import Audit

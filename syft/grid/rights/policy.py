@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from syft.core.id_provider import ObjectId
-from syft.dp.budget.ledger_backend import LedgerBackend
+from syft.dp.budgets.ledger_backend import LedgerBackend
 from syft.exceptions import NotPermittedError, ObjectNotFoundError
 from syft.grid.rights.audit import Audit, AuditLog
 from syft.grid.rights.budget import Budget, published

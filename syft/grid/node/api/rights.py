@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from fastapi import APIRouter, HTTPException, Query
 
-from syft.dp.budget.ledger import LOG as BUDGET_LOG
+from syft.dp.budgets.ledger import LOG as BUDGET_LOG
 from syft.exceptions import StorageError
 from syft.grid.identity.roles import Capability, may
 from syft.grid.isolation.supervisor.plan_calls import verify

@@ -17,7 +17,7 @@ from typing import Any
 
 from syft.dp.accounting.neighbours import Neighbours
 from syft.dp.accounting.privacy_loss import ROUNDING, LossAccount, event_of, number
-from syft.dp.budget.ledger_backend import LedgerBackend, LedgerTransaction, MemoryLedgerBackend
+from syft.dp.budgets.ledger_backend import LedgerBackend, LedgerTransaction, MemoryLedgerBackend
 from syft.exceptions import BudgetExceededError
 
 Row = dict[str, Any]
