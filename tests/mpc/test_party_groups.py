@@ -12,6 +12,7 @@ from syft.exceptions import PartyLostError, ProtocolError
 from syft.messaging.message import RunMessage
 from syft.mpc.links import party_link
 from syft.mpc.protocols.arithmetic import multiply
+from syft.mpc.runtime import network
 from tests.mpc.mesh_world import Client, is_right, opened, shares
 
 
