@@ -6,7 +6,7 @@ shares. What is public is computed as always. Links that are written to in place
 Example:
     >>> import torch
     >>> import syft as sy
-    >>> from syft.mpc.runtime.recording import Recording
+    >>> from syft.mpc.runtime.recording import ShareRecording
     >>> hook = sy.TorchHook(torch)
     >>> alice, bob, carol = (sy.VirtualWorker(hook, id=f"recording-{name}") for name in ("alice", "bob", "carol"))
     >>> x = torch.tensor([1, 2]).share(alice, bob, crypto_provider=carol)
