@@ -10,7 +10,7 @@ import torch
 from syft.core.references import Ref, SameAs
 from syft.core.trees import map_tensors
 from syft.grid.isolation.proxies.calls import PlanProxy, Proxy, attribute, call_on_proxies, describe, proxy_of
-from syft.grid.isolation.proxies.moves import enter
+from syft.grid.isolation.proxies.moves import plan_move
 from syft.messaging.plan.plan import Plan
 from syft.pointers.remote_call import following_id
 from syft.workers.transport.stream import InlineStream
@@ -75,7 +75,7 @@ class Shadow:
             for move in found.moves:
                 if move.ref.id not in self.proxies:
                     self.moved[move.ref.id] = move.reason
-                    self.proxies.update((entry.obj_id, entry.proxy) for entry in enter(move.ref.id, held))
+                    self.proxies.update((entry.obj_id, entry.proxy) for entry in plan_move(move.ref.id, held))
         raise AssertionError("moves never end")
 
     def check(self, operation, expected, response):

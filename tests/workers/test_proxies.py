@@ -97,7 +97,7 @@ def check_result(name, kind, found, result, proxies):
             assert look(part) == look(tensor), name
             assert describe(part) == TensorMeta.of(tensor), name
             if name not in LAID_OUT and not kind.startswith("turned"):
-                assert part.form.strides == tensor.stride(), name
+                assert part.spec.strides == tensor.stride(), name
             if kind in ("plain", "leaves"):
                 reached = {id(leaf) for leaf in leaves_of([tensor])} if tensor.requires_grad else set()
                 leaves = part.leaves

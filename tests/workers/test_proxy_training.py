@@ -9,7 +9,7 @@ from torch import nn
 import syft as sy
 from syft.exceptions import GetNotPermittedError, SyftError
 from syft.grid.isolation.proxies.calls import PlanProxy, Proxy, proxy_of
-from syft.grid.isolation.proxies.moves import enter, orphan
+from syft.grid.isolation.proxies.moves import detach_moved, plan_move
 from syft.messaging.plan.plan import Plan
 from tests.workers.shadow import ShadowWorker
 from tests.workers.test_proxies import call
@@ -247,7 +247,7 @@ def test_plans_whose_results_values_decide_are_refused(bob, private):
 def test_a_plan_moves_with_its_parameters():
     plan = plan_of(nn.Linear(4, 1))
     weight = plan.parameters()[0]
-    entries = {entry.obj_id: entry for entry in enter(2, {1: plan, 2: weight, 3: torch.ones(1)})}
+    entries = {entry.obj_id: entry for entry in plan_move(2, {1: plan, 2: weight, 3: torch.ones(1)})}
     assert set(entries) == {1, 2}
     assert isinstance(entries[1].proxy, PlanProxy)
     assert entries[2].proxy is entries[1].proxy.state[entries[2].part]
@@ -257,7 +257,7 @@ def test_a_plan_moves_with_its_parameters():
 def test_gradients_move_with_their_tensors():
     weight = torch.ones(3, requires_grad=True)
     weight.sum().backward()
-    first, second = enter(1, {1: weight, 2: weight.grad})
+    first, second = plan_move(1, {1: weight, 2: weight.grad})
     assert isinstance(first.proxy, Proxy)
     assert first.proxy.grad is second.proxy
     assert second.part == "grad"
@@ -266,14 +266,14 @@ def test_gradients_move_with_their_tensors():
 def test_backward_passes_to_what_has_moved_fail():
     weight = torch.ones(3, requires_grad=True)
     loss = (weight * 2).sum()
-    orphan(weight)
+    detach_moved(weight)
     with pytest.raises(SyftError, match="moved into the vault"):
         loss.backward()
 
 
 def test_plans_that_moved_keep_their_program_only():
     plan = plan_of(nn.Linear(4, 1))
-    (entry,) = enter(1, {1: plan})
-    orphan(plan)
+    (entry,) = plan_move(1, {1: plan})
+    detach_moved(plan)
     assert plan.state.tensors() == [None, None]
     assert call("syft.run_plan", entry.proxy, proxy_of(torch.ones(5, 4))).result.shape == (5, 1)

@@ -17,7 +17,9 @@ import syft as sy
 from syft.core.references import Ref
 from syft.exceptions import SerdeError
 from syft.grid.isolation.records import record_reader, records
-from syft.grid.isolation.records.call_codec import (
+from syft.grid.isolation.records.call_codec import operation_of, read_blob, write_blob, write_call, write_put
+from syft.grid.isolation.records.record_reader import read_call, read_record
+from syft.grid.isolation.records.records import (
     BlobAt,
     CallRecord,
     DeleteRecord,
@@ -27,13 +29,6 @@ from syft.grid.isolation.records.call_codec import (
     Size,
     encode,
     encode_parts,
-    operation_of,
-    read_blob,
-    read_call,
-    read_record,
-    write_blob,
-    write_call,
-    write_put,
 )
 from syft.messaging.message import Operation
 from syft.serde import serialize

@@ -12,17 +12,10 @@ from syft.core.id_provider import create_random_id
 from syft.core.labels import add_tags
 from syft.core.references import Ref
 from syft.exceptions import ObjectNotFoundError, SyftError
-from syft.grid.isolation.records.call_codec import (
-    CallRecord,
-    DeleteRecord,
-    LoadRecord,
-    PutRecord,
-    encode,
-    read_record,
-    write_call,
-    write_put,
-)
+from syft.grid.isolation.records.call_codec import write_call, write_put
 from syft.grid.isolation.records.history import VaultHistory
+from syft.grid.isolation.records.record_reader import read_record
+from syft.grid.isolation.records.records import CallRecord, DeleteRecord, LoadRecord, PutRecord, encode
 from syft.grid.isolation.records.replay import Runner, describe_plan, replay, seal
 from syft.messaging.message import Operation
 from syft.serde import deserialize
@@ -269,7 +262,7 @@ def test_calls_of_unknown_effect_are_not_reproducible(vault):
     model = vault.put(torch.ones(3))
     vault.call("syft.fit", model, patients)
     part = vault.slice(model)
-    assert part.reasons == ("the effect is not known of syft.fit",)
+    assert part.reasons == ("the effect is unknown of syft.fit",)
     assert "patients" in {load.name for load in part.datasets}
 
 
@@ -325,14 +318,14 @@ def test_plans_are_shown_by_the_hash_of_their_bytes(vault):
     assert code.endswith(described["code"])
 
 
-def test_plans_may_change_their_arguments_unless_known_to_be_harmless(vault):
+def test_plans_may_change_their_arguments_unless_known_to_be_non_mutating(vault):
     patients = vault.load(PATIENTS, "patients")
     plan = vault.put(_plan())
     vault.call("syft.run_plan", plan, patients)
     total = vault.call("torch.Tensor.sum", patients)
     part = vault.check(total)
     assert len(part.calls) == 2
-    vault.history.harmless_plans.add(next(iter(part.plan_blobs())))
+    vault.history.non_mutating_plans.add(next(iter(part.plan_blobs())))
     assert len(vault.check(total).calls) == 1
 
 
@@ -548,4 +541,4 @@ def test_records_beyond_their_bytes_are_dropped():
     history = VaultHistory(max_header_bytes=1000)
     numbers = [history.append(CallRecord("torch.Tensor.sum", (Ref(1),)), 100) for _ in range(50)]
     assert numbers == list(range(50))
-    assert (len(history), history.lost, history.header_bytes) == (10, 40, 1000)
+    assert (len(history), history.dropped, history.header_bytes) == (10, 40, 1000)

@@ -225,7 +225,7 @@ def _user_state(user: User) -> str:
 
 
 def _state_of(measure: str, yes: str) -> str:
-    """Say whether a measure works here: "yes", or "no: " and why."""
+    """Return whether a measure works here: "yes", or "no: " and why."""
     if not kernel.IS_LINUX:
         return "no: needs Linux"
     command = [sys.executable, "-I", "-S", "-c", _PROBE.format(path=kernel.__file__, measure=measure)]

@@ -172,7 +172,7 @@ def install(role: str, files: bool) -> None:
 
 
 def state() -> str:
-    """Say whether this system offers seccomp filters: "yes", or "no: " and why."""
+    """Return whether this system offers seccomp filters: "yes", or "no: " and why."""
     machine = platform.machine()
     if not kernel.IS_LINUX:
         return "no: needs Linux"

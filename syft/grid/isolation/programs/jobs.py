@@ -19,7 +19,8 @@ from syft.federated.client.fit_service import trainer_of
 from syft.federated.client.stored_dataset import StoredDataset
 from syft.federated.client.train_config import TrainConfig
 from syft.grid.isolation.programs.process import ProgramProcess, job
-from syft.grid.isolation.records.call_codec import operation_of, read_call
+from syft.grid.isolation.records.call_codec import operation_of
+from syft.grid.isolation.records.record_reader import read_call
 from syft.grid.isolation.records.replay import describe_copy, describe_plan, replay
 from syft.grid.isolation.records.slices import read_slice
 from syft.hosting.server import Hosted, HostedModel, failed_inference

@@ -1,8 +1,7 @@
 """Gradients of proxies: backward passes, `torch.autograd.grad`, and the attributes and calls about gradients.
 
-A second backward pass through a graph that was freed is not noticed here: whether it fails depends on what each kind
-of call keeps for its backward pass. It fails in the vault. Neither is a gradient that is sparse, nor one that needs no
-graph of its own although `create_graph` was given.
+Three cases are not detected here and fail, or differ, in the vault: a second backward pass through a freed graph,
+sparse gradients, and gradients that need no graph of their own although `create_graph` is set.
 """
 
 from __future__ import annotations
@@ -20,13 +19,14 @@ from syft.grid.isolation.proxies.objects import (
     GraphNode,
     Proxy,
     connected,
-    gradient_form,
+    gradient_spec,
     retain,
     size_in_bytes,
     spec_of,
     tensor_proxy,
     walk,
 )
+from syft.grid.isolation.proxies.refusals import not_plain
 
 Handler = Callable[[ProxyCall], ProxyResult]
 _GRAD = "torch.autograd.grad"
@@ -41,7 +41,7 @@ class ProxyPass:
     """A backward pass over proxies.
 
     Args:
-        call: one of the three calls that make gradients.
+        call: one of the three calls that compute gradients.
     """
 
     def __init__(self, call: ProxyCall) -> None:
@@ -68,12 +68,12 @@ class ProxyPass:
         return GraphNode(tuple([source for source in sources if source is not None]))
 
     def _check(self) -> None:
-        """Raise the mistakes that torch would find from shapes and flags."""
+        """Raise the errors that torch raises for these shapes and flags."""
         for root in self.roots:
             if isinstance(root, torch.Tensor):
                 raise SyftError(
                     f"{self.name} can't run through graphs inside and outside of the vault at once. "
-                    "Call it for each of them."
+                    "Call it once for each graph."
                 )
         if not all(isinstance(one, Proxy | torch.Tensor) for one in (*self.roots, *self.inputs)):
             raise TypeError(f"{self.name} takes tensors.")
@@ -93,11 +93,11 @@ class ProxyPass:
         if not all(one.requires_grad for one in self.inputs):
             raise RuntimeError("One of the differentiated Tensors does not require grad")
 
-    def _is_reached(self, proxy: Any) -> bool:
+    def _is_reached(self, proxy: Proxy | torch.Tensor) -> bool:
         return proxy.source in self.nodes or proxy in self.leaves if isinstance(proxy, Proxy) else False
 
     def accumulate(self) -> ProxyResult:
-        """Give gradients to the leaves, or to the inputs that were named, and to results that keep theirs."""
+        """Add gradients to the leaves, or to the named inputs, and to results that retain theirs."""
         owners = (node.owner() for node in self.nodes if node.owner is not None)
         targets = {owner for owner in owners if owner is not None and owner.retains_grad}
         targets |= {one for one in self.inputs if self._is_reached(one)} if self.has_inputs else self.leaves
@@ -109,11 +109,10 @@ class ProxyPass:
         """Return proxies of the gradients."""
         return self.call.done(tuple([self._gradient(one) for one in self.inputs]))
 
-    def _gradient(self, one: Any) -> Proxy | None:
+    def _gradient(self, one: Proxy | torch.Tensor) -> Proxy | None:
         if one is self.roots[0] and len(self.roots) == 1 and self.seeds:
-            seed = self.seeds[0]  # the gradient of a tensor with respect to itself is what was given
-            given: Proxy = self.call.add(seed if isinstance(seed, Proxy) else tensor_proxy(seed))
-            return given
+            seed = self.seeds[0]  # the gradient of a tensor with respect to itself is the seed
+            return self.call.add(seed if isinstance(seed, Proxy) else tensor_proxy(seed))
         if not self._is_reached(one):
             if not self.may_miss:
                 raise RuntimeError(
@@ -122,15 +121,16 @@ class ProxyPass:
                 )
             if not self.fills:
                 return None
-        spec = one.form if isinstance(one, Proxy) else spec_of(one)
-        form = gradient_form(spec)
-        self.call.size += size_in_bytes(form)
+        own = one.spec if isinstance(one, Proxy) else spec_of(one)
+        if own is None:
+            raise not_plain(self.name)
+        spec = gradient_spec(own)
+        self.call.size += size_in_bytes(spec)
         node = self._node() if self._is_reached(one) else None
-        proxy: Proxy = self.call.add(Proxy(form if node is None else connected(form), node))
-        return proxy
+        return self.call.add(Proxy(spec if node is None else connected(spec), node))
 
 
-def _several(value: Any) -> list[Any]:
+def _several(value: object) -> list[Any]:
     if value is None:
         return []
     return list(value) if isinstance(value, list | tuple) else [value]
@@ -153,7 +153,7 @@ def _get_grad(call: ProxyCall) -> ProxyResult:
 
 
 def _moves(call: ProxyCall) -> tuple[MoveToVault, ...]:
-    """Return the moves of a call after which all of its tensors share memory."""
+    """Return the moves for a call that makes all of its tensors share memory."""
     found = [call.move(one, True) for one in call.args if isinstance(one, torch.Tensor)]
     return tuple(move for move in found if move is not None)
 
@@ -184,10 +184,10 @@ def _set_grad(call: ProxyCall) -> ProxyResult:
 
 def data_of(proxy: Proxy) -> Proxy:
     """Return a proxy of the same tensor without its graph."""
-    form = proxy.form
-    if form.requires_grad or not form.is_leaf:
-        form = dataclasses.replace(form, requires_grad=False, is_leaf=True)
-    found = Proxy(form)
+    spec = proxy.spec
+    if spec.requires_grad or not spec.is_leaf:
+        spec = dataclasses.replace(spec, requires_grad=False, is_leaf=True)
+    found = Proxy(spec)
     found.origin = proxy.origin
     return found
 
@@ -205,7 +205,7 @@ def _set_data(call: ProxyCall) -> ProxyResult:
         raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
     if target.requires_grad and not (value.dtype.is_floating_point or value.dtype.is_complex):
         raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
-    target.form = dataclasses.replace(value.form, requires_grad=target.requires_grad, is_leaf=target.is_leaf)
+    target.spec = dataclasses.replace(value.spec, requires_grad=target.requires_grad, is_leaf=target.is_leaf)
     return call.done()
 
 
@@ -223,7 +223,7 @@ def _detach_in_place(call: ProxyCall) -> ProxyResult:
     if proxy.root is not None:
         raise RuntimeError("Can't detach views in-place. Use detach() instead.")
     proxy.node, proxy.retains_grad = None, False
-    proxy.form = data_of(proxy).form
+    proxy.spec = data_of(proxy).spec
     return call.done(call.existing(proxy))
 
 

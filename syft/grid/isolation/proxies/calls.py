@@ -1,7 +1,7 @@
-"""Calls on proxies: what a call on private data gives, worked out without a value.
+"""Calls on proxies: the result of a call on private data, predicted without any value.
 
-A session process answers its user from here, while the vault runs the call itself and answers nothing. A call is
-tried once on torch's fake tensors for each combination of name and specs; what it does is remembered.
+The session process answers its user from here, while the vault runs the call itself and sends nothing. A call runs
+once on torch's fake tensors for each combination of name and specs; its effects are cached.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from syft.grid.isolation.proxies.effects import Effects, MoveToVault, ProxyCall,
 from syft.grid.isolation.proxies.objects import DatasetProxy, ObjectProxy, PlanProxy, Proxy, describe, proxy_of, spec_of
 from syft.grid.isolation.proxies.plans import HANDLERS as _PLANS
 from syft.grid.isolation.proxies.refusals import hidden, not_plain, opaque, unknown
-from syft.grid.isolation.proxies.retries import STEADY, try_on_ones, with_own_values
+from syft.grid.isolation.proxies.retries import FIXED_SHAPE, try_on_ones, with_own_values
 from syft.grid.isolation.proxies.writes import written_values
 from syft.hook.functions import function_of
 from syft.messaging.message import Operation
 from syft.workers.access.fake_execution import Prediction, work_out
+from syft.workers.access.tensor_spec import TensorSpec
 from syft.workers.execution.batch import CALM
 from syft.workers.execution.execute import ATTRIBUTES
 from syft.workers.execution.results import FORM
@@ -43,40 +44,40 @@ __all__ = [
     "proxy_of",
 ]
 
-# How many calls with different specs are remembered.
-_MOST = 4096
-# Fake tensors do not know these.
+# Maximum number of calls with different specs in the cache.
+_MAX_REMEMBERED = 4096
+# Properties of memory, which fake tensors do not have.
 _HIDDEN = frozenset(
     f"torch.Tensor.{name}" for name in ("_version.__get__", "storage_offset", "output_nr.__get__", "is_set_to")
 )
-# Calls whose answer is no tensor and depends on specs alone.
-_ANSWERS = FORM - _HIDDEN | {
+# Calls whose result is not a tensor and depends on specs alone.
+_METADATA_CALLS = FORM - _HIDDEN | {
     f"torch.{prefix}{name}"
     for prefix in ("", "Tensor.")
     for name in ("type", "get_device", "is_distributed", "is_inference")
 }
-# Calls to which the value of a float makes no difference here, such as the step size of an optimizer, which may be
-# another one in each step.
+# Calls whose effects do not depend on the values of floats, such as the step size of an optimizer, which may differ in
+# each step.
 _ARITHMETIC = CALM | {
     f"torch.{prefix}{name}"
     for prefix in ("", "Tensor.")
     for written in WRITING
     for name in (written, written.removesuffix("_"))
 }
-_ANSWER_TYPES = (torch.Size, torch.dtype, torch.device, torch.layout, torch.memory_format)
+_METADATA_TYPES = (torch.Size, torch.dtype, torch.device, torch.layout, torch.memory_format)
 
 
 def call_on_proxies(operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ProxyResult:
-    """Work out what a call on private data gives, and change the proxies as the call changes their tensors.
+    """Predict the result of a call on private data, and change the proxies as the call changes their tensors.
 
     Args:
         operation: the call as it was sent, with references.
-        args: its arguments, with proxies in place of what is in the vault and objects for what is here.
+        args: its arguments, with proxies for objects in the vault.
         kwargs: its keyword arguments, likewise.
 
     Raises:
-        GetNotPermittedError: the answer depends on values.
-        Exception: the mistake of the user, as torch would raise it, if specs alone tell it.
+        GetNotPermittedError: the result depends on values.
+        Exception: the error of the user, as torch raises it, if it follows from specs alone.
     """
     name = operation.cmd_name
     call = ProxyCall(operation, args, kwargs, name in _ARITHMETIC)
@@ -86,12 +87,12 @@ def call_on_proxies(operation: Operation, args: tuple[Any, ...], kwargs: dict[st
     if not name.startswith("torch."):
         raise opaque(name)
     effects = _effects(call, name, args, kwargs)
-    outcome = effects.outcome
-    if not outcome.is_known:
-        outcome.raise_error()
-        effects = _second_try(call)
-    if outcome.value is not None:
-        return call.done(_answer(name, outcome), has_effect=False)
+    prediction = effects.prediction
+    if not prediction.is_known:
+        prediction.raise_error()
+        effects = _effects_from_own_values(call)
+    if prediction.value is not None:
+        return call.done(_metadata(name, prediction), has_effect=False)
     if effects.written or effects.connected:
         moves = call.moves(effects)
         if moves:
@@ -100,36 +101,36 @@ def call_on_proxies(operation: Operation, args: tuple[Any, ...], kwargs: dict[st
 
 
 def _effects(call: ProxyCall, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Effects:
-    """Return what a call does, and note its tensors by position."""
+    """Return the effects of a call, and collect its tensors by position."""
     grad_enabled = call.operation.grad_enabled
     key = (name, grad_enabled, torch.get_default_dtype(), _frozen(args, call), _frozen(kwargs, call))
-    return _remembered(key, _ProxyTensor(args, kwargs))
+    return _remembered(key, _UncachedArguments(args, kwargs))
 
 
-def _second_try(call: ProxyCall) -> Effects:
-    """Return what a call does if only the user's own values decide that."""
+def _effects_from_own_values(call: ProxyCall) -> Effects:
+    """Return the effects of a call that depend on the user's own values only."""
     name = call.operation.cmd_name
     other = with_own_values(name, call.args, call.kwargs)
     if other is not None:
         call.given = []
         effects = _effects(call, *other)
-        effects.outcome.raise_error()
-        if effects.outcome.is_known:
+        effects.prediction.raise_error()
+        if effects.prediction.is_known:
             return effects
     raise unknown(name)
 
 
-def _answer(name: str, outcome: Prediction) -> Any:
-    value = outcome.value
+def _metadata(name: str, prediction: Prediction) -> Any:
+    value = prediction.value
     if name in _HIDDEN:
         raise hidden(name)
-    if not (name in _ANSWERS or isinstance(value, _ANSWER_TYPES) or name.endswith(".__get__")):
+    if not (name in _METADATA_CALLS or isinstance(value, _METADATA_TYPES) or name.endswith(".__get__")):
         raise unknown(name)
     return value
 
 
-class _ProxyTensor:
-    """Arguments that ride along with a cache key without being part of it."""
+class _UncachedArguments:
+    """Arguments that are passed along with a cache key without being part of it."""
 
     __slots__ = ("args", "kwargs")
 
@@ -138,22 +139,22 @@ class _ProxyTensor:
         self.kwargs = kwargs
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is _ProxyTensor
+        return type(other) is _UncachedArguments
 
     def __hash__(self) -> int:
         return 0
 
 
-@functools.lru_cache(maxsize=_MOST)
-def _remembered(key: tuple[Any, ...], carried: _ProxyTensor) -> Effects:
+@functools.lru_cache(maxsize=_MAX_REMEMBERED)
+def _remembered(key: tuple[Any, ...], carried: _UncachedArguments) -> Effects:
     name, grad_enabled = key[0], key[1]
     args, kwargs = carried.args, carried.kwargs
     carried.args, carried.kwargs = (), {}  # the cache must not keep tensors alive
-    form_args, form_kwargs = map_tensors(_form, (args, kwargs))
-    outcome = work_out(name, form_args, form_kwargs, grad_enabled)
-    if not outcome.is_known and outcome.error is None and name in STEADY:
-        outcome = try_on_ones(name, form_args, form_kwargs, grad_enabled)
-    return effects_of(outcome, _positions_written(name, args, kwargs))
+    spec_args, spec_kwargs = map_tensors(_spec, (args, kwargs))
+    prediction = work_out(name, spec_args, spec_kwargs, grad_enabled)
+    if not prediction.is_known and prediction.error is None and name in FIXED_SHAPE:
+        prediction = try_on_ones(name, spec_args, spec_kwargs, grad_enabled)
+    return effects_of(prediction, _positions_written(name, args, kwargs))
 
 
 def _positions_written(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int]:
@@ -162,18 +163,18 @@ def _positions_written(name: str, args: tuple[Any, ...], kwargs: dict[str, Any])
     return [ref.id for ref in iter_tensors(written_values(name, args, kwargs))]
 
 
-def _form(leaf: Any) -> Any:
-    return leaf.form if type(leaf) is Proxy else spec_of(leaf)
+def _spec(leaf: Proxy | torch.Tensor) -> TensorSpec | None:
+    return leaf.spec if isinstance(leaf, Proxy) else spec_of(leaf)
 
 
 def _frozen(value: Any, call: ProxyCall) -> Any:
-    """Return something hashable that differs where two calls may differ; collects the tensors on the way."""
+    """Return a hashable key that differs where two calls may differ, and collect the tensors."""
     kind = type(value)
     if kind is Proxy:
         if not value.is_plain:
             raise not_plain(call.operation.cmd_name)
         call.given.append(value)
-        return value.form
+        return value.spec
     if kind in SCALARS:
         return kind if kind is float and call.ignores_floats else (kind, value)
     if kind is tuple or kind is list:
@@ -181,11 +182,11 @@ def _frozen(value: Any, call: ProxyCall) -> Any:
     if kind is dict:
         return (kind, *[(key, _frozen(item, call)) for key, item in value.items()])
     if isinstance(value, torch.Tensor):
-        form = spec_of(value)
-        if form is None:
+        spec = spec_of(value)
+        if spec is None:
             raise not_plain(call.operation.cmd_name)
         call.given.append(value)
-        return form
+        return spec
     if kind is slice:
         return (kind, *[_frozen(part, call) for part in (value.start, value.stop, value.step)])
     if isinstance(value, ObjectProxy):
@@ -197,12 +198,12 @@ def _frozen(value: Any, call: ProxyCall) -> Any:
     return (kind, value)
 
 
-def attribute(proxy: Any, name: str) -> Proxy | None:
+def attribute(proxy: Proxy, name: str) -> Proxy | None:
     """Return the proxy of an attribute of a tensor: `grad`, `data`, `T`, `H`, `mT`, `mH`, `real` or `imag`.
 
     Args:
         proxy: the proxy of the tensor.
-        name: the attribute, or several with dots between them.
+        name: the attribute, or a path of attributes joined by dots.
     """
     found: Proxy | None = proxy
     for part in name.split("."):

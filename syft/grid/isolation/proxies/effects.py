@@ -1,4 +1,4 @@
-"""What a call does to the tensors it is given, as far as their specs tell: new results, changes, connections.
+"""Effects of a call on its tensors, as far as specs determine them: new results, changes, autograd connections.
 
 `Effects` name tensors by position, so they hold for all calls with the same name and specs, and are remembered.
 `ProxyCall` applies them to the proxies of one call.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -22,7 +22,7 @@ from syft.grid.isolation.proxies.objects import (
     Proxy,
     connected,
     describe,
-    gradient_form,
+    gradient_spec,
     size_in_bytes,
     tensor_proxy,
 )
@@ -30,20 +30,22 @@ from syft.messaging.message import Operation
 from syft.workers.access.fake_execution import Prediction
 from syft.workers.access.tensor_spec import TensorSpec
 
+_P = TypeVar("_P", bound=Proxy | ObjectProxy)
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Made:
     """A new tensor.
 
     Attributes:
-        form: its form.
-        parents: the positions of the given tensors that its gradients reach.
-        view_of: the position of the given tensor that it is a view of.
-        shares: the positions of the given tensors whose memory it shares.
-        size: the number of bytes of new memory it takes.
+        spec: its spec.
+        parents: the positions of the arguments that its gradients reach.
+        view_of: the position of the argument that it is a view of.
+        shares: the positions of the arguments whose memory it shares.
+        size: the bytes of new memory that it takes.
     """
 
-    form: TensorSpec
+    spec: TensorSpec
     parents: tuple[int, ...]
     view_of: int | None
     shares: tuple[int, ...]
@@ -52,74 +54,74 @@ class Made:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Same:
-    """A result that is one of the given tensors."""
+    """A result that is one of the arguments."""
 
     position: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Change:
-    """A given tensor that looks different after the call.
+    """An argument whose spec the call changes.
 
     Attributes:
-        position: which of the given tensors.
-        form: its form after the call.
-        parents: the positions of the given tensors that its gradients reach then.
-        has_grad: whether it has a gradient then.
+        position: the position of the argument.
+        spec: its spec after the call.
+        parents: the positions of the arguments that its gradients reach after the call.
+        has_grad: whether it has a gradient after the call.
     """
 
     position: int
-    form: TensorSpec
+    spec: TensorSpec
     parents: tuple[int, ...]
     has_grad: bool
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Effects:
-    """What a call does.
+    """The effects of a call, by positions of its tensors.
 
     Attributes:
-        outcome: the call as it was tried on fake tensors.
+        prediction: the call as predicted on fake tensors.
         result: the result, with `Made` and `Same` in place of tensors.
-        changes: the given tensors that look different afterwards.
-        written: the positions of given tensors whose values it may change.
-        connected: the positions of given tensors that autograd connects to a result or to a changed tensor.
+        changes: the arguments whose specs the call changes.
+        written: the positions of arguments whose values it may change.
+        connected: the positions of arguments that autograd connects to a result or to a changed tensor.
     """
 
-    outcome: Prediction
+    prediction: Prediction
     result: Any
     changes: tuple[Change, ...]
     written: frozenset[int]
     connected: frozenset[int]
 
 
-def effects_of(outcome: Prediction, written: Iterable[int]) -> Effects:
-    """Return the effects of a call from what was found on fake tensors.
+def effects_of(prediction: Prediction, written: Iterable[int]) -> Effects:
+    """Return the effects of a call from its prediction on fake tensors.
 
     Args:
-        outcome: what was found.
+        prediction: the prediction.
         written: the positions of tensors that the call writes to by its name; fake tensors do not show all of them.
     """
-    result = _result(outcome.result)
-    changes = tuple(Change(at, _bare(form), form.reaches, form.has_grad) for at, form in outcome.changed)
+    result = _result(prediction.result)
+    changes = tuple(Change(at, _bare(spec), spec.reaches, spec.has_grad) for at, spec in prediction.changed)
     made = [part for part in _parts(result) if isinstance(part, Made)]
-    connected = {at for part in made if part.form.requires_grad for at in part.parents}
-    connected.update(at for change in changes if change.form.requires_grad for at in change.parents)
+    connected = {at for part in made if part.spec.requires_grad for at in part.parents}
+    connected.update(at for change in changes if change.spec.requires_grad for at in change.parents)
     if not isinstance(result, Same):  # an argument inside of a container gets a new id in the vault
         connected.update(same.position for same in _parts(result) if isinstance(same, Same))
     return Effects(
-        outcome, result, changes, frozenset({change.position for change in changes} | set(written)),
+        prediction, result, changes, frozenset({change.position for change in changes} | set(written)),
         frozenset(connected),
     )  # fmt: skip
 
 
-def _result(outline: Any) -> Any:
+def _result(outline: object) -> Any:
     if isinstance(outline, TensorSpec):
         if outline.position is not None:
             return Same(outline.position)
-        form = _bare(outline)
+        spec = _bare(outline)
         return Made(
-            form, outline.reaches, outline.view_of, outline.shares, 0 if outline.shares else size_in_bytes(form)
+            spec, outline.reaches, outline.view_of, outline.shares, 0 if outline.shares else size_in_bytes(spec)
         )
     if isinstance(outline, dict):
         return {key: _result(item) for key, item in outline.items()}
@@ -128,7 +130,7 @@ def _result(outline: Any) -> Any:
     return [_result(item) for item in outline] if isinstance(outline, list) else None
 
 
-def _parts(result: Any) -> Iterator[Made | Same]:
+def _parts(result: object) -> Iterator[Made | Same]:
     if isinstance(result, Made | Same):
         yield result
     elif isinstance(result, dict | tuple | list):
@@ -136,8 +138,8 @@ def _parts(result: Any) -> Iterator[Made | Same]:
             yield from _parts(item)
 
 
-def _bare(form: TensorSpec) -> TensorSpec:
-    return dataclasses.replace(form, has_grad=False, position=None, reaches=(), view_of=None, shares=())
+def _bare(spec: TensorSpec) -> TensorSpec:
+    return dataclasses.replace(spec, has_grad=False, position=None, reaches=(), view_of=None, shares=())
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -145,7 +147,7 @@ class MoveToVault:
     """An object of the session process that has to move into the vault before the call can run.
 
     Attributes:
-        obj: the tensor or plan as the call was given it; an attribute of the held object if the reference names one.
+        obj: the tensor or plan; an attribute of the held object if the reference names one.
         ref: the reference by which the call names it.
         reason: why it has to move, for the user.
     """
@@ -157,16 +159,16 @@ class MoveToVault:
 
 @dataclasses.dataclass(slots=True)
 class ProxyResult:
-    """What a call on proxies gives.
+    """The result of a call on proxies.
 
     Attributes:
-        result: the result: proxies in place of tensors and plans, `SameAs` for arguments, plain values for answers
-            about sizes, dtypes and the like.
-        moves: objects that have to move into the vault first. If there are any, nothing has happened yet: move them,
-            put their proxies in place of them, and call again.
-        new: the proxies of the result that need an id, in the order in which ids are given.
+        result: the result, with proxies in place of tensors and plans, `SameAs` for arguments, and plain values for
+            sizes, dtypes and the like.
+        moves: objects that must move into the vault first. If there are any, the call had no effect yet: move them,
+            replace them by their proxies, and call again.
+        new: the proxies of the result that need an id, in the order of the ids.
         bytes: the size of the new results and gradients.
-        has_effect: whether the vault has to run the call; False if it would neither make nor change anything there.
+        has_effect: whether the vault must run the call; False if it would neither create nor change an object there.
     """
 
     result: Any = None
@@ -181,7 +183,7 @@ class ProxyCall:
 
     Args:
         operation: the call as it was sent.
-        args: its arguments, with proxies for what is in the vault and objects for what is here.
+        args: its arguments, with proxies for objects in the vault.
         kwargs: its keyword arguments, likewise.
         ignores_floats: whether the values of floats make no difference to its effects.
     """
@@ -200,14 +202,14 @@ class ProxyCall:
         self.new: list[Proxy | ObjectProxy] = []
         self.size = 0
 
-    def done(self, result: Any = None, has_effect: bool = True) -> ProxyResult:
-        """Return what the call gives."""
+    def done(self, result: object = None, has_effect: bool = True) -> ProxyResult:
+        """Return the result of the call."""
         return ProxyResult(result, (), tuple(self.new), self.size, has_effect)
 
-    # --- what has to move ---------------------------------------------------------------------------------------
+    # --- moves into the vault ---------------------------------------------------------------------------------------
 
     def moves(self, effects: Effects) -> tuple[MoveToVault, ...]:
-        """Return what has to move into the vault for the effects to take place there."""
+        """Return the moves into the vault that the effects require."""
         found = []
         for position in sorted(effects.written | effects.connected):
             tensor = self.given[position]
@@ -220,8 +222,8 @@ class ProxyCall:
                     found.append(move)
         return tuple({id(move.obj): move for move in found}.values())
 
-    def move(self, obj: Any, written: bool) -> MoveToVault | None:
-        """Return the move of an object; None if it came along with the call, so that only the vault has it."""
+    def move(self, obj: object, written: bool) -> MoveToVault | None:
+        """Return the move of an object; None if the call carries it, so that only the vault holds it."""
         name = self.operation.cmd_name
         ref = self.ref_to(obj)
         if ref is None:
@@ -229,18 +231,18 @@ class ProxyCall:
         if isinstance(obj, torch.Tensor) and ref.attribute is None and not obj.is_leaf:
             raise SyftError(
                 f"{name} needs a tensor in the vault that was computed outside of it, and its graph can't move there. "
-                "Pass x.detach(), or do the computation with the private data from its leaves on."
+                "Pass x.detach(), or compute the tensor from leaves that are in the vault."
             )
         reason = "writes to it" if written else "connects it to a result with autograd"
         return MoveToVault(obj, ref, f"{name} {reason}")
 
-    def ref_to(self, obj: Any) -> Ref | None:
-        """Return the reference by which the call names an object that it was given."""
+    def ref_to(self, obj: object) -> Ref | None:
+        """Return the reference by which the call names one of its arguments."""
         sent = iter_tensors((self.operation.cmd_args, self.operation.cmd_kwargs))
         given = iter_tensors((self.args, self.kwargs))
         return next((ref for ref, one in zip(sent, given, strict=False) if one is obj and type(ref) is Ref), None)
 
-    # --- what happens -------------------------------------------------------------------------------------------
+    # --- effects -------------------------------------------------------------------------------------------
 
     def apply(self, effects: Effects) -> ProxyResult:
         """Change the proxies as the call changes the tensors, and return the result."""
@@ -249,8 +251,8 @@ class ProxyCall:
         for proxy in self.given:
             if type(proxy) is Proxy and proxy.origin is not None and not proxy.origin.is_current:
                 raise SyftError(
-                    "A tensor was changed in place after a view of it had been made in the vault, which has the "
-                    "earlier values. Make the view again."
+                    "A tensor was changed in place after a view of it was created in the vault, which holds the "
+                    "earlier values. Create the view again."
                 )
         for change in effects.changes:
             self._change(change)
@@ -278,7 +280,7 @@ class ProxyCall:
         return tuple([source for source in found if source is not None])
 
     def proxy_at(self, position: int) -> Proxy:
-        """Return the proxy of a given tensor; for a tensor that came along with the call a new one."""
+        """Return the proxy of an argument; a new proxy for a tensor that the call carries."""
         proxy: Any = self.given[position]
         if not isinstance(proxy, Proxy):
             proxy = self.given[position] = tensor_proxy(proxy)
@@ -287,15 +289,15 @@ class ProxyCall:
 
     def _change(self, change: Change) -> None:
         proxy = self.proxy_at(change.position)
-        form = change.form
-        if form.requires_grad and not form.is_leaf:
+        spec = change.spec
+        if spec.requires_grad and not spec.is_leaf:
             self._connect(proxy, self._sources(change.parents))
         else:
             proxy.node = None
-        proxy.form = form
+        proxy.spec = spec
 
     def _connect(self, proxy: Proxy, sources: tuple[GraphNode | Proxy, ...]) -> None:
-        """Give a proxy that was written to, and all tensors that share its memory, a new position in the graph."""
+        """Give a new graph node to a proxy that was written to, and to all views of its memory."""
         others = proxy.views()
         before = proxy.node
         own = proxy.source
@@ -307,7 +309,7 @@ class ProxyCall:
         for other in others:
             old = other.source
             other.node = GraphNode((proxy.node,) if old is None else (proxy.node, old))
-            other.form = connected(other.form)
+            other.spec = connected(other.spec)
 
     # --- the result ---------------------------------------------------------------------------------------------
 
@@ -325,9 +327,9 @@ class ProxyCall:
         return items if kind is list else rebuild_tuple(kind, items)
 
     def _make(self, made: Made) -> Proxy:
-        form = made.form
-        node = GraphNode(self._sources(made.parents)) if form.requires_grad and not form.is_leaf else None
-        proxy = Proxy(form, node)
+        spec = made.spec
+        node = GraphNode(self._sources(made.parents)) if spec.requires_grad and not spec.is_leaf else None
+        proxy = Proxy(spec, node)
         for position in made.shares:
             given = self.given[position]
             if type(given) is Proxy:
@@ -340,48 +342,48 @@ class ProxyCall:
         self.add(proxy)
         return proxy
 
-    def add(self, proxy: Any) -> Any:
+    def add(self, proxy: _P) -> _P:
         """Note a proxy that needs an id, and return it."""
         self.new.append(proxy)
         return proxy
 
     def same(self, position: int) -> Any:
-        """Return a result that is one of the given tensors."""
+        """Return a result that is one of the arguments."""
         given = self.given[position]
         if isinstance(given, Proxy):
             return self.existing(given)
-        place = self._place_of(given)
-        if place is not None:
-            return SameAs(place, TensorMeta.of(given))
+        index = self._argument_index(given)
+        if index is not None:
+            return SameAs(index, TensorMeta.of(given))
         proxy = tensor_proxy(given)
         if self.ref_to(given) is not None:
             proxy.origin = Origin(given)
-        self.size += size_in_bytes(proxy.form)
+        self.size += size_in_bytes(proxy.spec)
         return self.add(proxy)
 
     def existing(self, proxy: Proxy) -> Any:
-        """Return a result that is a tensor of the vault: the argument that it is, or the same tensor under a new id."""
-        place = self._place_of(proxy)
-        return SameAs(place, describe(proxy)) if place is not None else self.add(proxy)
+        """Return a result that is a tensor of the vault: an argument, or the same tensor under a new id."""
+        index = self._argument_index(proxy)
+        return SameAs(index, describe(proxy)) if index is not None else self.add(proxy)
 
-    def _place_of(self, obj: Any) -> int | None:
+    def _argument_index(self, obj: object) -> int | None:
         sent = (*self.operation.cmd_args, *self.operation.cmd_kwargs.values())
-        for place, arg in enumerate((*self.args, *self.kwargs.values())):
-            if arg is obj and type(sent[place]) is Ref:
-                return place
+        for index, arg in enumerate((*self.args, *self.kwargs.values())):
+            if arg is obj and type(sent[index]) is Ref:
+                return index
         return None
 
     def give_gradient(self, proxy: Proxy, node: GraphNode | None = None) -> None:
-        """Note that a backward pass adds to the gradient of a tensor.
+        """Record that a backward pass adds to the gradient of a tensor.
 
         Args:
             proxy: the tensor.
-            node: the graph of the gradient, if it gets one.
+            node: the graph node of the gradient; None without `create_graph`.
         """
         if proxy.grad is not None and node is None:
             return
-        form = gradient_form(proxy.form)
-        self.size += size_in_bytes(form)
+        spec = gradient_spec(proxy.spec)
+        self.size += size_in_bytes(spec)
         if node is not None:
-            form = connected(form)
-        proxy.grad = Proxy(form, node)
+            spec = connected(spec)
+        proxy.grad = Proxy(spec, node)

@@ -1,4 +1,4 @@
-"""Moving objects of the session process into the vault: their proxies, and what else has to move with them."""
+"""Moves of objects from the session process into the vault: their proxies, and the objects that move with them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,13 @@ from syft.workers.execution.shared_memory import memories
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MovedObject:
-    """An object that moves into the vault, or an id that names a part of it.
+    """An object that moves into the vault, or a part of such an object that has an id.
 
     Attributes:
-        obj_id: the id that names it.
-        proxy: what takes its place in the session process.
+        obj_id: its id.
+        proxy: the proxy that replaces it in the session process.
         whole_id: the id of the object that moves; equal to `obj_id` for the object itself.
-        part: what it is of that object: None for the object itself under another id, "grad" for its gradient, a number
-            for the tensor at that index of a plan's state.
+        part: None for the object itself, "grad" for its gradient, an index for a tensor of a plan's state.
     """
 
     obj_id: ObjectId
@@ -33,14 +32,14 @@ class MovedObject:
     part: int | str | None = None
 
 
-def enter(obj_id: ObjectId, held: Mapping[ObjectId, Any]) -> list[MovedObject]:
-    """Work out what moves into the vault together with an object. The first entry is the object that moves.
+def plan_move(obj_id: ObjectId, held: Mapping[ObjectId, Any]) -> list[MovedObject]:
+    """Return the objects that move into the vault together with an object. The first entry is the whole object.
 
-    That is the plan, for a tensor that is part of one. Call it before anything is changed: it raises if the object
-    can't move. Afterwards, call `orphan` on the object that was moved.
+    For a tensor that is part of a plan, the plan moves. Nothing is changed; it raises if the object can't move. After
+    the move, call `detach_moved` on the object that moved.
 
     Args:
-        obj_id: the id of the object that has to move.
+        obj_id: the id of the object that must move.
         held: the objects of the session process, by id.
     """
     obj = held[obj_id]
@@ -71,8 +70,8 @@ def enter(obj_id: ObjectId, held: Mapping[ObjectId, Any]) -> list[MovedObject]:
     return entries
 
 
-def orphan(obj: Any) -> None:
-    """Make backward passes fail that would give gradients to a tensor that has moved into the vault.
+def detach_moved(obj: object) -> None:
+    """Make backward passes fail that would add gradients to a tensor that has moved into the vault.
 
     A plan also loses the tensors of its state: its proxy keeps the program.
     """
@@ -80,29 +79,29 @@ def orphan(obj: Any) -> None:
         if tensor.requires_grad:
             tensor.register_hook(_refuse_gradient)  # type: ignore[no-untyped-call]
     if isinstance(obj, Plan):
-        for place in obj.state.state_placeholders:
-            place.child = None
+        for placeholder in obj.state.state_placeholders:
+            placeholder.child = None
 
 
 def _refuse_gradient(gradient: torch.Tensor) -> None:
-    raise SyftError(
-        "This backward pass reaches a tensor that has moved into the vault since. Compute the loss again from there."
-    )
+    raise SyftError("This backward pass reaches a tensor that has moved into the vault since. Compute the loss again.")
 
 
-def _tensors(obj: Any) -> Iterator[torch.Tensor]:
+def _tensors(obj: object) -> Iterator[torch.Tensor]:
     if isinstance(obj, Plan):
         yield from (tensor for tensor in obj.state.tensors() if isinstance(tensor, torch.Tensor))
     elif isinstance(obj, torch.Tensor):
         yield obj
 
 
-def _index(plan: Plan, obj: Any) -> int | None:
+def _index(plan: Plan, obj: object) -> int | None:
     return next((at for at, tensor in enumerate(plan.state.tensors()) if tensor is obj), None)
 
 
-def _part(whole: Any, proxy: Proxy | ObjectProxy, other: Any) -> tuple[Proxy | ObjectProxy, int | str | None] | None:
-    """Return the proxy of an object that is the one that moves, or part of it, and which part."""
+def _part(
+    whole: object, proxy: Proxy | ObjectProxy, other: object
+) -> tuple[Proxy | ObjectProxy, int | str | None] | None:
+    """Return the proxy of an object and its part of the object that moves; None if it is no part of it."""
     if other is whole:
         return proxy, None
     if isinstance(whole, Plan) and isinstance(proxy, PlanProxy):

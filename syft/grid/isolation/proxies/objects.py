@@ -1,7 +1,7 @@
-"""Proxies: what a session process knows of the objects in its user's vault. A proxy has a spec and no values.
+"""Proxies of the objects in a user's vault, held by the session process. A proxy has a spec and no values.
 
-The proxies of tensors form a graph like autograd's: a result holds a `Node`, whose parents are the nodes, or the leaf
-proxies, that it was computed from. A backward pass on proxies walks it.
+The proxies of tensors form a graph like autograd's: a result holds a `GraphNode`, whose parents are the nodes, or the
+leaf proxies, that it was computed from. A backward pass on proxies walks this graph.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from syft.workers.execution.results import kind_of
 
 
 class GraphNode:
-    """The call that made a proxy, as far as autograd knows.
+    """The autograd node of a proxy.
 
     Args:
-        parents: the nodes and leaf proxies that gradients go on to.
+        parents: the nodes and leaf proxies that receive its gradients.
     """
 
     __slots__ = ("owner", "parents")
 
     def __init__(self, parents: tuple[GraphNode | Proxy, ...]) -> None:
         self.parents = parents
-        # The proxy that keeps its gradient (`retain_grad`), if there is one.
+        # The proxy whose gradient is retained (`retain_grad`), if any.
         self.owner: weakref.ref[Proxy] | None = None
 
 
 class Origin:
-    """The tensor of the session process whose copy in the vault is viewed there.
+    """A tensor of the session process whose copy in the vault has views there.
 
     Args:
         tensor: the tensor.
@@ -55,7 +55,7 @@ class Origin:
 
     @property
     def is_current(self) -> bool:
-        """Whether the tensor has the values that were copied, or is gone."""
+        """Whether the tensor still has the copied values, or no longer exists."""
         tensor = self.tensor()
         return tensor is None or tensor._version == self.version
 
@@ -64,20 +64,20 @@ class Proxy(AbstractObject):
     """The proxy of a tensor in the vault.
 
     Args:
-        form: shape, dtype, strides and flags; never says that there is a gradient (see `grad`).
-        node: what autograd knows of how it was made; None for leaves.
+        spec: shape, dtype, strides and flags; its `has_grad` is always False (see `grad`).
+        node: its autograd node; None for leaves.
 
     Attributes:
         grad: the proxy of its gradient, or None. The same proxy as long as it is the same tensor.
-        retains_grad: whether a result keeps its gradient.
-        root: the proxy that autograd knows it as a view of, or None.
-        origin: set if its memory is that of a copy of a tensor in the session process.
+        retains_grad: whether a result retains its gradient.
+        root: the proxy that it is a view of for autograd, or None.
+        origin: set if its memory is a copy of a tensor in the session process.
         is_parameter: whether it is an nn.Parameter.
-        is_plain: False for sparse and quantized tensors and chains of links; no calls can be worked out for these.
+        is_plain: False for sparse and quantized tensors and chains of links; calls on these can't be predicted.
     """
 
     pointer_kind = "tensor"
-    # Defaults of the class: most proxies never need others, and many are made.
+    # Class-level defaults keep the many instances small.
     _id = None
     _owner = None
     tags: set[str] = set()  # noqa: RUF012 - replaced, never changed
@@ -90,29 +90,29 @@ class Proxy(AbstractObject):
     is_plain = True
     _views: weakref.WeakSet[Proxy] | None = None
 
-    def __init__(self, form: TensorSpec, node: GraphNode | None = None) -> None:
-        self.form = form
+    def __init__(self, spec: TensorSpec, node: GraphNode | None = None) -> None:
+        self.spec = spec
         self.node = node
 
     @property
     def shape(self) -> torch.Size:
         """The sizes of the tensor."""
-        return torch.Size(self.form.shape)
+        return torch.Size(self.spec.shape)
 
     @property
     def dtype(self) -> torch.dtype:
         """The dtype of the tensor."""
-        return self.form.dtype
+        return self.spec.dtype
 
     @property
     def requires_grad(self) -> bool:
         """Whether gradients reach the tensor."""
-        return self.form.requires_grad
+        return self.spec.requires_grad
 
     @property
     def is_leaf(self) -> bool:
         """Whether the tensor is a leaf of autograd's graph."""
-        return self.form.is_leaf
+        return self.spec.is_leaf
 
     @property
     def has_grad(self) -> bool:
@@ -126,10 +126,10 @@ class Proxy(AbstractObject):
 
     @property
     def source(self) -> GraphNode | Proxy | None:
-        """Where gradients of this tensor go: its node, itself if it is a leaf that requires grad, or None."""
+        """The receiver of gradients: its node, itself if it is a leaf that requires grad, or None."""
         if self.node is not None:
             return self.node
-        return self if self.form.requires_grad else None
+        return self if self.spec.requires_grad else None
 
     def tag(self, *tags: str) -> Proxy:
         """Add tags, and return the proxy."""
@@ -145,19 +145,19 @@ class Proxy(AbstractObject):
         root._views.add(self)
 
     def views(self) -> list[Proxy]:
-        """Return the other proxies that autograd knows to share memory with this one."""
+        """Return the other proxies that share memory with this one for autograd."""
         root = self.root or self
         return [one for one in (root, *(root._views or ())) if one is not self]
 
     def __repr__(self) -> str:
-        return f"<Proxy {tuple(self.form.shape)} {self.form.dtype}>"
+        return f"<Proxy {tuple(self.spec.shape)} {self.spec.dtype}>"
 
 
 class ObjectProxy(AbstractObject):
-    """The proxy of an object that is not a tensor: only its kind is known.
+    """The proxy of an object that is not a tensor: it has a kind only.
 
     Args:
-        kind: the kind of pointer it needs.
+        kind: the kind of its pointers.
     """
 
     def __init__(self, kind: str) -> None:
@@ -195,8 +195,8 @@ class PlanProxy(ObjectProxy):
         self.program = program
         self.state = state
         self._is_parameter = is_parameter
-        # What is known of calls of this plan, by the specs of its arguments and state.
-        self.known: dict[Any, Any] = {}
+        # The effects of calls of this plan, by the specs of its arguments and state.
+        self.effects: dict[Any, Any] = {}
 
     def parameters(self) -> list[Proxy]:
         """Return the proxies of the tensors that training changes."""
@@ -205,12 +205,12 @@ class PlanProxy(ObjectProxy):
     def copy(self) -> PlanProxy:
         """Return the proxy of a copy of the plan."""
         made = PlanProxy(self.name, self.program, [_copied(proxy) for proxy in self.state], list(self._is_parameter))
-        made.known = self.known
+        made.effects = self.effects
         return made
 
 
 def _copied(proxy: Proxy) -> Proxy:
-    made = Proxy(proxy.form)
+    made = Proxy(proxy.spec)
     made.is_parameter, made.is_plain = proxy.is_parameter, proxy.is_plain
     # Copies of an nn.Parameter come without its gradient, copies of other tensors with it.
     made.grad = None if proxy.grad is None or proxy.is_parameter else _copied(proxy.grad)
@@ -218,7 +218,7 @@ def _copied(proxy: Proxy) -> Proxy:
 
 
 def spec_of(tensor: torch.Tensor) -> TensorSpec | None:
-    """Return the form of a plain tensor without saying whether it has a gradient; None if it is not plain."""
+    """Return the spec of a plain tensor, without `has_grad`; None if the tensor is not plain."""
     if isinstance(tensor, SyftTensor) or tensor.layout is not torch.strided or tensor.is_quantized:
         return None
     return TensorSpec(
@@ -227,10 +227,10 @@ def spec_of(tensor: torch.Tensor) -> TensorSpec | None:
     )  # fmt: skip
 
 
-def proxy_of(obj: Any) -> Proxy | ObjectProxy:
+def proxy_of(obj: object) -> Proxy | ObjectProxy:
     """Return a proxy of an object: a tensor, a plan, a data set, or any other object that workers hold.
 
-    The proxy of a tensor is a leaf or, if the tensor is not, has a graph of its own that leads nowhere.
+    The proxy of a tensor that is not a leaf gets a graph node without parents.
     """
     if isinstance(obj, torch.Tensor):
         return tensor_proxy(obj)
@@ -243,30 +243,30 @@ def proxy_of(obj: Any) -> Proxy | ObjectProxy:
 
 def tensor_proxy(tensor: torch.Tensor) -> Proxy:
     """Return a proxy of a tensor, with a proxy of its gradient."""
-    form = spec_of(tensor)
-    if form is None:
+    spec = spec_of(tensor)
+    if spec is None:
         made = Proxy(TensorSpec(tuple(tensor.shape), tensor.dtype, tensor.requires_grad))
         made.is_plain = False
         return made
-    made = Proxy(form, None if form.is_leaf else GraphNode(()))
+    made = Proxy(spec, None if spec.is_leaf else GraphNode(()))
     made.is_parameter = isinstance(tensor, torch.nn.Parameter)
-    if form.is_leaf or tensor.retains_grad:
+    if spec.is_leaf or tensor.retains_grad:
         grad = tensor.grad
         made.grad = None if grad is None else tensor_proxy(grad)
-    if not form.is_leaf and tensor.retains_grad:
+    if not spec.is_leaf and tensor.retains_grad:
         retain(made)
     return made
 
 
 def _plan_proxy(plan: Plan) -> PlanProxy:
     placeholders = plan.program.state if plan.is_built else tuple(plan.state.state_placeholders)
-    state = [tensor_proxy(place.child) for place in placeholders]
-    flags = [not place.tags & NOT_PARAMETERS for place in placeholders]
+    state = [tensor_proxy(placeholder.child) for placeholder in placeholders]
+    flags = [not placeholder.tags & NOT_PARAMETERS for placeholder in placeholders]
     return PlanProxy(plan.name, plan.program if plan.is_built else None, state, flags)
 
 
 def retain(proxy: Proxy) -> None:
-    """Make a result keep its gradient."""
+    """Make a result retain its gradient."""
     proxy.retains_grad = True
     if proxy.node is not None:
         proxy.node.owner = weakref.ref(proxy)
@@ -275,7 +275,7 @@ def retain(proxy: Proxy) -> None:
 def describe(proxy: Proxy | ObjectProxy) -> TensorMeta | ObjectMeta:
     """Return the metadata of the object behind a proxy."""
     if isinstance(proxy, Proxy):
-        return TensorMeta(torch.Size(proxy.form.shape), proxy.form.dtype, proxy.form.requires_grad)
+        return TensorMeta(torch.Size(proxy.spec.shape), proxy.spec.dtype, proxy.spec.requires_grad)
     return ObjectMeta(proxy.pointer_kind)
 
 
@@ -295,27 +295,27 @@ def walk(roots: Iterable[Proxy]) -> tuple[set[Proxy], set[GraphNode]]:
     return leaves, nodes
 
 
-def size_in_bytes(form: TensorSpec) -> int:
-    """Return the number of bytes that the memory of a new tensor takes."""
-    if 0 in form.shape:
+def size_in_bytes(spec: TensorSpec) -> int:
+    """Return the bytes of memory of a new tensor."""
+    if 0 in spec.shape:
         return 0
-    extent = 1 + sum((size - 1) * stride for size, stride in zip(form.shape, form.strides, strict=True))
-    return extent * form.dtype.itemsize
+    extent = 1 + sum((size - 1) * stride for size, stride in zip(spec.shape, spec.strides, strict=True))
+    return extent * spec.dtype.itemsize
 
 
 @functools.lru_cache(maxsize=4096)
-def gradient_form(form: TensorSpec) -> TensorSpec:
-    """Return the form of a gradient of a tensor."""
-    strides = torch.empty_like(torch.empty_strided(form.shape, form.strides, device="meta")).stride()
-    return TensorSpec(form.shape, form.dtype, False, tuple(strides))
+def gradient_spec(spec: TensorSpec) -> TensorSpec:
+    """Return the spec of a gradient of a tensor."""
+    strides = torch.empty_like(torch.empty_strided(spec.shape, spec.strides, device="meta")).stride()
+    return TensorSpec(spec.shape, spec.dtype, False, tuple(strides))
 
 
-def connected(form: TensorSpec) -> TensorSpec:
-    """Return the form of a result that requires grad."""
-    return dataclasses.replace(form, requires_grad=True, is_leaf=False)
+def connected(spec: TensorSpec) -> TensorSpec:
+    """Return the spec of a result that requires grad."""
+    return dataclasses.replace(spec, requires_grad=True, is_leaf=False)
 
 
 @functools.lru_cache(maxsize=4096)
-def with_gradient(form: TensorSpec) -> TensorSpec:
-    """Return the form of a tensor that has a gradient."""
-    return dataclasses.replace(form, has_grad=True)
+def with_gradient(spec: TensorSpec) -> TensorSpec:
+    """Return the spec of a tensor that has a gradient."""
+    return dataclasses.replace(spec, has_grad=True)

@@ -1,4 +1,4 @@
-"""Plans on proxies: runs of a plan that is in the vault, or of one of the session process on private data."""
+"""Plans on proxies: runs of a plan in the vault, or of a plan of the session process on private data."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from syft.pointers.pointer_plan import COPY_PLAN, PLAN_PARAMETERS, RUN_PLAN
 from syft.workers.access.fake_execution import work_out_plan
 from syft.workers.access.tensor_spec import TensorSpec, frozen
 
-# How many calls with different specs are remembered for each plan.
-_MOST = 64
+# Maximum number of calls with different specs in the cache of each plan.
+_MAX_REMEMBERED = 64
 
 
 def _run_plan(call: ProxyCall) -> ProxyResult:
@@ -33,11 +33,11 @@ def _run_plan(call: ProxyCall) -> ProxyResult:
     if program is None:
         raise CommandNotAllowed(f"Running the plan {plan.name!r}", "it was sent before it was built.")
     inputs = _inputs(plan.name, program, call)
-    state = plan.state if isinstance(plan, PlanProxy) else [place.child for place in program.state]
+    state = plan.state if isinstance(plan, PlanProxy) else [placeholder.child for placeholder in program.state]
     call.given = [*inputs, *state]
     effects = _effects(plan, program, call, len(inputs))
-    effects.outcome.raise_error()
-    if not effects.outcome.is_known:
+    effects.prediction.raise_error()
+    if not effects.prediction.is_known:
         raise unknown(f"The plan {plan.name!r}")
     moves = call.moves(effects)
     if isinstance(plan, Plan) and _has_to_move(program, call, effects, len(inputs)):
@@ -47,7 +47,7 @@ def _run_plan(call: ProxyCall) -> ProxyResult:
 
 
 def _has_to_move(program: Program, call: ProxyCall, effects: Effects, first: int) -> bool:
-    """Say whether a plan has to move: a plan moves as a whole, since its parameters are part of it."""
+    """Return whether a plan must move: a plan moves as a whole, since its parameters are part of it."""
     state = range(first, len(call.given))
     connected = any(at in effects.connected and call.given[at].requires_grad for at in state)
     return connected or not effects.written.isdisjoint(state) or trains(program.operations)
@@ -55,9 +55,9 @@ def _has_to_move(program: Program, call: ProxyCall, effects: Effects, first: int
 
 def _inputs(name: str, program: Program, call: ProxyCall) -> list[Any]:
     """Return the tensors and proxies of a call in the order of the program's inputs."""
-    standing: dict[int, tuple[torch.Tensor, Any]] = {}
+    standing: dict[int, tuple[torch.Tensor, Proxy]] = {}
 
-    def stand_in(leaf: Any) -> Any:
+    def stand_in(leaf: object) -> object:
         if not isinstance(leaf, Proxy):
             return leaf
         made = torch.empty((), device="meta")
@@ -70,36 +70,38 @@ def _inputs(name: str, program: Program, call: ProxyCall) -> list[Any]:
 
 
 def _effects(plan: Plan | PlanProxy, program: Program, call: ProxyCall, inputs: int) -> Effects:
-    forms = [_form(plan.name, one) for one in call.given]
+    specs = [_spec(plan.name, one) for one in call.given]
     grad_enabled = call.operation.grad_enabled
-    key = (id(program), grad_enabled, torch.get_default_dtype(), inputs, frozen(forms))
-    known: dict[Any, Effects] = plan.known if isinstance(plan, PlanProxy) else plan.__dict__.setdefault("_effects", {})
+    key = (id(program), grad_enabled, torch.get_default_dtype(), inputs, frozen(specs))
+    known: dict[Any, Effects] = (
+        plan.effects if isinstance(plan, PlanProxy) else plan.__dict__.setdefault("_effects", {})
+    )
     found = known.get(key)
     if found is None:
-        if len(known) >= _MOST:
+        if len(known) >= _MAX_REMEMBERED:
             known.clear()
-        outcome = work_out_plan(program, forms[:inputs], forms[inputs:], grad_enabled)
-        found = known[key] = effects_of(outcome, _written(program))
+        prediction = work_out_plan(program, specs[:inputs], specs[inputs:], grad_enabled)
+        found = known[key] = effects_of(prediction, _written(program))
     return found
 
 
-def _form(name: str, one: Any) -> TensorSpec:
-    """Return the form of a given tensor, with whether it has a gradient: a plan may look at that."""
-    proxy_grad = one.grad is not None if isinstance(one, Proxy) else one.is_leaf and one.grad is not None
-    form = (one.form if one.is_plain else None) if isinstance(one, Proxy) else spec_of(one)
-    if form is None:
+def _spec(name: str, one: Proxy | torch.Tensor) -> TensorSpec:
+    """Return the spec of an argument, with `has_grad`: a plan may read the gradient."""
+    has_grad = one.grad is not None if isinstance(one, Proxy) else one.is_leaf and one.grad is not None
+    spec = (one.spec if one.is_plain else None) if isinstance(one, Proxy) else spec_of(one)
+    if spec is None:
         raise not_plain(f"The plan {name!r}")
-    return with_gradient(form) if proxy_grad else form
+    return with_gradient(spec) if has_grad else spec
 
 
 def _written(program: Program) -> frozenset[int]:
     """Return the positions of inputs and state that the program's operations write to by their names."""
-    places = {id(place): at for at, place in enumerate((*program.inputs, *program.state))}
+    positions = {id(placeholder): at for at, placeholder in enumerate((*program.inputs, *program.state))}
     return frozenset(
-        places[id(leaf)]
+        positions[id(leaf)]
         for operation in program.operations
         for leaf in iter_tensors(written_values(operation.cmd_name, operation.cmd_args, operation.cmd_kwargs))
-        if id(leaf) in places
+        if id(leaf) in positions
     )
 
 

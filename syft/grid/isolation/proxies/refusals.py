@@ -1,4 +1,4 @@
-"""The errors for calls on private data that have no answer without values."""
+"""Errors for calls on private data whose results depend on values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def unknown(name: str) -> GetNotPermittedError:
     """Return the error for a call whose result can't be described without values.
 
     Args:
-        name: the call, or what is called.
+        name: the name of the call or plan.
     """
     if name.rpartition(".")[2] in _VALUES:
         return GetNotPermittedError(f"{name} would release values of private data. {_REQUEST}")
@@ -27,7 +27,7 @@ def unknown(name: str) -> GetNotPermittedError:
 
 
 def opaque(name: str) -> GetNotPermittedError:
-    """Return the error for a call of which nobody knows what it does to private data."""
+    """Return the error for a call with unknown effects on private data."""
     return GetNotPermittedError(
         f"{name} can't run on private data: its results can't be described before it runs. Use a plan instead."
     )
@@ -42,5 +42,5 @@ def not_plain(name: str) -> GetNotPermittedError:
 
 
 def hidden(name: str) -> GetNotPermittedError:
-    """Return the error for a question about how a private tensor lies in memory."""
-    return GetNotPermittedError(f"{name} is not known for private data.")
+    """Return the error for a property of a private tensor's memory."""
+    return GetNotPermittedError(f"{name} is not available for private data: it describes memory of the vault.")

@@ -1,7 +1,7 @@
-"""Second tries for calls that torch's fake tensors can't tell the result of, although no private value decides it.
+"""Fallbacks for calls that fail on torch's fake tensors although their result depends on no private value.
 
-Either the values that decide are the user's own (`with_own_values`), or the shape is always the same and torch only
-checks values on the way (`try_on_ones`).
+Either the result depends on the user's own values (`with_own_values`), or its shape is fixed and torch only checks
+values (`try_on_ones`).
 """
 
 from __future__ import annotations
@@ -17,39 +17,39 @@ from syft.messaging.plan.dry_run import quiet
 from syft.workers.access.fake_execution import Prediction
 from syft.workers.access.tensor_spec import FakeInputs, TensorSpec, shape_of_result
 
-# Calls whose results have shapes that follow from the shapes of their arguments, whatever the values are.
-STEADY = frozenset(
+# Calls whose result shapes follow from the shapes of their arguments, whatever the values are.
+FIXED_SHAPE = frozenset(
     f"torch.{prefix}{name}"
     for prefix in ("", "Tensor.", "functional.", "nn.functional.", "nn.init.")
     for name in ("cov", "corrcoef", "istft", "normal_", "combinations", "gaussian_nll_loss", "__setitem__")
 )
-# Tries take memory: that of the arguments, once more.
-_MOST_BYTES = 256 * 2**20
+# Maximum size of the arguments that `try_on_ones` allocates.
+_MAX_BYTES = 256 * 2**20
 _INDEXING = frozenset({"torch.Tensor.__getitem__", "torch.Tensor.__setitem__"})
 
 
 class _Ones(FakeInputs):
-    """Real tensors full of ones in place of the given ones."""
+    """Real tensors full of ones in place of the arguments."""
 
-    def _fake(self, form: TensorSpec) -> torch.Tensor:
-        made = super()._fake(form)
-        if not any(stride == 0 and size > 1 for size, stride in zip(form.shape, form.strides, strict=True)):
+    def _fake(self, spec: TensorSpec) -> torch.Tensor:
+        made = super()._fake(spec)
+        if not any(stride == 0 and size > 1 for size, stride in zip(spec.shape, spec.strides, strict=True)):
             with torch.no_grad():
                 made.fill_(1)
-        self._before[-1] = (form, made._version)
+        self._before[-1] = (spec, made._version)
         return made
 
 
 def try_on_ones(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], grad_enabled: bool) -> Prediction:
-    """Run a call on ones, and return what was found; an outcome that is not known if that fails or is too large.
+    """Run a call on ones and return the prediction, unknown if the call fails or its arguments are too large.
 
     Args:
         name: the wire name of the call.
-        args: its arguments, with forms in place of tensors.
+        args: its arguments, with specs in place of tensors.
         kwargs: its keyword arguments, likewise.
         grad_enabled: whether autograd records it.
     """
-    if sum(size_in_bytes(form) for form in _forms((args, kwargs))) > _MOST_BYTES:
+    if sum(size_in_bytes(spec) for spec in _specs((args, kwargs))) > _MAX_BYTES:
         return Prediction(False)
     fakes = _Ones()
     try:
@@ -60,16 +60,16 @@ def try_on_ones(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], grad_e
         return Prediction(False)
 
 
-def _forms(value: Any) -> list[TensorSpec]:
+def _specs(value: object) -> list[TensorSpec]:
     if isinstance(value, TensorSpec):
         return [value]
     if isinstance(value, dict):
         value = list(value.values())
-    return [form for item in value for form in _forms(item)] if isinstance(value, list | tuple) else []
+    return [spec for item in value for spec in _specs(item)] if isinstance(value, list | tuple) else []
 
 
 def with_own_values(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, Any, Any] | None:
-    """Return a call with the same result in which the user's own tensors that decide its shape are numbers.
+    """Return a call with the same result in which numbers replace the user's own tensors that determine its shape.
 
     Args:
         name: the wire name of the call.
@@ -77,7 +77,7 @@ def with_own_values(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
         kwargs: its keyword arguments, likewise.
 
     Returns:
-        name, arguments and keyword arguments; None if private values decide, or nothing is known of such a call.
+        name, arguments and keyword arguments; None if private values determine the shape, or for other calls.
     """
     last = name.rpartition(".")[2]
     if name in _INDEXING:
@@ -95,15 +95,15 @@ def with_own_values(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     return None
 
 
-def _is_own(value: Any) -> TypeGuard[torch.Tensor]:
+def _is_own(value: object) -> TypeGuard[torch.Tensor]:
     return isinstance(value, torch.Tensor)
 
 
-def _number(leaf: Any) -> Any:
+def _number(leaf: object) -> Any:
     return leaf.tolist() if _is_own(leaf) and leaf.dtype is torch.int64 and leaf.dim() < 2 else leaf
 
 
-def _plain_index(index: Any) -> Any:
+def _plain_index(index: object) -> Any:
     """Return an index with the positions of true entries in place of masks, and numbers in place of bounds."""
     items = index if isinstance(index, tuple) else (index,)
     found: list[Any] = []

@@ -1,4 +1,4 @@
-"""Which arguments a call writes to, told from its name and arguments."""
+"""The arguments that a call writes to, by its name and arguments."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 from syft.messaging.message import Operation
 from syft.messaging.mutation import changed_values
 
-# Norms that update running statistics: the positions of the two statistics and of the flag that says whether they are
-# updated, and the flag's name and default.
+# Norms that update running statistics: the positions of the two statistics and of the flag that enables the update,
+# and the flag's name and default.
 _NORMS: dict[str, tuple[int, int, int, str, bool]] = {
     "torch.nn.functional.batch_norm": (1, 2, 5, "training", False),
     "torch.nn.functional.instance_norm": (1, 2, 5, "use_input_stats", True),
@@ -24,7 +24,7 @@ _NORMS: dict[str, tuple[int, int, int, str, bool]] = {
 
 
 def written_values(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-    """Return the arguments that a call writes to, nested as they are.
+    """Return the arguments that a call writes to, with their nesting.
 
     Args:
         name: the wire name of the call.
@@ -38,5 +38,4 @@ def written_values(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     updates = args[at] if len(args) > at else kwargs.get(flag, default)
     if not updates:
         return []
-    given = [*args[mean : variance + 1], kwargs.get("running_mean"), kwargs.get("running_var")]
-    return [*given, *(kwargs.get(key) for key in ("out",))]
+    return [*args[mean : variance + 1], kwargs.get("running_mean"), kwargs.get("running_var"), kwargs.get("out")]

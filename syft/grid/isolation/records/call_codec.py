@@ -1,45 +1,36 @@
-"""Calls as records: written in a session process, read by the supervisor, turned into calls again in a vault.
+"""Conversion between calls and records.
 
 session process     record = write_call(operation); send encode_parts(record)
-supervisor          record = read_call(frame)           no torch, no serde, nothing deserialized
+supervisor          record = read_call(frame)           without torch and serde; deserializes nothing
 vault               operation = operation_of(record)
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from syft.core.id_provider import ObjectId
 from syft.core.references import Ref
 from syft.exceptions import SerdeError
-from syft.grid.isolation.records.record_reader import MAX_DEPTH, MAX_ITEMS, MAX_SPEC, MAX_TEXT, read_call, read_record
-from syft.grid.isolation.records.records import (
-    Blob,
-    BlobAt,
-    CallRecord,
-    DeleteRecord,
-    LoadRecord,
-    Named,
-    PutRecord,
-    Record,
-    Size,
-    encode,
-    encode_parts,
-)
+from syft.grid.isolation.records.record_reader import MAX_DEPTH, MAX_ITEMS, MAX_SPEC, MAX_TEXT
+from syft.grid.isolation.records.records import Blob, BlobAt, CallRecord, Named, PutRecord, Size
 from syft.messaging.message import Operation
 from syft.messaging.plan.plan import Plan
 from syft.serde.serde import deserialize, serialize
 
-# Longer rows of plain values travel as a blob, so that the header stays short.
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
+
+# Longer containers of plain values are sent as a blob, so that the header stays short.
 MAX_INLINE = 256
 _ATOMS = frozenset({type(None), bool, int, float, complex, type(...)})
 _INT_BITS = 256
 
 
-def write_call(operation: Operation, worker: Any = None) -> CallRecord:
+def write_call(operation: Operation, worker: BaseWorker | None = None) -> CallRecord:
     """Return the record of a call.
 
     Args:
@@ -47,7 +38,7 @@ def write_call(operation: Operation, worker: Any = None) -> CallRecord:
         worker: the worker that serializes the objects among its arguments.
 
     Raises:
-        SerdeError: an argument has no wire form.
+        SerdeError: an argument can't be serialized.
     """
     writer = _RecordWriter(worker)
     args = tuple([writer.write(arg) for arg in operation.cmd_args])
@@ -57,7 +48,7 @@ def write_call(operation: Operation, worker: Any = None) -> CallRecord:
     )
 
 
-def operation_of(record: CallRecord, worker: Any = None) -> Operation:
+def operation_of(record: CallRecord, worker: BaseWorker | None = None) -> Operation:
     """Return the call of a record, its blobs deserialized.
 
     Args:
@@ -65,7 +56,7 @@ def operation_of(record: CallRecord, worker: Any = None) -> Operation:
         worker: the worker that receives the objects.
 
     Raises:
-        SerdeError: a blob is damaged or not the kind of object that it states.
+        SerdeError: a blob is damaged or holds another kind of object than it states.
     """
     values = [read_blob(blob, worker) for blob in record.blobs]
     args = tuple([_restored(arg, values) for arg in record.args])
@@ -73,17 +64,17 @@ def operation_of(record: CallRecord, worker: Any = None) -> Operation:
     return Operation(record.name, None, args, kwargs, record.return_ids, record.grad_enabled)
 
 
-def write_put(obj_id: ObjectId, obj: Any, worker: Any = None) -> PutRecord:
-    """Return the record of an object that moves in under an id."""
+def write_put(obj_id: ObjectId, obj: object, worker: BaseWorker | None = None) -> PutRecord:
+    """Return the record of an object that moves into the vault under an id."""
     return PutRecord(obj_id, write_blob(obj, worker))
 
 
-def write_blob(obj: Any, worker: Any = None) -> Blob:
+def write_blob(obj: object, worker: BaseWorker | None = None) -> Blob:
     """Return an object as opaque bytes."""
     return Blob(kind_of(obj), _spec_of(obj)[:MAX_SPEC], serialize(obj, worker))
 
 
-def read_blob(blob: Blob, worker: Any = None) -> Any:
+def read_blob(blob: Blob, worker: BaseWorker | None = None) -> Any:
     """Return the object of a blob.
 
     Raises:
@@ -97,7 +88,7 @@ def read_blob(blob: Blob, worker: Any = None) -> Any:
     return obj
 
 
-def kind_of(obj: Any) -> str:
+def kind_of(obj: object) -> str:
     """Return the kind of an object, as blobs state it."""
     if isinstance(obj, Plan):
         return "plan"
@@ -105,7 +96,7 @@ def kind_of(obj: Any) -> str:
     return name if name.isascii() and name.isidentifier() and len(name) <= 64 else "object"
 
 
-def _spec_of(obj: Any) -> str:
+def _spec_of(obj: object) -> str:
     if isinstance(obj, torch.Tensor):
         return f"{str(obj.dtype).removeprefix('torch.')} {tuple(obj.shape)}"
     if isinstance(obj, Plan):
@@ -116,9 +107,9 @@ def _spec_of(obj: Any) -> str:
 
 
 class _RecordWriter:
-    """Turn arguments into trees; collects the blobs."""
+    """Turns arguments into trees, and collects the blobs."""
 
-    def __init__(self, worker: Any) -> None:
+    def __init__(self, worker: BaseWorker | None) -> None:
         self.worker = worker
         self.blobs: list[Blob] = []
 
@@ -146,12 +137,12 @@ class _RecordWriter:
             return self._container(value, depth)
         return self._blob(value)
 
-    def _container(self, value: Any, depth: int) -> Any:
+    def _container(self, value: dict[Any, Any] | tuple[Any, ...] | list[Any], depth: int) -> Any:
         odd_keys = type(value) is dict and not all(map(_is_key, value))
         if (len(value) > MAX_INLINE or odd_keys) and not any(type(leaf) is Ref for leaf in _leaves(value)):
             return self._blob(value)
         if odd_keys:
-            raise SerdeError("A dictionary among the arguments of a call needs texts or numbers as keys.")
+            raise SerdeError("A dictionary among the arguments of a call needs strings or numbers as keys.")
         if len(value) > MAX_ITEMS:
             raise SerdeError(f"A call takes at most {MAX_ITEMS} objects in one list, got {len(value)}.")
         if type(value) is dict:
@@ -159,24 +150,25 @@ class _RecordWriter:
         items = [self.write(item, depth + 1) for item in value]
         return items if type(value) is list else tuple(items)
 
-    def _blob(self, value: Any) -> BlobAt:
+    def _blob(self, value: object) -> BlobAt:
         self.blobs.append(write_blob(value, self.worker))
         return BlobAt(len(self.blobs) - 1)
 
 
-def _is_key(value: Any) -> bool:
-    kind = type(value)
-    if kind is str:
+def _is_key(value: object) -> bool:
+    if type(value) is str:
         return len(value) <= MAX_TEXT
-    return -(2**63) <= value < 2**63 if kind is int else kind is float or kind is bool or value is None
+    if type(value) is int:
+        return -(2**63) <= value < 2**63
+    return type(value) is float or type(value) is bool or value is None
 
 
 def _is_short(value: range) -> bool:
     return all(-(2**63) <= part < 2**63 for part in (value.start, value.stop, value.step))
 
 
-def _leaves(value: Any) -> Iterator[Any]:
-    """Yield what is in nested containers of any kind."""
+def _leaves(value: object) -> Iterator[object]:
+    """Yield the leaves of nested containers of any kind."""
     if isinstance(value, tuple | list | set | frozenset):
         for item in value:
             yield from _leaves(item)
@@ -190,7 +182,7 @@ def _leaves(value: Any) -> Iterator[Any]:
         yield value
 
 
-# --- what has a name ----------------------------------------------------------------------------------------------
+# --- named values ----------------------------------------------------------------------------------------------
 
 _BY_NAME: dict[str, dict[str, Any]] = {
     kind: {str(value).removeprefix("torch."): value for value in vars(torch).values() if type(value) is cls}
@@ -199,7 +191,7 @@ _BY_NAME: dict[str, dict[str, Any]] = {
 _KINDS = {torch.dtype: "dtype", torch.layout: "layout", torch.memory_format: "memory_format", torch.device: "device"}
 
 
-def _named(value: Any) -> Named | None:
+def _named(value: object) -> Named | None:
     kind = _KINDS.get(type(value))
     return None if kind is None else Named(kind, str(value).removeprefix("torch."))
 
@@ -217,7 +209,7 @@ def _value_named(named: Named) -> Any:
 
 
 def _restored(value: Any, blobs: list[Any]) -> Any:
-    """Return a tree with torch's own values and the objects of blobs in their places."""
+    """Return a tree with named values and blobs replaced by their objects."""
     kind = type(value)
     if kind is BlobAt:
         return blobs[value.index]
@@ -234,10 +226,3 @@ def _restored(value: Any, blobs: list[Any]) -> Any:
     if kind is slice:
         return slice(*(_restored(part, blobs) for part in (value.start, value.stop, value.step)))
     return value
-
-
-__all__ = [
-    "Blob", "BlobAt", "CallRecord", "DeleteRecord", "LoadRecord", "Named", "PutRecord", "Record", "Size", "encode",
-    "encode_parts", "kind_of", "operation_of", "read_blob", "read_call", "read_record", "write_blob", "write_call",
-    "write_put",
-]  # fmt: skip

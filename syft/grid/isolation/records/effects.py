@@ -1,7 +1,7 @@
-"""What a call may do, from its name and arguments alone: the supervisor asks this of records and has no values.
+"""Possible effects of a recorded call, from its name and arguments alone: the supervisor has no values.
 
-Every answer errs on the safe side. The tables are names, so that nothing is looked up in torch; a test compares them
-with what torch does for the samples of every call.
+Every function errs on the safe side. The tables hold names, so that nothing is looked up in torch; a test compares
+them with torch for the samples of every call.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from syft.grid.isolation.records.records import CallRecord, iter_refs
 
 RUN_PLAN, PLAN_PARAMETERS, COPY_PLAN = "syft.run_plan", "syft.plan_parameters", "syft.copy_plan"
 BACKWARD = frozenset({"torch.Tensor.backward", "torch.autograd.backward"})
-# Calls that walk the autograd graph: they read whatever it has saved.
+# Calls that walk the autograd graph and read its saved tensors.
 WALKS_GRAPH = BACKWARD | {"torch.autograd.grad"}
 # Calls after which the first argument may share memory with another.
 _SHARES = frozenset(f"torch.Tensor.{name}" for name in ("data.__set__", "grad.__set__", "set_", "module_load"))
@@ -24,7 +24,7 @@ _WRITES_FIRST = frozenset(
 _AUGMENTED = frozenset(
     f"__i{name}__" for name in "add and floordiv lshift matmul mod mul or pow rshift sub truediv xor".split()
 )
-# Where functions of torch.nn.functional take `inplace`.
+# The position of `inplace` in functions of torch.nn.functional.
 _INPLACE_AT = {
     "alpha_dropout": 3, "celu": 2, "dropout": 3, "dropout1d": 3, "dropout2d": 3, "dropout3d": 3, "elu": 2,
     "feature_alpha_dropout": 3, "hardtanh": 3, "leaky_relu": 2, "relu": 1, "relu6": 1, "rrelu": 4, "selu": 1,
@@ -46,7 +46,7 @@ _DRAWS = frozenset(
     _fused_sdp_choice _sample_dirichlet _scaled_dot_product_attention_math _standard_gamma
     """.split()
 )
-# Of these, calls that draw only in training: where they take the flag.
+# Of these, calls that draw only in training: the position of that flag.
 _TRAINING_AT = {
     "alpha_dropout": 2, "alpha_dropout_": 2, "dropout": 2, "dropout1d": 2, "dropout2d": 2, "dropout3d": 2,
     "dropout_": 2, "feature_alpha_dropout": 2, "feature_alpha_dropout_": 2, "feature_dropout": 2,
@@ -54,7 +54,7 @@ _TRAINING_AT = {
 }  # fmt: skip
 _RECURRENT = frozenset({"gru", "lstm", "rnn_relu", "rnn_tanh"})
 
-# The last parts of names of calls whose results never share memory with an argument, whatever the arguments are.
+# The last parts of names of calls whose results never share memory with an argument.
 _FRESH = frozenset(
     """
     abs absolute acos acosh add addbmm addcdiv addcmul addmm addmv addr all allclose amax amin angle any argmax argmin
@@ -87,18 +87,18 @@ def last_part(name: str) -> str:
 
 
 def is_known(record: CallRecord) -> bool:
-    """Say whether anything is known of a call; one of unknown effect may change all its arguments."""
+    """Return whether the effects of a call are known; an unknown call may change all its arguments."""
     return record.name.startswith(_PREFIXES) or record.name in _KNOWN_COMMANDS
 
 
 def is_plain(record: CallRecord) -> bool:
-    """Say whether a call is one of torch or of texts, which does nothing but what its name says."""
+    """Return whether a call is one of torch or of strings, without effects beyond its arguments and results."""
     return record.name.startswith(_PREFIXES)
 
 
 @functools.lru_cache(4096)
 def is_in_place(name: str) -> bool:
-    """Say whether a call changes its first argument by its name."""
+    """Return whether a call changes its first argument, by its name."""
     last = last_part(name)
     if name in _WRITES_FIRST or last == "__set__" or last in _AUGMENTED:
         return True
@@ -118,7 +118,7 @@ def writes(record: CallRecord) -> list[Ref]:
     position = _INPLACE_AT.get(last) if name.startswith("torch.nn.functional.") else None
     inplace = position is not None and _argument(record, position, "inplace") not in (None, False)
     if inplace or is_in_place(name):
-        # Without positional arguments, the first one goes by a name that is not known here.
+        # Without positional arguments, the name of the first one is unknown here.
         found += record.args[:1] or record.kwargs.values()
     if last.startswith("embedding"):
         found += [*record.args[:2], record.kwargs.get("weight")]
@@ -128,21 +128,21 @@ def writes(record: CallRecord) -> list[Ref]:
 
 
 def is_fresh(record: CallRecord) -> bool:
-    """Say whether the results of a call share no memory with its arguments."""
+    """Return whether the results of a call share no memory with its arguments."""
     name = record.name
     if name == COPY_PLAN or name.startswith("str."):
         return True
-    # `out` and `inplace` return an argument; these are changed, so they are looked at as such.
+    # `out` and `inplace` return an argument; `writes` covers those.
     return name.startswith("torch.") and last_part(name) in _FRESH and not name.endswith((".__get__", ".__set__"))
 
 
 def shares(record: CallRecord) -> bool:
-    """Say whether a call may make its arguments share memory with each other."""
+    """Return whether a call may make its arguments share memory with each other."""
     return record.name in _SHARES or not is_known(record) or record.name == RUN_PLAN
 
 
 def draws(record: CallRecord) -> bool:
-    """Say whether a call may draw random numbers."""
+    """Return whether a call may draw random numbers."""
     last = last_part(record.name)
     if last not in _DRAWS or not record.name.startswith("torch."):
         return False
@@ -158,7 +158,7 @@ def draws(record: CallRecord) -> bool:
 
 
 def may_need_gradient(record: CallRecord) -> bool:
-    """Say whether a call makes tensors that need a gradient, of arguments that need none."""
+    """Return whether a call makes tensors that need a gradient, of arguments that need none."""
     name = record.name
     if not is_known(record) or name in (RUN_PLAN, PLAN_PARAMETERS, COPY_PLAN):
         return True
@@ -166,7 +166,7 @@ def may_need_gradient(record: CallRecord) -> bool:
 
 
 def reads_gradients(record: CallRecord) -> bool:
-    """Say whether a call may read the gradients of its arguments, besides those that it names."""
+    """Return whether a call may read the gradients of its arguments, besides those that it names."""
     return not is_known(record) or record.name.startswith(("torch.Tensor.grad.", "syft."))
 
 
@@ -186,7 +186,7 @@ _SEVERAL_BY_DIM = frozenset({"max", "min", "median", "nanmedian"})
 
 
 def gives_several(record: CallRecord) -> bool:
-    """Say whether a call gives more than one result, or a list of one."""
+    """Return whether a call gives more than one result, or a list of one."""
     last = last_part(record.name)
     if last in _SEVERAL_BY_DIM:
         return "dim" in record.kwargs or type(_argument(record, 1, "dim")) is int

@@ -27,8 +27,8 @@ def write_meta(meta: TensorMeta | ObjectMeta) -> tuple[Any, ...]:
     return ("object", meta.kind)
 
 
-def read_meta(row: Any) -> TensorMeta | ObjectMeta:
-    """Return the spec that plain values describe; SerdeError if they describe none."""
+def read_meta(row: object) -> TensorMeta | ObjectMeta:
+    """Return the spec that plain values describe. Raises SerdeError if they describe none."""
     match row:
         case ("object", str() as kind) if len(kind) <= 40:
             return ObjectMeta(kind)
@@ -39,7 +39,7 @@ def read_meta(row: Any) -> TensorMeta | ObjectMeta:
     raise SerdeError("These values do not describe an object.")
 
 
-def _tuple(value: Any) -> Any:
+def _tuple(value: object) -> object:
     return tuple(value) if isinstance(value, list) else value
 
 
@@ -52,24 +52,24 @@ def write_item(item: Item) -> tuple[Any, ...]:
 
 
 def write_private_item(item: Item) -> tuple[Any, ...]:
-    """Return the description of an object that may not be read: nothing in it depends on values.
+    """Return the description of an object that the user may not read, without fields that depend on values.
 
     The checksum would confirm guesses, and the written size shows how well the values compress.
     """
     return write_item(dataclasses.replace(item, memory=0, size=0, checksum="", origin=""))
 
 
-def read_item(row: Any) -> Item:
-    """Return the description that plain values stand for; what it says of owners and rights is left out."""
+def read_item(row: object) -> Item:
+    """Return the stored object that plain values describe, without its rights."""
     if type(row) is not tuple or len(row) != 12:
         raise SerdeError("These values do not describe a stored object.")
     obj_id, meta, tags, description, memory, size, checksum, created, stamp, origin, owner, parts = row
     if not is_id(obj_id) or not _is_count(memory) or not _is_count(size):
         raise SerdeError("A stored object has an id and sizes.")
     if type(tags) is not tuple or len(tags) > MAX_TAGS or not all(_is_text(tag) for tag in tags):
-        raise SerdeError("The tags of a stored object are texts.")
+        raise SerdeError("The tags of a stored object are strings of bounded number and length.")
     if not (description is None or _is_text(description)) or not all(map(_is_text, (checksum, stamp, origin))):
-        raise SerdeError("The description of a stored object is a text.")
+        raise SerdeError("The description of a stored object is a string of bounded length.")
     if type(parts) is not tuple or len(parts) > 2:
         raise SerdeError("A stored object has at most two parts.")
     notes = {PARTS: [write_meta(read_meta(part)) for part in parts]} if parts else {}
@@ -80,16 +80,16 @@ def read_item(row: Any) -> Item:
     return Item(obj_id, read_meta(meta), *labels, facts, memory, size, checksum, when, stamp, origin)
 
 
-def plain_lists(value: Any) -> Any:
-    """Return plain values with lists in place of the tuples of the channel, as senders of messages expect them."""
+def plain_lists(value: object) -> Any:
+    """Return plain values with lists in place of the channel's tuples, as messages hold them."""
     if type(value) is tuple:
         return [plain_lists(item) for item in value]
     return {key: plain_lists(item) for key, item in value.items()} if type(value) is dict else value
 
 
-def _is_count(value: Any) -> bool:
+def _is_count(value: object) -> bool:
     return type(value) is int and 0 <= value < 2**62
 
 
-def _is_text(value: Any) -> bool:
+def _is_text(value: object) -> bool:
     return type(value) is str and len(value) <= MAX_TEXT

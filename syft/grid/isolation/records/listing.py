@@ -1,7 +1,7 @@
 """The calls of a slice as Python that a data owner can read, written from records alone.
 
 Names of data sets come from the node; every other name is made here. All texts are escaped and cut, so a record can't
-smuggle anything into the page or the terminal that shows them.
+inject anything into the page or terminal that shows them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MAX_ITEMS = 32
 MAX_TEXT = 80
 MAX_PLAN_TEXT = 20_000
 _RESERVED = frozenset({"torch", "syft", "F", "self", *dir(builtins)})
-# Memory that nobody has written to is zeroed by workers.
+# Workers zero uninitialized memory.
 _ZEROED = {"torch.empty": "torch.zeros", "torch.empty_like": "torch.zeros_like",
            "torch.Tensor.new_empty": "torch.Tensor.new_zeros"}  # fmt: skip
 _SPELLED = {"torch.functional.": "torch.", "torch._VF.": "torch."}
@@ -54,7 +54,7 @@ def code_of(part: Slice, plans: Mapping[str, str]) -> str:
 
 
 def printable(text: str) -> str:
-    """Return a text of several lines with everything but printable ASCII escaped."""
+    """Return a multi-line text with everything but printable ASCII escaped."""
     return "\n".join(ascii(line)[1:-1].replace("\\'", "'").replace("\\\\", "\\") for line in text.split("\n"))
 
 
@@ -82,7 +82,7 @@ class _ListingWriter:
         self._call: CallRecord | None = None
 
     def lines(self) -> list[str]:
-        """Return one line for each call, and one for the object that they lead to."""
+        """Return one line for each call, and one for the resulting object."""
         lines: list[str] = []
         open_block = False
         for record in self.part.records:
@@ -149,7 +149,7 @@ class _ListingWriter:
             return f"slice({self.value(value.start)}, {self.value(value.stop)}, {self.value(value.step)})"
         return literal(value)
 
-    def _items(self, value: Any) -> str:
+    def _items(self, value: tuple[Any, ...] | list[Any]) -> str:
         return ", ".join([self.value(item) for item in value[:MAX_ITEMS]] + _rest(value))
 
     def _unknown(self, obj_id: ObjectId) -> str:
@@ -157,7 +157,7 @@ class _ListingWriter:
         self.inputs.append(f"{name}: an object of unknown origin")
         return name
 
-    def _index(self, value: Any) -> str:
+    def _index(self, value: object) -> str:
         if type(value) is tuple and value and len(value) <= MAX_ITEMS:
             return ", ".join(map(self._index, value)) + ("," if len(value) == 1 else "")
         if type(value) is slice:
@@ -183,7 +183,7 @@ class _ListingWriter:
         return f"{target} = {text}" if target else text
 
     def _target(self, call: CallRecord) -> str:
-        """Return the names of the results that are used; further ones are taken together."""
+        """Return the names of the results that are used; `*_` stands for further results."""
         if not call.return_ids:
             return ""
         base = call.return_ids[0]
@@ -207,10 +207,12 @@ class _ListingWriter:
                 found = index
         return found
 
-    def _operand(self, value: Any) -> str:
-        """Return an expression that can stand before a dot or an operator."""
+    def _operand(self, value: object) -> str:
+        """Return an expression that a dot or an operator can follow."""
         text = self.value(value)
-        return text if type(value) in (Ref, BlobAt) or (type(value) in (int, float) and value >= 0) else f"({text})"
+        is_name = type(value) is Ref or type(value) is BlobAt
+        is_positive = (type(value) is int or type(value) is float) and value >= 0
+        return text if is_name or is_positive else f"({text})"
 
     def _expression(self, call: CallRecord) -> str:
         name, args = _ZEROED.get(call.name, call.name), call.args
@@ -253,7 +255,7 @@ class _ListingWriter:
         return f"{one} {BINARY[word]} {other}" if word in BINARY else None
 
 
-def literal(value: Any) -> str:
+def literal(value: object) -> str:
     """Return a leaf as an expression, cut if it is long."""
     if value is Ellipsis:
         return "..."

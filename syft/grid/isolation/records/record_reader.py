@@ -1,4 +1,4 @@
-"""Read records that may come from anyone: every type, length, depth and id is checked, nothing is deserialized."""
+"""Reader of untrusted records: checks every type, length, depth and id, and deserializes nothing."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from syft.grid.isolation.records.records import (
 )
 
 MAX_DEPTH = 16
-# How many values a header holds. msgpack allocates the declared length of an array at each of its levels, so this
-# also bounds the memory that a hostile header costs.
+# Maximum number of values in a header. msgpack allocates the declared length of an array at each level, so this also
+# bounds the memory that a hostile header takes.
 MAX_ITEMS = 8192
 MAX_BLOBS = 1024
 MAX_TEXT = 1024
@@ -45,7 +45,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z0-9_]+)*", re.ASCII)
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}", re.ASCII)
 _ATTRIBUTE = re.compile(r"[A-Za-z]{1,16}(\.[A-Za-z]{1,16}){0,7}", re.ASCII)
 _BLOB_KIND = re.compile(r"[a-z_][a-z0-9_]{0,63}", re.ASCII)
-# What can be given by name, and what such a name looks like.
+# Patterns of the names of named values.
 _NAMED: dict[str, re.Pattern[str]] = {
     "dtype": re.compile(r"[a-z][a-z0-9_]{0,31}", re.ASCII),
     "device": re.compile(r"[a-z]{1,16}(:[0-9]{1,3})?", re.ASCII),
@@ -82,7 +82,7 @@ def read_record(frame: bytes | bytearray | memoryview) -> Record:
 
 
 def read_call(frame: bytes | bytearray | memoryview) -> CallRecord:
-    """Read the record of a call; as `read_record`, and any other kind is refused."""
+    """Read the record of a call, as `read_record` does. Raises SerdeError for any other kind."""
     record = read_record(frame)
     if type(record) is not CallRecord:
         raise SerdeError(f"A {type(record).__name__} came where a call was expected.")
@@ -95,15 +95,15 @@ def _unpack(header: memoryview) -> Any:
             header, use_list=False, strict_map_key=True, max_array_len=MAX_ITEMS, max_map_len=0, max_ext_len=0,
             max_bin_len=MAX_INT_BYTES, max_str_len=4 * MAX_TEXT,
         )  # fmt: skip
-    except Exception as error:  # whatever msgpack raises, the bytes are to blame
+    except Exception as error:  # msgpack has many exception types for malformed bytes
         raise SerdeError(f"The record has a damaged header ({type(error).__name__}).") from None
 
 
 class _Trees:
-    """Read the trees of one record: counts their values and the use of each blob.
+    """Reads the trees of one record, and counts their values and the uses of each blob.
 
     Args:
-        blobs: how many blobs the record has.
+        blobs: the number of blobs in the record.
     """
 
     def __init__(self, blobs: int) -> None:
@@ -111,7 +111,7 @@ class _Trees:
         self.unused = set(range(blobs)) if blobs else set()
 
     def read(self, value: Any, depth: int = 0) -> Any:
-        """Return the tree that a packed value stands for."""
+        """Return the tree of a packed value."""
         self.items += 1
         if self.items > MAX_ITEMS:
             raise SerdeError(f"The record holds more than {MAX_ITEMS} values.")
@@ -216,33 +216,34 @@ def _wide_int(parts: tuple[Any, ...]) -> int:
     return int.from_bytes(data, "big", signed=True)
 
 
-def _text(value: Any, limit: int) -> str:
+def _text(value: object, limit: int) -> str:
     if type(value) is not str or len(value) > limit:
-        raise SerdeError(f"The record holds something else than a text of at most {limit} characters.")
+        raise SerdeError(
+            f"The record holds a {type(value).__name__} instead of a string of at most {limit} characters."
+        )
     return value
 
 
-def _id(value: Any) -> ObjectId:
+def _id(value: object) -> ObjectId:
     if type(value) is bytes:
         if len(value) != ID_BYTES:
             raise SerdeError(f"The record holds an id of {len(value)} bytes.")
         return int.from_bytes(value, "big")
     if type(value) is tuple and len(value) == 2 and value[0] == records.INT and type(value[0]) is int:
         value = _wide_int(value[1:])
-    if type(value) not in (int, str) or not is_id(value):
-        raise SerdeError("The record holds something else than an id.")
-    found: ObjectId = value
-    return found
-
-
-def _array(value: Any, limit: int = MAX_ITEMS) -> tuple[Any, ...]:
-    if type(value) is not tuple or len(value) > limit:
-        raise SerdeError(f"The record holds something else than an array of at most {limit} values.")
+    if not (type(value) is int or type(value) is str) or not is_id(value):
+        raise SerdeError(f"The record holds a {type(value).__name__} instead of an id.")
     return value
 
 
-def _blobs(rows: Any, body: memoryview) -> tuple[Blob, ...]:
-    """Cut the bytes behind the header into blobs; they must be used up exactly."""
+def _array(value: object, limit: int = MAX_ITEMS) -> tuple[Any, ...]:
+    if type(value) is not tuple or len(value) > limit:
+        raise SerdeError(f"The record holds a {type(value).__name__} instead of an array of at most {limit} values.")
+    return value
+
+
+def _blobs(rows: object, body: memoryview) -> tuple[Blob, ...]:
+    """Split the bytes after the header into blobs, without a rest."""
     found, position = [], 0
     for row in _array(rows, MAX_BLOBS):
         kind, spec, length = _exactly(3, _array(row))
@@ -258,12 +259,12 @@ def _blobs(rows: Any, body: memoryview) -> tuple[Blob, ...]:
 
 
 @functools.lru_cache(4096)
-def _is_known_form(name: str) -> bool:
+def _is_well_formed(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
-def _is_name(name: Any) -> bool:
-    return type(name) is str and len(name) <= MAX_NAME and _is_known_form(name)
+def _is_name(name: object) -> bool:
+    return type(name) is str and len(name) <= MAX_NAME and _is_well_formed(name)
 
 
 def _keywords(trees: _Trees, parts: tuple[Any, ...]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Records: the orders to a vault, as plain data that the supervisor can check, keep and show.
+"""Records: orders to a vault, as plain data that the supervisor can check, store and display.
 
 Reading a record never deserializes a value: tensors, plans and other objects are blobs, opaque bytes behind a header.
 
@@ -6,8 +6,8 @@ Reading a record never deserializes a value: tensors, plans and other objects ar
     ...     the header: one msgpack array, without maps
     ...     the blobs, one after the other; the header states their lengths
 
-In the header, None, bool, int, float and str stand for themselves, 16 bytes stand for a reference to an object by its
-id, and every other value is an array that starts with a tag (below).
+In the header, None, bool, int, float and str are written as they are, 16 bytes are a reference to an object by its id,
+and every other value is an array that starts with a tag (below).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Size:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BlobAt:
-    """An argument that travels as the blob with this index."""
+    """An argument that is sent as the blob with this index."""
 
     index: int
 
@@ -65,7 +65,7 @@ class Blob:
 
     Attributes:
         kind: the kind of object: `tensor`, `plan`, ...
-        spec: a short text about it, written by the session process, so it may be wrong.
+        spec: a short description, written by the session process, so it may be wrong.
         data: the bytes that `syft.serde.serialize` wrote; empty once they are dropped.
         dropped: the hash of the bytes if they are no longer kept, else "".
     """
@@ -95,7 +95,7 @@ class CallRecord:
         kwargs: the same by name.
         return_ids: ids for the results; further results take the ids that follow the last one.
         grad_enabled: whether autograd records the call.
-        blobs: the objects that travel along, each used once.
+        blobs: the objects that the record carries, each used once.
     """
 
     code: ClassVar[int] = CALL
@@ -157,7 +157,7 @@ class LoadRecord:
 Record: TypeAlias = CallRecord | PutRecord | DeleteRecord | LoadRecord
 
 
-def iter_refs(value: Any) -> Iterator[Ref]:
+def iter_refs(value: object) -> Iterator[Ref]:
     """Yield every reference in a tree."""
     for leaf in iter_leaves(value):
         if type(leaf) is Ref:

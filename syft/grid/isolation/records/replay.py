@@ -1,7 +1,7 @@
-"""Replay: run the records of a slice again, in a program process, to see that they give the same object.
+"""Replay: runs the records of a slice again, in a program process, to verify that they give the same object.
 
-A sealed copy is written in one canonical form, so two copies of the same values are the same bytes and the supervisor
-can compare them without reading either.
+A sealed copy has one canonical encoding, so two copies of the same values have the same bytes, and the supervisor can
+compare them without reading either.
 """
 
 from __future__ import annotations
@@ -14,30 +14,23 @@ import torch
 from syft.core.id_provider import ObjectId
 from syft.core.references import Ref
 from syft.exceptions import IdNotUniqueError, ObjectNotFoundError, SerdeError, SyftError
-from syft.grid.isolation.records.call_codec import (
-    CallRecord,
-    DeleteRecord,
-    LoadRecord,
-    PutRecord,
-    Record,
-    kind_of,
-    operation_of,
-    read_blob,
-)
+from syft.grid.isolation.records.call_codec import kind_of, operation_of, read_blob
 from syft.grid.isolation.records.effects import draws
+from syft.grid.isolation.records.records import CallRecord, DeleteRecord, LoadRecord, PutRecord, Record
 from syft.hook.syft_tensor import SyftTensor
 from syft.messaging.mutation import alters
 from syft.messaging.plan.display.code import code_of
 from syft.messaging.plan.plan import Plan
 from syft.messaging.plan.plan_hash import plan_hash
 from syft.serde.serde import deserialize, serialize
+from syft.workers.base import BaseWorker
 from syft.workers.execution.copies import copy_value
 from syft.workers.execution.execute import execute
 from syft.workers.virtual import VirtualWorker
 
-# How many operations of a plan are shown.
+# Maximum number of operations of a plan that are shown.
 MAX_OPERATIONS = 1000
-# How many objects of a sealed copy are described.
+# Maximum number of objects of a sealed copy that are described.
 MAX_SPECS = 50
 
 
@@ -50,7 +43,7 @@ def replay(records: Iterable[Record], ids: Sequence[ObjectId], datasets: Mapping
         datasets: the data sets that the records load, by id; they are not changed.
 
     Raises:
-        ObjectNotFoundError: the records do not make the object.
+        ObjectNotFoundError: the records do not create the object.
         SyftError: a record failed, so the code of the slice does not describe the object.
     """
     worker = ReplayWorker(None, id="replay", auto_add=False)
@@ -62,11 +55,9 @@ def replay(records: Iterable[Record], ids: Sequence[ObjectId], datasets: Mapping
     return seal_all([runner.get(obj_id) for obj_id in ids])
 
 
-def seal_all(objects: Sequence[Any]) -> bytes:
+def seal_all(objects: Sequence[object]) -> bytes:
     """Return the canonical bytes of one object, or of several that are released together."""
-    if len(objects) == 1:
-        return seal(objects[0])
-    return serialize(tuple(_bare_plan(obj) if isinstance(obj, Plan) else _bare(obj) for obj in objects))
+    return seal(objects[0]) if len(objects) == 1 else serialize(tuple(map(_bare, objects)))
 
 
 class ReplayWorker(VirtualWorker):
@@ -81,18 +72,18 @@ class Runner:
     """Runs records on a worker, one after the other.
 
     Args:
-        worker: the worker, which lets everything be done.
+        worker: the worker, which must have no release policy.
         datasets: the data sets by id.
     """
 
-    def __init__(self, worker: Any, datasets: Mapping[ObjectId, Any]) -> None:
+    def __init__(self, worker: BaseWorker, datasets: Mapping[ObjectId, Any]) -> None:
         self.worker = worker
         self.session = worker.open_session("replay")
         self.errors: list[str] = []
         self._datasets = datasets
 
     def run(self, record: Record) -> None:
-        """Run a record; an error is noted in `errors`."""
+        """Run a record; an error is appended to `errors`."""
         try:
             if type(record) is CallRecord:
                 execute(self.worker, self.session, operation_of(record, self.worker))
@@ -112,28 +103,28 @@ class Runner:
         """Return an object."""
         found = self.worker.object_store.objects.get(obj_id)
         if found is None:
-            cause = f"the replay did not make it. {'; '.join(self.errors[:3])}"
+            cause = f"the replay did not create it. {'; '.join(self.errors[:3])}"
             raise ObjectNotFoundError(obj_id, self.worker, cause)
         return found
 
-    def _keep(self, obj_id: ObjectId, obj: Any) -> None:
+    def _keep(self, obj_id: ObjectId, obj: object) -> None:
         if obj_id in self.worker.object_store.objects:
             raise IdNotUniqueError(f"The replay holds an object with id {obj_id!r} already.")
         self.session.keep(obj_id, obj, published=True)
 
 
-def seal(obj: Any) -> bytes:
+def seal(obj: object) -> bytes:
     """Return the canonical bytes of an object: values, dtype and shape; no id, tags, gradient, graph or strides.
 
     `syft.serde.deserialize` reads them. The state of a plan is part of it; its id and tags are not.
     """
-    if isinstance(obj, Plan):
-        return serialize(_bare_plan(obj))
     return serialize(_bare(obj))
 
 
-def _bare(obj: Any) -> Any:
-    """Return a tensor without anything but its values; another object as it is."""
+def _bare(obj: object) -> object:
+    """Return a tensor with its values only, a plan without labels, and any other object unchanged."""
+    if isinstance(obj, Plan):
+        return _bare_plan(obj)
     if isinstance(obj, SyftTensor) or not isinstance(obj, torch.Tensor):
         return obj
     values = obj.detach().clone(memory_format=torch.contiguous_format) if obj.layout is torch.strided else obj.detach()
@@ -143,24 +134,24 @@ def _bare(obj: Any) -> Any:
 
 
 def _bare_plan(plan: Plan) -> Plan:
-    proxy = plan.copy()
-    proxy.id, proxy.tags, proxy.description = 0, set(), None
-    for placeholder in proxy.state.state_placeholders:
+    bare = plan.copy()
+    bare.id, bare.tags, bare.description = 0, set(), None
+    for placeholder in bare.state.state_placeholders:
         tensor = placeholder.child
         tensor.grad = None
         for note in [key for key in tensor.__dict__ if key.startswith("_syft_")]:
             del tensor.__dict__[note]
-    return proxy
+    return bare
 
 
 def describe_copy(data: bytes | bytearray | memoryview) -> tuple[list[int] | None, list[str]]:
-    """Return what a sealed copy is, for the data owner. To be run in a program process, since it parses values.
+    """Describe a sealed copy for the data owner. Runs in a program process, since it parses values.
 
     Args:
         data: the bytes of the copy.
 
     Returns:
-        The sizes of one tensor, or None, and a short text for each object, of the first `MAX_SPECS`.
+        The shape of a single tensor, or None, and a description of each of the first `MAX_SPECS` objects.
     """
     obj = deserialize(data, max_message_bytes=1 << 40)
     if not isinstance(obj, tuple):
@@ -169,14 +160,14 @@ def describe_copy(data: bytes | bytearray | memoryview) -> tuple[list[int] | Non
     return None, [*map(_spec, obj[:MAX_SPECS]), *more]
 
 
-def _spec(obj: Any) -> str:
+def _spec(obj: object) -> str:
     if isinstance(obj, torch.Tensor):
         return f"tensor {str(obj.dtype).removeprefix('torch.')} {tuple(obj.shape)}"
     return kind_of(obj)
 
 
 def describe_plan(data: bytes | memoryview) -> dict[str, Any]:
-    """Return what a plan does, for the data owner. To be run in a program process, since it parses a user's bytes.
+    """Describe a plan for the data owner. Runs in a program process, since it parses a user's bytes.
 
     Args:
         data: the bytes of a blob of kind `plan`.
@@ -211,6 +202,3 @@ def describe_plan(data: bytes | memoryview) -> dict[str, Any]:
         "alters": alters(operations),
         "draws": any(draws(CallRecord(o.cmd_name, o.cmd_args, o.cmd_kwargs)) for o in operations),
     }
-
-
-__all__ = ["Runner", "describe_plan", "replay", "seal"]

@@ -98,7 +98,7 @@ def describe_tensor(worker: Any, session: Session, message: m.GetShapeMessage) -
 
 @answers(m.IsNoneMessage)
 def is_none(worker: Any, session: Session, message: m.IsNoneMessage) -> bool:
-    """Say whether an object or attribute is None."""
+    """Return whether an object or attribute is None."""
     return worker.vault.resolve(message.contents) is None
 
 

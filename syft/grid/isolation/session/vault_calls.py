@@ -32,7 +32,7 @@ from syft.grid.isolation.proxies.calls import (
     call_on_proxies,
     describe,
 )
-from syft.grid.isolation.proxies.moves import MovedObject, enter, orphan
+from syft.grid.isolation.proxies.moves import MovedObject, detach_moved, plan_move
 from syft.grid.isolation.proxies.objects import size_in_bytes, tensor_proxy
 from syft.grid.isolation.records.call_codec import write_call, write_put
 from syft.grid.isolation.records.items import PARTS, read_meta
@@ -206,16 +206,16 @@ class VaultCalls:
     def bytes_of(self, held: Any) -> int:
         """Return the number of bytes that the values of an object take, as far as its proxy tells."""
         if isinstance(held, Proxy):
-            return size_in_bytes(held.form)
+            return size_in_bytes(held.spec)
         parts = [*getattr(held, "state", ()), *(getattr(held, name, None) for name in ("data", "targets"))]
-        return sum(size_in_bytes(part.form) for part in parts if isinstance(part, Proxy))
+        return sum(size_in_bytes(part.spec) for part in parts if isinstance(part, Proxy))
 
     def move(self, obj_id: ObjectId, reason: str) -> None:
         """Move an object of the session process into the vault; proxies take its place, and that of its parts, here."""
         store = self.worker.object_store
         held = {key: obj for key, obj in dict.copy(store.objects).items() if type(obj) is not ObjectOutline}
         held[obj_id] = store.get(obj_id)
-        entries = enter(obj_id, held)
+        entries = plan_move(obj_id, held)
         for entry in entries:
             if store.claims.was_published(entry.obj_id):
                 raise GetNotPermittedError(f"{reason}, but it is published. Work on a copy that is not: ptr.copy().")
@@ -225,7 +225,7 @@ class VaultCalls:
         self.put_copy(entries[0].obj_id, whole)
         for entry in entries:
             self._place(entry, held[entry.obj_id], reason)
-        orphan(whole)
+        detach_moved(whole)
 
     def _place(self, entry: MovedObject, obj: Any, reason: str) -> None:
         """Put a proxy in the place of an object that moved, or of a part of it."""

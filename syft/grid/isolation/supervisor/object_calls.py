@@ -17,10 +17,10 @@ from syft.exceptions import IdNotUniqueError, ObjectNotFoundError, SerdeError
 from syft.federated.client.fit_service import FIT
 from syft.federated.client.stored_dataset import DATASET
 from syft.grid.isolation.processes.channel import Frame
-from syft.grid.isolation.records.history import made_by
 from syft.grid.isolation.records.items import read_item, write_item, write_meta, write_private_item
 from syft.grid.isolation.records.record_reader import read_record
 from syft.grid.isolation.records.records import CallRecord, LoadRecord
+from syft.grid.isolation.records.slicer import made_by
 from syft.grid.isolation.supervisor.access import COMPUTE, READ, may_change, right_of
 from syft.grid.isolation.supervisor.arguments import object_id, optional, row, text
 from syft.grid.isolation.supervisor.call_table import Principal, Reply, serves

@@ -80,11 +80,11 @@ class DescribedPlans:
 
     Attributes:
         code: their code, by the hash of their bytes.
-        harmless: the hashes of those that change neither their arguments nor their state.
+        non_mutating: the hashes of the plans that change neither their arguments nor their state.
     """
 
     code: dict[str, str]
-    harmless: set[str]
+    non_mutating: set[str]
 
 
 def describe_plans(supervisor: Supervisor, user: Any, plans: Mapping[str, Blob]) -> DescribedPlans:
@@ -96,7 +96,7 @@ def describe_plans(supervisor: Supervisor, user: Any, plans: Mapping[str, Blob])
                 facts = describe_stored_plan(supervisor, blob.data, user)
                 found.code[digest] = str(facts["code"])
                 if facts["alters"] is False:
-                    found.harmless.add(digest)
+                    found.non_mutating.add(digest)
     return found
 
 

@@ -122,12 +122,12 @@ def _sealed(
         vault.give_up(sealing)
         raise
     plans = describe_plans(supervisor, principal.user, found.plan_blobs())
-    if plans.harmless:  # known to change nothing, they connect fewer calls with each other
-        vault.history.harmless_plans |= plans.harmless
+    if plans.non_mutating:  # they make the slice smaller
+        vault.history.non_mutating_plans |= plans.non_mutating
         found = sealing.history.slice(*subject.ids)
     copy = vault.finish_seal(sealing, SEAL_SHARE * supervisor.limits.wall_seconds)
     if not copy.failed.isdisjoint(found.numbers):
-        number = min(copy.failed & found.numbers) - sealing.history.lost
+        number = min(copy.failed & found.numbers) - sealing.history.dropped
         name = getattr(sealing.history.records[number], "name", "a copy of an object") or "a call"
         copy = SealedCopy(failure=f"{name} failed in the vault, so the code does not describe the result")
     if copy.value is not None:
