@@ -329,7 +329,7 @@ LIKELY = {
     "request": (99, "why", "tensor", (3,), 12, ()), "request_status": ("x",), "fetch": (99, "x"), "list_rights": ("requests", None),
     "decide": ("x", True, None, "result", ""), "revoke": ("x",), "share": (KNOWN, ("bob",), False),
     "budget": ("left", {}), "dp_query": ("count", KNOWN, None, {"where": None, "epsilon": 1e-9, "mechanism": "laplace", "delta": 0.0}),
-    "station": ("fit", "run", ("x",)), "fit": ("x", "cpu"), "expect": (b"\\0" * 32,), "unexpect": (b"\\0" * 32,),
+    "federated_call": ("fit", "run", ("x",)), "fit": ("x", "cpu"), "expect": (b"\\0" * 32,),
     "check_peer": ("ws://127.0.0.1:1",), "dial": ("ws://127.0.0.1:1", 0.1, b"\\0" * 32),
 }
 def changed(args):
@@ -372,7 +372,7 @@ def test_calls_with_wrong_types_and_sizes_are_refused(target, mallory):
     (patients,) = target.owner.search("#patients")
     before = target.log.stat().st_size
     count, total = deep(30, 700), 0
-    slow = {"dp_query", "station", "fit", "model", "infer", "run_program"}  # each answered call starts a process
+    slow = {"dp_query", "federated_call", "fit", "model", "infer", "run_program"}  # each answered call starts a process
     with undisturbed(target.node):
         for names, rounds in ((sorted(set(CALLS) - slow), count), (sorted(slow), max(2, count // 20))):
             for seed in range(rounds):

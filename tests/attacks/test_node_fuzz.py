@@ -21,7 +21,7 @@ USERS = [f"fuzzer{number}" for number in range(6)]
 # The processes of users who left end soon, so that the calls go to many processes and vaults.
 PREPARE = """
 import logging
-from syft.grid.isolation import supervisor
+from syft.grid.isolation.supervisor import supervisor
 from syft.grid.server import app
 logging.basicConfig(filename={log!r}, level=logging.WARNING)
 supervisor.IDLE_SECONDS, app._SWEEP = 0.0, 0.5

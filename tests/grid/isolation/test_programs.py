@@ -62,9 +62,9 @@ def test_a_rule_counts_runs(rules):
     rule = _allow(rules)
     assert rules.plan_bytes(rule) == b"plan"
     assert (rule.data, rule.users, rule.runs, rule.taken, rule.max_outputs) == ((PATIENTS,), ("alice",), 2, 0, 3)
-    assert [rules.take("alice", HASH, [PATIENTS]).taken for _ in range(2)] == [1, 2]
-    with pytest.raises(NotPermittedError, match="was run 2 times, which is all that was allowed"):
-        rules.take("alice", HASH, [PATIENTS])
+    assert [rules.count_run("alice", HASH, [PATIENTS]).taken for _ in range(2)] == [1, 2]
+    with pytest.raises(NotPermittedError, match="was run 2 times, the maximum of its rule"):
+        rules.count_run("alice", HASH, [PATIENTS])
     assert rules.list()[0].taken == 2
 
 
@@ -81,7 +81,7 @@ def test_a_rule_counts_runs(rules):
 def test_runs_that_no_rule_allows(rules, user, hash, data, reason):
     _allow(rules)
     with pytest.raises(NotPermittedError, match=reason):
-        rules.take(user, hash, data)
+        rules.count_run(user, hash, data)
     assert rules.list()[0].taken == 0
     assert rules.audit.rows()[-1]["allowed"] is False
 
@@ -90,7 +90,7 @@ def test_everybody_and_without_a_limit(rules):
     _allow(rules, users=None, runs=None)
     for user in ("alice", "bob"):
         for _ in range(3):
-            rules.take(user, HASH, [])
+            rules.count_run(user, HASH, [])
     assert rules.list()[0].taken == 6
 
 
@@ -98,13 +98,13 @@ def test_expired_and_revoked_rules(rules):
     rule = _allow(rules, until=1500.0)
     rules.time.now = 1500.0
     with pytest.raises(NotPermittedError, match="has expired"):
-        rules.take("alice", HASH, [PATIENTS])
-    assert rules.take("alice", HASH, [PATIENTS], now=1499.0).id == rule.id
+        rules.count_run("alice", HASH, [PATIENTS])
+    assert rules.count_run("alice", HASH, [PATIENTS], now=1499.0).id == rule.id
     assert rules.revoke(rule.id, by="olga").revoked_at == 1500.0
     rules.time.now = 1600.0
     assert rules.revoke(rule.id, by="olga").revoked_at == 1500.0
     with pytest.raises(NotPermittedError, match="was revoked"):
-        rules.take("alice", HASH, [PATIENTS], now=1499.0)
+        rules.count_run("alice", HASH, [PATIENTS], now=1499.0)
     with pytest.raises(SyftError, match="There is no program 'nothing'"):
         rules.revoke("nothing")
 
@@ -113,17 +113,17 @@ def test_another_rule_for_the_same_program_is_used(rules):
     _allow(rules, runs=1)
     rules.time.now += 1
     _allow(rules, users=["bob"], runs=1)
-    rules.take("alice", HASH, [PATIENTS])
-    rules.take("bob", HASH, [PATIENTS])
+    rules.count_run("alice", HASH, [PATIENTS])
+    rules.count_run("bob", HASH, [PATIENTS])
     assert [rule.taken for rule in rules.list()] == [1, 1]
 
 
 def test_decisions_are_logged(rules):
     rule = _allow(rules)
-    rules.take("alice", HASH, [PATIENTS])
+    rules.count_run("alice", HASH, [PATIENTS])
     rules.revoke(rule.id, by="olga")
     with pytest.raises(NotPermittedError):
-        rules.take("alice", HASH, [PATIENTS])
+        rules.count_run("alice", HASH, [PATIENTS])
     rows = rules.audit.rows()
     assert [(row["action"], row["allowed"]) for row in rows] == [
         ("allow program", True), ("run program", True), ("revoke program", None), ("run program", False),
@@ -139,7 +139,7 @@ def test_many_threads_take_exactly_what_is_allowed(rules):
     def take():
         for _ in range(10):
             try:
-                taken.append(rules.take("alice", HASH, [PATIENTS]))
+                taken.append(rules.count_run("alice", HASH, [PATIENTS]))
             except NotPermittedError:
                 pass
 
@@ -170,7 +170,7 @@ def test_rules_outlive_the_process(tmp_path):
             rules = ProgramRules(*records, AuditLog())
             if not rules.list():
                 _allow(rules)
-            assert rules.take("alice", HASH, [PATIENTS]).taken == expected
+            assert rules.count_run("alice", HASH, [PATIENTS]).taken == expected
             assert rules.plan_bytes(rules.list()[0]) == b"plan"
 
 
@@ -223,13 +223,13 @@ def test_programs_over_http(node, held):
     status, code = api("GET", f"/v1/programs/{row['id']}/code", None, api.owner)
     assert status == 200
     assert "mean" in code["code"]
-    rule = node.programs.take("alice", row["hash"], [int(data)])
+    rule = node.programs.count_run("alice", row["hash"], [int(data)])
     run_again = deserialize(node.programs.plan_bytes(rule))
     assert torch.equal(run_again(torch.ones(3, 2)), torch.ones(2))
     assert api("DELETE", f"/v1/programs/{row['id']}", None, api.alice)[0] == 403
     assert api("DELETE", f"/v1/programs/{row['id']}", None, api.owner)[0] == 204
     with pytest.raises(NotPermittedError, match="was revoked"):
-        node.programs.take("alice", row["hash"], [int(data)])
+        node.programs.count_run("alice", row["hash"], [int(data)])
 
 
 def test_the_code_of_a_published_plan_can_be_read_before_it_is_allowed(node, held):

@@ -65,34 +65,34 @@ def test_relays_are_bounded_for_a_process_and_for_the_node(echo):
             sock.sendall(b"hello")
             assert sock.recv(5) == b"hello"
         socks[0].close()
-        assert soon(lambda: one.relays.taken == 1, 10) and supervisor.relays.taken == 2
+        assert soon(lambda: one.relays.used == 1, 10) and supervisor.relays.used == 2
         closing.enter_context(dial(supervisor, other, echo))
-    assert soon(lambda: supervisor.relays.taken == 0, 10)
-    assert one.relays.taken == other.relays.taken == 0
+    assert soon(lambda: supervisor.relays.used == 0, 10)
+    assert one.relays.used == other.relays.used == 0
 
 
-def test_an_address_that_can_not_be_reached_takes_no_place(echo):
+def test_an_address_that_can_not_be_reached_counts_no_connection(echo):
     gone = Endpoint("wss://localhost:1", None, echo.context)
     supervisor = types.SimpleNamespace(relays=ConnectionLimits(1), rules=types.SimpleNamespace(place=lambda url: gone))
     process = process_of(supervisor, 1)
     for _ in range(3):
         with pytest.raises(Exception, match="can't be reached"):
             dial(supervisor, process, gone)
-    assert supervisor.relays.taken == 0
+    assert supervisor.relays.used == 0
 
 
 def test_no_process_gives_places_back():
     assert "peer_left" not in CALLS
 
 
-def test_a_place_is_given_back_once():
+def test_a_connection_is_released_once():
     node = ConnectionLimits(8)
     process = ConnectionLimits(4, node)
-    leaves = [process.take() for _ in range(4)]
-    assert process.take() is None
-    threads = [threading.Thread(target=leave) for leave in leaves * 3]
+    releases = [process.acquire() for _ in range(4)]
+    assert process.acquire() is None
+    threads = [threading.Thread(target=release) for release in releases * 3]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert process.taken == node.taken == 0
+    assert process.used == node.used == 0

@@ -72,7 +72,7 @@ def test_connections_of_one_user_at_once_share_one_process():
 # Looks for idle processes all the time, and takes a while to end one.
 SWEEPING = """
 import threading, time
-from syft.grid.isolation import supervisor
+from syft.grid.isolation.supervisor import supervisor
 supervisor.IDLE_SECONDS = 0.0
 end = supervisor.SessionHandle.end
 def end_slowly(process):

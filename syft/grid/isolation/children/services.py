@@ -1,7 +1,7 @@
-"""Services: what a child process asks of the supervisor.
+"""Services: calls of a child process to the supervisor.
 
-A thread that works on a client's request asks over the channel of that request, where the supervisor waits for the
-answer anyway; any other thread asks over a channel that all of them share.
+A thread that serves a client's request calls over the channel of that request, where the supervisor waits for the
+answer anyway; all other threads share one channel.
 """
 
 from __future__ import annotations
@@ -14,14 +14,22 @@ from typing import Any
 
 from syft import exceptions
 from syft.exceptions import RemoteError, SyftError
-from syft.grid.isolation.processes.channel import Channel, Frame, FrameKind
+from syft.grid.isolation.processes.channel import Bytes, Channel, Frame, FrameKind
 
-# The channel of the request that this thread works on.
+# The channel of the request that this thread serves.
 _current: contextvars.ContextVar[Channel | None] = contextvars.ContextVar("syft_request_channel", default=None)
 
 _ERRORS: dict[str, type[Exception]] = {
     name: kind for name, kind in vars(exceptions).items() if isinstance(kind, type) and issubclass(kind, SyftError)
 }
+
+
+def error_by_name(name: object, text: str, default: type[Exception]) -> Exception:
+    """Return an error of the library by the name of its class, or of the default class for an unknown name."""
+    kind = _ERRORS.get(name, default) if isinstance(name, str) else default
+    error = kind.__new__(kind)
+    Exception.__init__(error, text)
+    return error
 
 
 class SupervisorGone(SyftError):
@@ -32,7 +40,7 @@ class Services:
     """Calls to the supervisor.
 
     Args:
-        shared: the channel for threads that work on no request.
+        shared: the channel for threads that serve no request.
     """
 
     def __init__(self, shared: Channel) -> None:
@@ -41,27 +49,27 @@ class Services:
 
     @contextlib.contextmanager
     def over(self, channel: Channel) -> Iterator[None]:
-        """Ask over the channel of a request inside a `with` block."""
+        """Make calls over the channel of a request inside a `with` block."""
         before = _current.set(channel)
         try:
             yield
         finally:
             _current.reset(before)
 
-    def ask(self, name: str, *args: Any, body: Any = b"", fds: Sequence[int] = ()) -> Frame:
-        """Make a call and return the whole answer."""
+    def ask(self, name: str, *args: object, body: Bytes = b"", fds: Sequence[int] = ()) -> Frame:
+        """Make a call and return the whole frame of its answer."""
         channel = _current.get()
         if channel is not None:
             return _exchange(channel, name, args, body, fds)
         with self._lock:
             return _exchange(self._shared, name, args, body, fds)
 
-    def call(self, name: str, *args: Any, body: Any = b"") -> Any:
+    def call(self, name: str, *args: object, body: Bytes = b"") -> Any:
         """Make a call and return the plain value of its answer."""
         return self.ask(name, *args, body=body).header
 
 
-def _exchange(channel: Channel, name: str, args: tuple[Any, ...], body: Any, fds: Sequence[int]) -> Frame:
+def _exchange(channel: Channel, name: str, args: tuple[object, ...], body: Bytes, fds: Sequence[int]) -> Frame:
     try:
         channel.send(FrameKind.CALL, (name, args), body, fds)
     except OSError:
@@ -72,7 +80,4 @@ def _exchange(channel: Channel, name: str, args: tuple[Any, ...], body: Any, fds
     if frame.kind is FrameKind.RESULT:
         return frame
     kind, text = frame.header
-    known = _ERRORS.get(kind, RemoteError)
-    error = known.__new__(known)
-    Exception.__init__(error, text)
-    raise error
+    raise error_by_name(kind, text, RemoteError)

@@ -1,20 +1,21 @@
-"""Commands that only a vault runs, sent by session processes along with objects that move there."""
+"""Commands that only a vault runs; session processes send them with objects that move there."""
 
 from __future__ import annotations
 
-from typing import Any
+import torch
 
 from syft.exceptions import CommandNotAllowed
 from syft.messaging.plan.plan import Plan
+from syft.workers.base import BaseWorker
 from syft.workers.execution.execute import WORKER_COMMANDS
 from syft.workers.execution.session import Session
 
-# Name a part of an object that moved: its gradient, or a tensor of a plan's state by its index.
+# Stores a part of an object that moved: its gradient, or a tensor of a plan's state by its index.
 PART = "syft.vault_part"
 
 
-def _part(worker: Any, session: Session, whole: Any, part: Any) -> Any:
-    if part == "grad":
+def _part(worker: BaseWorker, session: Session, whole: object, part: object) -> object:
+    if part == "grad" and isinstance(whole, torch.Tensor):
         return whole.grad
     if isinstance(whole, Plan) and type(part) is int:
         return list(whole.state.tensors())[part]

@@ -1,31 +1,48 @@
-"""SessionWorker: the worker of a session process. It holds what its user brought and what the user may read anyway."""
+"""SessionWorker: the worker of a session process. It holds its user's objects and those that the user may read."""
 
 from __future__ import annotations
 
+import logging
 import mmap
 import os
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 
 from syft.core.id_provider import ObjectId
+from syft.core.labels import set_id
 from syft.core.object_storage import ObjectStore
 from syft.exceptions import GetNotPermittedError, ObjectNotFoundError
 from syft.federated.client.federated_client import FederatedClient
+from syft.federated.client.fit_service import trainer_of
+from syft.federated.client.stored_dataset import DATASET, StoredDataset
 from syft.grid.isolation.children.services import Services
-from syft.grid.isolation.proxies.calls import ObjectProxy, Proxy
+from syft.grid.isolation.processes.channel import Bytes, Frame
+from syft.grid.isolation.proxies.objects import PROXIES, AnyProxy
 from syft.grid.isolation.records.items import read_item, write_item
 from syft.grid.storage.interface import Damaged, Item, Storage
 from syft.grid.storage.object_manager import ObjectManager
 from syft.grid.storage.restore import revive
 from syft.messaging.plan.plan import Plan
+from syft.serde import deserialize
 from syft.workers.base import BaseWorker
+from syft.workers.execution.router import Handler
 from syft.workers.execution.session import Session
 from syft.workers.transport.socket_stream import SERVED
 
+if TYPE_CHECKING:
+    from syft.grid.isolation.processes.progress import ProgressPage
+    from syft.grid.isolation.session.peering import SupervisedDelegations
+    from syft.grid.isolation.session.vault_calls import VaultCalls
+
+logger = logging.getLogger("syft.node")
+# For bytes that the supervisor passes: it has checked their size.
+NO_LIMIT = 1 << 62
+
 
 class SessionStore(ObjectStore):
-    """The objects of a session process; what is not here is looked up among the published objects of the node.
+    """The objects of a session process. Other ids are looked up among the published objects of the node.
 
     Args:
         worker_id: the id of the node.
@@ -33,26 +50,26 @@ class SessionStore(ObjectStore):
         services: the supervisor.
     """
 
-    def __init__(self, worker_id: object, worker: Any, services: Services) -> None:
+    def __init__(self, worker_id: object, worker: SessionWorker, services: Services) -> None:
         super().__init__(worker_id)
         self._worker = worker
         self._services = services
-        # Readable objects of others: id -> (stamp, object).
+        # Readable objects of other users: id -> (stamp, object).
         self._read: dict[ObjectId, tuple[str, Any]] = {}
 
     def get(self, obj_id: ObjectId) -> Any:
-        """Return an object whose value is in this process; of an object of others, a copy that calls may write to.
+        """Return an object with its value; for an object of another user, a copy that calls may write to.
 
         Raises:
-            GetNotPermittedError: it is in the vault.
+            GetNotPermittedError: the object is in the vault.
         """
         found = self.look(obj_id)
-        if isinstance(found, Proxy | ObjectProxy):
-            raise in_vault(self.worker_id, obj_id, found)
+        if isinstance(found, PROXIES):
+            raise not_released(self.worker_id, found)
         return found if obj_id in self.objects else _own_copy(found)
 
     def look(self, obj_id: ObjectId) -> Any:
-        """Return an object, or its proxy if the object is in the vault."""
+        """Return an object, or its proxy if it is in the vault."""
         try:
             return self.objects[obj_id]
         except KeyError:
@@ -75,33 +92,35 @@ class SessionStore(ObjectStore):
         return obj
 
     def is_of_others(self, obj_id: ObjectId) -> bool:
-        """Whether an object is readable here, and belongs to somebody else."""
+        """Return whether a readable object belongs to another user."""
         return obj_id not in self.objects
 
 
-def _own_copy(obj: Any) -> Any:
-    """Return an object in memory of its own: a result may be a view of it, and be written to later."""
+def _own_copy(obj: object) -> object:
+    """Return a copy with its own memory: a result may be a view of it and be written to later."""
     if isinstance(obj, Plan):
         return obj.copy()
-    if type(obj) in (torch.Tensor, torch.nn.Parameter):
+    if isinstance(obj, torch.Tensor) and type(obj) in (torch.Tensor, torch.nn.Parameter):
         return obj.detach().clone().requires_grad_(obj.requires_grad)
     return obj
 
 
-def in_vault(worker_id: object, obj_id: ObjectId, proxy: Any) -> GetNotPermittedError:
+def not_released(worker_id: object, proxy: AnyProxy) -> GetNotPermittedError:
     """Return the error for a request for the value of an object in the vault."""
-    why = getattr(proxy, "why", "") or "it was computed from private data"
+    why = proxy.why or "it was computed from private data"
     return GetNotPermittedError(
         f"Node {worker_id!r} does not release this value: {why}. Ask the owner for it with "
         'ptr.request(reason="..."), or compute something that may be released.'
     )
 
 
-def value_of(frame: Any) -> memoryview:
-    """Return the bytes of an answer: its body, or a file that was handed over, mapped copy-on-write."""
-    if not frame.fds:
-        return memoryview(frame.body)
-    fd = frame.fds[0]
+def value_of(frame: Frame) -> memoryview:
+    """Return the bytes of a frame: its body, or the file whose descriptor it carries."""
+    return map_file(frame.fds[0]) if frame.fds else memoryview(frame.body)
+
+
+def map_file(fd: int) -> memoryview:
+    """Map a file copy-on-write, and close its descriptor."""
     try:
         size = os.fstat(fd).st_size
         if size == 0:
@@ -111,18 +130,46 @@ def value_of(frame: Any) -> memoryview:
         os.close(fd)
 
 
-class SessionKeeper(ObjectManager):
-    """The keeper of a session process: published objects are the supervisor's, and proxies are the vault's."""
+def read_value(worker: BaseWorker, data: bytearray | memoryview) -> Any:
+    """Return the object that trusted bytes hold, without a limit on its size."""
+    return deserialize(data, worker, max_message_bytes=NO_LIMIT, owns_buffer=True)
+
+
+def load_object(worker: BaseWorker, frame: Frame) -> tuple[ObjectId, Any]:
+    """Store the object that the supervisor passed with an order, and return its id and the object."""
+    obj_id = frame.header[1]
+    obj = read_value(worker, value_of(frame))
+    set_id(obj, obj_id)
+    worker.object_store.objects[obj_id] = obj
+    if isinstance(obj, StoredDataset) and type(obj_id) is str:
+        trainer_of(worker).datasets[obj_id.removeprefix(DATASET)] = obj.dataset
+    return obj_id, obj
+
+
+def run_to_exit(run: Callable[[], None], name: str) -> NoReturn:
+    """Run a process to its end, and exit without returning to the code of the template."""
+    code = 1
+    try:
+        run()
+        code = 0
+    except Exception:
+        logger.exception("The %s process ends with an error", name)
+    finally:
+        os._exit(code)
+
+
+class SessionObjectManager(ObjectManager):
+    """The object manager of a session process: published objects are the supervisor's, and proxies are the vault's."""
 
     def drop(self, obj_id: ObjectId) -> None:
-        """Take an object out; one that is in the vault is released there."""
-        if isinstance(dict.get(self.objects, obj_id), Proxy | ObjectProxy):
+        """Remove an object; an object in the vault is released there."""
+        if isinstance(dict.get(self.objects, obj_id), PROXIES):
             self.worker.vault.release(obj_id)
         super().drop(obj_id)
 
 
 class SupervisedStorage(Storage):
-    """The user's part of the node's store, reached through the supervisor.
+    """The user's part of the node's store, behind the supervisor.
 
     Args:
         services: the supervisor.
@@ -131,12 +178,12 @@ class SupervisedStorage(Storage):
     def __init__(self, services: Services) -> None:
         self._services = services
 
-    def put(self, item: Item, value: Any, checksum: str | None = None) -> Item:
-        """Have an object written; it is on disk when this returns."""
+    def put(self, item: Item, value: Bytes, checksum: str | None = None) -> Item:
+        """Write an object; it is on disk when this returns."""
         return read_item(self._services.call("put", write_item(item), body=value))
 
     def amend(self, item: Item) -> Item:
-        """Have the description of an object written again."""
+        """Update the description of an object."""
         return read_item(self._services.call("amend", write_item(item)))
 
     def read(self, item: Item) -> memoryview:
@@ -144,7 +191,7 @@ class SupervisedStorage(Storage):
         return value_of(self._services.ask("read", item.id, item.stamp))
 
     def remove(self, obj_id: ObjectId, stamp: str | None = None) -> bool:
-        """Have an object removed."""
+        """Remove an object."""
         return bool(self._services.call("remove", obj_id, stamp))
 
     def items(self) -> list[Item]:
@@ -152,11 +199,11 @@ class SupervisedStorage(Storage):
         return [read_item(row) for row in self._services.call("items")]
 
     def damaged(self) -> list[Damaged]:
-        """Return nothing: damaged objects are the supervisor's business."""
+        """Return an empty list: only the supervisor reports damaged objects."""
         return []
 
     def close(self) -> None:
-        """Do nothing: the store is the supervisor's."""
+        """Do nothing: the supervisor closes the store."""
 
 
 class SessionWorker(BaseWorker, FederatedClient):
@@ -168,16 +215,21 @@ class SessionWorker(BaseWorker, FederatedClient):
         trusts_script_modules: whether script modules that the user sends are loaded.
     """
 
-    # Owners name objects by the text of their ids, so users may not choose ids that look like others.
+    # Owners refer to objects by the text of their ids, so users must not choose ids that look like others.
     takes_any_id = False
+    object_store: SessionStore
+    vault: VaultCalls
+    progress: ProgressPage
+    acquaintances: SupervisedDelegations
+    # Counts a request to an encrypted model; set in party processes only.
+    spend_request: Callable[[str, str, int | None], None]
 
     def __init__(self, id: ObjectId, services: Services, trusts_script_modules: bool = False) -> None:
         super().__init__(None, id, auto_add=False)
         self.services = services
-        # What is done with each type of message.
-        self.routes: dict[type, Any] = {}
-        self.acquaintances: Any = None
-        # Whether the owner takes part in federated runs with secure aggregation only.
+        # The handler of each type of message.
+        self.routes: dict[type, Handler] = {}
+        # Whether the owner allows federated runs with secure aggregation only.
         self.requires_secure = False
         self.object_store = SessionStore(id, self, services)
         self.trusts_script_modules = trusts_script_modules
@@ -185,17 +237,17 @@ class SessionWorker(BaseWorker, FederatedClient):
             prepare(self)
 
     def open_session(self, client_id: object) -> Session:
-        """Begin a session of the user, or of another node on the user's behalf."""
+        """Open a session of the user, or of another node on the user's behalf."""
         session = super().open_session(client_id)
         session.routes = self.routes
         return session
 
     def look(self, obj_id: ObjectId) -> Any:
         """Return an object, or its proxy."""
-        return self.object_store.look(obj_id)  # type: ignore[attr-defined]
+        return self.object_store.look(obj_id)
 
     def forget(self, obj_id: ObjectId) -> None:
-        """Stop holding a published object that was deleted at the node."""
+        """Drop a published object that was deleted at the node."""
         store = self.object_store
         dict.pop(store.objects, obj_id, None)
         store.claims.forget(obj_id)

@@ -13,7 +13,7 @@ import socket
 import struct
 import threading
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import msgpack  # type: ignore[import-untyped,unused-ignore]
 
@@ -21,6 +21,8 @@ from syft.core.byte_budget import PATIENCE, ByteBudget, Holding
 from syft.exceptions import ByteBudgetError, SerdeError
 from syft.workers.transport.framed_pipe import RefusedBody
 
+# The body of a frame that is sent.
+Bytes: TypeAlias = bytes | bytearray | memoryview
 _FRAME = struct.Struct("<BBIQ")
 MAX_HEADER = 16 << 20
 # Headers from a child process. One byte can become an object of 64 bytes.
@@ -31,19 +33,19 @@ _BIG_INT = 1
 _ONE_SEND = 1 << 20
 _BUFFER = 1 << 20
 _ONE_SECOND = 1.0
-# From this size on a body takes its bytes from the budget.
+# Bodies of at least this size are charged to the budget.
 _COUNTED = 1 << 16
 
 
 class FrameKind(enum.IntEnum):
-    """What a frame is."""
+    """The kind of a frame."""
 
     REQUEST = 1  # supervisor -> child: a client's request
     ANSWER = 2  # child -> supervisor: the answer to it
-    CALL = 3  # child -> supervisor: a question of the child, while it works on a request
+    CALL = 3  # child -> supervisor: a call to the supervisor, while the child serves a request
     RESULT = 4  # supervisor -> child: the answer to a CALL
     ERROR = 5  # supervisor -> child: a CALL was refused
-    ORDER = 6  # supervisor -> child: do something; not answered
+    ORDER = 6  # supervisor -> child: an order without an answer
     FAILED = 7  # child -> supervisor: an order or a request failed
 
 
@@ -54,7 +56,7 @@ class Frame(NamedTuple):
     """A received frame.
 
     Attributes:
-        kind: what it is.
+        kind: the kind of the frame.
         header: plain values.
         body: bytes; empty for most frames.
         fds: file descriptors, owned by the receiver.
@@ -74,7 +76,7 @@ class Channel:
         limit: the largest body that is accepted.
         max_header: the largest header that is accepted.
         takes_fds: whether descriptors are accepted; if not, the system discards them.
-        budget: the budget that a body takes its bytes from until the next frame is received; None: there is no limit.
+        budget: the budget that a body is charged to until the next frame is received; None: without a limit.
     """
 
     def __init__(
@@ -95,8 +97,8 @@ class Channel:
             with contextlib.suppress(OSError):
                 sock.setsockopt(socket.SOL_SOCKET, option, _BUFFER)
 
-    def send_at_once(self, kind: FrameKind, header: Any, fds: Sequence[int] = ()) -> None:
-        """Send a small frame without waiting; OSError when the other end is gone or does not read."""
+    def send_at_once(self, kind: FrameKind, header: object, fds: Sequence[int] = ()) -> None:
+        """Send a small frame without waiting. Raises OSError if the other end is closed or does not read."""
         packed = _packed(header)
         first = _FRAME.pack(kind, len(fds), len(packed), 0) + packed
         if not self._writing.acquire(timeout=_ONE_SECOND):
@@ -107,8 +109,8 @@ class Channel:
         finally:
             self._writing.release()
 
-    def send(self, kind: FrameKind, header: Any, body: Any = b"", fds: Sequence[int] = ()) -> None:
-        """Send a frame and wait until the socket has taken it; OSError when the other end is gone."""
+    def send(self, kind: FrameKind, header: object, body: Bytes = b"", fds: Sequence[int] = ()) -> None:
+        """Send a frame and wait until the socket has accepted it. Raises OSError if the other end is closed."""
         packed = _packed(header)
         largest = MAX_CHILD_HEADER if kind in _FROM_CHILDREN else MAX_HEADER
         if len(packed) > largest or len(fds) > MAX_FDS:
@@ -128,11 +130,11 @@ class Channel:
             self.sock.sendall(memoryview(data)[sent:])
 
     def receive(self) -> Frame | None:
-        """Return the next frame; None when the other end is gone. SerdeError for a malformed one.
+        """Return the next frame; None if the other end is closed. Raises SerdeError for a malformed frame.
 
-        A body that the budget has no room for is dropped as it arrives; the frame has a body of type `RefusedBody`.
+        A body that exceeds the budget is discarded as it arrives; the frame has a body of type `RefusedBody`.
         """
-        self.release()  # the frame before was dealt with
+        self.release()  # the previous frame is processed
         fds: list[int] = []
         frame = None
         try:
@@ -168,7 +170,7 @@ class Channel:
         return self._receive_exactly(size)
 
     def _discard(self, size: int) -> bool:
-        """Receive bytes without keeping them; says whether all of them came."""
+        """Receive bytes without keeping them, and return whether all of them arrived."""
         piece = bytearray(min(size, _ONE_SEND))
         while size:
             with memoryview(piece) as view:
@@ -179,7 +181,7 @@ class Channel:
         return True
 
     def release(self) -> None:
-        """Give back what the last body took from the budget."""
+        """Return the bytes of the last body to the budget."""
         if self._held is not None:
             self._held.release()
 
@@ -210,7 +212,7 @@ class Channel:
         return received
 
     def close(self) -> None:
-        """Close this end; whoever reads from it gets None."""
+        """Close this end; `receive` returns None from now on."""
         with contextlib.suppress(OSError):
             self.sock.shutdown(socket.SHUT_RDWR)
         self.sock.close()
@@ -223,7 +225,7 @@ def pair(limit: int, budget: ByteBudget | None = None) -> tuple[Channel, socket.
 
     Args:
         limit: the largest body that the supervisor accepts.
-        budget: the budget that bodies at the supervisor's end take their bytes from.
+        budget: the budget that bodies received by the supervisor are charged to.
     """
     ours, theirs = socket.socketpair()
     return Channel(ours, limit, MAX_CHILD_HEADER, takes_fds=False, budget=budget), theirs
@@ -236,7 +238,7 @@ def _kind(code: int) -> FrameKind:
         raise SerdeError(f"A frame has the unknown kind {code}.") from None
 
 
-def _packed(header: Any) -> bytes:
+def _packed(header: object) -> bytes:
     try:
         packed: bytes = msgpack.packb(header)
     except OverflowError:
@@ -244,7 +246,7 @@ def _packed(header: Any) -> bytes:
     return packed
 
 
-def _with_big_ints(value: Any) -> Any:
+def _with_big_ints(value: object) -> object:
     if type(value) is int and not -(2**63) <= value < 2**64:
         return msgpack.ExtType(_BIG_INT, value.to_bytes(value.bit_length() // 8 + 1, "big", signed=True))
     if isinstance(value, tuple | list):
@@ -262,7 +264,7 @@ def _extension(code: int, data: bytes) -> int:
 
 def _unpacked(header: bytearray) -> Any:
     try:
-        # Keys are texts: hashes of numbers are known, so that keys could be made to collide.
+        # Keys are strings: hashes of numbers are predictable, so a sender could make keys collide.
         return msgpack.unpackb(header, use_list=False, strict_map_key=True, raw=False, ext_hook=_extension)
     except (ValueError, msgpack.exceptions.UnpackException, RecursionError, TypeError) as error:
         raise SerdeError(f"A frame header can't be read: {type(error).__name__}.") from None

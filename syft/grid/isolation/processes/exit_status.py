@@ -15,13 +15,13 @@ FAILED, OUT_OF_MEMORY = 70, 71
 class ExitReason:
     """How a confined process ended.
 
-    A process can choose how it ends. For a vault, none of this may reach its user.
+    A process can choose how it ends. The exit reason of a vault must not reach its user.
 
     Attributes:
         code: exit code, or None if a signal ended it or nothing is known.
         signal: number of the signal that ended it, or None.
         limit: name of the limit in `Limits` that was exceeded, or None.
-        text: one sentence for people.
+        text: one sentence for display.
         cpu_seconds: CPU time that it used in total.
         peak_memory: largest resident size in bytes, including shared pages.
     """
@@ -33,18 +33,13 @@ class ExitReason:
     cpu_seconds: float = 0.0
     peak_memory: int = 0
 
-    @property
-    def is_clean(self) -> bool:
-        """Whether the process ended by itself, without an error."""
-        return self.code == 0
-
 
 @dataclass(frozen=True, slots=True)
 class Killed:
     """Why the supervisor killed a process.
 
     Attributes:
-        text: one sentence for people.
+        text: one sentence for display.
         limit: name of the limit that was exceeded, or None.
     """
 
@@ -55,7 +50,7 @@ class Killed:
 def explain(
     code: int | None, number: int | None, limits: Limits, killed: Killed | None, cpu: float, peak: int
 ) -> ExitReason:
-    """Say how a process ended.
+    """Return how a process ended.
 
     Args:
         code: its exit code, if it exited.

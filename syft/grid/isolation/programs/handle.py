@@ -1,7 +1,7 @@
-"""Programs: library code that runs on private data in a process of its own, and whose output may leave.
+"""ProgramHandle: the supervisor's side of a program process, which runs library code on private data.
 
-A DP query, DP training, an allowed plan, a question to a hosted model, or a replay of recorded calls. The process gets
-the data sets of one job and nothing else, cannot reach the network, and answers the supervisor alone.
+A program is a DP query, DP training, an allowed plan, inference with a hosted model, or a replay of recorded calls. Its
+process gets the data sets of one job and nothing else, can't reach the network, and sends outputs to the supervisor.
 """
 
 from __future__ import annotations
@@ -12,22 +12,25 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from syft import exceptions
+from syft.core.id_provider import ObjectId
 from syft.exceptions import SerdeError, SessionEndedError, SyftError
-from syft.grid.isolation.processes.channel import Frame, FrameKind, pair
+from syft.grid.isolation.children.services import error_by_name
+from syft.grid.isolation.processes.channel import Bytes, Frame, FrameKind, pair
 from syft.grid.isolation.processes.child import ConfinedProcess
 from syft.grid.isolation.processes.progress import ProgressPage
 from syft.workers.transport.framed_pipe import RefusedBody
 
+if TYPE_CHECKING:
+    from syft.grid.isolation.supervisor.supervisor import Supervisor
+
 logger = logging.getLogger("syft.node")
-# Seconds that the process of a federated run is kept between two calls.
+# Maximum seconds between two calls of a federated run; after that its process ends.
 IDLE_SECONDS = 900.0
-_KNOWN = {
-    name: kind for name, kind in vars(exceptions).items() if isinstance(kind, type) and issubclass(kind, SyftError)
-}
-Charge = Callable[[dict[str, Any], str], None]
+Charge: TypeAlias = Callable[[dict[str, Any], str], None]
+# The owner's settings of secure aggregation: minimum clients, secret key, keys of known clients, minimum threshold.
+Guard: TypeAlias = tuple[int, str | None, list[str], float | None]
 
 
 class ProgramHandle:
@@ -35,15 +38,15 @@ class ProgramHandle:
 
     Args:
         supervisor: the supervisor.
-        user: the user it runs for, for texts.
-        guard: what the owner insists on in federated runs, as plain values; None: nothing.
+        user: the user; None for jobs of the owner.
+        guard: the owner's settings of secure aggregation, as plain values; None: not required.
     """
 
-    def __init__(self, supervisor: Any, user: Any = None, guard: Any = None) -> None:
+    def __init__(self, supervisor: Supervisor, user: str | None = None, guard: Guard | None = None) -> None:
         self.used = time.monotonic()
         self.progress = ProgressPage()
         self._supervisor = supervisor
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
         self._has_paid = False
         self._channel, theirs = pair(supervisor.max_body, supervisor.budget_of(user))
         with theirs:
@@ -57,28 +60,33 @@ class ProgramHandle:
         """Whether the process has ended."""
         return not self.child.is_alive()
 
-    def load(self, data: Sequence[tuple[Any, int]]) -> None:
-        """Hand data sets over, each an id and a descriptor of its value. The descriptors stay the caller's."""
+    def load(self, data: Sequence[tuple[ObjectId, int]]) -> None:
+        """Pass data sets, each an id and a descriptor of its value. The caller closes the descriptors."""
         for obj_id, fd in data:
             self._channel.send(FrameKind.ORDER, ("load", obj_id), fds=[fd])
 
     def run(
-        self, job: str, args: tuple[Any, ...], body: Any = b"", charge: Charge | None = None, must_pay: bool = False
+        self,
+        job: str,
+        args: tuple[object, ...],
+        body: Bytes = b"",
+        charge: Charge | None = None,
+        must_pay: bool = False,
     ) -> bytearray:
         """Run a job and return its output.
 
         Args:
-            job: the name of the job, see `program_process.JOBS`.
+            job: the name of the job, see `process.JOBS`.
             args: plain values.
             body: bytes.
-            charge: called when the job asks to pay for its output, with the event and a word for it.
-            must_pay: discard the output of a job that did not pay.
+            charge: called when the job charges a budget for its output, with the event and its name.
+            must_pay: discard the output of a job that did not charge a budget.
 
         Raises:
             SyftError: the error that the job raised.
             SessionEndedError: the process exceeded a limit, or crashed.
         """
-        with self._turn, self._supervisor.watchdog.call(self.child, self.progress.read):
+        with self._lock, self._supervisor.watchdog.call(self.child, self.progress.read):
             self.used = time.monotonic()
             self._has_paid = False
             frame = self._output(job, args, body, charge)
@@ -92,12 +100,12 @@ class ProgramHandle:
         if isinstance(frame.body, RefusedBody):
             raise frame.body.error
         if must_pay and not self._has_paid:
-            logger.error("The program %r gave an output that it did not pay for; it was discarded.", job)
-            raise SyftError(f"The program {job!r} did not pay for its output, so there is none.")
+            logger.error("The program %r did not charge the budget for its output; the output was discarded.", job)
+            raise SyftError(f"The program {job!r} did not charge the privacy budget, so its output was discarded.")
         return frame.body
 
-    def _output(self, job: str, args: tuple[Any, ...], body: Any, charge: Charge | None) -> Frame | None:
-        """Return the frame that ends a job; None if the process ended, or broke the protocol."""
+    def _output(self, job: str, args: tuple[object, ...], body: Bytes, charge: Charge | None) -> Frame | None:
+        """Return the last frame of a job; None if the process ended or violated the protocol."""
         try:
             self._channel.send(FrameKind.REQUEST, (job, args), body)
             while (frame := self._channel.receive()) is not None:
@@ -106,7 +114,7 @@ class ProgramHandle:
                     return frame
                 self._pay(frame, charge)
         except (OSError, SerdeError) as error:
-            logger.warning("A program process broke the protocol and is ended: %s", error)
+            logger.warning("A program process violated the protocol and is ended: %s", error)
         return None
 
     def _pay(self, frame: Frame, charge: Charge | None) -> None:
@@ -120,7 +128,7 @@ class ProgramHandle:
                     self._has_paid = True
                     self._channel.send(FrameKind.RESULT, None)
             case _:
-                raise SerdeError("A program asked for something that it may not have.")
+                raise SerdeError("A program made a call that is not allowed.")
 
     def end(self) -> None:
         """End the process."""
@@ -131,9 +139,12 @@ class ProgramHandle:
 
 @contextlib.contextmanager
 def fresh_program(
-    supervisor: Any, user: Any = None, data: Sequence[tuple[Any, int]] = (), guard: Any = None
+    supervisor: Supervisor,
+    user: str | None = None,
+    data: Sequence[tuple[ObjectId, int]] = (),
+    guard: Guard | None = None,
 ) -> Iterator[ProgramHandle]:
-    """Give a program process for one job; descriptors of data are closed when it has them."""
+    """Start a program process for one job, and close the descriptors of its data once it has them."""
     program = ProgramHandle(supervisor, user, guard)
     try:
         try:
@@ -146,11 +157,8 @@ def fresh_program(
         program.end()
 
 
-def _error(header: Any) -> SyftError:
+def _error(header: object) -> Exception:
     match header:
         case (str() as name, str() as text):
-            kind = _KNOWN.get(name, SyftError)
-            error: SyftError = kind.__new__(kind)
-            Exception.__init__(error, text[:2000])
-            return error
+            return error_by_name(name, text[:2000], SyftError)
     return SyftError("The program failed.")

@@ -1,4 +1,4 @@
-"""The jobs of program processes: what the library computes on private data, and whose output may leave."""
+"""The jobs of program processes: library code on private data whose output may leave the node."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import msgpack  # type: ignore[import-untyped,unused-ignore]
 import torch
 
+from syft.core.id_provider import ObjectId
 from syft.core.references import Ref
 from syft.core.trees import map_tensors
 from syft.dp.queries.estimators import QUESTIONS
@@ -20,6 +21,7 @@ from syft.federated.client.stored_dataset import StoredDataset
 from syft.federated.client.train_config import TrainConfig
 from syft.grid.isolation.programs.process import ProgramProcess, job
 from syft.grid.isolation.records.call_codec import operation_of
+from syft.grid.isolation.records.items import tuples
 from syft.grid.isolation.records.record_reader import read_call
 from syft.grid.isolation.records.replay import describe_copy, describe_plan, replay
 from syft.grid.isolation.records.slices import read_slice
@@ -30,28 +32,33 @@ from syft.serde import deserialize, serialize
 _LENGTH = struct.Struct(">Q")
 
 
-def _value(process: ProgramProcess, body: Any) -> Any:
-    """Return what a user sent along with a job."""
+def _value(process: ProgramProcess, body: bytearray) -> Any:
+    """Return the object that a user sent with a job."""
     return deserialize(body, process.worker, max_message_bytes=len(body) * 64 + (1 << 20))
 
 
 @job("dp_query")
-def dp_query(process: ProgramProcess, body: Any, kind: str, obj_id: Any, part: Any, settings: dict[str, Any]) -> bytes:
-    """Answer a question with noise. It was paid for before this process got the data."""
+def dp_query(
+    process: ProgramProcess, body: bytearray, kind: str, obj_id: ObjectId, part: str, settings: dict[str, Any]
+) -> bytes:
+    """Answer a query with noise. The budget was charged before this process got the data."""
     found = process.data[obj_id]
     tensor = found.contents()[PARTS[part]] if isinstance(found, StoredDataset) else found
     if not isinstance(tensor, torch.Tensor):
-        raise PrivacyError("Questions are about tensors.")
-    settings = {name: _tuples(value) for name, value in settings.items()}
+        raise PrivacyError(f"DP queries need a tensor, got a {type(tensor).__name__}.")
+    settings = {name: tuples(value) for name, value in settings.items()}
     return serialize(compute(QUESTIONS[kind](TableFormat.of(tensor), **settings), tensor), process.worker)
 
 
-def _tuples(value: Any) -> Any:
-    return tuple(map(_tuples, value)) if isinstance(value, list | tuple) else value
-
-
-@job("station")
-def federated_call(process: ProgramProcess, body: Any, name: str, run: str, data: Any, readable: Any) -> bytes:
+@job("federated_call")
+def federated_call(
+    process: ProgramProcess,
+    body: bytearray,
+    name: str,
+    run: str,
+    data: tuple[ObjectId, ...],
+    readable: tuple[ObjectId, ...],
+) -> bytes:
     """Answer a call of a federated run."""
     process.note_readable(readable)
     answer = session._answer(process.worker, process.session, name, run, data, _value(process, body))
@@ -59,17 +66,19 @@ def federated_call(process: ProgramProcess, body: Any, name: str, run: str, data
 
 
 @job("fit")
-def fit_privately(process: ProgramProcess, body: Any, key: str, device: str, readable: Any) -> bytes:
+def fit_privately(
+    process: ProgramProcess, body: bytearray, key: str, device: str, readable: tuple[ObjectId, ...]
+) -> bytes:
     """Train a model with differential privacy, and return the loss and the model."""
     process.note_readable(readable)
     config, model, loss, spent = _value(process, body)
     if not isinstance(config, TrainConfig):
-        raise SerdeError("Training takes a TrainConfig, a model and a loss.")
+        raise SerdeError(f"Training needs a TrainConfig, got a {type(config).__name__}.")
     if config.privacy is None:
         raise NotPermittedError("Only training with differential privacy runs as a program.")
     objects, model_id, loss_id = process.worker.object_store.objects, config._model_id, config._loss_fn_id
     if model_id is None or loss_id is None:
-        raise SerdeError("Training takes a TrainConfig with a model and a loss.")
+        raise SerdeError("Training needs a TrainConfig with a model and a loss.")
     process.session.keep(model_id, model)
     process.session.keep(loss_id, loss)
     trainer = trainer_of(process.worker)
@@ -81,8 +90,8 @@ def fit_privately(process: ProgramProcess, body: Any, key: str, device: str, rea
 
 
 @job("plan")
-def run_plan(process: ProgramProcess, body: Any, max_outputs: int) -> bytes:
-    """Run an allowed plan: the owner's copy, on data sets and on values that the user sent along."""
+def run_plan(process: ProgramProcess, body: bytearray, max_outputs: int) -> bytes:
+    """Run an allowed plan: the owner's copy, on data sets and on values of the user."""
     view = memoryview(body)
     (size,) = _LENGTH.unpack(view[: _LENGTH.size])
     plan = deserialize(view[_LENGTH.size : _LENGTH.size + size], process.worker, max_message_bytes=1 << 40)
@@ -90,11 +99,11 @@ def run_plan(process: ProgramProcess, body: Any, max_outputs: int) -> bytes:
         raise SerdeError("An allowed program is a plan.")
     operation = operation_of(read_call(view[_LENGTH.size + size :]), process.worker)
 
-    def local(leaf: Any) -> Any:
+    def local(leaf: object) -> object:
         if type(leaf) is not Ref:
             return leaf
         if leaf.attribute is not None or leaf.id not in process.data:
-            raise SerdeError("An allowed program reads the data sets that it is allowed on, as they are.")
+            raise SerdeError("An allowed program reads only the data sets of its rule, unchanged.")
         return process.data[leaf.id]
 
     args, kwargs = map_tensors(local, operation.cmd_args[1:]), map_tensors(local, operation.cmd_kwargs)
@@ -105,8 +114,8 @@ def run_plan(process: ProgramProcess, body: Any, max_outputs: int) -> bytes:
     return serialize(result, process.worker)
 
 
-def _count(result: Any) -> int:
-    """Return the number of numbers in the output of a program."""
+def _count(result: object) -> int:
+    """Return how many numbers the output of a program holds."""
     if isinstance(result, torch.Tensor):
         return result.numel() * (2 if result.is_complex() else 1)
     if isinstance(result, dict):
@@ -119,50 +128,50 @@ def _count(result: Any) -> int:
 
 
 @job("describe_plan")
-def describe(process: ProgramProcess, body: Any) -> bytes:
-    """Return hash and code of a plan."""
+def describe(process: ProgramProcess, body: bytearray) -> bytes:
+    """Return the hash and the code of a plan."""
     packed: bytes = msgpack.packb(describe_plan(bytes(body)))
     return packed
 
 
 @job("describe_copy")
-def describe_sealed(process: ProgramProcess, body: Any) -> bytes:
-    """Return what a sealed copy is: the shape of one tensor, and a short text for each object."""
+def describe_sealed(process: ProgramProcess, body: bytearray) -> bytes:
+    """Return the shape of a sealed tensor, and a description of each object in a sealed copy."""
     packed: bytes = msgpack.packb(describe_copy(body))
     return packed
 
 
 @job("replay")
-def replay_calls(process: ProgramProcess, body: Any, *ids: Any) -> bytes:
-    """Run recorded calls again, and return the sealed form of their result."""
+def replay_calls(process: ProgramProcess, body: bytearray, *ids: ObjectId) -> bytes:
+    """Run recorded calls again, and return the sealed copy of their result."""
     return replay(read_slice(body), ids, process.data)
 
 
 @job("infer")
-def ask_model(process: ProgramProcess, body: Any, obj_id: Any, may_have: bool) -> bytes:
-    """Ask a hosted model with the values that came along.
+def ask_model(process: ProgramProcess, body: bytearray, obj_id: ObjectId, may_download: bool) -> bytes:
+    """Run a hosted model on values of the user.
 
     Args:
         process: this process.
         body: the values.
-        obj_id: the model.
-        may_have: whether the user may have the model itself, and so may read every error.
+        obj_id: the id of the model.
+        may_download: whether the user may have the model itself, and so may read every error.
     """
     hosted = process.data[obj_id]
     if not isinstance(hosted, HostedModel):
-        raise SerdeError("This model is encrypted: ask it with mpc=True.")
+        raise SerdeError("This model is encrypted. Use mpc=True.")
     args = tuple(_value(process, body))
     try:
         return serialize(hosted.run(args), process.worker)
     except ModelError:
         raise
     except Exception as error:
-        raise failed_inference(process.worker, hosted, args, error, may_have) from None
+        raise failed_inference(process.worker, hosted, args, error, may_download) from None
 
 
 @job("model_details")
-def describe_model(process: ProgramProcess, body: Any, obj_id: Any) -> bytes:
-    """Return what users of a hosted model may know of it, and the model itself if it may be downloaded."""
+def describe_model(process: ProgramProcess, body: bytearray, obj_id: ObjectId) -> bytes:
+    """Return the public details of a hosted model, with the model itself if it may be downloaded."""
     hosted = process.data[obj_id]
     if not isinstance(hosted, Hosted):
         raise SerdeError("This is not a hosted model.")

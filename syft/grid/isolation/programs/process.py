@@ -1,4 +1,4 @@
-"""The program process: runs jobs of the library on data sets that the supervisor hands over, and answers it alone."""
+"""The program process: runs jobs of the library on data sets from the supervisor, and sends outputs to it only."""
 
 from __future__ import annotations
 
@@ -10,25 +10,20 @@ import torch
 
 from syft.core.byte_budget import ByteBudget, spending
 from syft.core.id_provider import ObjectId
-from syft.core.labels import set_id
 from syft.exceptions import SerdeError, SyftError
 from syft.federated.client.federated_client import FederatedClient
-from syft.federated.client.fit_service import trainer_of
 from syft.federated.client.secure_aggregation.client_policy import Identity, require_secure
-from syft.federated.client.stored_dataset import DATASET, StoredDataset
 from syft.grid.isolation.children.services import Services
-from syft.grid.isolation.children.worker import value_of
+from syft.grid.isolation.children.worker import load_object
 from syft.grid.isolation.confinement.limits import CallClock, Limits
 from syft.grid.isolation.processes.channel import Channel, Frame, FrameKind
 from syft.grid.isolation.processes.progress import ProgressPage
 from syft.hook.torch_hook import TorchHook
-from syft.serde import deserialize
 from syft.workers.access.policy import Release
 from syft.workers.base import BaseWorker
 
 logger = logging.getLogger("syft.node")
-NO_LIMIT = 1 << 62
-# Name of a job -> what runs it: function(process, body, *args) -> bytes.
+# Name of a job -> its function(process, body, *args) -> bytes.
 JOBS: dict[str, Callable[..., bytes]] = {}
 
 
@@ -43,11 +38,11 @@ def job(name: str) -> Callable[[Callable[..., bytes]], Callable[..., bytes]]:
 
 
 class PaidPolicy:
-    """Releases what the owner's budget paid for, and everything if the user may read all data of this process.
+    """Releases results that are charged to the owner's budget, and all results if the user may read all data.
 
     Args:
         services: the supervisor.
-        step_seconds: the planned duration of one step of private training; None: measured with made-up samples.
+        step_seconds: the planned duration of one step of private training; None: measured with synthetic samples.
     """
 
     def __init__(self, services: Services, step_seconds: float | None) -> None:
@@ -57,11 +52,11 @@ class PaidPolicy:
         self.is_open = False
 
     def allows(self, release: Release) -> bool:
-        """Release nothing but what is computed from readable data."""
+        """Return whether results may be released: only if all data is readable."""
         return self.is_open
 
     def charge_program(self, event: dict[str, Any], what: str) -> None:
-        """Have the supervisor charge the budgets of the data sets of this process that the user may not read."""
+        """Charge the budgets of the data sets that the user may not read, at the supervisor."""
         if not self.is_open:
             self._services.call("charge", event, what)
 
@@ -72,7 +67,7 @@ class ProgramWorker(BaseWorker, FederatedClient):
     Args:
         id: the name of the node.
         services: the supervisor.
-        settings: what the supervisor says about the node.
+        settings: the settings of the node, from the supervisor.
     """
 
     def __init__(self, id: ObjectId, services: Services, settings: dict[str, Any]) -> None:
@@ -82,12 +77,12 @@ class ProgramWorker(BaseWorker, FederatedClient):
 
 
 class ProgramProcess:
-    """What runs in a program process.
+    """A program process.
 
     Args:
-        channel: the supervisor.
-        progress: where the current job is noted.
-        settings: what the supervisor says about the node.
+        channel: the channel to the supervisor.
+        progress: the page that names the current job.
+        settings: the settings of the node, from the supervisor.
     """
 
     def __init__(self, channel: Channel, progress: ProgressPage, settings: dict[str, Any]) -> None:
@@ -99,15 +94,15 @@ class ProgramProcess:
         self.worker = ProgramWorker(settings["id"], Services(channel), settings)
         TorchHook(torch, local_worker=self.worker)
         self.session = self.worker.open_session(settings["user"])
-        # Data sets by id, as they were handed over.
+        # Data sets by id.
         self.data: dict[ObjectId, Any] = {}
         if settings["guard"] is not None:
-            least, secret, known, threshold = settings["guard"]
+            min_clients, secret, known, threshold = settings["guard"]
             identity = None if secret is None else Identity(bytes.fromhex(secret))
-            require_secure(self.worker, least, identity, [bytes.fromhex(one) for one in known], threshold)
+            require_secure(self.worker, min_clients, identity, [bytes.fromhex(one) for one in known], threshold)
 
     def run(self) -> None:
-        """Take orders and jobs until the supervisor closes the channel."""
+        """Run orders and jobs until the supervisor closes the channel."""
         while (frame := self._channel.receive()) is not None:
             if frame.kind is FrameKind.ORDER:
                 self._load(frame)
@@ -115,16 +110,11 @@ class ProgramProcess:
                 self._work(frame)
 
     def _load(self, frame: Frame) -> None:
-        obj_id = frame.header[1]
-        obj = deserialize(value_of(frame), self.worker, max_message_bytes=NO_LIMIT, owns_buffer=True)
-        set_id(obj, obj_id)
+        obj_id, obj = load_object(self.worker, frame)
         self.data[obj_id] = obj
-        if isinstance(obj, StoredDataset) and type(obj_id) is str:
-            trainer_of(self.worker).datasets[obj_id.removeprefix(DATASET)] = obj.dataset
-        self.worker.object_store.objects[obj_id] = obj
 
     def note_readable(self, ids: Iterable[ObjectId]) -> None:
-        """Take note of the data sets that the user may read anyway: nothing is paid if those are all."""
+        """Record the data sets that the user may read: nothing is charged if those are all."""
         self.worker.policy.is_open = self.data.keys() <= set(ids)
 
     def _work(self, frame: Frame) -> None:
@@ -138,7 +128,7 @@ class ProgramProcess:
         except SyftError as error:
             self._channel.send(FrameKind.FAILED, (type(error).__name__, str(error)))
         except Exception as error:
-            # The text of any other error may hold values.
+            # The text of any other error may contain values.
             logger.debug("A program failed: %s", type(error).__name__)
             self._channel.send(FrameKind.FAILED, ("SyftError", f"The program failed with a {type(error).__name__}."))
         else:

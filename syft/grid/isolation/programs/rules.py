@@ -7,12 +7,16 @@ import dataclasses
 import time
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from syft.core.id_provider import ObjectId, is_id
 from syft.exceptions import NotPermittedError, SyftError
 from syft.grid.rights.row_store import Row, RowStore
 from syft.grid.rights.sanitize import bounded
+
+if TYPE_CHECKING:
+    from syft.grid.rights.audit import Audit
+    from syft.messaging.plan.plan import Plan
 
 MAX_PLAN_BYTES = 32 * 2**20
 _HEX = frozenset("0123456789abcdef")
@@ -27,15 +31,15 @@ class Rule:
         hash: the hash of what the plan does (`plan_hash`).
         name: a name for people.
         data: the data sets that it may read.
-        users: who may run it; None: everybody.
-        runs: how often; None: without a limit.
-        taken: how many runs were taken.
-        max_outputs: how many numbers the outputs of one run may hold.
-        until: when it ends, in seconds since 1970; None: when it is revoked.
-        at: when it was allowed.
-        by: who allowed it.
-        revoked_at: when it was revoked; None if it was not.
-        plan: where the bytes of the plan are kept.
+        users: the users who may run it; None: everybody.
+        runs: the maximum number of runs; None: without a limit.
+        taken: the number of runs so far.
+        max_outputs: the maximum number of numbers in the outputs of one run.
+        until: the end of the rule, in seconds since 1970; None: until it is revoked.
+        at: the time when it was allowed.
+        by: the user who allowed it.
+        revoked_at: the time when it was revoked, or None.
+        plan: the id of the row that holds the bytes of the plan.
     """
 
     id: str
@@ -60,20 +64,20 @@ class Rule:
         return cls(**{**fields, "data": tuple(fields["data"]), "users": None if users is None else tuple(users)})
 
     def refusal(self, user: object, data: Collection[ObjectId], now: float) -> str:
-        """Return why a user may not run the program on data sets now; "" if it may."""
+        """Return the reason why a user may not run the program on data sets now, or ""."""
         if self.revoked_at is not None:
             return "was revoked"
         if self.until is not None and now >= self.until:
             return "has expired"
         if self.users is not None and user not in self.users:
             return f"is not allowed for {bounded(user, 100)!r}"
-        # By type too: the text of a number is another id than the number.
+        # By type too: the string of a number is a different id than the number.
         known = {(type(obj_id), obj_id) for obj_id in self.data}
         other = [obj_id for obj_id in data if (type(obj_id), obj_id) not in known]
         if other:
             return f"is not allowed on {bounded(other[0], 100)!r}"
         if self.runs is not None and self.taken >= self.runs:
-            return f"was run {self.taken} times, which is all that was allowed"
+            return f"was run {self.taken} times, the maximum of its rule"
         return ""
 
 
@@ -81,13 +85,15 @@ class ProgramRules:
     """The programs that are allowed at a node.
 
     Args:
-        records: where rules are kept.
-        plans: where the bytes of their plans are kept.
+        records: the store of rules.
+        plans: the store of the bytes of their plans.
         audit: the log of every decision.
-        clock: gives seconds since 1970.
+        clock: returns seconds since 1970.
     """
 
-    def __init__(self, records: RowStore, plans: RowStore, audit: Any, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, records: RowStore, plans: RowStore, audit: Audit, clock: Callable[[], float] = time.time
+    ) -> None:
         self._records = records
         self._plans = plans
         self._audit = audit
@@ -108,15 +114,15 @@ class ProgramRules:
         """Allow a program.
 
         Args:
-            plan: the serialized plan; this copy is what runs.
-            hash: the hash of what it does, from `describe_plan` in a process that may parse it.
+            plan: the serialized plan; this copy runs.
+            hash: the hash of its operations, from `describe_plan` in a process that may parse it.
             name: a name for people.
             data: the ids of the data sets that it may read.
-            users: who may run it; None: everybody.
-            runs: how often it may be run, all users together; None: without a limit.
-            max_outputs: how many numbers the outputs of one run may hold.
-            until: when it ends, in seconds since 1970; None: when it is revoked.
-            by: who allows it.
+            users: the users who may run it; None: everybody.
+            runs: the maximum number of runs, of all users together; None: without a limit.
+            max_outputs: the maximum number of numbers in the outputs of one run.
+            until: the end of the rule, in seconds since 1970; None: until it is revoked.
+            by: the user who allows it.
         """
         _check(plan, hash, data, users, runs, max_outputs)
         now = self._clock()
@@ -127,13 +133,13 @@ class ProgramRules:
             "plan": self._plans.append({"at": now, "plan": base64.b64encode(plan).decode()}),
         }  # fmt: skip
         row["id"] = self._records.append(row)
-        who = "everybody" if users is None else ", ".join(users)
-        text = f"{name}: for {who}, on {', '.join(map(str, data))}, runs {runs}, at most {max_outputs} numbers"
+        names = "everybody" if users is None else ", ".join(users)
+        text = f"{name}: for {names}, on {', '.join(map(str, data))}, runs {runs}, at most {max_outputs} numbers"
         self._audit.write(by, "allow program", hash, "program", True, text, row["id"])
         return Rule.of(row)
 
     def list(self) -> list[Rule]:
-        """Return all rules, those that are over too, the oldest first."""
+        """Return all rules, also expired and revoked ones, the oldest first."""
         return [Rule.of(row) for row in self._records.list()]
 
     def get(self, rule_id: str) -> Rule:
@@ -144,7 +150,7 @@ class ProgramRules:
         return Rule.of(row)
 
     def revoke(self, rule_id: str, by: object = "owner") -> Rule:
-        """Revoke a rule. Outputs that have left can't be called back."""
+        """Revoke a rule. Outputs that have left the node can't be revoked."""
         now = self._clock()
         row = self._records.change(
             str(rule_id), lambda row: row if row["revoked_at"] is not None else {**row, "revoked_at": now}
@@ -155,25 +161,25 @@ class ProgramRules:
         return Rule.of(row)
 
     def plan_bytes(self, rule: Rule) -> bytes:
-        """Return the plan of a rule, serialized, as it was allowed."""
+        """Return the serialized plan of a rule."""
         row = self._plans.get(rule.plan)
         if row is None:
             raise SyftError(f"The plan of the program {rule.id} is missing in the store. Allow it again.")
         return base64.b64decode(row["plan"])
 
-    def take(self, user: object, hash: str, data: Collection[ObjectId], now: float | None = None) -> Rule:
+    def count_run(self, user: object, hash: str, data: Collection[ObjectId], now: float | None = None) -> Rule:
         """Count one run of a program, and return the rule that allows it.
 
-        The run counts from here on, whatever becomes of it.
+        The run counts even if it fails later.
 
         Args:
-            user: who wants to run it.
-            hash: the hash of what the plan does.
-            data: the data sets that it would read.
+            user: the user who runs it.
+            hash: the hash of the plan.
+            data: the data sets that it reads.
             now: the time, in seconds since 1970.
 
         Raises:
-            NotPermittedError: no rule allows it; the text says why.
+            NotPermittedError: no rule allows it; the text gives the reason.
         """
         moment = self._clock() if now is None else now
         reasons: list[str] = []
@@ -195,7 +201,7 @@ class ProgramRules:
         raise NotPermittedError(f"The program {hash[:16]} {reasons[0]}. Ask the owner of the node.")
 
     def _count(self, rule_id: str, user: object, data: Collection[ObjectId], now: float) -> str:
-        """Count a run unless the rule has changed meanwhile; returns why not, or ""."""
+        """Count a run unless the rule has changed meanwhile; return the reason why not, or ""."""
         reasons: list[str] = []
 
         def count(row: Row) -> Row:
@@ -226,23 +232,23 @@ def _check(
     if len(hash) != 64 or not _HEX.issuperset(hash):
         raise SyftError("The hash of a plan has 64 hexadecimal digits; see syft.messaging.plan.plan_hash.plan_hash.")
     if not data or not all(map(is_id, data)):
-        raise SyftError("A program is allowed on data sets: pass the id of at least one.")
+        raise SyftError("A program needs at least one data set: pass its id.")
     if users is not None and not users:
-        raise SyftError("A program is allowed for users: name at least one, or everybody.")
+        raise SyftError("A program needs at least one user: name one, or pass None for everybody.")
     if max_outputs < 1 or (runs is not None and runs < 1):
         raise SyftError(f"A program needs at least one run and one output, got runs {runs}, max_outputs {max_outputs}.")
 
 
-def save_plan(plan: Any, path: str | Path) -> None:
+def save_plan(plan: Plan, path: str | Path) -> None:
     """Write a built plan to a file, for `python -m syft node programs allow FILE`."""
     from syft.messaging.plan.plan_hash import plan_hash
     from syft.serde.serde import serialize
 
-    plan_hash(plan)  # raises if it is not built or its state is elsewhere
+    plan_hash(plan)  # raises if it is not built or its state is remote
     Path(path).write_bytes(serialize(plan))
 
 
-def load_plan(path: str | Path) -> Any:
+def load_plan(path: str | Path) -> Plan:
     """Read a plan that `save_plan` wrote."""
     from syft.messaging.plan.plan import Plan
     from syft.serde.serde import deserialize

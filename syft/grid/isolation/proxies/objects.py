@@ -10,7 +10,7 @@ import dataclasses
 import functools
 import weakref
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 
@@ -88,6 +88,8 @@ class Proxy(AbstractObject):
     origin: Origin | None = None
     is_parameter = False
     is_plain = True
+    # The reason why the object is in the vault.
+    why = ""
     _views: weakref.WeakSet[Proxy] | None = None
 
     def __init__(self, spec: TensorSpec, node: GraphNode | None = None) -> None:
@@ -160,9 +162,16 @@ class ObjectProxy(AbstractObject):
         kind: the kind of its pointers.
     """
 
+    why = ""
+
     def __init__(self, kind: str) -> None:
         super().__init__()
         self.pointer_kind = kind
+
+
+# For isinstance().
+PROXIES = (Proxy, ObjectProxy)
+AnyProxy: TypeAlias = Proxy | ObjectProxy
 
 
 class DatasetProxy(ObjectProxy):
@@ -293,6 +302,17 @@ def walk(roots: Iterable[Proxy]) -> tuple[set[Proxy], set[GraphNode]]:
         elif source is not None:
             leaves.add(source)
     return leaves, nodes
+
+
+def value_bytes(proxy: AnyProxy) -> int:
+    """Return the bytes of the values of an object, as far as its proxy has specs."""
+    if isinstance(proxy, Proxy):
+        parts = [proxy]
+    elif isinstance(proxy, PlanProxy):
+        parts = proxy.state
+    else:
+        parts = [proxy.data, proxy.targets] if isinstance(proxy, DatasetProxy) else []
+    return sum(size_in_bytes(part.spec) for part in parts)
 
 
 def size_in_bytes(spec: TensorSpec) -> int:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import torch
 
-from syft.core.id_provider import MAX_ID_CHARS, is_id
+from syft.core.id_provider import MAX_ID_CHARS, ObjectId, is_id
 from syft.core.references import ObjectMeta, TensorMeta
 from syft.exceptions import SerdeError
 from syft.grid.storage.interface import Facts, Item
@@ -78,6 +79,16 @@ def read_item(row: object) -> Item:
     when = float(created) if isinstance(created, int | float) else 0.0
     labels = frozenset(tags), description
     return Item(obj_id, read_meta(meta), *labels, facts, memory, size, checksum, when, stamp, origin)
+
+
+def matches(words: Iterable[object], obj_id: ObjectId, tags: Collection[str], text: str) -> bool:
+    """Return whether every word of a search is the id of an object, one of its tags, or part of its description."""
+    return all(word == obj_id or word in tags or (isinstance(word, str) and word in text) for word in words)
+
+
+def tuples(value: Any) -> Any:
+    """Return plain values with tuples in place of lists."""
+    return tuple(map(tuples, value)) if isinstance(value, list | tuple) else value
 
 
 def plain_lists(value: object) -> Any:

@@ -1,4 +1,4 @@
-"""Messages about hosted models in a session process: the supervisor keeps models, programs answer for them."""
+"""Handlers of a session process for hosted models: the supervisor stores models, program processes run them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import torch
 
 from syft.core.references import ObjectMeta
 from syft.exceptions import ModelError
-from syft.grid.isolation.children.worker import value_of
+from syft.grid.isolation.children.worker import SessionWorker, read_value, value_of
 from syft.grid.isolation.records.items import write_item
-from syft.grid.isolation.session.routes import answers
+from syft.grid.isolation.session.routes import handles
 from syft.grid.storage.interface import Item
 from syft.grid.storage.quotas import memory_of
 from syft.hosting.server import Hosted, HostedModel, id_of_model
@@ -22,11 +22,9 @@ from syft.serde import deserialize, serialize
 from syft.workers.execution.router import OutgoingCopy
 from syft.workers.execution.session import Session
 
-_NO_LIMIT = 1 << 62
 
-
-def host(worker: Any, hosted: Hosted) -> None:
-    """Have the supervisor store a model."""
+def host(worker: SessionWorker, hosted: Hosted) -> None:
+    """Store a model at the supervisor."""
     item = Item(
         hosted.id,
         ObjectMeta("model"),
@@ -37,69 +35,68 @@ def host(worker: Any, hosted: Hosted) -> None:
     worker.services.call("host_model", hosted.name, write_item(item), body=serialize(hosted, worker))
 
 
-@answers(m.HostModelMessage)
-def host_model(worker: Any, session: Session, message: m.HostModelMessage) -> None:
+@handles(m.HostModelMessage)
+def host_model(worker: SessionWorker, session: Session, message: m.HostModelMessage) -> None:
     """Host a model."""
     flags = message.allow_download, message.allow_remote_inference
     host(worker, HostedModel(check_name(message.name), message.contents, *flags, message.inputs))
 
 
-@answers(m.HostSharesMessage)
-def host_shares(worker: Any, session: Session, message: m.HostSharesMessage) -> None:
-    """Host this party's part of an encrypted model."""
+@handles(m.HostSharesMessage)
+def host_shares(worker: SessionWorker, session: Session, message: m.HostSharesMessage) -> None:
+    """Host this party's shares of an encrypted model."""
     model = EncryptedModel.detail(worker, (message.name, message.allow_remote_inference, message.contents))
     if worker.id not in model.parties:
         raise ModelError(f"Worker {worker.id!r} is not one of the parties of the model {model.name!r}.")
     if not model.keys:
         raise ModelError(
-            f"Node {worker.id!r} hosts encrypted models only if the keys of all parties and of the dealer come "
-            "along. Host the model with grid.serve_model(..., mpc=True) of this version."
+            f"Node {worker.id!r} hosts encrypted models only with the keys of all parties and of the dealer. "
+            "Host the model with grid.serve_model(..., mpc=True) of this version."
         )
     if model.keys[model.parties.index(worker.id)] != worker.acquaintances.prover.key.fingerprint:
         raise ModelError(f"The key that the model {model.name!r} names for node {worker.id!r} is not its own.")
     host(worker, model)
 
 
-@answers(m.SharedInferenceMessage)
-def refuse_shared(worker: Any, session: Session, message: m.SharedInferenceMessage) -> None:
-    """Refuse a question to an encrypted model: it is asked over a connection of its own."""
+@handles(m.SharedInferenceMessage)
+def refuse_shared(worker: SessionWorker, session: Session, message: m.SharedInferenceMessage) -> None:
+    """Refuse inference with an encrypted model: it needs a connection for that purpose."""
     raise ModelError(
-        f"The encrypted model {message.name!r} is asked over a connection for that purpose. Ask it with "
+        f"Inference with the encrypted model {message.name!r} needs a connection for that purpose. Use "
         "grid.run_remote_inference(..., mpc=True) of this version."
     )
 
 
-@answers(m.ModelsMessage)
-def list_models(worker: Any, session: Session, message: m.ModelsMessage) -> list[Any]:
-    """List the models that the user may use, or say everything that may be known of one."""
+@handles(m.ModelsMessage)
+def list_models(worker: SessionWorker, session: Session, message: m.ModelsMessage) -> list[Any]:
+    """List the models that the user may use, or describe one of them."""
     if message.contents is None:
         return list(worker.services.call("models"))
     answer = worker.services.ask("model", message.contents)
     return [{**answer.header, **deserialize(answer.body, worker)}]
 
 
-@answers(m.DownloadModelMessage)
-def download_model(worker: Any, session: Session, message: m.DownloadModelMessage) -> OutgoingCopy:
-    """Give a copy of a model that may be downloaded."""
+@handles(m.DownloadModelMessage)
+def download_model(worker: SessionWorker, session: Session, message: m.DownloadModelMessage) -> OutgoingCopy:
+    """Send a copy of a model that may be downloaded."""
     value = value_of(worker.services.ask("download_model", message.contents))
-    hosted = deserialize(value, worker, max_message_bytes=_NO_LIMIT, owns_buffer=True)
+    hosted = read_value(worker, value)
     if not isinstance(hosted, HostedModel):
         raise ModelError(f"The model {message.contents!r} may not be downloaded; its owner decides.")
     model = hosted.model
     return OutgoingCopy(model.copy() if isinstance(model, Plan) else model, session, id_of_model(hosted.name), False)
 
 
-@answers(m.DeleteModelMessage)
-def delete_model(worker: Any, session: Session, message: m.DeleteModelMessage) -> None:
-    """Host a model no longer."""
+@handles(m.DeleteModelMessage)
+def delete_model(worker: SessionWorker, session: Session, message: m.DeleteModelMessage) -> None:
+    """Delete a model."""
     worker.services.call("delete_model", message.contents)
 
 
-@answers(m.InferenceMessage)
-def infer(worker: Any, session: Session, message: m.InferenceMessage) -> OutgoingCopy:
-    """Ask a model with the values that came along, and give its answer."""
+@handles(m.InferenceMessage)
+def infer(worker: SessionWorker, session: Session, message: m.InferenceMessage) -> OutgoingCopy:
+    """Run a model on the values of the message, and send its result."""
     if not all(type(arg) in (torch.Tensor, torch.nn.Parameter) for arg in message.contents):
-        raise ModelError("A hosted model is asked with plain tensors that come along, not with what is held here.")
+        raise ModelError("Inference with a hosted model takes plain tensors in the message, not pointers.")
     answer = worker.services.ask("infer", message.name, body=serialize(message.contents, worker))
-    result = deserialize(answer.body, worker, max_message_bytes=_NO_LIMIT, owns_buffer=True)
-    return OutgoingCopy(result, session, id_of_model(message.name), False)
+    return OutgoingCopy(read_value(worker, answer.body), session, id_of_model(message.name), False)

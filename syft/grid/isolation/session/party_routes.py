@@ -1,20 +1,19 @@
-"""A party process: one party of a hosted encrypted model, or a dealer, for one user. It runs no calls of the user.
+"""Handlers of a party process: one party of a hosted encrypted model, or a dealer, for one user.
 
-The model's shares are here and in no process that runs the user's calls. The user can introduce other nodes, ask the
-model, and fetch the shares of the answer; nothing else.
+It runs no calls of the user, and no process that runs such calls holds the model's shares. The user can introduce other
+nodes, run the model, and fetch the shares of the result; nothing else.
 """
 
 from __future__ import annotations
 
-import mmap
-import os
 from typing import Any
 
+from syft.core.id_provider import ObjectId
 from syft.exceptions import CommandNotAllowed, ModelError
+from syft.grid.isolation.children.worker import SessionWorker, map_file, read_value
 from syft.messaging import message as m
 from syft.messaging.hosting import SharedInferenceMessage
 from syft.mpc.serving.server import EncryptedModel, infer_shared
-from syft.serde import deserialize
 from syft.workers.delegation.grants import ADMIT, KEY, MEET
 from syft.workers.execution import router
 from syft.workers.execution.execute import execute
@@ -24,15 +23,15 @@ from syft.workers.execution.session import Session
 _COMMANDS = frozenset({ADMIT, KEY, MEET})
 
 
-def _introduce(worker: Any, session: Session, operation: m.Operation) -> Any:
-    """Make other nodes known to this process."""
+def _introduce(worker: SessionWorker, session: Session, operation: m.Operation) -> Any:
+    """Introduce other nodes to this process."""
     if operation.cmd_name not in _COMMANDS:
         raise CommandNotAllowed(operation.cmd_name)
     return execute(worker, session, operation)
 
 
 def party_routes() -> dict[type, Handler]:
-    """Return what a party process does with each type of message."""
+    """Return the handlers of a party process by type of message."""
     return {
         m.Operation: _introduce,
         m.BatchMessage: router.run_batch,
@@ -42,21 +41,17 @@ def party_routes() -> dict[type, Handler]:
     }
 
 
-def _give_share(worker: Any, session: Session, message: m.ObjectRequestMessage) -> Any:
-    """Give the user a share of an answer; the model itself is never given."""
+def _give_share(worker: SessionWorker, session: Session, message: m.ObjectRequestMessage) -> Any:
+    """Send a share of a result to the user, and never the model itself."""
     if isinstance(worker.object_store.objects.get(message.contents[0]), EncryptedModel):
-        raise ModelError("An encrypted model is not given to anybody.")
+        raise ModelError("An encrypted model can't be fetched.")
     return router.give_object(worker, session, message)
 
 
-def hold_model(worker: Any, obj_id: Any, fd: int) -> None:
-    """Take over this party's part of a model."""
-    try:
-        value = memoryview(mmap.mmap(fd, os.fstat(fd).st_size, access=mmap.ACCESS_COPY))
-    finally:
-        os.close(fd)
-    model = deserialize(value, worker, max_message_bytes=1 << 62, owns_buffer=True)
+def hold_model(worker: SessionWorker, obj_id: ObjectId, fd: int) -> None:
+    """Store this party's shares of a model."""
+    model = read_value(worker, map_file(fd))
     if not isinstance(model, EncryptedModel):
-        raise ModelError("This model is not encrypted: ask it with mpc=False.")
+        raise ModelError("This model is not encrypted. Use mpc=False.")
     worker.spend_request = lambda name, version, limit: worker.services.call("spend_request", name, version, limit)
     dict.__setitem__(worker.object_store.objects, obj_id, model)

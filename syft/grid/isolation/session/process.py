@@ -1,9 +1,7 @@
-"""The session process: serves the requests of one user, and asks the supervisor for everything else."""
+"""The session process: serves the requests of one user, with calls to the supervisor for everything else."""
 
 from __future__ import annotations
 
-import logging
-import os
 import socket
 import threading
 from typing import Any
@@ -14,14 +12,20 @@ from syft.config import configure
 from syft.core.byte_budget import ByteBudget
 from syft.exceptions import ByteBudgetError
 from syft.grid.isolation.children.services import Services
-from syft.grid.isolation.children.worker import SessionKeeper, SessionWorker, SupervisedStorage
+from syft.grid.isolation.children.worker import (
+    NO_LIMIT,
+    SessionObjectManager,
+    SessionWorker,
+    SupervisedStorage,
+    run_to_exit,
+)
 from syft.grid.isolation.confinement.limits import CallClock, Limits
 from syft.grid.isolation.processes.channel import Channel, FrameKind
 from syft.grid.isolation.processes.progress import ProgressPage
 from syft.grid.isolation.session import commands
-from syft.grid.isolation.session import models as models  # fills the table of routes
+from syft.grid.isolation.session import models as models  # registers handlers
 from syft.grid.isolation.session.party_routes import hold_model, party_routes
-from syft.grid.isolation.session.peering import SupervisedAcquaintances
+from syft.grid.isolation.session.peering import SupervisedDelegations
 from syft.grid.isolation.session.routes import routes
 from syft.grid.isolation.session.vault_calls import VaultCalls
 from syft.grid.storage.quotas import Quota
@@ -32,39 +36,38 @@ from syft.workers.transport.framed_pipe import RefusedBody
 from syft.workers.transport.request_codec import let_go, respond
 from syft.workers.transport.sequenced import SequencedStream
 
-logger = logging.getLogger("syft.node")
 _MAX_ORDER = 1 << 16
 
 
 class SessionProcess:
-    """What runs in a session process.
+    """A session process.
 
     Args:
         services: the supervisor.
-        progress: where the current call is noted.
-        settings: what the supervisor says about the node.
+        progress: the page that names the current call.
+        settings: the settings of the node, from the supervisor.
     """
 
     def __init__(self, services: Services, progress: ProgressPage, settings: dict[str, Any]) -> None:
         configure(stream_timeout=settings["stream_timeout"], heartbeat=settings["heartbeat"])
         self._services = services
-        # The supervisor bounds what the user sends; this bounds what becomes of it here.
+        # The supervisor bounds the bytes that the user sends; this bounds the bytes after decompression.
         self.budget = ByteBudget(settings["max_user_in_flight_bytes"], name="your session")
         self._clock = CallClock(Limits.from_plain(settings["limits"]))
         self.worker = SessionWorker(settings["id"], services, settings["trust_script_modules"])
         self.worker.routes = party_routes() if settings["purpose"] else routes()
         TorchHook(torch, local_worker=self.worker)
         self.worker.vault = VaultCalls(self.worker, services)
-        self.worker.acquaintances = SupervisedAcquaintances(self.worker, services, settings)
+        self.worker.acquaintances = SupervisedDelegations(self.worker, services, settings)
         self.worker.progress = progress
         self.worker.requires_secure = settings["requires_secure"]
         commands.install()
         quota = Quota(settings["max_user_objects"], settings["max_user_bytes"])
-        SessionKeeper(self.worker, storage=SupervisedStorage(services), quota=quota, node_quota=quota)
+        SessionObjectManager(self.worker, storage=SupervisedStorage(services), quota=quota, node_quota=quota)
         self._orders = {"open": self._open, "forget": self._forget, "peer": self._peer, "model": self._model}
 
     def run(self, control: Channel) -> None:
-        """Follow orders until the supervisor closes the channel."""
+        """Run orders until the supervisor closes the channel."""
         while (frame := control.receive()) is not None:
             name, args = frame.header
             self._orders[name](args, frame.fds)
@@ -85,7 +88,7 @@ class SessionProcess:
         hold_model(self.worker, args[0], fds[0])
 
     def _peer(self, args: tuple[Any, ...], fds: list[int]) -> None:
-        self.worker.acquaintances.take(args[0], fds[0])
+        self.worker.acquaintances.serve(args[0], fds[0])
 
     def _serve(self, session: Session, channel: Channel) -> None:
         leaving: dict[int, Any] = {}
@@ -105,12 +108,12 @@ class SessionProcess:
         self, session: Session, channel: Channel, leaving: dict[int, Any], number: int, request: bytearray
     ) -> None:
         self.worker.progress.write("")
-        # The supervisor reads this channel only while it waits for the answer.
+        # The supervisor reads this channel only until it has the answer.
         with self._clock.call(), self._services.over(channel):
             written, left = respond(self.worker, session, request)
         if left is not None:
             leaving[number] = left
-        channel.send(FrameKind.ANSWER, (left is not None, self.worker.vault.take_moved()), written)
+        channel.send(FrameKind.ANSWER, (left is not None, self.worker.vault.pop_moved()), written)
         for stream in list(self.worker._streams.values()):
             if isinstance(stream, SequencedStream):
                 stream.pass_on()
@@ -119,20 +122,17 @@ class SessionProcess:
 def main(fds: list[int], settings: dict[str, Any]) -> None:
     """Serve one user until the supervisor closes the control channel."""
     control, shared, page = fds
-    services = Services(Channel(socket.socket(fileno=shared), 1 << 62))
-    code = 1
-    try:
+    services = Services(Channel(socket.socket(fileno=shared), NO_LIMIT))
+
+    def run() -> None:
         process = SessionProcess(services, ProgressPage(page), settings)
         process.run(Channel(socket.socket(fileno=control), _MAX_ORDER))
-        code = 0
-    except Exception:
-        logger.exception("The session process ends")
-    finally:
-        os._exit(code)
+
+    run_to_exit(run, "session")
 
 
 def prepare() -> None:
-    """Load and initialise in the template what sessions need sooner or later, so that all of them share it."""
+    """Load and initialize the modules of sessions in the template, so that all sessions share them."""
     from syft.workers.access.fake_execution import warm_up
 
     warm_up()

@@ -1,30 +1,45 @@
-"""Access: what a user may do with a published object of the node: nothing, compute with it, or read it."""
+"""Access rights of a user to a published object of the node: none, compute with it, or read it."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from syft.core.id_provider import ObjectId
 from syft.grid.storage.interface import Item
 from syft.grid.storage.object_manager import HIDDEN_KIND
 from syft.hosting.server import FLAGS, PREFIX
 
+if TYPE_CHECKING:
+    from syft.grid.node.node import Node
+
 COMPUTE, READ = "compute", "read"
 OWNER = "owner"
-# A hosted model with one of these tags is for all users of the node.
+# Hosted models with one of these tags are available to all users of the node.
 _FOR_OTHERS = frozenset({FLAGS["allow_download"], FLAGS["allow_remote_inference"]})
 
 
-def right_of(node: Any, principal: Any, obj_id: ObjectId) -> str | None:
-    """Return what a user may do with a published object.
+class HasRole(Protocol):
+    """A user with a role at the node."""
+
+    @property
+    def user(self) -> Any:
+        """The name of the user."""
+
+    @property
+    def role(self) -> str:
+        """The role of the user."""
+
+
+def right_of(node: Node, principal: HasRole, obj_id: ObjectId) -> str | None:
+    """Return the right of a user to a published object.
 
     Args:
         node: the node.
-        principal: the user, with `user` and `role`.
+        principal: the user.
         obj_id: the id of the object.
 
     Returns:
-        READ, COMPUTE, or None for an object that does not exist as far as this user is concerned.
+        READ, COMPUTE, or None for an object that does not exist for this user.
     """
     item = _published(node, obj_id)
     if item is None:
@@ -34,20 +49,23 @@ def right_of(node: Any, principal: Any, obj_id: ObjectId) -> str | None:
     return None if _is_withheld(item) else COMPUTE
 
 
-def may_change(node: Any, principal: Any, obj_id: ObjectId) -> bool:
-    """Whether a user may change or delete a published object: its own, or as an owner of the node all."""
+def may_change(node: Node, principal: HasRole, obj_id: ObjectId) -> bool:
+    """Return whether a user may change or delete a published object: owners of the node all, others their own."""
     item = _published(node, obj_id)
-    if item is None:
-        return False
+    return item is not None and controls(principal, item)
+
+
+def controls(principal: HasRole, item: Item) -> bool:
+    """Return whether a user is an owner of the node, or the owner of a stored object."""
     return principal.role == OWNER or (item.facts.owner is not None and item.facts.owner == principal.user)
 
 
 def _is_withheld(item: Item) -> bool:
-    """Whether an object is a hosted model that its owner offers to nobody: it does not exist for other users."""
+    """Return whether an object is a hosted model without users: it does not exist for users other than its owner."""
     return type(item.id) is str and item.id.startswith(PREFIX) and _FOR_OTHERS.isdisjoint(item.tags)
 
 
-def _published(node: Any, obj_id: ObjectId) -> Item | None:
-    """Return a stored object, unless it is a sealed copy: those belong to their requests, and nobody names them."""
-    item: Item | None = node.keeper.item(obj_id)
+def _published(node: Node, obj_id: ObjectId) -> Item | None:
+    """Return a stored object, unless it is a sealed copy: users can't name those."""
+    item = node.keeper.item(obj_id)
     return None if item is None or item.kind == HIDDEN_KIND else item

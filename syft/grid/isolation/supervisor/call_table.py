@@ -1,4 +1,4 @@
-"""The calls that child processes make to the supervisor: who makes one, what serves it, and what is answered."""
+"""The table of calls that child processes make to the supervisor."""
 
 from __future__ import annotations
 
@@ -7,23 +7,24 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from syft.exceptions import SerdeError
-from syft.grid.isolation.processes.channel import Frame
+from syft.grid.isolation.processes.channel import Bytes, Frame
 from syft.grid.isolation.supervisor.arguments import Check, arity_of, check_arguments
 
 if TYPE_CHECKING:
     from syft.grid.isolation.supervisor.session_handle import SessionHandle
+    from syft.grid.isolation.supervisor.supervisor import Supervisor
     from syft.workers.execution.session import Session
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Principal:
-    """On whose behalf a child process asks for something. It follows from the channel, never from a message.
+    """The user on whose behalf a child process makes a call. It follows from the channel, never from a message.
 
     Attributes:
         user: the name of the user.
         role: the user's role at this node.
         process: the session process.
-        session: the session of the connection that the request came by; None outside of a request.
+        session: the session of the request; None outside of a request.
     """
 
     user: Any
@@ -32,19 +33,19 @@ class Principal:
     session: Session | None = None
 
 
-# A call of a child process -> what serves it: function(supervisor, principal, frame, *args).
+# Name of a call -> its handler: function(supervisor, principal, frame, *args).
 Call = Callable[..., Any]
 CALLS: dict[str, Call] = {}
 _CHECKS: dict[str, tuple[tuple[int, float], tuple[Check, ...]]] = {}
-_GIVEN = 3  # arguments that a handler gets from the supervisor
+_GIVEN = 3  # arguments of a handler from the supervisor
 
 
 def serves(name: str, *checks: Check) -> Callable[[Call], Call]:
-    """Register what the supervisor does when a child process makes a call of this name.
+    """Register the handler of a call.
 
     Args:
         name: the name of the call.
-        checks: one for each of its arguments; the last one also for all further ones.
+        checks: one for each argument; the last one also for all further arguments.
     """
 
     def register(function: Call) -> Call:
@@ -58,7 +59,7 @@ def serves(name: str, *checks: Check) -> Callable[[Call], Call]:
 
 
 class Reply:
-    """The answer to a call that has bytes or descriptors beside its plain value.
+    """The answer to a call, with bytes or descriptors in addition to a plain value.
 
     Args:
         header: the plain value.
@@ -66,13 +67,13 @@ class Reply:
         fds: file descriptors; closed once they are sent.
     """
 
-    def __init__(self, header: Any, body: Any = b"", fds: list[int] | None = None) -> None:
+    def __init__(self, header: object, body: Bytes = b"", fds: list[int] | None = None) -> None:
         self.header = header
         self.body = body
         self.fds = fds or []
 
 
-def call(supervisor: Any, principal: Principal, frame: Frame) -> Any:
+def call(supervisor: Supervisor, principal: Principal, frame: Frame) -> Any:
     """Serve a call of a child process, and return its answer: a plain value, or a `Reply`.
 
     Raises:
@@ -82,4 +83,4 @@ def call(supervisor: Any, principal: Principal, frame: Frame) -> Any:
         case (str() as name, tuple() as args) if name in CALLS:
             check_arguments(name, args, *_CHECKS[name])
             return CALLS[name](supervisor, principal, frame, *args)
-    raise SerdeError("A session process made a call that the node does not know.")
+    raise SerdeError("A session process made an unknown call.")

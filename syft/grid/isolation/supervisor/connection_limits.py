@@ -1,7 +1,7 @@
 """ConnectionLimits: limits on the connections that the supervisor relays, for each process and for the node.
 
-A relayed connection costs the supervisor a thread or buffers. The supervisor sees by itself when it ends, so no
-process can give places back that it still uses.
+A relayed connection costs the supervisor a thread or buffers. The supervisor itself detects its end, so no process can
+release a connection that is still open.
 """
 
 from __future__ import annotations
@@ -15,39 +15,39 @@ MAX_NODE_RELAYS = 1024
 
 
 class ConnectionLimits:
-    """A bounded number of places.
+    """A bounded number of connections.
 
     Args:
-        limit: the number of places.
-        within: places that are taken and given back together with these; None: there are none.
+        limit: the maximum number of connections.
+        within: limits that each connection counts in too, or None.
     """
 
     def __init__(self, limit: int, within: ConnectionLimits | None = None) -> None:
         self.limit = limit
-        self.taken = 0
+        self.used = 0
         self._within = within
         self._lock = threading.Lock()
 
-    def take(self) -> Callable[[], None] | None:
-        """Take a place and return the function that gives it back, which counts once; None if there is no place."""
+    def acquire(self) -> Callable[[], None] | None:
+        """Count a connection and return the function that releases it, once; None if the limit is reached."""
         with self._lock:
-            if self.taken >= self.limit:
+            if self.used >= self.limit:
                 return None
-            self.taken += 1
+            self.used += 1
         outer = None
-        if self._within is not None and (outer := self._within.take()) is None:
-            self._leave()
+        if self._within is not None and (outer := self._within.acquire()) is None:
+            self._release()
             return None
-        is_left = threading.Lock()
+        released = threading.Lock()
 
-        def leave() -> None:
-            if is_left.acquire(blocking=False):
-                self._leave()
+        def release() -> None:
+            if released.acquire(blocking=False):
+                self._release()
                 if outer is not None:
                     outer()
 
-        return leave
+        return release
 
-    def _leave(self) -> None:
+    def _release(self) -> None:
         with self._lock:
-            self.taken -= 1
+            self.used -= 1

@@ -1,7 +1,7 @@
-"""What the supervisor does for session processes: objects of the store, search, and the vault.
+"""Calls of session processes about stored objects, search, and the vault.
 
-Each call comes from a process that may have been taken over by its user, so each is checked as if that user had sent
-it. Values pass through as bytes.
+Each call comes from a process that its user may have taken over, so each is checked as if the user had sent it. Values
+pass through as bytes.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ import functools
 import os
 from typing import Any
 
-from syft.core.id_provider import SEALED_PREFIX, ObjectId, check_user_id, is_id
+from syft.core.id_provider import SEALED_PREFIX, ObjectId, check_user_id
 from syft.core.labels import description_of, tags_of
 from syft.core.references import TensorMeta
 from syft.exceptions import IdNotUniqueError, ObjectNotFoundError, SerdeError
 from syft.federated.client.fit_service import FIT
 from syft.federated.client.stored_dataset import DATASET
 from syft.grid.isolation.processes.channel import Frame
-from syft.grid.isolation.records.items import read_item, write_item, write_meta, write_private_item
+from syft.grid.isolation.records.items import matches, read_item, write_item, write_meta, write_private_item
 from syft.grid.isolation.records.record_reader import read_record
 from syft.grid.isolation.records.records import CallRecord, LoadRecord
 from syft.grid.isolation.records.slicer import made_by
@@ -29,33 +29,26 @@ from syft.grid.isolation.supervisor.vault_handle import VaultHandle
 from syft.grid.storage.interface import Item
 from syft.grid.storage.object_manager import HIDDEN_KIND
 
-# Sealed copies are stored under this prefix and the id of their request; no user can name them.
+# Sealed copies are stored under this prefix and the id of their request; users can't name them.
 SEALED = SEALED_PREFIX
-# Objects of which a process keeps in mind that their reading was logged.
+# Maximum number of objects per process whose logged reads are remembered.
 _MAX_NOTED = 100_000
-
-
-def _id(value: Any) -> ObjectId:
-    if not is_id(value):
-        raise SerdeError("An object is named by its id.")
-    found: ObjectId = value
-    return found
 
 
 # --- the store ----------------------------------------------------------------------------------------------------
 
 
 @serves("items")
-def own_items(supervisor: Supervisor, principal: Principal, frame: Frame) -> Any:
+def own_items(supervisor: Supervisor, principal: Principal, frame: Frame) -> list[tuple[Any, ...]]:
     """Return the descriptions of the user's own stored objects."""
     keeper = supervisor.node.keeper
     return [write_item(item) for item in keeper.items() if may_change(supervisor.node, principal, item.id)]
 
 
 @serves("open", object_id, optional(text))
-def open_object(supervisor: Supervisor, principal: Principal, frame: Frame, obj_id: Any, stamp: Any) -> Any:
-    """Return what a user may do with a published object, its description, and its value if it may be read."""
-    right = right_of(supervisor.node, principal, _id(obj_id))
+def open_object(supervisor: Supervisor, principal: Principal, frame: Frame, obj_id: ObjectId, stamp: str | None) -> Any:
+    """Return the user's right to a published object, its description, and its value if the user may read it."""
+    right = right_of(supervisor.node, principal, obj_id)
     if right is None:
         return None
     item = _stored(supervisor, obj_id)
@@ -67,9 +60,11 @@ def open_object(supervisor: Supervisor, principal: Principal, frame: Frame, obj_
 
 
 @serves("read", object_id, optional(text))
-def read_object(supervisor: Supervisor, principal: Principal, frame: Frame, obj_id: Any, stamp: Any) -> Any:
+def read_object(
+    supervisor: Supervisor, principal: Principal, frame: Frame, obj_id: ObjectId, stamp: str | None
+) -> Reply:
     """Return the value of a stored object that the user may read."""
-    if right_of(supervisor.node, principal, _id(obj_id)) != READ:
+    if right_of(supervisor.node, principal, obj_id) != READ:
         raise ObjectNotFoundError(obj_id, supervisor.node.worker.id, "")
     item = _stored(supervisor, obj_id)
     _note_read(supervisor, principal, item)
@@ -77,7 +72,7 @@ def read_object(supervisor: Supervisor, principal: Principal, frame: Frame, obj_
 
 
 def _note_read(supervisor: Supervisor, principal: Principal, item: Item) -> None:
-    """Log that a user reads another user's object: once for each process and version, however often it looks."""
+    """Log that a user reads another user's object, once for each process and version."""
     noted = principal.process.noted_reads
     if item.facts.owner == principal.user or noted.get(item.id) == item.stamp:
         return
@@ -88,8 +83,8 @@ def _note_read(supervisor: Supervisor, principal: Principal, item: Item) -> None
 
 
 @serves("put", row)
-def put_object(supervisor: Supervisor, principal: Principal, frame: Frame, row: Any) -> Any:
-    """Store an object of the user; it is on disk when the call is answered."""
+def put_object(supervisor: Supervisor, principal: Principal, frame: Frame, row: tuple[object, ...]) -> tuple[Any, ...]:
+    """Store an object of the user; it is on disk before the answer is sent."""
     item, node = read_item(row), supervisor.node
     if item.kind == HIDDEN_KIND:
         raise SerdeError("Only the supervisor stores sealed copies.")
@@ -98,7 +93,7 @@ def put_object(supervisor: Supervisor, principal: Principal, frame: Frame, row: 
         owner = None
     else:
         check_user_id(item.id)
-    # An object keeps its owner and readers when it is replaced, so nobody replaces the object of another user.
+    # A replaced object keeps its owner and readers, so a user must not replace the object of another user.
     before = node.keeper.item(item.id)
     if before is not None and (before.facts.owner != owner or before.kind == HIDDEN_KIND):
         raise IdNotUniqueError(f"Worker {node.worker.id!r} already holds an object with id {item.id!r}.")
@@ -106,8 +101,10 @@ def put_object(supervisor: Supervisor, principal: Principal, frame: Frame, row: 
 
 
 @serves("amend", row)
-def amend_object(supervisor: Supervisor, principal: Principal, frame: Frame, row: Any) -> Any:
-    """Write the labels of a stored object of the user again."""
+def amend_object(
+    supervisor: Supervisor, principal: Principal, frame: Frame, row: tuple[object, ...]
+) -> tuple[Any, ...]:
+    """Update the labels of a stored object of the user."""
     item, node = read_item(row), supervisor.node
     if not may_change(node, principal, item.id):
         raise ObjectNotFoundError(item.id, node.worker.id, "")
@@ -115,10 +112,12 @@ def amend_object(supervisor: Supervisor, principal: Principal, frame: Frame, row
 
 
 @serves("remove", object_id, optional(text))
-def remove_object(supervisor: Supervisor, principal: Principal, frame: Frame, obj_id: Any, stamp: Any) -> bool:
+def remove_object(
+    supervisor: Supervisor, principal: Principal, frame: Frame, obj_id: ObjectId, stamp: str | None
+) -> bool:
     """Remove a stored object of the user, or only the version with a stamp."""
     node = supervisor.node
-    item = node.keeper.item(_id(obj_id))
+    item = node.keeper.item(obj_id)
     if item is None or not may_change(node, principal, obj_id) or (stamp is not None and stamp != item.stamp):
         return False
     node.worker.object_store.remove(obj_id)
@@ -126,43 +125,47 @@ def remove_object(supervisor: Supervisor, principal: Principal, frame: Frame, ob
 
 
 @serves("search", object_id)
-def search(supervisor: Supervisor, principal: Principal, frame: Frame, *words: Any) -> Any:
+def search(supervisor: Supervisor, principal: Principal, frame: Frame, *words: ObjectId) -> list[tuple[Any, ...]]:
     """Describe the published objects that match every word."""
     node, found = supervisor.node, []
     for obj_id, outline in node.worker.object_store.outlines().items():
         if right_of(node, principal, obj_id) is None:
             continue
         tags, text = tags_of(outline), description_of(outline) or ""
-        if all(word == obj_id or word in tags or (isinstance(word, str) and word in text) for word in words):
-            found.append((obj_id, write_meta(_meta(supervisor, obj_id)), tuple(sorted(tags)), text or None))
+        if matches(words, obj_id, tags, text):
+            found.append((obj_id, write_meta(_stored(supervisor, obj_id).meta), tuple(sorted(tags)), text or None))
     return found
 
 
 @serves("datasets")
-def list_datasets(supervisor: Supervisor, principal: Principal, frame: Frame) -> Any:
+def list_datasets(supervisor: Supervisor, principal: Principal, frame: Frame) -> list[str]:
     """Return the keys of the node's data sets."""
     ids = supervisor.node.worker.object_store.outlines()
     return sorted(i.removeprefix(DATASET) for i in ids if type(i) is str and i.startswith(DATASET))
 
 
-def payer_of(principal: Principal) -> Any:
-    """Return whose quota an object counts in; None: only the bounds of the node apply."""
+def payer_of(principal: Principal) -> object:
+    """Return the user whose quota an object counts in; None: only the quota of the node applies."""
     return None if principal.role == "owner" else principal.user
 
 
 def _stored(supervisor: Supervisor, obj_id: ObjectId) -> Item:
-    item: Item | None = supervisor.node.keeper.item(obj_id)
+    item = supervisor.node.keeper.item(obj_id)
     if item is None:
         raise ObjectNotFoundError(obj_id, supervisor.node.worker.id, "")
     return item
 
 
-def _meta(supervisor: Supervisor, obj_id: ObjectId) -> Any:
-    return _stored(supervisor, obj_id).meta
+def accessible(supervisor: Supervisor, principal: Principal, obj_id: ObjectId) -> Item:
+    """Return a published object that a user may at least compute with."""
+    item = supervisor.node.keeper.item(obj_id)
+    if item is None or right_of(supervisor.node, principal, obj_id) is None:
+        raise ObjectNotFoundError(obj_id, supervisor.node.worker.id, "")
+    return item
 
 
 def value_fd(supervisor: Supervisor, item: Item) -> int:
-    """Return a descriptor of the value of a stored object: its file where it has one, else a copy in memory."""
+    """Return a descriptor of the value of a stored object: its file if it has one, else a copy in memory."""
     fd = supervisor.node.storage.open_value(item)
     if fd is not None:
         return int(fd)
@@ -183,34 +186,33 @@ def value_fd(supervisor: Supervisor, item: Item) -> int:
 
 @serves("vault")
 def run_in_vault(supervisor: Supervisor, principal: Principal, frame: Frame) -> None:
-    """Pass a record on to the user's vault, after the data sets that it names."""
+    """Send a record to the user's vault, after the data sets that it names."""
     record = read_record(memoryview(frame.body))
     if isinstance(record, LoadRecord):
-        raise SerdeError("Data sets are loaded by the supervisor.")
+        raise SerdeError("Only the supervisor loads data sets.")
     for obj_id in made_by(record):
         if supervisor.node.keeper.item(obj_id) is not None:
             raise IdNotUniqueError(f"An object with id {obj_id!r} is published at this node. Choose another id.")
     vault = vault_of(supervisor, principal)
-    refs = getattr(record, "refs", None)
-    for ref in refs() if refs is not None else ():
-        load_data(supervisor, principal, vault, ref.id)
-    if isinstance(record, CallRecord) and record.name == FIT and record.args and type(record.args[0]) is str:
-        load_data(supervisor, principal, vault, f"{DATASET}{record.args[0]}")
+    if isinstance(record, CallRecord):
+        for ref in record.refs():
+            load_data(supervisor, principal, vault, ref.id)
+        if record.name == FIT and record.args and type(record.args[0]) is str:
+            load_data(supervisor, principal, vault, f"{DATASET}{record.args[0]}")
     vault.run(record, frame.body)
 
 
 def vault_of(supervisor: Supervisor, principal: Principal) -> VaultHandle:
-    """Return the user's vault, started when it is first needed. One that ended stays: see `Vault.is_over`."""
+    """Return the user's vault, started on first use. A vault that ended is not replaced: see `VaultHandle.is_over`."""
     process = principal.process
     if process.vault is None:
         process.vault = VaultHandle(supervisor, principal.user)
         process.at_end.append(process.vault.end)
-    vault: VaultHandle = process.vault
-    return vault
+    return process.vault
 
 
 def load_data(supervisor: Supervisor, principal: Principal, vault: VaultHandle, obj_id: ObjectId) -> None:
-    """Make a published object available in a vault, if the user may compute with it and it is not there yet."""
+    """Load a published object into a vault, unless it is loaded or the user has no right to it."""
     item = supervisor.node.keeper.item(obj_id)
     if item is None or vault.has_loaded(obj_id, item.stamp) or right_of(supervisor.node, principal, obj_id) is None:
         return
@@ -227,7 +229,7 @@ def load_record(item: Item) -> LoadRecord:
 
 
 def _name_of(item: Item) -> str:
-    """Return what an owner calls a data set: the name of its file, its tags, or its id."""
+    """Return the display name of a data set: the name of its file, its tags, or its id."""
     if item.origin.startswith("file:"):
         return item.origin.split(":")[1]
     return " ".join(sorted(item.tags)) or str(item.id)

@@ -6,6 +6,7 @@ is on, the supervisor encrypts and decrypts between the network and a socket pai
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hashlib
 import logging
@@ -15,9 +16,8 @@ import ssl
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
 
-from syft.core.id_provider import is_id
+from syft.core.id_provider import ObjectId
 from syft.exceptions import AuthenticationError, NodeLostError, QuotaExceededError, SerdeError
 from syft.grid.isolation.processes.channel import Frame
 from syft.grid.isolation.supervisor.arguments import fingerprint, number, object_id, optional, secret, text
@@ -38,7 +38,7 @@ _DIAL_SECONDS = 60.0
 
 
 class SupervisedPeering:
-    """Lets other nodes in that a session process expects, and hands their connections to it.
+    """Accepts connections of other nodes that a session process expects, and passes them to it.
 
     Args:
         supervisor: the supervisor.
@@ -48,22 +48,22 @@ class SupervisedPeering:
         self._supervisor = supervisor
 
     def sweep(self) -> None:
-        """Do nothing: what belongs to a client ends with its conversation."""
+        """Do nothing: connections on behalf of a client end with its session."""
 
-    def take(self, transport: Any, headers: Headers, early: bytes) -> None:
-        """Take a connection over, or refuse it; called in the event loop with the head of its request."""
+    def take(self, transport: asyncio.Transport, headers: Headers, early: bytes) -> None:
+        """Accept a connection, or refuse it; called in the event loop with the headers of its request."""
         try:
             key = framing.fingerprint(token_in(dict(headers)))
             process, until = self._supervisor.expected.get(key, (None, 0.0))
             if process is None or process.is_over or until < time.monotonic():
-                raise AuthenticationError("No client has introduced this worker here, or that was too long ago.")
+                raise AuthenticationError("No client has introduced this worker here, or the introduction has expired.")
             if early:
                 raise AuthenticationError("A node must not send anything before the answer.")
-            leave = _place_of(process)
+            release = _acquire_relay(process)
             try:
-                sock = accept_socket(transport, leave)
+                sock = accept_socket(transport, release)
             except OSError:
-                leave()
+                release()
                 raise
         except (AuthenticationError, QuotaExceededError, OSError) as error:
             logger.info("Another node was refused: %s", error)
@@ -74,10 +74,10 @@ class SupervisedPeering:
 
 
 @serves("expect", fingerprint)
-def expect_peers(supervisor: Supervisor, principal: Principal, frame: Frame, *keys: Any) -> None:
-    """Let other nodes in that show one of these tokens, given by their fingerprints."""
-    if not all(type(key) is bytes and len(key) == 32 for key in keys) or len(keys) > MAX_PEERS:
-        raise SerdeError("Other nodes are expected by the fingerprints of their tokens.")
+def expect_peers(supervisor: Supervisor, principal: Principal, frame: Frame, *keys: bytes) -> None:
+    """Accept other nodes that present one of these tokens, given by their fingerprints."""
+    if len(keys) > MAX_PEERS:
+        raise SerdeError(f"A call expects at most {MAX_PEERS} other nodes, got {len(keys)}.")
     if any(key in supervisor.expected and supervisor.expected[key][0] is not principal.process for key in keys):
         raise SerdeError("Another user expects a node with this token.")
     own = sum(process is principal.process for process, _ in supervisor.expected.values())
@@ -87,57 +87,57 @@ def expect_peers(supervisor: Supervisor, principal: Principal, frame: Frame, *ke
     supervisor.expected.update(dict.fromkeys(keys, (principal.process, until)))
 
 
-@serves("unexpect", fingerprint)
-def forget_peers(supervisor: Supervisor, principal: Principal, frame: Frame, *keys: Any) -> None:
-    """Let other nodes in no longer."""
-    for key in keys:
-        if supervisor.expected.get(key, (None, 0.0))[0] is principal.process:
-            supervisor.expected.pop(key, None)
-
-
 @serves("check_peer", text)
-def check_peer(supervisor: Supervisor, principal: Principal, frame: Frame, url: Any) -> None:
-    """Raise if the node does not connect to an address."""
-    supervisor.rules.place(str(url)[:400])
+def check_peer(supervisor: Supervisor, principal: Principal, frame: Frame, url: str) -> None:
+    """Raise if the outbound policy of the node forbids an address."""
+    supervisor.rules.place(url[:400])
 
 
 @serves("dial", text, optional(number), secret, optional(object_id))
 def dial(
-    supervisor: Supervisor, principal: Principal, frame: Frame, url: Any, timeout: Any, token: Any, peer: Any = None
-) -> Any:
-    """Connect to another node, and hand over the socket once that node has switched to bytes.
+    supervisor: Supervisor,
+    principal: Principal,
+    frame: Frame,
+    url: str,
+    timeout: float | None,
+    token: bytes,
+    peer: ObjectId | None = None,
+) -> Reply:
+    """Connect to another node, and pass the socket on once that node has switched protocols.
 
-    The process gets no connection to anything else: what it writes could be a command to a service of this machine.
+    The process gets no other connections: its bytes could be a command to a service of this machine.
     """
-    where = supervisor.rules.place(str(url)[:400])
-    seconds = min(float(timeout), _DIAL_SECONDS) if isinstance(timeout, int | float) else _DIAL_SECONDS
-    leave = _place_of(principal.process)
+    where = supervisor.rules.place(url[:400])
+    seconds = _DIAL_SECONDS if timeout is None else min(float(timeout), _DIAL_SECONDS)
+    release = _acquire_relay(principal.process)
     try:
         sock, binding = _connect(where, time.monotonic() + max(0.1, seconds), token, peer)
         if isinstance(sock, ssl.SSLSocket):
-            sock = relay(sock, leave)
+            sock = relay(sock, release)
         else:
             sock.settimeout(None)
-            leave()  # the process has the connection itself
+            release()  # the process has the connection itself
     except Exception as error:
-        leave()
+        release()
         if not isinstance(error, OSError):
             raise
-        # What answers there, or that nothing does, is no business of the user who named the address.
+        # The user who named the address must not learn whether or what answers there.
         logger.info("No node could be reached for %r: %s", principal.user, error)
         raise NodeLostError("there", "it can't be reached.") from None
     return Reply(binding, fds=[sock.detach()])
 
 
-def _connect(where: Endpoint, deadline: float, token: bytes, peer: Any) -> tuple[socket.socket, bytes | None]:
-    """Connect to a node and have it switch to bytes; returns the socket, and the binding to its certificate."""
+def _connect(
+    where: Endpoint, deadline: float, token: bytes, peer: ObjectId | None
+) -> tuple[socket.socket, bytes | None]:
+    """Connect to a node and switch protocols; return the socket, and the binding to its certificate."""
     host, sock = reach(where, deadline, token)
     binding = None
     try:
         if where.context is not None:
             sock.settimeout(left(deadline))
             sock = secure = where.context.wrap_socket(sock, server_hostname=host)
-            if is_id(peer):
+            if peer is not None:
                 check_peer_name(secure.getpeercert(), peer, where.url)
             binding = b"tls" + hashlib.sha256(secure.getpeercert(binary_form=True) or b"").digest()
 
@@ -153,7 +153,7 @@ def _connect(where: Endpoint, deadline: float, token: bytes, peer: Any) -> tuple
 
 
 def relay(secure: ssl.SSLSocket, at_end: Callable[[], None] = lambda: None) -> socket.socket:
-    """Return a plain socket whose bytes travel over a TLS connection; one thread carries them.
+    """Return a plain socket whose bytes one thread relays over a TLS connection.
 
     Args:
         secure: the TLS connection.
@@ -168,25 +168,25 @@ def relay(secure: ssl.SSLSocket, at_end: Callable[[], None] = lambda: None) -> s
 
 def _relay(secure: ssl.SSLSocket, plain: socket.socket, at_end: Callable[[], None]) -> None:
     try:
-        _carry(secure, plain)
+        _relay_bytes(secure, plain)
     finally:
         at_end()
 
 
-def _place_of(process: SessionHandle) -> Callable[[], None]:
-    """Take a place for a connection of a process; returns the function that gives it back."""
-    leave = process.relays.take()
-    if leave is None:
+def _acquire_relay(process: SessionHandle) -> Callable[[], None]:
+    """Count a connection of a process, and return the function that releases it."""
+    release = process.relays.acquire()
+    if release is None:
         one, node = process.relays, process.supervisor.relays
         raise QuotaExceededError(
-            f"{one.taken} of {one.limit} connections of this session with other nodes, and {node.taken} of "
+            f"{one.used} of {one.limit} connections of this session with other nodes, and {node.used} of "
             f"{node.limit} of this node, are in use. Close connections that are not needed, or try again later."
         )
-    return leave
+    return release
 
 
-def _carry(secure: ssl.SSLSocket, plain: socket.socket) -> None:
-    """Carry bytes both ways until one side ends."""
+def _relay_bytes(secure: ssl.SSLSocket, plain: socket.socket) -> None:
+    """Relay bytes in both directions until one side closes."""
     outgoing, incoming = bytearray(), bytearray()
     with secure, plain, contextlib.suppress(OSError):
         while True:
@@ -210,7 +210,7 @@ def _wait(secure: ssl.SSLSocket, plain: socket.socket, outgoing: bytearray, inco
 
 
 def _fill(buffer: bytearray, sock: socket.socket) -> bool:
-    """Receive what is there; False at the end of the stream."""
+    """Receive the available bytes; False at the end of the stream."""
     try:
         data = sock.recv(_PIECE)
     except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):

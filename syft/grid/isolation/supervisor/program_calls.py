@@ -1,4 +1,4 @@
-"""What the supervisor does for session processes by running programs: DP queries, federated calls, DP training."""
+"""Calls of session processes that run programs: DP queries, federated calls, DP training."""
 
 from __future__ import annotations
 
@@ -13,38 +13,31 @@ from syft.core.references import TensorMeta
 from syft.dp.queries.estimators import QUESTIONS
 from syft.dp.queries.handler import PARTS as DATASET_PARTS
 from syft.dp.queries.table_view import TableFormat
-from syft.exceptions import NotPermittedError, ObjectNotFoundError, PrivacyError, TrainingError
+from syft.exceptions import NotPermittedError, PrivacyError, TrainingError
 from syft.federated.client.secure_aggregation.client_policy import _guard
 from syft.federated.client.session import call_of
 from syft.federated.client.stored_dataset import DATASET
 from syft.grid.isolation.processes.channel import Frame
-from syft.grid.isolation.programs.handle import IDLE_SECONDS, Charge, ProgramHandle, fresh_program
-from syft.grid.isolation.records.items import PARTS, read_meta
+from syft.grid.isolation.programs.handle import IDLE_SECONDS, Charge, Guard, ProgramHandle, fresh_program
+from syft.grid.isolation.records.items import PARTS, read_meta, tuples
 from syft.grid.isolation.supervisor.access import READ, right_of
 from syft.grid.isolation.supervisor.arguments import object_id, optional, settings, several, text
 from syft.grid.isolation.supervisor.call_table import Principal, Reply, serves
-from syft.grid.isolation.supervisor.object_calls import value_fd
+from syft.grid.isolation.supervisor.object_calls import accessible, value_fd
 from syft.grid.isolation.supervisor.supervisor import Supervisor
 from syft.grid.storage.interface import Item
+from syft.workers.base import BaseWorker
 
-# Processes of federated runs that one user may have at a time.
+# Maximum number of processes of federated runs per user.
 MAX_RUNS = 16
 
 
-def _data(supervisor: Supervisor, principal: Principal, obj_id: ObjectId) -> Item:
-    """Return a data set that a user may at least compute with."""
-    item: Item | None = supervisor.node.keeper.item(obj_id)
-    if item is None or right_of(supervisor.node, principal, obj_id) is None:
-        raise ObjectNotFoundError(obj_id, supervisor.node.worker.id, "")
-    return item
-
-
 def _charge(supervisor: Supervisor, principal: Principal, ids: tuple[ObjectId, ...]) -> Charge:
-    """Return what charges a user for a program on some data sets: for those that the user may not read anyway."""
+    """Return a function that charges the budgets of the data sets that the user may not read."""
 
     def charge(event: dict[str, Any], what: str) -> None:
         due = [
-            _data(supervisor, principal, obj_id)
+            accessible(supervisor, principal, obj_id)
             for obj_id in dict.fromkeys(ids)
             if right_of(supervisor.node, principal, obj_id) != READ
         ]
@@ -59,63 +52,67 @@ def _charge(supervisor: Supervisor, principal: Principal, ids: tuple[ObjectId, .
 
 @serves("dp_query", text, object_id, optional(text), settings)
 def dp_query(
-    supervisor: Supervisor, principal: Principal, frame: Frame, kind: Any, obj_id: Any, part: Any, settings: Any
-) -> Any:
-    """Answer a question with noise: check it, charge the budget, then compute it in a fresh process."""
-    asked = QUESTIONS.get(kind) if type(kind) is str else None
-    if asked is None or type(settings) is not dict or settings.keys() != asked.names:
-        raise PrivacyError(f"One can ask for: {', '.join(QUESTIONS)}; each has arguments of its own.")
-    item = _data(supervisor, principal, obj_id)
-    question = asked(_form(item, part), **settings)
+    supervisor: Supervisor,
+    principal: Principal,
+    frame: Frame,
+    kind: str,
+    obj_id: ObjectId,
+    part: str | None,
+    settings: dict[str, Any],
+) -> Reply:
+    """Answer a DP query: check it, charge the budget, then compute it in a fresh process."""
+    asked = QUESTIONS.get(kind)
+    if asked is None or settings.keys() != asked.names:
+        raise PrivacyError(f"No DP query {kind[:40]!r} has these arguments. Use one of {', '.join(QUESTIONS)}.")
+    item = accessible(supervisor, principal, obj_id)
+    question = asked(_table_format(item, part), **settings)
     if item.facts.is_derived and principal.role != "owner":
         supervisor.node.audit.write(principal.user, "charge", obj_id, f"dp.{kind}", False, "derived data")
         raise NotPermittedError(
-            "Differential privacy protects the rows of published data as they are. This was computed from other data, "
-            "so the rows it protects are not known. Use the published data itself."
+            "Differential privacy protects the rows of published data. This object was computed from other data, so "
+            "the rows to protect are unknown. Use the published data itself."
         )
     _charge(supervisor, principal, (obj_id,))(question.event, f"dp.{kind}")
     with fresh_program(supervisor, principal.user, [(obj_id, value_fd(supervisor, item))]) as program:
         return Reply(None, program.run("dp_query", (kind, obj_id, part, settings)))
 
 
-def _form(item: Item, part: Any) -> TableFormat:
-    """Return the form of the tensor that a question is about."""
-    meta: Any = item.meta
+def _table_format(item: Item, part: str | None) -> TableFormat:
+    """Return the format of the tensor of a DP query."""
+    meta = item.meta
     if part is not None:
         parts = item.facts.notes.get(PARTS, ())
         if part not in DATASET_PARTS or len(parts) != 2:
-            raise PrivacyError("Questions are about data sets that are made of tensors.")
-        meta = read_meta(_tuples(parts[DATASET_PARTS[part]]))
+            raise PrivacyError("DP queries need a data set that consists of tensors.")
+        meta = read_meta(tuples(parts[DATASET_PARTS[part]]))
     if not isinstance(meta, TensorMeta):
-        raise PrivacyError("Questions are about tensors.")
+        raise PrivacyError("DP queries need a tensor.")
     return TableFormat.of(torch.empty(meta.shape, dtype=meta.dtype, device="meta"))
-
-
-def _tuples(value: Any) -> Any:
-    return tuple(map(_tuples, value)) if isinstance(value, list | tuple) else value
 
 
 # --- federated runs -----------------------------------------------------------------------------------------------
 
 
-@serves("station", text, text, several(object_id))
-def federated_call(supervisor: Supervisor, principal: Principal, frame: Frame, name: Any, run: Any, data: Any) -> Any:
+@serves("federated_call", text, text, several(object_id))
+def federated_call(
+    supervisor: Supervisor, principal: Principal, frame: Frame, name: str, run: str, data: tuple[ObjectId, ...]
+) -> Reply:
     """Answer a call of a federated run, in the process of that run."""
-    if type(name) is not str or type(run) is not str or type(data) is not tuple or not 1 <= len(data) <= 2:
-        raise TrainingError("A federated run has a name and data.")
-    ids = (f"{DATASET}{data[0]}",) if len(data) == 1 else data
-    items = [_data(supervisor, principal, obj_id) for obj_id in ids]
+    if not 1 <= len(data) <= 2:
+        raise TrainingError(f"A federated run takes a data set, or samples and targets, got {len(data)} ids.")
+    ids: tuple[ObjectId, ...] = (f"{DATASET}{data[0]}",) if len(data) == 1 else data
+    items = [accessible(supervisor, principal, obj_id) for obj_id in ids]
     readable = tuple(i for i in ids if right_of(supervisor.node, principal, i) == READ)
     program = _run_process(supervisor, principal, run, items)
     charge = _charge(supervisor, principal, tuple(ids))
     private = len(readable) < len(set(ids)) and call_of(name).derives
     job = (name[:100], run[:200], data, readable)
-    return Reply(None, program.run("station", job, frame.body, charge, must_pay=private))
+    return Reply(None, program.run("federated_call", job, frame.body, charge, must_pay=private))
 
 
 def _run_process(supervisor: Supervisor, principal: Principal, run: str, items: list[Item]) -> ProgramHandle:
-    """Return the process of a user's federated run on some data; its memory lasts from round to round."""
-    programs: dict[Any, ProgramHandle] = supervisor.runs
+    """Return the process of a user's federated run on some data; it keeps state between rounds."""
+    programs = supervisor.runs
     key = (principal.user, run, *((item.id, item.stamp) for item in items))
     with supervisor.run_lock:
         for old in [k for k, p in programs.items() if p.is_over or time.monotonic() - p.used > IDLE_SECONDS]:
@@ -135,8 +132,8 @@ def _run_process(supervisor: Supervisor, principal: Principal, run: str, items: 
     return found
 
 
-def guard_settings(worker: Any) -> Any:
-    """Return what the owner insists on in federated runs, as plain values."""
+def guard_settings(worker: BaseWorker) -> Guard | None:
+    """Return the owner's settings of secure aggregation as plain values; None if it is not required."""
     guard = _guard(worker)
     if not guard.required:
         return None
@@ -145,13 +142,13 @@ def guard_settings(worker: Any) -> Any:
 
 
 @serves("fit", object_id, text)
-def fit(supervisor: Supervisor, principal: Principal, frame: Frame, key: Any, device: Any) -> Any:
+def fit(supervisor: Supervisor, principal: Principal, frame: Frame, key: ObjectId, device: str) -> Reply:
     """Train with differential privacy on a data set, in a fresh process."""
     obj_id = f"{DATASET}{key}"
-    item = _data(supervisor, principal, obj_id)
+    item = accessible(supervisor, principal, obj_id)
     readable = (obj_id,) if right_of(supervisor.node, principal, obj_id) == READ else ()
     data = [(obj_id, value_fd(supervisor, item))]
     with fresh_program(supervisor, principal.user, data, guard_settings(supervisor.node.worker)) as program:
         charge = _charge(supervisor, principal, (obj_id,))
-        job = (str(key), str(device), readable)
+        job = (str(key), device, readable)
         return Reply(None, program.run("fit", job, frame.body, charge, must_pay=not readable))

@@ -1,4 +1,4 @@
-"""What the supervisor does for session processes about releases: requests, decisions, sharing and budgets."""
+"""Calls of session processes about releases: requests, decisions, sharing and budgets."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import math
 from typing import Any
 
 from syft.core.byte_budget import PATIENCE
+from syft.core.id_provider import ObjectId
 from syft.core.references import ObjectMeta
 from syft.exceptions import NotPermittedError, QuotaExceededError, SerdeError, SyftError
-from syft.grid.isolation.processes.channel import Frame
+from syft.grid.isolation.processes.channel import Bytes, Frame
 from syft.grid.isolation.records.records import Record
 from syft.grid.isolation.supervisor.access import may_change
 from syft.grid.isolation.supervisor.arguments import (
@@ -28,25 +29,25 @@ from syft.grid.isolation.supervisor.object_calls import SEALED as SEALED
 from syft.grid.isolation.supervisor.object_calls import load_data, payer_of, value_fd, vault_of
 from syft.grid.isolation.supervisor.plan_calls import describe_copy, describe_plans, hidden_plans, keep_slice
 from syft.grid.isolation.supervisor.supervisor import Supervisor
-from syft.grid.isolation.supervisor.vault_handle import SealedCopy
+from syft.grid.isolation.supervisor.vault_handle import SealedCopy, VaultHandle
 from syft.grid.rights import budget_calls
 from syft.grid.rights.requests import Requests, Subject
 from syft.grid.storage.interface import Item
+from syft.workers.execution.session import Session
 
-# What serialization adds to the values of an object: headers, names, a plan's operations.
+# Bytes that serialization adds to the values of an object: headers, names, a plan's operations.
 _OVERHEAD = 1 << 20
 _TENSOR_OVERHEAD = 1 << 14
 _LARGEST_ELEMENT = 16
-# Rows of the audit log that one answer holds, and objects that one request may name.
+# Maximum rows of the audit log in one answer, and maximum objects of one request.
 MAX_AUDIT_ROWS = 1000
 MAX_OBJECTS = 10_000
-# A request waits for its copy shorter than any call may take, so that a busy vault does not end the session.
+# Maximum wait for a sealed copy, as a fraction of the time limit of a call: a busy vault must not end the session.
 SEAL_SHARE = 0.5
 
 
 def _requests(supervisor: Supervisor) -> Requests:
-    found: Requests = supervisor.node.policy.requests
-    return found
+    return supervisor.node.policy.requests
 
 
 def _require_owner(supervisor: Supervisor, principal: Principal) -> None:
@@ -63,20 +64,20 @@ def request(
     supervisor: Supervisor,
     principal: Principal,
     frame: Frame,
-    ids: Any,
-    reason: Any,
-    kind: Any,
-    shape: Any,
-    size: Any,
-    tags: Any,
+    named: ObjectId | tuple[ObjectId, ...],
+    reason: str,
+    kind: str,
+    shape: tuple[int, ...] | None,
+    size: int,
+    tags: tuple[str, ...],
 ) -> Any:
-    """Keep a request of the user with a sealed copy of its objects. The answer depends on no value."""
-    ids = ids if type(ids) is tuple else (ids,)
-    if not ids or len(ids) > MAX_OBJECTS or type(kind) is not str or type(size) is not int or type(tags) is not tuple:
-        raise SerdeError("A request names objects, their kind and their size.")
+    """Store a request of the user with a sealed copy of its objects. The answer depends on no value."""
+    ids = named if isinstance(named, tuple) else (named,)
+    if not 1 <= len(ids) <= MAX_OBJECTS:
+        raise SerdeError(f"A request names 1 to {MAX_OBJECTS} objects, got {len(ids)}.")
     requests = _requests(supervisor)
     text = requests.check(principal.user, reason)
-    subject = Subject(ids[0], kind[:40], _shape(shape), tuple(map(str, tags)), len(ids))
+    subject = Subject(ids[0], kind[:40], None if shape is None else shape[:64], tags, len(ids))
     vault = vault_of(supervisor, principal)
     for obj_id in ids:
         load_data(supervisor, principal, vault, obj_id)
@@ -94,7 +95,7 @@ def request(
         subject, copy, records = _sealed(supervisor, principal, vault, asked, limit)
         sealed = None if copy.value is None else len(copy.value)
         row = requests.add(principal.user, subject, text, sealed, copy.failure, copy.specs)
-        # The user's quota shows how much is charged, so that must not depend on the copy, or on whether there is one.
+        # The user's quota shows the charge, so it must not depend on the copy, or on whether there is one.
         item = Item(f"{SEALED}{row['id']}", ObjectMeta("sealed"), memory=limit)
         value = b"" if copy.value is None else copy.value
         try:
@@ -108,18 +109,17 @@ def request(
 
 
 def _sealed(
-    supervisor: Supervisor, principal: Principal, vault: Any, subject: Subject, limit: int
+    supervisor: Supervisor, principal: Principal, vault: VaultHandle, subject: Subject, limit: int
 ) -> tuple[Subject, SealedCopy, tuple[Record, ...]]:
-    """Return what a request is about as far as the supervisor can tell, its sealed copy, and its records.
+    """Return the subject of a request with its code, the sealed copy, and the records.
 
-    The history is the supervisor's own. What plans do, and whether the copy is what the request says, is found out in
-    processes that hold nothing else.
+    The history is the supervisor's own. Plans and the sealed copy are described in processes that hold nothing else.
     """
     sealing = vault.begin_seal(subject.ids, limit)
     try:
         found = sealing.history.slice(*subject.ids)
     except SyftError:
-        vault.give_up(sealing)
+        vault.discard(sealing)
         raise
     plans = describe_plans(supervisor, principal.user, found.plan_blobs())
     if plans.non_mutating:  # they make the slice smaller
@@ -131,7 +131,7 @@ def _sealed(
         name = getattr(sealing.history.records[number], "name", "a copy of an object") or "a call"
         copy = SealedCopy(failure=f"{name} failed in the vault, so the code does not describe the result")
     if copy.value is not None:
-        copy = _checked(supervisor, principal.user, subject, copy)
+        copy = _checked(supervisor, principal.user, subject, copy, copy.value)
     rows = tuple({"id": str(r.obj_id), "name": r.name, "spec": r.spec, "rows": r.rows} for r in found.datasets)
     subject = dataclasses.replace(
         subject,
@@ -146,20 +146,20 @@ def _sealed(
     return subject, copy, found.records
 
 
-def _checked(supervisor: Supervisor, user: Any, subject: Subject, copy: SealedCopy) -> SealedCopy:
-    """Return a copy with its specs, or without its value if it is not what the request says. For the owner alone."""
+def _checked(supervisor: Supervisor, user: str | None, subject: Subject, copy: SealedCopy, value: Bytes) -> SealedCopy:
+    """Return a copy with its specs, or without its value if it differs from the request. Only the owner sees this."""
     try:
-        shape, specs = describe_copy(supervisor, user, copy.value)
+        shape, specs = describe_copy(supervisor, user, value)
     except SyftError as error:
         return SealedCopy(failure=f"the sealed copy can't be read: {error}")
     if subject.objects == 1 and (shape is not None or subject.kind == "tensor") and shape != subject.shape:
-        said = f"a {subject.kind}" if subject.shape is None else f"a {subject.kind} of shape {subject.shape}"
-        return SealedCopy(failure=f"the sealed copy is a {specs[0]}, and the request says {said}")
-    return SealedCopy(copy.value, failed=copy.failed, specs=specs)
+        stated = f"a {subject.kind}" if subject.shape is None else f"a {subject.kind} of shape {subject.shape}"
+        return SealedCopy(failure=f"the sealed copy is a {specs[0]}, and the request says {stated}")
+    return SealedCopy(value, failed=copy.failed, specs=specs)
 
 
 def _copy_limit(subject: Subject, size: int) -> int:
-    """Return the largest sealed copy that a request gets, from the spec that the owner sees."""
+    """Return the maximum size of the sealed copy of a request, from the spec that the owner sees."""
     size = max(0, size)
     if subject.kind == "tensor" and subject.objects == 1 and subject.shape is not None:
         size = min(size, _LARGEST_ELEMENT * math.prod(subject.shape))
@@ -167,21 +167,21 @@ def _copy_limit(subject: Subject, size: int) -> int:
     return 2 * size + _OVERHEAD
 
 
-def _shape(shape: Any) -> tuple[int, ...] | None:
-    if shape is None or type(shape) is not tuple or not all(type(size) is int and size >= 0 for size in shape):
-        return None
-    return shape[:64]
-
-
 @serves("request_status", text)
-def request_status(supervisor: Supervisor, principal: Principal, frame: Frame, request_id: Any) -> Any:
-    """Say how a request stands."""
-    return _requests(supervisor).status(principal.user, principal.role == "owner", str(request_id))
+def request_status(supervisor: Supervisor, principal: Principal, frame: Frame, request_id: str) -> Any:
+    """Return the status of a request."""
+    return _requests(supervisor).status(principal.user, principal.role == "owner", request_id)
 
 
 @serves("fetch", optional(object_id), optional(text))
-def fetch(supervisor: Supervisor, principal: Principal, frame: Frame, obj_id: Any, request_id: Any = None) -> Any:
-    """Return the sealed copy of an approved request of the user, or the text that says why there is none."""
+def fetch(
+    supervisor: Supervisor,
+    principal: Principal,
+    frame: Frame,
+    obj_id: ObjectId | None,
+    request_id: str | None = None,
+) -> str | Reply:
+    """Return the sealed copy of an approved request of the user, or the reason why there is none."""
     found = _requests(supervisor).released(principal.user, obj_id, request_id)
     if isinstance(found, str):
         return found
@@ -197,7 +197,7 @@ def fetch(supervisor: Supervisor, principal: Principal, frame: Frame, obj_id: An
 
 
 @serves("list_rights", text, optional(text))
-def list_rights(supervisor: Supervisor, principal: Principal, frame: Frame, name: Any, status: Any) -> Any:
+def list_rights(supervisor: Supervisor, principal: Principal, frame: Frame, name: str, status: str | None) -> Any:
     """List requests, grants, or the latest rows of the audit log."""
     _require_owner(supervisor, principal)
     policy = supervisor.node.policy
@@ -215,38 +215,46 @@ def decide(
     supervisor: Supervisor,
     principal: Principal,
     frame: Frame,
-    request_id: Any,
-    approved: Any,
-    expires: Any,
-    scope: Any,
-    answer: Any,
+    request_id: str,
+    approved: bool,
+    expires: float | None,
+    scope: str,
+    answer: str,
 ) -> Any:
     """Approve or deny a request."""
     _require_owner(supervisor, principal)
     requests = _requests(supervisor)
     if not approved:
-        return requests.deny(str(request_id), str(answer), by=principal.user)
-    return requests.approve(str(request_id), expires, str(scope), by=principal.user, answer=str(answer))
+        return requests.deny(request_id, answer, by=principal.user)
+    return requests.approve(request_id, expires, scope, by=principal.user, answer=answer)
 
 
 @serves("revoke", text)
-def revoke(supervisor: Supervisor, principal: Principal, frame: Frame, request_id: Any) -> Any:
-    """Take an approval back."""
+def revoke(supervisor: Supervisor, principal: Principal, frame: Frame, request_id: str) -> Any:
+    """Revoke an approval."""
     _require_owner(supervisor, principal)
-    return _requests(supervisor).revoke(str(request_id), by=principal.user)
+    return _requests(supervisor).revoke(request_id, by=principal.user)
 
 
 @serves("share", object_id, optional(either(text, several(text))), flag)
-def share(supervisor: Supervisor, principal: Principal, frame: Frame, obj_id: Any, users: Any, public: Any) -> None:
-    """Say who may read a data set: for owners of the node, and for the user whose it is."""
+def share(
+    supervisor: Supervisor,
+    principal: Principal,
+    frame: Frame,
+    obj_id: ObjectId,
+    users: str | tuple[str, ...] | None,
+    public: bool,
+) -> None:
+    """Set the users who may read an object: for owners of the node, and for the owner of the object."""
     node = supervisor.node
     if not may_change(node, principal, obj_id):
         _require_owner(supervisor, principal)
-    node.policy.share(node.worker, obj_id, users, bool(public), by=principal.user)
+    node.policy.share(node.worker, obj_id, users, public, by=principal.user)
 
 
 @serves("budget", text, settings)
-def budget(supervisor: Supervisor, principal: Principal, frame: Frame, action: Any, settings: Any) -> Any:
-    """Answer a question about privacy budgets."""
-    session = supervisor.session_of(principal)
-    return budget_calls.answer(supervisor.node.worker, session, action, **dict(settings))
+def budget(supervisor: Supervisor, principal: Principal, frame: Frame, action: str, settings: dict[str, Any]) -> Any:
+    """Answer a call about privacy budgets."""
+    session = Session(supervisor.node.worker, principal.user)
+    session.role = principal.role
+    return budget_calls.answer(supervisor.node.worker, session, action, **settings)

@@ -1,4 +1,4 @@
-"""A session process as the supervisor sees it, and the relay of one conversation to it."""
+"""SessionHandle: the supervisor's side of a session process, and the relay of one connection to it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from syft.core.id_provider import ObjectId, is_id
 from syft.exceptions import SerdeError, SessionEndedError
-from syft.grid.isolation.processes.channel import Channel, Frame, FrameKind, pair
+from syft.grid.isolation.processes.channel import Bytes, Channel, Frame, FrameKind, pair
 from syft.grid.isolation.processes.child import ConfinedProcess
 from syft.grid.isolation.processes.progress import ProgressPage
 from syft.grid.isolation.supervisor.call_table import Principal
@@ -21,26 +21,27 @@ from syft.workers.transport.framed_pipe import RefusedBody
 
 if TYPE_CHECKING:
     from syft.grid.isolation.supervisor.supervisor import Supervisor
+    from syft.grid.isolation.supervisor.vault_handle import VaultHandle
 
 logger = logging.getLogger("syft.node")
-# Seconds that a process whose channel closed has to end by itself, so that the reason is known.
+# Seconds to wait for the exit of a process whose channel closed, so that its exit reason is available.
 _LAST_SECONDS = 1.0
-# Objects that one request may move into the vault, in what is reported to the client.
+# Maximum number of objects moved by one request that are reported to the client.
 MAX_MOVED = 256
 Moved = tuple[tuple[ObjectId, str], ...]
 
 
 class SessionHandle:
-    """The session process of one user, as the supervisor sees it.
+    """The supervisor's side of the session process of one user.
 
     Args:
         supervisor: the supervisor.
         user: the user.
         role: the user's role.
-        purpose: "" for a session process; else what a party process is for: `model:NAME`, or `dealer:NAME`.
+        purpose: "" for a session process; `model:NAME` or `dealer:NAME` for a party process.
     """
 
-    def __init__(self, supervisor: Supervisor, user: Any, role: str, purpose: str = "") -> None:
+    def __init__(self, supervisor: Supervisor, user: str | None, role: str, purpose: str = "") -> None:
         self.supervisor = supervisor
         self.user = user
         self.role = role
@@ -49,11 +50,10 @@ class SessionHandle:
         self.idle_since: float | None = None
         self.is_retired = False
         self._opening = threading.Lock()
-        self.vault: Any = None
-        self.programs: dict[Any, Any] = {}
-        # Objects of others that this process has read, as the log says: id -> stamp of the version.
+        self.vault: VaultHandle | None = None
+        # Logged reads of other users' objects: id -> stamp of the version.
         self.noted_reads: dict[ObjectId, str] = {}
-        # The connections with other nodes that the supervisor carries for this process.
+        # The connections with other nodes that the supervisor relays for this process.
         self.relays = ConnectionLimits(MAX_PROCESS_RELAYS, supervisor.relays)
         self.at_end: list[Callable[[], None]] = []
         self._ended = threading.Event()
@@ -68,7 +68,7 @@ class SessionHandle:
         threading.Thread(target=self._serve_shared, name=f"syft process {user}", daemon=True).start()
 
     def open(self, session: Session) -> Relay:
-        """Open the channel of a new conversation."""
+        """Open the channel of a new connection."""
         channel, theirs = pair(self.supervisor.max_body, session.byte_budget)
         facts = (session.client_id, session.role, session.max_message_bytes)
         with theirs, self._opening:
@@ -84,18 +84,18 @@ class SessionHandle:
                 self.idle_since = None
                 return relay
         self.end_lost()
-        raise SessionEndedError(f"Your session at this node ended: {self.why()}. Connect again.")
+        raise SessionEndedError(f"Your session at this node ended: {self.end_reason()}. Connect again.")
 
     def retire(self, since: float) -> None:
-        """End the process if it has had no conversations since before a time. It takes no new ones then."""
+        """End the process if it has had no connections since before a time. It accepts no new ones then."""
         with self._opening:
             if self.conversations or self.idle_since is None or self.idle_since > since:
                 return
             self.is_retired = True
         self.end()
 
-    def order(self, name: str, *args: Any, fds: tuple[int, ...] = ()) -> None:
-        """Have the process do something, without an answer; one that does not read its orders is ended."""
+    def order(self, name: str, *args: object, fds: tuple[int, ...] = ()) -> None:
+        """Send an order without an answer; a process that does not read its orders is ended."""
         try:
             self._control.send_at_once(FrameKind.ORDER, (name, args), fds=fds)
         except BlockingIOError:
@@ -108,50 +108,47 @@ class SessionHandle:
         try:
             while (frame := self._shared.receive()) is not None:
                 if frame.kind is not FrameKind.CALL:
-                    raise SerdeError("A session process sends calls only.")
+                    raise SerdeError("A session process may send calls only on this channel.")
                 self.supervisor.answer(principal, self._shared, frame)
         except OSError:
             pass  # it ended while it was answered
         except SerdeError as error:
-            logger.warning("The session process of %r broke the protocol and is ended: %s", self.user, error)
+            logger.warning("The session process of %r violated the protocol and is ended: %s", self.user, error)
             self.end()
         self.end_lost()
 
     @property
     def is_over(self) -> bool:
-        """Whether the process has ended, or is about to."""
+        """Whether the process has ended, or is being ended."""
         return self._ended.is_set()
 
     @property
     def is_open(self) -> bool:
-        """Whether the process takes new conversations."""
+        """Whether the process accepts new connections."""
         return not (self.is_over or self.is_retired)
 
     def close_conversation(self, relay: Relay) -> None:
-        """Take note that a conversation has ended."""
+        """Record that a connection has ended."""
         self.conversations.discard(relay)
         if not self.conversations:
             self.idle_since = time.monotonic()
-            # An anonymous user never comes back, and a party process holds nothing to come back to.
+            # An anonymous user never reconnects, and a party process holds no objects of its user.
             if self.purpose or str(self.user).startswith("anonymous-"):
                 self.retire(self.idle_since)
 
-    def why(self) -> str:
-        """Say how the process ended, and during which call."""
-        with contextlib.suppress(TimeoutError):
-            self.child.wait(2.0)
-        call = self.progress.read()
-        return f"{self.child.end_reason()}{f', while it ran {call}' if call else ''}"
+    def end_reason(self) -> str:
+        """Return how the process ended, and during which call."""
+        return self.child.end_reason_with_call(self.progress)
 
     def end_lost(self) -> None:
-        """End the process after its channel closed; usually it has ended by itself, for a reason of its own."""
+        """End the process after its channel closed; usually it has already exited by itself."""
         if not self.is_over:
             with contextlib.suppress(TimeoutError):
                 self.child.wait(_LAST_SECONDS)
         self.end()
 
     def end(self) -> None:
-        """End the process, whatever it does."""
+        """Kill the process, and close its channels."""
         if self._ended.is_set():
             return
         self._ended.set()
@@ -169,8 +166,8 @@ class SessionHandle:
             relay.channel.close()
 
 
-def _answer_header(header: Any) -> tuple[bool, Moved]:
-    """Return whether objects leave with an answer, and what moved into the vault; SerdeError if it says neither."""
+def _answer_header(header: object) -> tuple[bool, Moved]:
+    """Return whether objects leave with an answer, and the objects that moved into the vault."""
     match header:
         case (bool() as leaves, tuple() as rows) if len(rows) <= MAX_MOVED:
             if all(type(row) is tuple and len(row) == 2 and is_id(row[0]) and type(row[1]) is str for row in rows):
@@ -179,11 +176,11 @@ def _answer_header(header: Any) -> tuple[bool, Moved]:
 
 
 class Relay:
-    """One conversation of a client with its session process.
+    """The relay of one connection of a client to its session process.
 
     Args:
         process: the process.
-        session: the session, as the supervisor knows it.
+        session: the supervisor's session of the connection.
         channel: the supervisor's end of its channel.
     """
 
@@ -196,12 +193,12 @@ class Relay:
         self.moved: Moved = ()
         self._principal = Principal(process.user, process.role, process, session)
 
-    def respond(self, request: Any) -> tuple[bytes | bytearray, int | None]:
-        """Pass a request on, and return the answer and the number under which objects leave with it.
+    def respond(self, request: Bytes) -> tuple[bytes | bytearray, int | None]:
+        """Relay a request, and return the answer and the number under which objects leave with it.
 
         Raises:
             SessionEndedError: the process ended meanwhile.
-            ByteBudgetError: there is no room for the answer.
+            ByteBudgetError: the answer exceeds the byte budget.
         """
         self._number += 1
         supervisor = self.process.supervisor
@@ -210,19 +207,19 @@ class Relay:
                 self._send(request)
                 while (frame := self.channel.receive()) is not None:
                     if frame.kind is FrameKind.ANSWER:
-                        return self._taken(frame)
+                        return self._accept(frame)
                     if frame.kind is not FrameKind.CALL:
-                        raise SerdeError("A session process answers, or makes calls.")
+                        raise SerdeError("A session process may send answers and calls only.")
                     supervisor.answer(self._principal, self.channel, frame)
         except OSError:
             pass
         except SerdeError as error:
-            logger.warning("The session process of %r broke the protocol and is ended: %s", self.process.user, error)
+            logger.warning("The session process of %r violated the protocol and is ended: %s", self.process.user, error)
             self.process.end()
         raise self._ended()
 
-    def _taken(self, frame: Frame) -> tuple[bytes | bytearray, int | None]:
-        """Return an answer, which the conversation counts from here on."""
+    def _accept(self, frame: Frame) -> tuple[bytes | bytearray, int | None]:
+        """Return an answer; from here on the connection accounts for its bytes."""
         self.channel.release()
         leaves, self.moved = _answer_header(frame.header)
         leaving = self._number if leaves else None
@@ -231,9 +228,9 @@ class Relay:
             raise frame.body.error
         return frame.body, leaving
 
-    def _send(self, request: Any) -> None:
-        """Send a request, or the reason why there was no room for it: the process counts it as failed."""
-        if type(request) is RefusedBody:
+    def _send(self, request: Bytes) -> None:
+        """Send a request, or the reason why it was refused: the process counts it as failed."""
+        if isinstance(request, RefusedBody):
             self.channel.send(FrameKind.REQUEST, (self._number, str(request.error)))
         else:
             self.channel.send(FrameKind.REQUEST, (self._number, None), request)
@@ -241,16 +238,16 @@ class Relay:
     def _ended(self) -> SessionEndedError:
         self.process.end_lost()
         return SessionEndedError(
-            f"Your session at this node ended: {self.process.why()}. What it held and had not published is gone. "
-            "Connect again to go on in a new session."
+            f"Your session at this node ended: {self.process.end_reason()}. Its objects that were not published are "
+            "lost. Connect again to start a new session."
         )
 
     def let_go(self, number: int) -> None:
-        """Say that the objects of an answer have arrived."""
+        """Report that the objects of an answer have arrived."""
         self._order("seen", number)
 
     def put_back(self, number: int | None) -> None:
-        """Say that the objects of an answer did not arrive, and stay."""
+        """Report that the objects of an answer did not arrive and must be restored."""
         if number is not None:
             self._order("put_back", number)
 
@@ -260,9 +257,9 @@ class Relay:
         except BlockingIOError:
             self.process.end()
         except OSError:
-            pass  # the conversation or the process ended
+            pass  # the connection or the process ended
 
     def close(self) -> None:
-        """End the conversation; what only it held goes."""
+        """Close the connection, and release its objects."""
         self.channel.close()
         self.process.close_conversation(self)

@@ -1,7 +1,7 @@
-"""Supervisor: the node's side of its session processes.
+"""Supervisor: starts the processes of users, relays their connections, and serves their calls.
 
-It starts a process for each user, relays requests to it and answers from it, serves what the process asks for, and
-ends it alone when it misbehaves. It runs no call of a user and parses no value.
+It ends a process that violates the protocol or a limit, without effect on others. It runs no calls of users and parses
+no values.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from syft.core.byte_budget import ByteBudget
+from syft.core.id_provider import ObjectId
 from syft.exceptions import QuotaExceededError, SessionEndedError, SyftError
 from syft.federated.client.secure_aggregation.client_policy import _guard
 from syft.grid.isolation.confinement.limits import Limits
-from syft.grid.isolation.processes.channel import Channel, Frame, FrameKind
+from syft.grid.isolation.processes.channel import Bytes, Channel, Frame, FrameKind
 from syft.grid.isolation.processes.template import IsolationError, Template
 from syft.grid.isolation.processes.watchdog import Watchdog
 from syft.grid.isolation.supervisor.call_table import Principal, Reply, call
@@ -30,13 +31,17 @@ from syft.workers.delegation.peer import OutboundPolicy
 from syft.workers.execution.session import Session
 from syft.workers.transport.framed_pipe import RefusedBody
 
+if TYPE_CHECKING:
+    from syft.grid.isolation.programs.handle import ProgramHandle
+    from syft.grid.node.node import Node
+
 logger = logging.getLogger("syft.node")
 _MAX_ERROR = 4000
 # The user, the role and the purpose of a session process.
-Key = tuple[Any, str, str]
-# Seconds that a process without conversations is kept for its user to come back.
+Key: TypeAlias = tuple[Any, str, str]
+# Seconds until a process without connections ends.
 IDLE_SECONDS = 60.0
-# Processes of one user that start at once; further ones wait, so that other users need not.
+# Maximum number of processes of one user that start concurrently, so that other users need not wait.
 _MAX_STARTING = 2
 
 
@@ -46,15 +51,15 @@ class Supervisor:
     Args:
         node: the node: its worker, store, policy and settings.
         template: the process that all others are forked from.
-        limits: what one process may use.
-        settings: the node's settings that session processes get: plain values.
-        max_body: the largest body of a frame.
-        rules: the other nodes that this one connects to.
+        limits: the limits of one process.
+        settings: the settings of the node for child processes, as plain values.
+        max_body: the maximum size of the body of a frame.
+        rules: the outbound policy of the node.
     """
 
     def __init__(
         self,
-        node: Any,
+        node: Node,
         template: Template,
         limits: Limits,
         settings: dict[str, Any],
@@ -68,27 +73,21 @@ class Supervisor:
         self.max_body = max_body
         self._settings = settings
         self.watchdog = Watchdog()
-        # What other nodes show who come for a client: fingerprint -> (process, until when).
+        # Other nodes that are admitted on behalf of a client: fingerprint of their token -> (process, expiry).
         self.expected: dict[bytes, tuple[SessionHandle, float]] = {}
-        # The connections with other nodes that this process carries.
+        # The connections with other nodes that this process relays.
         self.relays = ConnectionLimits(MAX_NODE_RELAYS)
         # The processes of federated runs: (user, run, data sets) -> program.
-        self.runs: dict[Any, Any] = {}
+        self.runs: dict[tuple[Any, ...], ProgramHandle] = {}
         self.run_lock = threading.Lock()
         self._processes: dict[Key, SessionHandle] = {}
-        # Processes that are being started: all who want one wait for the same.
+        # Processes that are being started; all connections of a user wait for the same future.
         self._starting: dict[Key, Future[SessionHandle]] = {}
-        # Checks what a party process is for, and prepares it: function(supervisor, process).
+        # Checks the purpose of a party process, and prepares the process.
         self.party_checks: Callable[[Supervisor, SessionHandle], None] | None = None
         self._lock = threading.RLock()
-        # Session and party processes that one user may have at once.
+        # Maximum number of session and party processes per user.
         self.max_user_processes = 16
-
-    def session_of(self, principal: Principal) -> Session:
-        """Return a session that stands for a principal where the node's worker is asked."""
-        session = Session(self.node.worker, principal.user)
-        session.role = principal.role
-        return session
 
     def child_settings(self) -> dict[str, Any]:
         """Return the settings of a child process."""
@@ -98,28 +97,27 @@ class Supervisor:
             "step_seconds": self.node.policy.step_seconds,
         }
 
-    def budget_of(self, user: Any) -> ByteBudget:
-        """Return the bytes that the supervisor may hold on behalf of a user."""
-        budget: ByteBudget = self.node.desk.budgets.of(user)
-        return budget
+    def budget_of(self, user: str | None) -> ByteBudget:
+        """Return the byte budget of the frames that the supervisor holds on behalf of a user."""
+        return self.node.desk.budgets.of(user)
 
     def vault_limits(self) -> Limits:
-        """Return the limits of a vault, which maps data sets: these count as address space."""
+        """Return the limits of a vault, with address space for mapped data sets."""
         mapped = sum(item.size for item in self.node.keeper.items())
         return dataclasses.replace(self.limits, memory=self.limits.memory + mapped)
 
-    def forget_object(self, obj_id: Any) -> None:
-        """Have session processes let go of a published object that was deleted."""
+    def forget_object(self, obj_id: ObjectId) -> None:
+        """Drop a deleted published object in all session processes."""
         for process in self.processes:
             process.order("forget", obj_id)
 
     def open(self, session: Session) -> Relay:
-        """Open a conversation for a session, in the process of its user."""
+        """Open a relay for a session, to the process of its user."""
         key = (session.client_id, session.role, session.purpose)
         process = self._running(key)
         try:
             return process.open(session)
-        except SessionEndedError:  # it was closed a moment ago
+        except SessionEndedError:  # it ended meanwhile
             return self._running(key).open(session)
 
     def _running(self, key: Key) -> SessionHandle:
@@ -129,24 +127,24 @@ class Supervisor:
                 process, starting = self._processes.get(key), self._starting.get(key)
                 if starting is None and process is not None and process.is_open:
                     return process
-                turns = [future for (user, _, _), future in self._starting.items() if user == key[0]]
-                if starting is None and len(turns) < _MAX_STARTING:
+                pending = [future for (user, _, _), future in self._starting.items() if user == key[0]]
+                if starting is None and len(pending) < _MAX_STARTING:
                     self._check_room(key[0])
                     own = self._starting[key] = Future()
                     break
             if starting is not None:
                 return starting.result()
-            wait(turns, return_when=FIRST_COMPLETED)
+            wait(pending, return_when=FIRST_COMPLETED)
         self._start(key, own)
         return own.result()
 
-    def _check_room(self, user: Any) -> None:
-        """Raise if a user has as many processes as one user may have; the caller holds the lock."""
+    def _check_room(self, user: str | None) -> None:
+        """Raise if a user has the maximum number of processes; the caller holds the lock."""
         keys = {key for key, process in self._processes.items() if process.is_open} | set(self._starting)
-        taken = sum(key[0] == user for key in keys)
-        if taken >= self.max_user_processes:
+        used = sum(key[0] == user for key in keys)
+        if used >= self.max_user_processes:
             raise QuotaExceededError(
-                f"You have {taken} processes at this node, and a user may have {self.max_user_processes} "
+                f"You have {used} processes at this node, and a user may have {self.max_user_processes} "
                 "(max_user_processes): one for the session, and one for each encrypted model or dealer. Close "
                 "connections that are not needed."
             )
@@ -156,13 +154,13 @@ class Supervisor:
         try:
             process = self._fork(key)
             with self._lock:
-                # A party process is listed before it gets its model: it also gets one that replaces it meanwhile.
+                # A party process is listed before it gets its model, so that it also gets a replacement of the model.
                 self._processes[key] = process
             if process.purpose:
                 self._prepare_party(process)
             if process.is_over:
                 self.forget(process)
-        except BaseException as error:  # other connections wait for this future: it must always get a result
+        except BaseException as error:  # other connections wait for this future, so it must always get a result
             self._started(key)
             starting.set_exception(error)
         else:
@@ -183,24 +181,24 @@ class Supervisor:
     def _prepare_party(self, process: SessionHandle) -> None:
         try:
             if self.party_checks is None:
-                raise SyftError("This node takes part in no computations.")
+                raise SyftError("This node does not take part in encrypted computations.")
             self.party_checks(self, process)
         except Exception:
             process.end()
             raise
 
-    def process_of(self, user: Any, role: str = "user") -> SessionHandle | None:
-        """Return the session process of a user, if it runs."""
+    def process_of(self, user: str | None, role: str = "user") -> SessionHandle | None:
+        """Return the running session process of a user, or None."""
         return self._processes.get((user, role, ""))
 
     @property
     def processes(self) -> list[SessionHandle]:
-        """The session processes that run."""
+        """The running session processes."""
         with self._lock:
             return list(self._processes.values())
 
     def forget(self, process: SessionHandle) -> None:
-        """Take note that a process has ended."""
+        """Remove a process that has ended."""
         with self._lock:
             if self._processes.get((process.user, process.role, process.purpose)) is process:
                 del self._processes[process.user, process.role, process.purpose]
@@ -216,7 +214,7 @@ class Supervisor:
             return
         except Exception:
             logger.exception("A call of the session process of %r failed", principal.user)
-            channel.send(FrameKind.ERROR, ("SyftError", "The node could not do this; its log says why."))
+            channel.send(FrameKind.ERROR, ("SyftError", "The call failed at the node; its log has the reason."))
             return
         finally:
             _close(frame.fds)
@@ -225,7 +223,7 @@ class Supervisor:
         finally:
             _close(fds)
 
-    def _result(self, principal: Principal, frame: Frame) -> tuple[Any, Any, list[int]]:
+    def _result(self, principal: Principal, frame: Frame) -> tuple[object, Bytes, list[int]]:
         if isinstance(frame.body, RefusedBody):
             raise frame.body.error
         found = call(self, principal, frame)
@@ -234,7 +232,7 @@ class Supervisor:
         return found, b"", []
 
     def sweep(self) -> None:
-        """End processes that nobody came back to."""
+        """End idle processes, and drop expired introductions."""
         now = time.monotonic()
         for process in self.processes:
             process.retire(now - IDLE_SECONDS)

@@ -1,9 +1,8 @@
-"""The vault process: holds private data and whatever is computed with it, and says nothing but sealed copies."""
+"""The vault process: holds private data and results computed from it, and sends nothing but sealed copies."""
 
 from __future__ import annotations
 
 import logging
-import os
 import socket
 from typing import Any
 
@@ -15,25 +14,21 @@ from syft.core.labels import set_id
 from syft.core.references import Ref
 from syft.exceptions import IdNotUniqueError, SerdeError
 from syft.federated.client.federated_client import FederatedClient
-from syft.federated.client.fit_service import trainer_of
-from syft.federated.client.stored_dataset import DATASET, StoredDataset
-from syft.grid.isolation.children.worker import value_of
+from syft.grid.isolation.children.worker import NO_LIMIT, load_object, run_to_exit
 from syft.grid.isolation.confinement.limits import CallClock, Limits
 from syft.grid.isolation.processes.channel import Channel, Frame, FrameKind
 from syft.grid.isolation.processes.progress import ProgressPage
 from syft.grid.isolation.records.call_codec import operation_of, read_blob
 from syft.grid.isolation.records.record_reader import read_record
-from syft.grid.isolation.records.records import CallRecord, DeleteRecord, PutRecord
+from syft.grid.isolation.records.records import CallRecord, DeleteRecord, PutRecord, Record
 from syft.grid.isolation.records.replay import seal_all
 from syft.hook.torch_hook import TorchHook
-from syft.serde import deserialize
 from syft.workers.base import BaseWorker
 from syft.workers.execution.execute import execute
 from syft.workers.execution.session import Session
 
 logger = logging.getLogger("syft.node")
-_NO_LIMIT = 1 << 62
-# Failed calls after which a vault seals nothing more: their numbers must fit into the header of a frame.
+# Maximum number of failed calls; further sealed copies are refused, since the numbers must fit into a frame header.
 MAX_FAILED = 10_000
 
 
@@ -50,18 +45,18 @@ class VaultWorker(BaseWorker, FederatedClient):
         self.trusts_script_modules = trusts_script_modules
 
     def resolve(self, ref: Ref) -> Any:
-        """Refuse pointers inside blobs: the history would not show what a call reads through them."""
+        """Refuse pointers inside blobs: the history would not show the objects that a call reads through them."""
         raise SerdeError("A blob holds a pointer to an object of the vault; references belong in the record.")
 
 
 class VaultProcess:
-    """What runs in a vault.
+    """The vault of one user.
 
     Args:
-        channel: the supervisor.
-        progress: where the current call is noted.
-        settings: what the supervisor says about the node.
-        limits: what one call may use.
+        channel: the channel to the supervisor.
+        progress: the page that names the current call.
+        settings: the settings of the node, from the supervisor.
+        limits: the limits of one call.
     """
 
     def __init__(self, channel: Channel, progress: ProgressPage, settings: dict[str, Any], limits: Limits) -> None:
@@ -72,7 +67,7 @@ class VaultProcess:
         self.worker = VaultWorker(settings["id"], settings["trust_script_modules"])
         TorchHook(torch, local_worker=self.worker)
         self.session = self.worker.open_session("vault")
-        # The numbers of records that failed. What they should have made or changed is not what the history says.
+        # The numbers of failed records. Their objects differ from the history.
         self.failed: set[int] = set()
         self._orders = {"load": self._load, "record": self._record, "seal": self._seal}
 
@@ -85,15 +80,10 @@ class VaultProcess:
             self._progress.note_done(done)
 
     def _load(self, frame: Frame) -> None:
-        obj_id = frame.header[1]
-        obj = deserialize(value_of(frame), self.worker, max_message_bytes=_NO_LIMIT, owns_buffer=True)
-        set_id(obj, obj_id)
-        self.worker.object_store.objects[obj_id] = obj
-        if isinstance(obj, StoredDataset) and type(obj_id) is str:
-            trainer_of(self.worker).datasets[obj_id.removeprefix(DATASET)] = obj.dataset
+        load_object(self.worker, frame)
 
     def _record(self, frame: Frame) -> None:
-        """Carry out a record. A failure stays here: a copy of what depends on it is not kept."""
+        """Run a record. Its failure is not reported; sealed copies that depend on it are refused."""
         _, name, number = frame.header
         self._progress.write(name)
         try:
@@ -104,7 +94,7 @@ class VaultProcess:
             logger.debug("A call in the vault failed: %s", type(error).__name__)
         self._progress.write("")
 
-    def _carry_out(self, record: Any) -> None:
+    def _carry_out(self, record: Record) -> None:
         store = self.worker.object_store
         if isinstance(record, CallRecord):
             run_call(self.worker, self.session, record)
@@ -133,7 +123,7 @@ class VaultProcess:
             self._channel.send(FrameKind.ANSWER, (number, tuple(sorted(self.failed))), written)
 
 
-def run_call(worker: Any, session: Session, record: CallRecord) -> None:
+def run_call(worker: VaultWorker, session: Session, record: CallRecord) -> None:
     """Run a call; its results are stored under the ids that the record names."""
     operation = operation_of(record, worker)
     try:
@@ -148,12 +138,9 @@ def run_call(worker: Any, session: Session, record: CallRecord) -> None:
 def main(fds: list[int], settings: dict[str, Any]) -> None:
     """Serve the supervisor until it closes the channel."""
     channel, page = fds
-    code = 1
-    try:
+
+    def run() -> None:
         limits = Limits.from_plain(settings["limits"])
-        VaultProcess(Channel(socket.socket(fileno=channel), _NO_LIMIT), ProgressPage(page), settings, limits).run()
-        code = 0
-    except Exception:
-        logger.exception("The vault ends")
-    finally:
-        os._exit(code)
+        VaultProcess(Channel(socket.socket(fileno=channel), NO_LIMIT), ProgressPage(page), settings, limits).run()
+
+    run_to_exit(run, "vault")
