@@ -1,4 +1,4 @@
-"""The code that an owner decides by is the whole story of the sealed copy, whatever its user tried."""
+"""The code that the owner sees describes the sealed copy completely, whatever the user tries."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def no_pending_requests(hospital):
 
 @pytest.fixture
 def careful(hook, hospital):
-    """The node as a user sees it none of whose calls have failed."""
+    """The client of a user none of whose calls have failed."""
     client = hospital.connect(hook, "erin")
     yield client
     for row in requests_of(hospital, "erin", "pending"):
@@ -49,7 +49,7 @@ def id_of(visitor, tag):
 
 
 def asked(hospital, visitor, obj_id, user="bob"):
-    """Ask for an object, and return the request as the owner sees it, verified if it has a copy."""
+    """Request an object, and return the owner's view of the request, verified if it has a copy."""
     row = visitor.ask(m.RequestReleaseMessage(obj_id, "to see it"))
     assert not isinstance(row, ErrorMessage), row
     (row,) = [one for one in requests_of(hospital, user, "pending") if one["id"] == row["id"]]
@@ -57,7 +57,7 @@ def asked(hospital, visitor, obj_id, user="bob"):
 
 
 def released(hospital, visitor, row, obj_id):
-    """Approve a request, and return what its user fetches."""
+    """Approve a request, and return the object that its user fetches."""
     decide(hospital, row["id"], "approve")
     return visitor.ask(m.ObjectRequestMessage((obj_id,)))
 
@@ -82,7 +82,7 @@ def test_a_second_result_does_not_take_the_id_of_published_data(hospital):
 
 @pytest.mark.parametrize("through_a_view", [False, True])
 def test_no_copy_is_kept_if_a_call_that_led_to_it_failed(hook, hospital, attacker, patients, through_a_view):
-    """The code says that all rows were set to 0, and they were not: an index is out of range, which values decide."""
+    """By its code all rows are 0, and they are not: an index is out of range, depending on values."""
     table = patients.clone()
     written = table.view(40, 20) if through_a_view else table
     written.index_fill_(0, torch.tensor([99, *range(40)]).send(attacker), 0.0)
@@ -107,7 +107,7 @@ def test_calls_that_failed_elsewhere_do_not_matter(hospital, attacker, patients)
 
 
 def test_a_write_from_another_connection_is_in_the_code_or_not_in_the_copy(hospital, visitor):
-    """A copy is asked for at the point of the history that its code describes, however long slicing takes."""
+    """A copy is requested at the point of the history that its code describes, however long slicing takes."""
     patients, weather = id_of(visitor, "#patients"), id_of(visitor, "#weather")
     visitor.ask(Operation("torch.Tensor.clone", None, (Ref(weather),), {}, (20_001,)))
     for number in range(30):  # records that take long to slice
@@ -130,7 +130,7 @@ def test_a_write_from_another_connection_is_in_the_code_or_not_in_the_copy(hospi
             assert private_numbers(got) == 0 or "copy_" in row["code"]
 
 
-def test_the_owner_sees_what_plans_do(hospital, careful):
+def test_the_owner_sees_the_code_of_plans(hospital, careful):
     weight = torch.nn.Parameter(torch.ones(20))
 
     @sy.func2plan(args_shape=[(40, 20)])

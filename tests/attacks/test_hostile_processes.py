@@ -32,7 +32,7 @@ PRIVATE = torch.frombuffer(bytearray(PATTERN * 64), dtype=torch.int64)
 
 
 class Target:
-    """A node with private data, and mallory's connection to it over a line that keeps what she receives."""
+    """A node with private data, and mallory's connection to it, which records the bytes that she receives."""
 
     def __init__(self, folder, call_seconds):
         self.hook = self.owner = None
@@ -190,7 +190,7 @@ print(len(parts), [name for name, value in WANTED if value[::-1] in joined])
     assert int(count) > 10_000 and found == "[]\n", found
 
 
-def test_what_the_supervisor_hands_out_depends_on_no_private_value(target, mallory):
+def test_answers_of_the_supervisor_depend_on_no_private_value(target, mallory):
     """Neither checksums nor sizes on disk; and no sealed copy, before a decision."""
     program = """
 from syft.core.references import Ref
@@ -245,7 +245,7 @@ for item in (Item("sealed:0123456789abcdef", ObjectMeta("sealed")), Item(5, Obje
 
 
 def test_the_supervisor_never_parses_the_bytes_of_a_user(target, mallory):
-    """Garbage is stored, shared, searched and removed; whoever opens it gets an error of their own process."""
+    """Garbage is stored, shared, searched and removed; a user who opens it gets an error of the own process."""
     program = """
 from syft.grid.isolation.records.items import write_item
 from syft.grid.storage.interface import Item
@@ -494,7 +494,7 @@ data = found[0]
 for result in (5000, 99):
     services.call("vault", body=encode(CallRecord("torch.Tensor.add", (Ref(data), 0), {}, (result,))))
 """
-# What a vault does with the private data that it holds.
+# Programs that try to leak the private data of a vault.
 LEAKS = {
     "an unasked answer": "channel.send(Kind.ANSWER, 1, secret); channel.send(Kind.FAILED, (1, secret.hex()))",
     "an answer for later": "channel.send(Kind.ANSWER, 5, secret)",
@@ -575,7 +575,7 @@ print(services.call("fetch", 99), services.call("items"))
     assert len(set(rows.values())) == 1, "\n".join(rows.values())
 
 
-def test_blobs_do_not_hide_what_a_call_reads(target):
+def test_blobs_do_not_hide_arguments_of_a_call(target):
     """A pointer inside a blob, and bytes that are no object under the id of a copy of private data."""
     pointer = target.owner.search("#patients")[0]
     written = serialize(pointer.child, target.hook.local_worker)
@@ -629,7 +629,7 @@ def test_hostile_vaults_disturb_nobody(target):
 
 
 def test_a_vault_whose_call_never_ends_is_ended_by_the_node(clinic):
-    """It has disarmed its own clock. Nothing is reported to its user: whether a call ends may depend on values."""
+    """It has disarmed its own clock. Its user gets no report: whether a call ends may depend on values."""
     inside = (
         "import signal\nfor n in (14, 27):\n"
         "    signal.signal(n, signal.SIG_IGN)\nvault._progress.write('torch.exp')\nwhile True: pass"
@@ -651,7 +651,7 @@ def test_a_vault_whose_call_never_ends_is_ended_by_the_node(clinic):
         mallory.does("import os; os._exit(0)")
 
 
-def test_nothing_was_received_that_is_private(hospital, clinic):
+def test_no_private_bytes_were_received(hospital, clinic):
     """Runs last: everything that mallory received in all tests of this file."""
     for target in (hospital, clinic):
         received = bytes(target.line.received)

@@ -1,4 +1,4 @@
-"""What a session process that its user has taken over gets from the supervisor: rows of the log, connections."""
+"""Calls of a session process that its user has taken over: rows of the log, connections."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ else:
     print("dialled", sock.recv(100))
     sock.close()
 """
-# The same for all of them: it does not say what answers there.
+# The same for all of them: it does not reveal what answers there.
 REFUSAL = "NodeLostError Node 'there' is lost to this session: it can't be reached."
 SWITCH = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: syft-peer\r\n\r\n"
 SERVICES = {
@@ -91,7 +91,7 @@ SERVICES = {
 
 
 class Service:
-    """A service of the node's machine that is no node; keeps what it receives."""
+    """A service of the node's machine that is no node; it records the bytes that it receives."""
 
     def __init__(self, pieces):
         self.seen = b""

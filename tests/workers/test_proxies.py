@@ -1,4 +1,4 @@
-"""What is worked out on proxies is what torch does, for every sample of every call that workers run."""
+"""Calls on proxies agree with torch, for every sample of every call that workers run."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from tests.remote.samples import allowed, samples
 from tests.remote.test_foresight import KINDS
 from tests.workers.shadow import look
 
-# Calls whose answers are values, or have shapes that values decide. All others are worked out for some sample.
+# Calls whose results are values, or have shapes that depend on values. All others are predicted for some sample.
 BY_VALUES = set(
     "__bool__ __complex__ __contains__ __float__ __index__ __int__ __long__ __nonzero__ allclose argwhere bincount "
     "equal is_nonzero item masked_select nonzero numpy tensor_split tolist unique unique_consecutive lstsq lobpcg one_hot".split()
 )
-# Questions about memory.
+# Properties of memory.
 HIDDEN = {"is_set_to", "output_nr.__get__", "storage_offset", "_version.__get__"}
 # Torch's fake tensors lay these out in another way than torch does, or not at all.
 LAID_OUT = {"torch.nn.functional.unfold"}
@@ -54,7 +54,7 @@ def operation(name, args, kwargs, grad_enabled=True):
 
 
 def call(name, *args, grad_enabled=True, **kwargs):
-    """Work out a call whose tensors all are at the worker."""
+    """Run a call on proxies whose tensors are all at the worker."""
     return call_on_proxies(operation(name, args, kwargs, grad_enabled), args, kwargs)
 
 
@@ -152,7 +152,7 @@ def test_proxies_of_results_look_like_results(kind):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("requires_grad", [False, True])
-def test_exactly_what_is_written_or_connected_moves(requires_grad):
+def test_exactly_written_or_connected_tensors_move(requires_grad):
     """All tensors of a call are the user's own: those that would not be the same if only copies were given move."""
     compared = 0
     for name, function in allowed().items():
@@ -192,7 +192,7 @@ def same(tensor, values):
 @pytest.mark.parametrize(
     "name", ["item", "tolist", "__bool__", "__float__", "numpy", "nonzero", "unique", "argwhere", "__repr__"]
 )
-def test_what_values_decide_is_refused(name):
+def test_results_that_depend_on_values_are_refused(name):
     with pytest.raises((GetNotPermittedError, CommandNotAllowed)):
         call(f"torch.Tensor.{name}", proxy_of(torch.ones(())))
 
@@ -208,7 +208,7 @@ def test_refusals_say_what_to_do():
         call("torch.Tensor.add", proxy_of(torch.ones(3).to_sparse()), 1)
 
 
-def test_own_values_may_decide():
+def test_results_may_depend_on_own_values():
     x = proxy_of(torch.randn(4, 3))
     mask = torch.tensor([True, False, True, True])
     assert call("torch.Tensor.__getitem__", x, mask).result.shape == (3, 3)
@@ -222,7 +222,7 @@ def test_own_values_may_decide():
     ]
 
 
-def test_mistakes_have_the_type_that_torch_gives_them():
+def test_errors_have_the_types_of_torch():
     x = proxy_of(torch.randn(4, 3))
     with pytest.raises(RuntimeError):
         call("torch.Tensor.matmul", x, x)

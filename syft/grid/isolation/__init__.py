@@ -1,5 +1,5 @@
-"""Isolation: the processes of a node that run users' calls, and what passes between them and the supervisor.
+"""Isolation: the processes of a node that run users' calls, and the supervisor that starts and serves them.
 
-Here are the session process, the vault and the program process, how they are confined, and the channels to them.
-Identity, TLS, HTTP, the store and the rules of release are not here: they stay in the node's own process.
+This package holds the session, vault and program processes, their confinement, and the channels to them. Not here:
+identity, TLS, HTTP, the store and the rules of release, which stay in the node's own process.
 """

@@ -1,4 +1,4 @@
-"""Calls as records: what is written is read again, and hostile bytes raise SerdeError and nothing else."""
+"""Calls as records: round trips, and hostile bytes raise SerdeError and nothing else."""
 
 import random
 import struct
@@ -46,7 +46,7 @@ def _through(operation):
 # --- round trips --------------------------------------------------------------------------------------------------
 
 
-def test_call_of_references_and_numbers_comes_back():
+def test_call_of_references_and_numbers_round_trips():
     operation = Operation("torch.Tensor.add", None, (Ref(ID), 3, 2.5, True, None), {"alpha": 2}, (ID + 1,), False)
     assert _through(operation) == operation
 
@@ -63,7 +63,7 @@ def test_call_of_references_and_numbers_comes_back():
     ],
     ids=lambda value: repr(value)[:30],
 )  # fmt: skip
-def test_every_kind_of_argument_comes_back(value):
+def test_every_kind_of_argument_round_trips(value):
     operation = Operation("torch.foo", None, (value,), {"key": value}, ("a", 3, 2**130))
     found = _through(operation)
     assert found == operation
@@ -71,7 +71,7 @@ def test_every_kind_of_argument_comes_back(value):
     assert repr(found) == repr(operation)
 
 
-def test_tensors_and_arrays_travel_as_blobs():
+def test_tensors_and_arrays_are_sent_as_blobs():
     tensor = torch.arange(6.0).reshape(2, 3).requires_grad_()
     operation = Operation("torch.cat", None, ([Ref(ID), tensor, np.arange(3)],), {"out": torch.nn.Parameter(tensor)})
     record = read_call(encode(write_call(operation)))
@@ -113,7 +113,7 @@ def test_a_plan_is_a_blob_that_runs_again():
     ],
     ids=lambda record: type(record).__name__,
 )
-def test_other_records_come_back(record):
+def test_other_records_round_trip(record):
     assert read_record(encode(record)) == record
     with pytest.raises(SerdeError, match="where a call was expected"):
         read_call(encode(record))
@@ -130,7 +130,7 @@ def test_large_blobs_are_not_copied():
     assert view.readonly
 
 
-def test_arguments_without_a_wire_form_are_refused():
+def test_arguments_that_can_not_be_serialized_are_refused():
     deep = []
     for _ in range(20):
         deep = [deep]
@@ -139,7 +139,7 @@ def test_arguments_without_a_wire_form_are_refused():
             encode(write_call(Operation("torch.foo", None, (value,))))
 
 
-# --- what a vault refuses -----------------------------------------------------------------------------------------
+# --- refusals of a vault -----------------------------------------------------------------------------------------
 
 
 def test_a_blob_of_another_kind_is_refused():

@@ -1,4 +1,4 @@
-"""A process that has been taken over by its user: everything it tries fails, or ends that process only."""
+"""A process that its user has taken over: every attack fails, or ends that process only."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ def test_memory_limit_fails_the_call_and_not_the_process(template):
         assert line.printed("del kept; print(torch.ones(1 << 20).sum().item())") == str(float(1 << 20))
 
 
-def test_clock_ends_a_call_that_computes_for_ever(template):
+def test_clock_ends_a_call_that_never_returns(template):
     with Line(template, limits=Limits(cpu_seconds=0.3)) as line:
         code = "from syft.grid.isolation.confinement.limits import *\nwith CallClock(Limits(cpu_seconds=0.3)).call():\n  while True: pass"
         assert line.run(code) == {}
@@ -392,7 +392,7 @@ def test_limits_are_checked():
     assert Limits.from_plain(Limits(memory=7).to_plain()) == Limits(memory=7)
 
 
-def test_summary_names_what_is_missing():
+def test_summary_names_missing_measures():
     line = summary({"seccomp": "yes", "landlock": "yes, ABI 7", "user": "no: the node does not run as root"})
     assert line == "Isolation: seccomp; landlock, ABI 7. Missing: user (the node does not run as root)."
     assert set(available()) == set(MEASURES)
@@ -400,7 +400,7 @@ def test_summary_names_what_is_missing():
 
 
 def test_other_threads_of_the_supervisor_are_untouched(template):
-    """The supervisor itself is not confined by starting children."""
+    """Starting children does not confine the supervisor itself."""
     with Line(template):
         done = []
         thread = threading.Thread(target=lambda: done.append(socket.socket().close()))

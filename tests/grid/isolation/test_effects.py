@@ -1,4 +1,4 @@
-"""What the tables say of calls is what torch does, for the samples of every call that workers run."""
+"""The tables of effects agree with torch, for the samples of every call that workers run."""
 
 import inspect
 import warnings

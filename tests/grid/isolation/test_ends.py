@@ -1,4 +1,4 @@
-"""How a session process ends, as its user sees it: one clear error, and the next call begins a new session."""
+"""Ends of session processes: the user gets one clear error, and the next call starts a new session."""
 
 from __future__ import annotations
 

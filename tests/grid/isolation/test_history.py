@@ -34,7 +34,7 @@ def _data():
 
 
 class Vault:
-    """A plain worker that stands for a vault, and the history that the supervisor keeps of it."""
+    """A plain worker in place of a vault, and its history at the supervisor."""
 
     def __init__(self, hook=None, **limits):
         self.history = VaultHistory(**limits)
@@ -95,7 +95,7 @@ def _run(code, **given):
     return space["result"]
 
 
-# --- what a slice holds -------------------------------------------------------------------------------------------
+# --- contents of a slice -------------------------------------------------------------------------------------------
 
 
 def test_a_slice_leaves_out_unrelated_calls(vault):
@@ -161,7 +161,7 @@ def test_writes_after_the_object_was_computed_are_left_out(vault):
     assert len(vault.check(patients).calls) == 1
 
 
-def test_training_by_calls_is_followed_through_gradients(vault):
+def test_training_by_calls_belongs_to_the_slice_through_gradients(vault):
     patients = vault.load(PATIENTS, "patients")
     weight = vault.put(torch.nn.Parameter(torch.ones(1, 3)))
     apart = vault.put(torch.nn.Parameter(torch.ones(1, 3)))
@@ -220,11 +220,11 @@ def test_ids_that_are_used_again(vault):
     vault.check(double)
 
 
-def test_an_id_that_is_taken_does_not_hide_what_is_there(vault):
+def test_a_used_id_does_not_hide_its_object(vault):
     patients, weather = vault.load(PATIENTS, "patients"), vault.load(WEATHER, "weather")
     rows = vault.call("torch.Tensor.unbind", patients)
     second = Ref(rows.id + 1)
-    # It fails in the vault, since the id is taken.
+    # It fails in the vault, since the id is in use.
     vault.take(write_call(Operation("torch.Tensor.sum", None, (weather,), {}, (second.id,))))
     assert "patients" in {load.name for load in vault.slice(second).datasets}
     assert not vault.failed.isdisjoint(vault.check(second).numbers)
@@ -233,7 +233,7 @@ def test_an_id_that_is_taken_does_not_hide_what_is_there(vault):
 
 
 def test_a_slice_with_a_failed_call_is_not_verified(vault):
-    """The code says that the call took place, and the object is what it was before."""
+    """The code contains the call, but the object is unchanged."""
     patients = vault.load(PATIENTS, "patients")
     vault.call("torch.Tensor.copy_", patients, vault.put(torch.ones(5, 5)))
     total = vault.call("torch.Tensor.sum", patients)
@@ -329,7 +329,7 @@ def test_plans_may_change_their_arguments_unless_known_to_be_non_mutating(vault)
     assert len(vault.check(total).calls) == 1
 
 
-def test_a_plan_that_learns_is_followed(vault):
+def test_a_plan_that_trains_belongs_to_the_slice(vault):
     model = torch.nn.Linear(3, 1)
 
     @sy.func2plan(args_shape=[(6, 3)], state=tuple(model.parameters()))
@@ -502,7 +502,7 @@ def _has_failed(vault, part):
 # --- sealed copies ------------------------------------------------------------------------------------------------
 
 
-def test_sealed_copies_depend_on_values_alone():
+def test_sealed_copies_depend_only_on_values():
     x = torch.arange(6.0).reshape(2, 3)
     other = x.t().contiguous().t()
     add_tags(other, "#mine")
@@ -519,7 +519,7 @@ def test_sealed_copies_depend_on_values_alone():
     assert seal(plan) == seal(proxy)
 
 
-def test_records_stay_as_they_are(vault):
+def test_slicing_does_not_change_records(vault):
     patients = vault.load(PATIENTS, "patients")
     part = vault.slice(vault.call("torch.Tensor.sum", patients))
     assert all(type(record) in (CallRecord, LoadRecord) for record in part.records)

@@ -1,4 +1,4 @@
-"""Programs that an owner allows: who may run what on which data, how often; and that every decision is logged."""
+"""Programs that an owner allows: their users, data sets and numbers of runs; and the log of every decision."""
 
 import threading
 
@@ -78,7 +78,7 @@ def test_a_rule_counts_runs(rules):
         ("alice", HASH, [str(PATIENTS)], "is not allowed on"),
     ],
 )
-def test_runs_that_no_rule_allows(rules, user, hash, data, reason):
+def test_runs_that_no_rule_allows_are_refused(rules, user, hash, data, reason):
     _allow(rules)
     with pytest.raises(NotPermittedError, match=reason):
         rules.count_run(user, hash, data)
@@ -132,7 +132,7 @@ def test_decisions_are_logged(rules):
     assert rows[1]["request"] == rule.id
 
 
-def test_many_threads_take_exactly_what_is_allowed(rules):
+def test_many_threads_run_exactly_as_often_as_allowed(rules):
     _allow(rules, runs=20)
     taken = []
 
@@ -157,7 +157,7 @@ def test_many_threads_take_exactly_what_is_allowed(rules):
     [{"hash": "short"}, {"hash": "x" * 64}, {"data": []}, {"users": []}, {"runs": 0}, {"max_outputs": 0}, {"plan": b"x" * (MAX_PLAN_BYTES + 1)}],
     ids=lambda changed: next(iter(changed)),
 )  # fmt: skip
-def test_rules_that_make_no_sense_are_refused(rules, changed):
+def test_invalid_rules_are_refused(rules, changed):
     with pytest.raises(SyftError):
         _allow(rules, **changed)
     assert not rules.list()

@@ -1,4 +1,4 @@
-"""The connections that the supervisor carries: bounded for a process and for the node, and counted by itself."""
+"""The connections that the supervisor relays: bounded for a process and for the node, and counted by itself."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.nodes import soon
 
 @pytest.fixture(scope="module")
 def echo(tmp_path_factory):
-    """A TLS server that switches to bytes and sends back what it receives; gives its address with a context."""
+    """A TLS server that switches protocols and echoes bytes; returns its address with a context."""
     folder = tmp_path_factory.mktemp("certificates")
     authority = make_authority(folder / "authority", "town")
     made = issue(authority, ["localhost", "127.0.0.1"], folder / "node", node_id="a")
@@ -81,7 +81,7 @@ def test_an_address_that_can_not_be_reached_counts_no_connection(echo):
     assert supervisor.relays.used == 0
 
 
-def test_no_process_gives_places_back():
+def test_no_process_can_release_connections():
     assert "peer_left" not in CALLS
 
 

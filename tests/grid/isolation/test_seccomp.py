@@ -1,4 +1,4 @@
-"""The filter of system calls, interpreted here, for both architectures; and without any limit on files."""
+"""The filter of system calls, run by an interpreter, for both architectures."""
 
 from __future__ import annotations
 

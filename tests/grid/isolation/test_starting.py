@@ -17,7 +17,7 @@ from tests.attacks.live import Visitor
 from tests.grid.test_killed_processes import children_of
 from tests.nodes import forget, node, soon
 
-# The first process starts when a file is there, the second one at once, the third one not at all.
+# The first process starts when a file exists, the second one at once, the third one never.
 SLOW = """
 import itertools, pathlib, time
 from syft.grid.isolation.processes.template import IsolationError
@@ -34,7 +34,7 @@ node.supervisor.template.fork = start
 """
 
 
-def test_a_process_that_starts_slowly_or_not_at_all_holds_up_nobody(hook, tmp_path):
+def test_a_process_that_starts_slowly_or_not_at_all_delays_no_other_user(hook, tmp_path):
     path = tmp_path / "go"
     users = {"alice": "user", "bob": "user", "carol": "user"}
     with node("slow", users=users, prepare=SLOW.format(path=str(path))) as process:
@@ -69,7 +69,7 @@ def test_connections_of_one_user_at_once_share_one_process():
             visitor.close()
 
 
-# Looks for idle processes all the time, and takes a while to end one.
+# Sweeps idle processes in a loop, and ends each of them slowly.
 SWEEPING = """
 import threading, time
 from syft.grid.isolation.supervisor import supervisor
@@ -89,7 +89,7 @@ sweeper.start()
 """
 
 
-def test_a_process_is_not_ended_as_idle_when_its_user_comes_back():
+def test_a_process_is_not_ended_as_idle_when_its_user_reconnects():
     with node("sweeping", users={"alice": "user"}, prepare=SWEEPING) as process:
         for number in range(3):
             visitor = Visitor(process.url, process.tokens["alice"])

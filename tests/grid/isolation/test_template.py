@@ -1,4 +1,4 @@
-"""The template: what children get, how their ends are reported, and what happens when a process above them dies."""
+"""The template: the environment of children, reports of their exits, and exits of parent processes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.grid.isolation.children import ENTRIES, Line, launch_warm
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
-# A supervisor that starts three children, tells their ids, and waits to be killed.
+# A supervisor that starts three children, prints their ids, and waits to be killed.
 _SUPERVISOR = """
 import sys, time
 from syft.grid.isolation.processes.template import Template
@@ -103,7 +103,7 @@ def test_killed_children_report_the_reason(template):
     line.child.kill()
 
 
-def test_children_killed_from_outside_are_told_apart(template):
+def test_children_killed_from_outside_report_that_reason(template):
     with Line(template) as line:
         os.kill(line.child.pid, signal.SIGKILL)
         assert "killed from outside" in line.child.wait(30).text
@@ -169,7 +169,7 @@ def test_closing_ends_all_children():
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs PR_SET_PDEATHSIG")
-def test_killed_template_takes_its_children_along_and_is_replaced():
+def test_killed_template_ends_its_children_and_is_replaced():
     with Template.start(launch_warm, ENTRIES) as template:
         first = template.pid
         with Line(template) as line:

@@ -1,4 +1,4 @@
-"""A node in a process of its own, with an owner, two data sets and two users: fixtures of the tests about rights."""
+"""Fixtures of the tests about rights: a node in its own process, with an owner, two data sets and two users."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ PRIVATE = (
     ([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.5]], [0.5, -1.5, 2.5], 0.0),
     ([[-3.0, 0.25, 1.0], [2.0, -4.0, 0.5], [0.0, 6.0, -2.0]], [3.5, 1.25, -0.5], 1.0),
 )
-# How long a node may take for an answer.
+# Maximum seconds until an answer of a node.
 SECONDS = 120
 USERS = {f"user{number}": "user" for number in range(64)}
 # Session processes of both nodes draw the same numbers; vaults do not.
@@ -49,7 +49,7 @@ for tensor, number in zip(made, (1 << 90, 1 << 91, 1 << 92)):
     set_id(tensor, number)
 node.worker.load_data(made)
 """
-# What can be asked about a tensor beside its values, sizes and dtype.
+# Properties of a tensor beside its values, sizes and dtype.
 LOOKS = [
     lambda link: link.is_leaf, lambda link: link.stride(), lambda link: link.is_contiguous(),
     lambda link: link.storage_offset(), lambda link: link._version, lambda link: link.retains_grad,
@@ -58,7 +58,7 @@ LOOKS = [
 
 
 def session_main(fds, settings):
-    """Run a session process whose generators start at a known place."""
+    """Run a session process whose generators have a fixed seed."""
     torch.manual_seed(11)
     rng = random.Random(11)
     id_provider._draw = lambda count: [rng.getrandbits(127) for _ in range(count)]
@@ -79,7 +79,7 @@ class SeededNode(NodeProcess):
 
 
 class TwoPipes(WebsocketPipe):
-    """A pipe to one node whose bytes also go to another one; what both say is kept."""
+    """A pipe to one node whose bytes also go to another one; it records the bytes of both."""
 
     def __init__(self, where, other, timeout):
         super().__init__(where, timeout)
@@ -121,7 +121,7 @@ class Pair:
 
     @contextlib.contextmanager
     def connect(self, hook, user):
-        """Give the first node as a user sees it; the client's bytes go to both, and both answers are in `pipes`."""
+        """Return a client of the first node; its bytes go to both nodes, and `pipes` holds both answers."""
         first, second = self.nodes
         pipes = []
 
@@ -206,17 +206,17 @@ class World:
         return [plan.send(self.node) for plan in make_plans()]
 
     def note(self, function):
-        """Do something, and write down what comes out of it; returns the result if there is one."""
+        """Call a function, record its outcome, and return its result if there is one."""
         try:
             result = function()
         except Exception as error:
             self.left.append((type(error).__name__, re.sub(r"\d{10,}", "#", str(error))))
             return None
-        self.left.append(told(result))
+        self.left.append(observable(result))
         return result
 
     def add(self, function):
-        """Do something that gives remote tensors, and use them from now on."""
+        """Call a function that returns remote tensors, and use them from now on."""
         result = self.note(function)
         for item in result if isinstance(result, tuple | list) else (result,):
             if isinstance(item, torch.Tensor) and item.location is not None and len(self.pool) < 40:
@@ -224,7 +224,7 @@ class World:
         return result
 
     def take_everything(self, thorough=True):
-        """Try to get everything out: copies of all values, and if thorough, whatever else can be asked."""
+        """Try to fetch copies of all values, and if thorough, all other properties."""
         pool = list(self.pool) if IS_DEEP else self.pool[-8:]
         copies = [self.note(lambda pointer=pointer: pointer.copy()) for pointer in pool]
         ids = [copy.child.id_at_location for copy in copies if copy is not None]
@@ -245,14 +245,14 @@ class World:
             self.note(lambda plan=plan: [t.detach() for t in plan.copy().get().state.tensors()])
 
     def close(self):
-        """Let go of everything."""
+        """Release all objects."""
         self.__dict__.pop("plans", None)
         self.pool.clear(), self.own.clear()
 
 
 @functools.cache
 def make_plans():
-    """Plans that compute, that change what they are given, and that train."""
+    """Plans that compute, that change their arguments, and that train."""
     weight, start = torch.ones(3, 3), torch.full((3,), 0.5)
 
     @sy.func2plan(args_shape=[(3, 3), (3, 3)], state=(weight,))
@@ -287,13 +287,13 @@ def make_plans():
     return [mix, write, train, remember]
 
 
-def told(result):
-    """Return what a user learns from a result."""
+def observable(result):
+    """Return the parts of a result that a user can observe."""
     if isinstance(result, tuple | list):
-        return [told(item) for item in result]
+        return [observable(item) for item in result]
     if isinstance(result, torch.Tensor) and result.location is not None:
         return ("remote", tuple(result.shape), str(result.dtype), result.requires_grad)
     if isinstance(result, torch.Tensor):
-        grad = None if result.grad is None else told(result.grad)
+        grad = None if result.grad is None else observable(result.grad)
         return ("value", tuple(result.shape), result.detach().tolist(), grad)
     return repr(result) if not isinstance(result, sy.PointerPlan) else "plan"

@@ -1,4 +1,4 @@
-"""People at a real node, who use the same messages as everybody."""
+"""Users of a real node, who send the same messages as any client."""
 
 from __future__ import annotations
 

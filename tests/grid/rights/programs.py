@@ -1,4 +1,4 @@
-"""Programs for the tests of noninterference: known ways that values take, and single calls to combine."""
+"""Programs for the tests of noninterference: known leaks of values, and single calls to combine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def _step(w, *params, lr=0.1):
     torch.optim.SGD(params, lr=lr, momentum=0.5).step()
 
 
-# Programs that would carry private values out, one for each way that values take.
+# Programs that would leak private values, one for each known leak.
 WAYS = {
     "a result": lambda w: w.add(lambda: w.matrix + w.own[0]),
     "a keyword": lambda w: w.add(lambda: torch.sub(w.own[0], other=w.matrix)),
@@ -109,7 +109,7 @@ def _kept_gradient(w):
 
 
 def _late(w, plan=False):
-    """Autograd keeps `factor` by reference; `.data` changes it behind its back."""
+    """Autograd saves `factor` by reference; `.data` changes it without a version bump."""
     factor = torch.ones(3, 3).send(w.node)
     product = (w.own[2] * factor).sum()
     if plan:
@@ -192,7 +192,7 @@ def _guarded_plan(w):
 
 
 def _singular(w):
-    """Vectors whose gradient can't be told for one of the worlds: it depends on a phase that nobody knows."""
+    """Vectors whose gradient is undefined for one set of private values: it depends on an arbitrary phase."""
     start = torch.eye(3, dtype=torch.complex128) + 0.5j * torch.arange(9.0, dtype=torch.float64).view(3, 3)
     matrix = start.requires_grad_().send(w.node)
     w.pool.append(matrix)
@@ -217,7 +217,7 @@ def _failing_grad(w):
 
 
 def _written_before_backward(w):
-    """Autograd refuses what was written to since; whether that has happened depends on values."""
+    """Autograd refuses tensors that were written to since; whether that happened depends on values."""
     kept = torch.ones(3).send(w.node)
     loss = (w.own[3] * kept).sum()
     w.note(lambda: kept.index_fill_(0, w.vector.abs().long(), 3.0))

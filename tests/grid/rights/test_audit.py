@@ -1,4 +1,4 @@
-"""The log of a node: what is written down, and how one sees that it was not changed."""
+"""The audit log of a node: its rows, and the detection of changes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def last_of(owner):
     return max((row["number"] for row in owner.ask(m.ListRightsMessage("audit"))), default=0)
 
 
-def test_decisions_are_written_down_without_values(data, alice, owner):
+def test_decisions_are_logged_without_values(data, alice, owner):
     before = last_of(owner)
     secret = alice.keep("torch.Tensor.sum", Ref(data[1]))
     alice.get(secret.id)
@@ -43,7 +43,7 @@ def test_decisions_are_written_down_without_values(data, alice, owner):
     assert "70" not in json.dumps([[row[key] for key in ("user", "action", "how", "reason")] for row in rows])
 
 
-def test_reading_shared_data_is_written_down(data, alice, owner):
+def test_reading_shared_data_is_logged(data, alice, owner):
     before = last_of(owner)
     owner.share(data[0], "alice")
     alice.get(data[0])
@@ -51,14 +51,14 @@ def test_reading_shared_data_is_written_down(data, alice, owner):
     assert rows[0] == ("owner", "share", data[0], None) and ("alice", "release", data[0], True) in rows
 
 
-def test_what_is_ones_own_is_nobodys_business(alice, owner, fresh):
+def test_use_of_own_objects_is_not_logged(alice, owner, fresh):
     before, mine = last_of(owner), fresh()
     alice.send_tensor(torch.ones(2), mine)
     alice.get(mine)
     assert rows_of(owner, before) == []
 
 
-def test_a_changed_row_shows(clock):
+def test_a_changed_row_is_detected(clock):
     log = AuditLog(clock)
     for number in range(5):
         log.write("alice", "login", allowed=bool(number % 2), reason="x" * 10_000)
@@ -105,7 +105,7 @@ def test_the_file_of_the_log(tmp_path, clock):
 
 
 def test_a_log_that_can_not_be_written_stops_the_release(connect, tmp_path):
-    """What is not written down does not happen."""
+    """A release that can't be logged does not happen."""
     prepare = f"""
 import os
 store = node.audit._store

@@ -44,7 +44,7 @@ def place(tmp_path_factory):
 
 @pytest.fixture
 def people(place, hook):
-    """The node as alice, bob and its owner see it, and the id of the ages; no limits, whatever was spent before."""
+    """Clients of alice, bob and the owner, and the id of the ages; without limits, whatever was spent before."""
     seen = {name: place.connect(hook, name) for name in ("owner", "alice", "bob")}
     for row in seen["owner"].budget.limits():
         seen["owner"].budget.remove(row["data"], row["user"])
@@ -172,7 +172,7 @@ def test_two_users_at_once_do_not_overspend_together(place, people):
 
 
 def test_a_request_that_is_sent_again_is_charged_once(place, people, hook):
-    """The line is cut after the question went out, at several places; the answer comes by the next connection."""
+    """The connection is cut at several points after the query was sent; the next connection has the answer."""
     owner = people["owner"]
     owner.budget.set(ages_at(owner), 1e4, delta=1e-6)
     line = Line(place.port)
@@ -189,7 +189,7 @@ def test_a_request_that_is_sent_again_is_charged_once(place, people, hook):
         line.close()
 
 
-def test_the_log_tells_of_charges_and_refusals(place, people):
+def test_the_log_holds_charges_and_refusals(place, people):
     alice, owner = people["alice"], people["owner"]
     pointer = ages_at(alice)
     owner.budget.set(pointer, 9e3, delta=1e-6, user="alice")
@@ -245,7 +245,7 @@ def test_the_command_line(place, people, monkeypatch):
 
 @pytest.fixture
 def impatient():
-    """Clients do not wait long for a node that is gone."""
+    """Clients do not wait long for a node that has ended."""
     before = current().reconnect_timeout
     configure(reconnect_timeout=0.3)
     yield
@@ -253,7 +253,7 @@ def impatient():
 
 
 def test_charges_outlive_a_crash_and_nothing_leaves_uncharged(place, people, hook, impatient):
-    """The node is killed between the charge and the answer: the answer is gone, the charge is not. The last test here."""
+    """The node is killed between charge and answer: the answer is lost, the charge is not. Runs last in this file."""
     owner, alice = people["owner"], people["alice"]
     pointer = ages_at(alice)
     ages = str(pointer.id_at_location)

@@ -24,7 +24,7 @@ from tests.remote.sample import tensors
 from tests.remote.samples import samples
 
 SESSIONS = deep(300, 5000)
-# How many of them one connection makes, each with tensors and plans of its own.
+# Number of programs per connection, each with its own tensors and plans.
 PROGRAMS = 50
 pytestmark = pytest.mark.filterwarnings("ignore")
 _users = itertools.cycle(f"user{number}" for number in range(64))
@@ -62,7 +62,7 @@ def parts(items, size):
 
 
 def wait_for_both(pipes):
-    """Wait until the second node has said as much as the first; if it never does, the comparison shows where."""
+    """Wait until the second node has sent as many bytes as the first; otherwise the comparison fails."""
     soon(lambda: all(len(pipe.said) <= len(pipe.other_said) for pipe in pipes), 20)
 
 
@@ -74,13 +74,13 @@ def compared(pipes):
     return count
 
 
-def test_known_ways_carry_nothing_out(hook, pair):
+def test_known_leaks_are_closed(hook, pair):
     count = run(hook, pair, *WAYS.values())
     print(f"{len(WAYS)} programs, {count} equal frames")
 
 
 def test_the_comparison_sees_a_difference(hook, pair):
-    """Or the other tests would say little: once the data is public, the bytes differ."""
+    """A check of the comparison itself: once the data is public, the bytes differ."""
     for node in pair.nodes:
         http(node, "PUT", f"objects/{BIT}/users", {"users": [], "public": True})
     try:
@@ -117,7 +117,7 @@ def _do(world, name, first, second):
 
 
 @pytest.mark.timeout(deep(600, 3 * 3600))
-def test_random_sessions_carry_nothing_out(hook, pair):
+def test_random_sessions_leak_nothing(hook, pair):
     rng = random.Random(5)
     began, frames = time.monotonic(), 0
     programs = [random_program(rng) for _ in range(SESSIONS)]
@@ -128,7 +128,7 @@ def test_random_sessions_carry_nothing_out(hook, pair):
             print(f"{done} random sessions, {frames} equal frames, {time.monotonic() - began:.1f} s", flush=True)
 
 
-def test_every_sample_of_the_table_carries_nothing_out(hook, pair):
+def test_every_sample_of_the_table_leaks_nothing(hook, pair):
     """Each call gets an argument whose values depend on a private bit."""
     rng = random.Random(6)
     table = samples()
@@ -149,7 +149,7 @@ def test_every_sample_of_the_table_carries_nothing_out(hook, pair):
 
 
 def check_vaults(pair, client, user):
-    """Check that the vaults of a user still run calls: if they had died, later calls would have no values to tell."""
+    """Check that the vaults of a user still run calls: if they had ended, later calls would have no values to leak."""
     client.search("#vector")[0].sum().request(reason="to know")
     for node in pair.nodes:
         assert soon(lambda node=node: requests_of(node, user))  # the second one may be behind
@@ -158,7 +158,7 @@ def check_vaults(pair, client, user):
 
 
 def test_answers_to_requests_differ_in_ids_and_times_only(hook, pair):
-    """Requests have random ids, so that their frames can't be compared; their fields can."""
+    """Requests have random ids, so their fields are compared instead of their frames."""
     rows = []
     for node in pair.nodes:
         with contextlib.closing(node.connect(hook, "user63")) as client:

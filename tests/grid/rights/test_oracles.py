@@ -1,4 +1,4 @@
-"""Answers about rights tell nothing of values."""
+"""Answers about rights do not depend on values."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tests.nodes import forget
 from tests.nodes import node as node_process
 
 
-def test_a_request_after_another_call_is_another_one(data, alice):
-    """The sealed copy is what was asked for, so a write in between makes another copy, whatever the values are."""
+def test_a_request_after_another_call_is_a_new_request(data, alice):
+    """A write between two requests gives another sealed copy, whatever the values are."""
     total = alice.keep("torch.Tensor.sum", Ref(data[0]))
     first = alice.request(total.id)
     assert alice.request(total.id)["id"] == first["id"]  # the vault ran no call since
@@ -58,7 +58,7 @@ def test_a_release_does_not_pass_to_another_object_of_the_same_id(data, alice, o
     assert isinstance(found, m.ErrorMessage) or found.item() == 7  # never the other sum, which is 70
 
 
-def test_a_readable_model_tells_nothing_of_private_data(hook):
+def test_a_readable_model_reveals_no_private_data(hook):
     prepare = """
 from torch.utils.data import TensorDataset
 node.worker.add_dataset(TensorDataset(torch.tensor([[37.0, 1.0]]), torch.zeros(1)), "patients")
@@ -91,7 +91,7 @@ def test_a_copy_under_the_id_of_deleted_data_is_not_the_data(data, alice, owner)
 # --- nodes --------------------------------------------------------------------------------------------------------
 
 
-def test_a_session_does_not_go_on_with_another_role():
+def test_a_session_does_not_resume_with_another_role():
     prepare = 'extra = {"lesser": node.identity.tokens.issue("owner", "user", 3600)}'
     with node_process("roles", prepare=prepare) as process:
         boss = Visitor(process.url, process.tokens["owner"])
@@ -103,7 +103,7 @@ def test_a_session_does_not_go_on_with_another_role():
         lesser.close()
 
 
-def test_what_was_granted_is_there_after_a_restart(hook, tmp_path):
+def test_grants_survive_a_restart(hook, tmp_path):
     prepare = """
 from syft.grid.storage import ObjectAdmin
 if not node.keeper.objects:

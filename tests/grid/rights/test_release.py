@@ -1,4 +1,4 @@
-"""What a node releases to whom."""
+"""Releases of a node to its users."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_readable_data_of_others_can_not_be_changed(data, alice, owner):
 
 
 def test_errors_that_values_cause_are_not_reported(data, alice, owner, fresh):
-    """Or a user could find private numbers by trying which indices are in range."""
+    """Otherwise a user could find private numbers by trying which indices are in range."""
     mine, (first, second) = fresh(), data
     alice.send_tensor(torch.ones(3), mine)
     assert (
@@ -115,7 +115,7 @@ def test_errors_that_values_cause_are_not_reported(data, alice, owner, fresh):
 
 
 def test_shares_and_their_end_survive_a_crash(connect, tmp_path):
-    """What was taken back is not there again, and what comes later under the same id is not shared."""
+    """A revoked share does not return, and a later object with the same id is not shared."""
     users = {"owner": "owner", "alice": "user", "carol": "user"}
     with node_process("again", users=users, store=str(tmp_path)) as process:
         owner = connect("owner", process)
@@ -133,7 +133,7 @@ def test_shares_and_their_end_survive_a_crash(connect, tmp_path):
         assert denied(alice.get("taken back")) and denied(alice.get("replaced"))
 
 
-def test_two_sessions_of_a_user_do_not_outrun_the_rules(data, alice, connect, fresh):
+def test_two_sessions_of_a_user_can_not_race_the_rules(data, alice, connect, fresh):
     """One session fetches, the other one writes private values into the same memory meanwhile."""
     second, results = connect("alice"), []
 

@@ -1,4 +1,4 @@
-"""Users ask, owners decide, approvals end."""
+"""Requests of users, decisions of owners, and ends of approvals."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def data_at(client, obj_id):
     return client.search(f"#{obj_id}")[0]
 
 
-def test_ask_approve_get(data, client, owner):
+def test_an_approved_request_can_be_fetched(data, client, owner):
     mean = data_at(client, data[0]).mean()
     with pytest.raises(GetNotPermittedError, match=r"ptr.request\(reason="):
         mean.get()
@@ -49,7 +49,7 @@ def test_ask_approve_get(data, client, owner):
         data_at(client, data[0]).mean().get()  # this result was released, not the data
 
 
-def test_a_plan_can_be_asked_for(data, client, owner):
+def test_a_plan_can_be_requested(data, client, owner):
     weight = torch.ones(3)
 
     @sy.func2plan(args_shape=[(3,)])
@@ -68,7 +68,7 @@ def test_a_plan_can_be_asked_for(data, client, owner):
     assert pointer.get().state.tensors()[0].tolist() == [2, 3, 5]
 
 
-def test_waiting_ends_with_the_answer(data, client, owner):
+def test_waiting_ends_with_the_decision(data, client, owner):
     request = data_at(client, data[0]).sum().request(reason="now")
     timer = threading.Timer(0.1, lambda: owner.ask(m.DecideRequestMessage(request.id, False, answer="no\x1b[2J")))
     timer.start()
@@ -92,7 +92,7 @@ def test_only_owners_decide(data, alice, carol, owner):
     assert error_name(owner.ask(m.ListRightsMessage("passwords"))) == "SyftError"
 
 
-def test_the_sealed_copy_is_what_was_asked_for(data, alice, owner):
+def test_the_sealed_copy_holds_the_requested_values(data, alice, owner):
     """Values that are written into the object afterwards are not released, and do not end the approval."""
     first, second = data
     total = alice.keep("torch.Tensor.sum", Ref(first))
@@ -154,7 +154,7 @@ def test_approvals_are_revoked(data, alice, owner):
 
 
 def test_a_result_of_shared_work_needs_a_request(data, alice, carol, owner, fresh):
-    """What a user computed from private data can't be published; what is published stays private to others."""
+    """Results from private data can't be published; published objects stay private to other users."""
     mine = fresh()
     alice.send_tensor(torch.ones(3), mine, published=True)
     both = carol.keep("torch.Tensor.sum", carol.keep("torch.Tensor.add", Ref(mine), Ref(data[0])))
@@ -183,7 +183,7 @@ def test_requests_are_bounded(data, connect, alice, owner):
         owner.deny(row)
 
 
-def test_where_nobody_can_be_asked(bob):
+def test_requests_need_a_node_with_an_owner(bob):
     pointer = torch.ones(2).send(bob)
     with pytest.raises(SyftError, match="no owner to ask"):
         pointer.request(reason="x")
@@ -192,7 +192,7 @@ def test_where_nobody_can_be_asked(bob):
 
 
 def test_requests_are_plain_rows():
-    """So that any store can keep them: here one is written as JSON and read again."""
+    """Any store can hold them: this one writes JSON and reads it again."""
 
     class Written(MemoryRowStore):
         def list(self):
@@ -206,7 +206,7 @@ def test_requests_are_plain_rows():
     assert again.released("alice", "x")["id"] == row["id"] and again.released("carol", "x") == ""
 
 
-def test_the_error_says_how_the_request_stands(data, client, owner):
+def test_the_error_gives_the_status_of_the_request(data, client, owner):
     total = data_at(client, data[0]).sum()
 
     def refused():

@@ -1,4 +1,4 @@
-"""Which objects of a node a user can name at all."""
+"""The objects of a node that a user can name."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ NAMING = {
 
 
 @pytest.mark.parametrize("way", list(NAMING))
-def test_the_object_of_another_user_is_not_there(alice, carol, fresh, way):
+def test_the_object_of_another_user_does_not_exist(alice, carol, fresh, way):
     theirs, absent = fresh(), fresh()
     alice.send_tensor(torch.ones(3), theirs)
     before = alice.ask(m.GetShapeMessage(Ref(theirs)))
@@ -51,7 +51,7 @@ def test_the_object_of_another_user_is_not_there(alice, carol, fresh, way):
     assert alice.get(theirs).tolist() == [1, 1, 1]
 
 
-def test_nobody_hears_what_became_of_the_objects_of_others(alice, carol, fresh):
+def test_errors_do_not_reveal_the_fate_of_other_users_objects(alice, carol, fresh):
     mine, absent = fresh(), fresh()
     alice.send_tensor(torch.ones(3), mine)
     alice.get(mine)
@@ -59,7 +59,7 @@ def test_nobody_hears_what_became_of_the_objects_of_others(alice, carol, fresh):
     assert carol.get(mine).contents[1] == carol.get(absent).contents[1].replace(absent, mine)
 
 
-def test_search_lists_ones_own_and_what_is_published(data, alice, carol, owner, fresh):
+def test_search_lists_own_and_published_objects(data, alice, carol, owner, fresh):
     mine, published, tag = fresh(), fresh(), f"#{fresh()}"
     alice.send_tensor(torch.ones(3).tag(tag), mine)
     alice.send_tensor(torch.ones(3).tag(tag), published, published=True)
@@ -69,8 +69,8 @@ def test_search_lists_ones_own_and_what_is_published(data, alice, carol, owner, 
     assert {row[0] for row in carol.ask(m.SearchMessage(["#data"]))} >= set(data)
 
 
-def test_all_sessions_of_a_user_are_the_user(alice, connect, fresh):
-    """The name counts, not the connection: two notebooks of one person work on the same objects."""
+def test_all_sessions_of_a_user_share_objects(alice, connect, fresh):
+    """Objects belong to the user, not the connection: two notebooks of one user work on the same objects."""
     second, mine = connect("alice"), fresh()
     alice.send_tensor(torch.ones(3), mine)
     assert second.get(second.keep("torch.Tensor.sum", Ref(mine)).id).item() == 3
@@ -79,15 +79,15 @@ def test_all_sessions_of_a_user_are_the_user(alice, connect, fresh):
 
 
 def test_an_id_that_another_user_has_can_be_used(alice, carol, fresh):
-    """Unpublished objects are in processes of their users, so nobody learns of an id by trying it."""
+    """Unpublished objects are in the processes of their users, so trying an id reveals nothing."""
     name = fresh()
     alice.send_tensor(torch.ones(3), name)
     carol.send_tensor(torch.zeros(3), name)
     assert alice.get(name).tolist() == [1, 1, 1] and carol.get(name).tolist() == [0, 0, 0]
 
 
-def test_a_taken_id_does_not_become_what_its_predecessor_was(alice, owner, fresh):
-    """A user who had an object of this id has no rights in the one that the owner publishes under it later."""
+def test_a_reused_id_does_not_inherit_rights(alice, owner, fresh):
+    """A user who had an object of this id has no rights to the object that the owner publishes under it later."""
     name = fresh()
     data = m.ObjectMessage(torch.tensor([41.5]), name, True)
     alice.send_tensor(torch.ones(3), name, published=True)
@@ -98,7 +98,7 @@ def test_a_taken_id_does_not_become_what_its_predecessor_was(alice, owner, fresh
     assert owner.get(name).tolist() == [41.5]
 
 
-def test_nobody_gives_objects_to_others(alice, carol, fresh):
+def test_users_can_not_store_objects_for_other_users(alice, carol, fresh):
     """An object belongs to the user who sends it, whatever the message says."""
     name = fresh()
     alice.ask(m.ObjectMessage(torch.ones(1), name, False, "carol"))

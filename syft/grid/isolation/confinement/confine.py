@@ -1,4 +1,4 @@
-"""Confinement: a process gives up, for good, whatever it does not need to run torch calls."""
+"""Confinement: a process irrevocably drops all rights that torch calls do not need."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ NOBODY = User()
 
 
 def confine(role: str, limits: Limits, user: User = NOBODY) -> list[str]:
-    """Confine this process with everything the system offers; call it before reading a byte from a stranger.
+    """Confine this process with all measures of the system; call it before reading untrusted bytes.
 
-    A measure that the system lacks is left out. Compare the result with `MEASURES` to find which.
+    Measures that the system lacks are skipped. Compare the result with `MEASURES` to find them.
 
     Args:
         role: "session", "vault" or "program".
@@ -80,7 +80,7 @@ def confine(role: str, limits: Limits, user: User = NOBODY) -> list[str]:
     # Reading stays limited to the libraries by Landlock.
     reads_as_root = landlock.abi() > 0 and bool(_unreadable(folders))
     is_other_user = _attempt(active, "user", lambda: _become(user, reads_as_root))
-    # After the change of user, which clears both settings.
+    # After the change of user, which resets both settings.
     _attempt(active, "parent death", lambda: _die_with(parent))
     _attempt(active, "not dumpable", lambda: _linux(kernel.PR_SET_DUMPABLE, 0))
     _attempt(active, "no new privileges", lambda: _linux(kernel.PR_SET_NO_NEW_PRIVS, 1))
@@ -88,7 +88,7 @@ def confine(role: str, limits: Limits, user: User = NOBODY) -> list[str]:
     has_landlock = _attempt(active, "landlock", lambda: landlock.restrict(folders))
     if not has_landlock and is_other_user and reads_as_root:
         kernel.keep_capabilities()
-    # Without Landlock and with the supervisor's user, an open file could be a key: then none can be opened.
+    # Without Landlock and with the supervisor's user, key files would be readable: then no file can be opened.
     _attempt(active, "seccomp", lambda: seccomp.install(role, files=has_landlock or is_other_user))
     return active
 
@@ -134,7 +134,7 @@ def _leave_namespaces() -> None:
 
 
 def _hide_processes() -> None:
-    """Cover /proc: without opening anything there, stat(2) gives the numbers of threads and files of a process."""
+    """Cover /proc: even stat(2) on its entries reveals the numbers of threads and files of a process."""
     if not kernel.IS_LINUX:
         raise OSError("needs Linux")
     kernel.cover("/proc")
@@ -157,7 +157,7 @@ def _become(user: User, reads_as_root: bool) -> None:
 
 
 def _unreadable(folders: list[Path]) -> Path | None:
-    """Return the first folder that other users than its owner cannot enter, or None."""
+    """Return the first folder that users other than its owner cannot enter, or None."""
     for folder in folders:
         with contextlib.suppress(OSError):
             if any(not part.stat().st_mode & 0o001 for part in (folder, *folder.parents) if part.is_dir()):
@@ -172,7 +172,7 @@ def _die_with(parent: int) -> None:
 
 
 def protect_supervisor() -> bool:
-    """Make this process's memory unreadable for other processes of its user; call it before keys are loaded.
+    """Make this process's memory unreadable for other processes of its user; call this before loading keys.
 
     Core dumps and debuggers of the same user stop working. Returns whether the system offers it.
     """
@@ -180,9 +180,9 @@ def protect_supervisor() -> bool:
 
 
 def library_folders() -> list[Path]:
-    """Return the folders that Python and torch may load code from later, and harmless devices.
+    """Return the folders that Python and torch may load code from later, and safe devices.
 
-    The folders of `sys.path` are not taken as they are: the current folder is often one, and may hold keys.
+    The folders of `sys.path` are not used: the current folder is often one of them, and may hold keys.
     """
     found = [Path(folder) for name, folder in sysconfig.get_paths().items() if name.endswith(("stdlib", "lib"))]
     for package in ("syft", "torch", "numpy"):
@@ -195,7 +195,7 @@ def library_folders() -> list[Path]:
 
 
 def available(user: User = NOBODY) -> dict[str, str]:
-    """Return what this system offers: measure -> "yes", maybe with details, or "no: " and the reason."""
+    """Return the state of each measure on this system: "yes", maybe with details, or "no: " and the reason."""
     version = landlock.abi()
     linux = "yes" if kernel.IS_LINUX else "no: needs Linux"
     flags = _namespaces()
@@ -225,7 +225,7 @@ def _user_state(user: User) -> str:
 
 
 def _state_of(measure: str, yes: str) -> str:
-    """Return whether a measure works here: "yes", or "no: " and why."""
+    """Return whether a measure works on this system: "yes", or "no: " and the reason."""
     if not kernel.IS_LINUX:
         return "no: needs Linux"
     command = [sys.executable, "-I", "-S", "-c", _PROBE.format(path=kernel.__file__, measure=measure)]

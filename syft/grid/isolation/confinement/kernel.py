@@ -41,7 +41,7 @@ def unshare(flags: int) -> None:
 
 
 def cover(folder: str) -> None:
-    """Hide what is in a folder from this process by an empty file system, in a mount namespace of its own."""
+    """Hide the contents of a folder from this process by an empty file system, in its own mount namespace."""
     unshare(CLONE_NEWNS)
     libc = ctypes.CDLL(None, use_errno=True)
     none = ctypes.c_void_p()

@@ -14,7 +14,7 @@ if sys.platform != "win32":
     import resource
 
 _MIB = 1 << 20
-# Signals that end a process whose CallClock has run out, and the limit each one stands for.
+# Signals that end a process whose CallClock has expired, and the limit of each.
 CLOCK_SIGNALS = {} if sys.platform == "win32" else {signal.SIGPROF: "cpu_seconds", signal.SIGALRM: "wall_seconds"}
 
 

@@ -118,7 +118,7 @@ def _checks(files: bool) -> dict[str, list[_Instruction]]:
         "sendto": _is_zero(4),  # no address: only to the connected peer
         "socketpair": _stream_pair(),
         "sched_setaffinity": _one_of(0, (0,)),
-        # Settings of other processes would be a way for a vault to tell its session process something.
+        # Settings of other processes would be a channel from a vault to its session process.
         "sched_getaffinity": _one_of(0, (0, *own)),
         "sched_getparam": _one_of(0, (0, *own)),
         "sched_getscheduler": _one_of(0, (0, *own)),
@@ -172,7 +172,7 @@ def install(role: str, files: bool) -> None:
 
 
 def state() -> str:
-    """Return whether this system offers seccomp filters: "yes", or "no: " and why."""
+    """Return whether this system offers seccomp filters: "yes", or "no: " and the reason."""
     machine = platform.machine()
     if not kernel.IS_LINUX:
         return "no: needs Linux"

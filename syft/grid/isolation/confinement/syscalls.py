@@ -164,7 +164,7 @@ CHECKED: Calls = {
     "sched_getscheduler": (145, 120),
 }
 
-# Calls by role. Roles differ in little today; each has its own row so that one can be tightened alone.
+# Calls by role. All roles have the same calls today; each has its own row so that one can be restricted alone.
 ROLES: dict[str, tuple[Calls, ...]] = {
     "session": (MEMORY, THREADS, SIGNALS, FACTS, DESCRIPTORS, MESSAGES),
     "vault": (MEMORY, THREADS, SIGNALS, FACTS, DESCRIPTORS, MESSAGES),

@@ -24,7 +24,7 @@ from syft.grid.isolation.processes import template_wire
 from syft.grid.isolation.processes.exit_status import FAILED, OUT_OF_MEMORY
 
 Main = Callable[[list[int], dict[str, Any]], None]
-# Passed descriptors get these numbers, in order; below are /dev/null three times, or the log as standard error.
+# Passed descriptors get the numbers from here on, in order. Below are the standard streams: /dev/null, or the log.
 FIRST_FD = 3
 
 
@@ -36,7 +36,7 @@ def serve(control: int) -> None:
     """
     sock = socket.socket(fileno=control)
     os.set_inheritable(control, False)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the supervisor's; this process ends with the socket
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the supervisor handles Ctrl-C; this process ends with the socket
     received = template_wire.receive(sock)
     if received is None:
         return
@@ -55,7 +55,7 @@ class _ForkServer:
         self._children: dict[int, int] = {}  # pid -> number of the request
 
     def load(self, entries: dict[str, str]) -> None:
-        """Import the entry points, so that children find everything loaded; then freeze what there is."""
+        """Import the entry points, so that children share the loaded modules; then freeze all objects."""
         import torch
 
         torch.set_num_threads(1)
@@ -75,7 +75,7 @@ class _ForkServer:
         )
 
     def run(self) -> None:
-        """Answer requests and report ends of children, until the supervisor is gone."""
+        """Serve requests and report the exits of children, until the supervisor closes the socket."""
         reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC) if hasattr(os, "pipe2") else _plain_pipe()
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
@@ -92,7 +92,7 @@ class _ForkServer:
                 if self._sock.fileno() in ready and not self._answer():
                     break
         except (OSError, EOFError):
-            pass  # the supervisor is gone
+            pass  # the supervisor has exited
         finally:
             for pid in self._children:
                 with contextlib.suppress(ProcessLookupError):
@@ -161,7 +161,7 @@ def _load(dotted: str) -> Main:
 
 
 def _warm_up() -> None:
-    """Do once what every child does first, so that modules loaded on first use are shared by all children."""
+    """Load modules that every child uses first, so that all children share them."""
     import torch
 
     _reseed()
@@ -194,8 +194,8 @@ def _child(main: Main, request: dict[str, Any], fds: list[int], log: int | None)
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
-        # The last one is the supervisor's: it gets the active measures.
-        *placed, report = _place(fds, log)
+        # The last descriptor reports the active measures to the supervisor.
+        *passed, report = _move_descriptors(fds, log)
         settings = request["settings"]
         _reseed()
         _use_threads(settings.get("threads") or 1)
@@ -203,13 +203,13 @@ def _child(main: Main, request: dict[str, Any], fds: list[int], log: int | None)
         os.write(report, "\n".join(active).encode())
         os.close(report)
         gc.enable()
-        main(placed, settings)
+        main(passed, settings)
         code = 0
     except MemoryError:
         code = OUT_OF_MEMORY
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 0 if end.code is None else FAILED
-    except BaseException:  # this is the last frame of a forked process: nothing may go on to its parent's code
+    except BaseException:  # the last frame of a forked process: it must not return to its parent's code
         with contextlib.suppress(BaseException):
             traceback.print_exc()
     finally:
@@ -219,8 +219,8 @@ def _child(main: Main, request: dict[str, Any], fds: list[int], log: int | None)
         os._exit(code & 0xFF)
 
 
-def _place(fds: list[int], log: int | None) -> list[int]:
-    """Move the descriptors to FIRST_FD and up, point the standard streams elsewhere, and close all others."""
+def _move_descriptors(fds: list[int], log: int | None) -> list[int]:
+    """Move the descriptors to FIRST_FD and up, redirect the standard streams, and close all others."""
     null = os.open(os.devnull, os.O_RDWR)
     wanted = [null, null, null if log is None else log, *fds]
     above = max(wanted) + len(wanted) + 1

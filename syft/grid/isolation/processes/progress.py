@@ -1,4 +1,4 @@
-"""ProgressPage: a page of memory in which a child process notes which call it runs, for when it does not survive it."""
+"""ProgressPage: shared memory in which a child process writes the name of its current call, for crash reports."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from syft.core.labels import printable
 
 _SIZE = 4096
 _MAX_NAME = 200
-# The number of orders that were carried out, behind the name.
+# The number of completed orders, after the name.
 _DONE = struct.Struct("<Q")
 _DONE_AT = 512
 
@@ -20,7 +20,7 @@ class ProgressPage:
     """The name of the current call, shared by the supervisor and one child process.
 
     Args:
-        fd: the page that was handed over; None makes a new one.
+        fd: the descriptor of an existing page; None creates a new one.
     """
 
     def __init__(self, fd: int | None = None) -> None:
@@ -36,18 +36,18 @@ class ProgressPage:
         return self._fd
 
     def close_descriptor(self) -> None:
-        """Close the descriptor, once the child has it; the page stays mapped as long as this object lives."""
+        """Close the descriptor after the child has it; the page stays mapped."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
 
     def write(self, name: str) -> None:
-        """Note the name of the call that begins now; "" after it."""
+        """Write the name of the call that begins; "" after its end."""
         data = name.encode("utf-8", "replace")[:_MAX_NAME]
         self._page[: len(data) + 1] = data + b"\0"
 
     def read(self) -> str:
-        """Return the name of the call that was begun last and has not ended. For display: the child wrote it."""
+        """Return the name of the current call. For display only: the child wrote it."""
         try:
             data = bytes(self._page[: _MAX_NAME + 1]).partition(b"\0")[0]
         except ValueError:  # it is closed
@@ -55,11 +55,11 @@ class ProgressPage:
         return printable(data.decode("utf-8", "replace"))
 
     def note_done(self, count: int) -> None:
-        """Note the number of orders that were carried out so far."""
+        """Write the number of completed orders."""
         _DONE.pack_into(self._page, _DONE_AT, count)
 
     def done(self) -> int:
-        """Return the number of orders that were carried out so far, as the child wrote it."""
+        """Return the number of completed orders, as the child wrote it."""
         try:
             count: int = _DONE.unpack_from(self._page, _DONE_AT)[0]
         except ValueError:  # it is closed
@@ -67,7 +67,7 @@ class ProgressPage:
         return count
 
     def close(self) -> None:
-        """Let go of the page; `read` gives the last name from now on."""
+        """Unmap the page; `read` returns the last name from now on."""
         self._last = self.read()
         with contextlib.suppress(OSError, ValueError):
             self._page.close()

@@ -1,4 +1,4 @@
-"""Template: how the supervisor starts confined processes, as forks of one warm process."""
+"""Template: starts confined processes, as forks of one process that has torch and syft loaded."""
 
 from __future__ import annotations
 
@@ -74,14 +74,14 @@ def launch_interpreter(control: int) -> ForkedProcess:
 class Template:
     """Starts confined processes. All methods can be called from any thread.
 
-    If the template process dies, its children die with it, and the next `fork` starts another one.
+    If the template process exits, its children exit with it, and the next `fork` starts another one.
 
     Args:
         launch: starts a template process, given its end of the control socket.
         entries: role -> entry point, "module:function"; called as main(fds, settings). Loaded in the template.
         users: the users that children run as, in turn, if the node runs as root.
-        log: descriptor for the standard error of children, or None to discard it. It carries whatever a vault
-            chooses to write, so it may only go to the owner. Regular files need `Limits.file_size`; prefer a pipe.
+        log: descriptor for the standard error of children, or None to discard it. A vault can write private data to
+            it, so only the owner may read it. Regular files need `Limits.file_size`; prefer a pipe.
     """
 
     def __init__(self, launch: Launch, entries: Mapping[str, str], users: Sequence[User], log: int | None) -> None:
@@ -93,7 +93,7 @@ class Template:
         self._log = log
         self._lock = threading.Lock()
         self._is_closed = False
-        self._line: _Line | None = None
+        self._connection: _TemplateConnection | None = None
 
     @classmethod
     def start(
@@ -103,12 +103,12 @@ class Template:
         users: Sequence[User] = (NOBODY,),
         log: int | None = None,
     ) -> Template:
-        """Start a template process. It loads torch and syft, which takes seconds; the first fork waits for that.
+        """Start a template process. It loads torch and syft, which takes seconds; the first fork waits for it.
 
-        Call it before the node loads any key.
+        Call this before the node loads any key.
         """
         template = cls(launch or launch_interpreter, entries, users, log)
-        template._line = template._open()
+        template._connection = template._open()
         return template
 
     @classmethod
@@ -121,18 +121,18 @@ class Template:
         """The id of the template process."""
         return self._current().pid
 
-    def _current(self) -> _Line:
-        """Return the connection to a template process that is ready; a new one if the last one died."""
+    def _current(self) -> _TemplateConnection:
+        """Return the connection to a template process that is ready; a new one if the last one ended."""
         with self._lock:
             if self._is_closed:
                 raise IsolationError("the template is closed")
-            if self._line is None or not self._line.is_open:
-                if self._line is not None:
-                    self._line.close()
-                self._line = self._open()
-            line = self._line
-        line.await_ready()
-        return line
+            if self._connection is None or not self._connection.is_open:
+                if self._connection is not None:
+                    self._connection.close()
+                self._connection = self._open()
+            connection = self._connection
+        connection.await_ready()
+        return connection
 
     def fork(self, role: str, fds: Sequence[int], settings: Mapping[str, Any], limits: Limits) -> ConfinedProcess:
         """Start a confined process and wait until it is confined.
@@ -141,7 +141,7 @@ class Template:
 
         Args:
             role: a key of the entry table.
-            fds: descriptors to pass. Sockets must be of type SOCK_STREAM: datagram sockets can reach strangers.
+            fds: descriptors to pass. Sockets must be of type SOCK_STREAM: datagram sockets can send to any address.
             settings: plain data for the entry point; "threads" is the number of torch threads, 1 by default.
             limits: the limits of the process.
 
@@ -150,24 +150,24 @@ class Template:
         """
         with self._lock:
             user = next(self._users)
-        line = self._current()
+        connection = self._current()
         try:
-            return line.fork(role, fds, dict(settings), limits, user)
+            return connection.fork(role, fds, dict(settings), limits, user)
         except IsolationError:
-            if line.is_open:
+            if connection.is_open:
                 raise
-        # The template process ended meanwhile: ask a new one, once.
+        # The template process ended meanwhile: try once more with a new one.
         return self._current().fork(role, fds, dict(settings), limits, user)
 
     def close(self) -> None:
         """End the template process and all its children."""
         with self._lock:
             self._is_closed = True
-            if self._line is not None:
-                self._line.close()
+            if self._connection is not None:
+                self._connection.close()
 
-    def _open(self) -> _Line:
-        return _Line(self._launch, self._entries, self._log)
+    def _open(self) -> _TemplateConnection:
+        return _TemplateConnection(self._launch, self._entries, self._log)
 
     def __enter__(self) -> Template:
         return self
@@ -176,7 +176,7 @@ class Template:
         self.close()
 
 
-class _Line:
+class _TemplateConnection:
     """The connection to one template process, with a thread that reads its reports."""
 
     def __init__(self, launch: Launch, entries: dict[str, str], log: int | None) -> None:
@@ -264,7 +264,7 @@ class _Line:
         with contextlib.suppress(OSError, EOFError):
             while received := template_wire.receive(self._sock):
                 self._handle(*received)
-        self._abandon()
+        self._on_exit()
 
     def _handle(self, message: dict[str, Any], fds: list[int]) -> None:
         number = message["number"]
@@ -287,8 +287,8 @@ class _Line:
         elif is_wanted:
             future.set_exception(IsolationError(f"the role {role!r} cannot be started: {message['problem']}"))
 
-    def _abandon(self) -> None:
-        """Account for everything that the ended template process can no longer report."""
+    def _on_exit(self) -> None:
+        """Fail the pending forks, and end the children of a template process that ended."""
         with self._lock:
             self.is_open = False
             waiting, self._waiting = self._waiting, {}

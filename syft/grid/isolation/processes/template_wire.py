@@ -23,7 +23,7 @@ def send(sock: socket.socket, message: dict[str, Any], fds: Sequence[int] = ()) 
         body = msgpack.packb(message)
     except (TypeError, OverflowError) as error:
         raise ValueError(f"settings must be plain data: {error}") from error
-    # The descriptors travel with the length, which a stream socket always takes in whole.
+    # The descriptors are sent with the length, which a stream socket always accepts whole.
     socket.send_fds(sock, [_LENGTH.pack(len(body))], list(fds))
     sock.sendall(body)
 
@@ -34,7 +34,7 @@ def receive(sock: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
     if flags & socket.MSG_CTRUNC:
         for fd in fds:
             os.close(fd)
-        raise OSError("file descriptors were lost: the limit on open files is reached")
+        raise OSError("file descriptors were dropped: the limit on open files is reached")
     if not header:
         return None
     header += _exactly(sock, _LENGTH.size - len(header))

@@ -27,11 +27,11 @@ class _TimedCall:
 
 
 class WorkCount(NamedTuple):
-    """How far a process is with its orders.
+    """The orders of a process.
 
     Attributes:
-        given: the number of orders that it was given.
-        done: the number of orders that it has carried out, as it says.
+        given: the number of orders sent to it.
+        done: the number of completed orders, as the process reports it.
     """
 
     given: int
@@ -71,15 +71,15 @@ class Watchdog:
         return call
 
     def keep(self, child: ConfinedProcess, name: Callable[[], str], work: Callable[[], WorkCount]) -> None:
-        """Limit the time of each order of a child that does not answer, until it ends.
+        """Limit the time of each order of a child that sends no answers, until it ends.
 
-        The child itself says how many orders it has carried out. Saying too much gains nothing: each order adds one
-        limit of CPU time at most, and without orders there is one for good.
+        The child itself reports the number of completed orders. It gains nothing by a false report: each order adds at
+        most one limit of CPU time, and without orders the limit is not renewed.
 
         Args:
             child: the process.
             name: returns the name of the current call, for the reason given if it is killed.
-            work: returns how far the child is with its orders.
+            work: returns the orders of the child.
         """
         call = self.begin(child, name)
         call.work = work
@@ -120,7 +120,7 @@ class Watchdog:
             time.sleep(_TICK)
 
     def _check(self, call: _TimedCall, now: float) -> bool:
-        """Kill the child of a call if it is over a limit, and return whether the call can be forgotten."""
+        """Kill the child of a call that exceeds a limit, and return whether the call can be dropped."""
         child, limits = call.child, call.child.limits
         if not child.is_alive():
             return True
@@ -137,7 +137,7 @@ class Watchdog:
         return False
 
     def _has_work(self, call: _TimedCall, work: WorkCount, now: float) -> bool:
-        """Start the clock of the next order if one was carried out, and return whether there is one."""
+        """Start the clock of the next order after a completed one, and return whether there is a next one."""
         done = min(work.done, work.given)
         if done > call.done:
             call.done, call.began, call.cpu_before = done, now, None
@@ -148,7 +148,7 @@ class Watchdog:
     def _kill(self, call: _TimedCall, verb: str, seconds: float, limit: str) -> bool:
         with self._lock:
             if self._calls.get(id(call)) is not call:
-                return False  # it ended in the meantime
+                return False  # the call ended meanwhile
         call.child.kill(f"the call {call.name()} {verb} {seconds:g} s (limit {limit})", limit)
         return True
 
@@ -156,7 +156,7 @@ class Watchdog:
 def cpu_seconds(pid: int) -> float | None:
     """Return the CPU time that a process has used, or None if it is gone or the system has no /proc."""
     try:
-        # The name of the program stands in parentheses and may hold anything.
+        # The program name is in parentheses and may contain any character.
         fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
     except (OSError, ValueError, IndexError):
