@@ -9,8 +9,9 @@ import torch
 
 from syft.core.references import Ref, SameAs
 from syft.core.trees import map_tensors
-from syft.grid.isolation.proxies.calls import PlanProxy, Proxy, attribute, call_on_proxies, describe, proxy_of
+from syft.grid.isolation.proxies.calls import attribute, call_on_proxies
 from syft.grid.isolation.proxies.moves import plan_move
+from syft.grid.isolation.proxies.objects import PlanProxy, Proxy, describe, proxy_of
 from syft.messaging.plan.plan import Plan
 from syft.pointers.remote_call import following_id
 from syft.workers.transport.stream import InlineStream

@@ -13,7 +13,8 @@ from syft.core.trees import map_tensors
 from syft.exceptions import CommandNotAllowed, GetNotPermittedError
 from syft.federated.client.stored_dataset import StoredDataset
 from syft.grid.isolation.proxies import calls as proxies_module
-from syft.grid.isolation.proxies.calls import Proxy, attribute, call_on_proxies, describe, proxy_of
+from syft.grid.isolation.proxies.calls import attribute, call_on_proxies
+from syft.grid.isolation.proxies.objects import Proxy, describe, proxy_of
 from syft.messaging.message import Operation
 from syft.pointers.object_wrapper import ObjectWrapper
 from syft.workers.access.tensor_spec import leaves_of, tensors_in

@@ -8,8 +8,8 @@ from torch import nn
 
 import syft as sy
 from syft.exceptions import GetNotPermittedError, SyftError
-from syft.grid.isolation.proxies.calls import PlanProxy, Proxy, proxy_of
 from syft.grid.isolation.proxies.moves import detach_moved, plan_move
+from syft.grid.isolation.proxies.objects import PlanProxy, Proxy, proxy_of
 from syft.messaging.plan.plan import Plan
 from tests.workers.shadow import ShadowWorker
 from tests.workers.test_proxies import call

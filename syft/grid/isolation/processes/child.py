@@ -10,7 +10,6 @@ import threading
 
 from syft.grid.isolation.confinement.limits import Limits
 from syft.grid.isolation.processes.exit_status import ExitReason, Killed, explain
-from syft.grid.isolation.processes.progress import ProgressPage
 
 
 class ConfinedProcess:
@@ -90,13 +89,6 @@ class ConfinedProcess:
                 os.close(self.pidfd)
                 self.pidfd = None
             self._has_ended.set()
-
-    def end_reason_with_call(self, progress: ProgressPage) -> str:
-        """Return how the process ended, after a short wait for its end, and the call that it ran."""
-        with contextlib.suppress(TimeoutError):
-            self.wait(2.0)
-        call = progress.read()
-        return f"{self.end_reason()}{f', while it ran {call}' if call else ''}"
 
     def __repr__(self) -> str:
         return f"<ConfinedProcess {self.pid}, {self.role}, {self.end_reason()}>"

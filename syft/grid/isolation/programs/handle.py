@@ -18,8 +18,7 @@ from syft.core.id_provider import ObjectId
 from syft.exceptions import SerdeError, SessionEndedError, SyftError
 from syft.grid.isolation.children.services import error_by_name
 from syft.grid.isolation.processes.channel import Bytes, Frame, FrameKind, pair
-from syft.grid.isolation.processes.child import ConfinedProcess
-from syft.grid.isolation.processes.progress import ProgressPage
+from syft.grid.isolation.processes.handle import ProcessHandle
 from syft.workers.transport.framed_pipe import RefusedBody
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ Charge: TypeAlias = Callable[[dict[str, Any], str], None]
 Guard: TypeAlias = tuple[int, str | None, list[str], float | None]
 
 
-class ProgramHandle:
+class ProgramHandle(ProcessHandle):
     """A program process. One job at a time.
 
     Args:
@@ -43,17 +42,15 @@ class ProgramHandle:
     """
 
     def __init__(self, supervisor: Supervisor, user: str | None = None, guard: Guard | None = None) -> None:
+        super().__init__()
         self.used = time.monotonic()
-        self.progress = ProgressPage()
         self._supervisor = supervisor
         self._lock = threading.Lock()
         self._has_paid = False
         self._channel, theirs = pair(supervisor.max_body, supervisor.budget_of(user))
         with theirs:
-            fds = [theirs.fileno(), self.progress.fileno()]
             settings = {**supervisor.child_settings(), "user": user, "guard": guard}
-            self.child: ConfinedProcess = supervisor.template.fork("program", fds, settings, supervisor.limits)
-        self.progress.close_descriptor()
+            self.start(supervisor.template, "program", [theirs.fileno()], settings, supervisor.limits)
 
     @property
     def is_over(self) -> bool:

@@ -16,8 +16,8 @@ from syft.core.trees import SCALARS, iter_tensors, map_tensors
 from syft.exceptions import CommandNotAllowed
 from syft.grid.isolation.proxies.autograd import HANDLERS as _AUTOGRAD
 from syft.grid.isolation.proxies.autograd import Handler, data_of
-from syft.grid.isolation.proxies.effects import Effects, MoveToVault, ProxyCall, ProxyResult, effects_of
-from syft.grid.isolation.proxies.objects import DatasetProxy, ObjectProxy, PlanProxy, Proxy, describe, proxy_of, spec_of
+from syft.grid.isolation.proxies.effects import Effects, ProxyCall, ProxyResult, effects_of
+from syft.grid.isolation.proxies.objects import ObjectProxy, Proxy, spec_of
 from syft.grid.isolation.proxies.plans import HANDLERS as _PLANS
 from syft.grid.isolation.proxies.refusals import hidden, not_plain, opaque, unknown
 from syft.grid.isolation.proxies.retries import FIXED_SHAPE, try_on_ones, with_own_values
@@ -30,19 +30,6 @@ from syft.workers.execution.batch import CALM
 from syft.workers.execution.execute import ATTRIBUTES
 from syft.workers.execution.results import FORM
 from syft.workers.transport.gradient_cache import WRITING
-
-__all__ = [
-    "DatasetProxy",
-    "MoveToVault",
-    "ObjectProxy",
-    "PlanProxy",
-    "Proxy",
-    "ProxyResult",
-    "attribute",
-    "call_on_proxies",
-    "describe",
-    "proxy_of",
-]
 
 # Maximum number of calls with different specs in the cache.
 _MAX_REMEMBERED = 4096

@@ -6,6 +6,7 @@ vault.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -176,17 +177,17 @@ def _fit_in_vault(worker: SessionWorker, training: Training, key: str, device: s
     return VaultResult(Operation(FIT, None, (key, device)), Proxy(TensorSpec((), torch.float32, strides=())))
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
 class VaultResult:
     """The result of a command that runs in the vault: its call, sent once the result has an id, and its proxy.
 
-    Args:
+    Attributes:
         operation: the call, without an id for its result.
         proxy: the proxy of the result.
     """
 
-    def __init__(self, operation: Operation, proxy: Proxy) -> None:
-        self.operation = operation
-        self.proxy = proxy
+    operation: Operation
+    proxy: Proxy
 
     def in_vault(self, worker: SessionWorker, session: Session, operation: Operation) -> Any:
         """Run the command in the vault, and describe its result."""

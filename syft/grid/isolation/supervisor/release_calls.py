@@ -155,7 +155,7 @@ def _checked(supervisor: Supervisor, user: str | None, subject: Subject, copy: S
     if subject.objects == 1 and (shape is not None or subject.kind == "tensor") and shape != subject.shape:
         stated = f"a {subject.kind}" if subject.shape is None else f"a {subject.kind} of shape {subject.shape}"
         return SealedCopy(failure=f"the sealed copy is a {specs[0]}, and the request says {stated}")
-    return SealedCopy(value, failed=copy.failed, specs=specs)
+    return dataclasses.replace(copy, specs=specs)
 
 
 def _copy_limit(subject: Subject, size: int) -> int:

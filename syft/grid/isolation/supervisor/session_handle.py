@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from syft.core.id_provider import ObjectId, is_id
 from syft.exceptions import SerdeError, SessionEndedError
 from syft.grid.isolation.processes.channel import Bytes, Channel, Frame, FrameKind, pair
-from syft.grid.isolation.processes.child import ConfinedProcess
-from syft.grid.isolation.processes.progress import ProgressPage
+from syft.grid.isolation.processes.handle import ProcessHandle
 from syft.grid.isolation.supervisor.call_table import Principal
 from syft.grid.isolation.supervisor.connection_limits import MAX_PROCESS_RELAYS, ConnectionLimits
 from syft.workers.execution.session import Session
@@ -31,7 +30,7 @@ MAX_MOVED = 256
 Moved = tuple[tuple[ObjectId, str], ...]
 
 
-class SessionHandle:
+class SessionHandle(ProcessHandle):
     """The supervisor's side of the session process of one user.
 
     Args:
@@ -42,6 +41,7 @@ class SessionHandle:
     """
 
     def __init__(self, supervisor: Supervisor, user: str | None, role: str, purpose: str = "") -> None:
+        super().__init__()
         self.supervisor = supervisor
         self.user = user
         self.role = role
@@ -57,14 +57,12 @@ class SessionHandle:
         self.relays = ConnectionLimits(MAX_PROCESS_RELAYS, supervisor.relays)
         self.at_end: list[Callable[[], None]] = []
         self._ended = threading.Event()
-        self.progress = ProgressPage()
         self._control, control = pair(0)
         self._shared, shared = pair(supervisor.max_body, supervisor.budget_of(user))
         with control, shared:
-            fds = [control.fileno(), shared.fileno(), self.progress.fileno()]
             settings = {**supervisor.child_settings(), "purpose": purpose}
-            self.child: ConfinedProcess = supervisor.template.fork("session", fds, settings, supervisor.limits)
-        self.progress.close_descriptor()
+            fds = [control.fileno(), shared.fileno()]
+            self.start(supervisor.template, "session", fds, settings, supervisor.limits)
         threading.Thread(target=self._serve_shared, name=f"syft process {user}", daemon=True).start()
 
     def open(self, session: Session) -> Relay:
@@ -135,10 +133,6 @@ class SessionHandle:
             # An anonymous user never reconnects, and a party process holds no objects of its user.
             if self.purpose or str(self.user).startswith("anonymous-"):
                 self.retire(self.idle_since)
-
-    def end_reason(self) -> str:
-        """Return how the process ended, and during which call."""
-        return self.child.end_reason_with_call(self.progress)
 
     def end_lost(self) -> None:
         """End the process after its channel closed; usually it has already exited by itself."""

@@ -11,14 +11,13 @@ import dataclasses
 import logging
 import os
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from syft.core.id_provider import ObjectId
 from syft.exceptions import SerdeError
 from syft.grid.isolation.processes.channel import Bytes, Frame, FrameKind, pair
-from syft.grid.isolation.processes.child import ConfinedProcess
-from syft.grid.isolation.processes.progress import ProgressPage
+from syft.grid.isolation.processes.handle import ProcessHandle
 from syft.grid.isolation.processes.watchdog import WorkCount
 from syft.grid.isolation.records.history import Snapshot, VaultHistory
 from syft.grid.isolation.records.records import CallRecord, LoadRecord, Record
@@ -33,6 +32,7 @@ MAX_QUEUED_BYTES = 1 << 30
 Opener: TypeAlias = Callable[[], int]
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
 class SealedCopy:
     """The bytes of an object from a vault, or the reason why there are none.
 
@@ -43,13 +43,10 @@ class SealedCopy:
         specs: a description of each object in it, for the owner.
     """
 
-    def __init__(
-        self, value: Bytes | None = None, failure: str = "", failed: Collection[int] = (), specs: tuple[str, ...] = ()
-    ) -> None:
-        self.value = value
-        self.failure = failure
-        self.failed = frozenset(failed)
-        self.specs = specs
+    value: Bytes | None = None
+    failure: str = ""
+    failed: frozenset[int] = frozenset()
+    specs: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -67,7 +64,7 @@ class Sealing:
     stamps: Mapping[ObjectId, str]
 
 
-class VaultHandle:
+class VaultHandle(ProcessHandle):
     """The vault of one user.
 
     Args:
@@ -76,9 +73,9 @@ class VaultHandle:
     """
 
     def __init__(self, supervisor: Supervisor, user: str | None) -> None:
+        super().__init__()
         self.user = user
         self.history = VaultHistory()
-        self.progress = ProgressPage()
         self._supervisor = supervisor
         self._loaded: dict[ObjectId, str] = {}
         self._order = threading.RLock()
@@ -98,11 +95,8 @@ class VaultHandle:
         self._sent = 0
         self._channel, theirs = pair(0)
         with theirs:
-            fds = [theirs.fileno(), self.progress.fileno()]
-            self.child: ConfinedProcess = supervisor.template.fork(
-                "vault", fds, supervisor.child_settings(), supervisor.vault_limits()
-            )
-        self.progress.close_descriptor()
+            settings, limits = supervisor.child_settings(), supervisor.vault_limits()
+            self.start(supervisor.template, "vault", [theirs.fileno()], settings, limits)
         supervisor.watchdog.keep(self.child, self.progress.read, self._work)
         for work in (self._listen, self._write):
             threading.Thread(target=work, name=f"syft vault {user}", daemon=True).start()
@@ -227,7 +221,7 @@ class VaultHandle:
     def _accept(self, frame: Frame) -> None:
         match frame.kind, frame.header:
             case FrameKind.ANSWER, (int() as number, tuple() as failed) if all(type(one) is int for one in failed):
-                copy = SealedCopy(frame.body, failed=failed)
+                copy = SealedCopy(frame.body, failed=frozenset(failed))
             case FrameKind.FAILED, (int() as number, str() as text):
                 copy = SealedCopy(failure=text[:2000])
             case _:
@@ -246,10 +240,6 @@ class VaultHandle:
     def is_over(self) -> bool:
         """Whether the process has ended. Never reported to the client: it may depend on values."""
         return self._is_over
-
-    def end_reason(self) -> str:
-        """Return how the process ended, for the owner."""
-        return self.child.end_reason_with_call(self.progress)
 
     def end(self) -> None:
         """End the process. Its history stays."""
