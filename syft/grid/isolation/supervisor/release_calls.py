@@ -175,11 +175,7 @@ def request_status(supervisor: Supervisor, principal: Principal, frame: Frame, r
 
 @serves("fetch", optional(object_id), optional(text))
 def fetch(
-    supervisor: Supervisor,
-    principal: Principal,
-    frame: Frame,
-    obj_id: ObjectId | None,
-    request_id: str | None = None,
+    supervisor: Supervisor, principal: Principal, frame: Frame, obj_id: ObjectId | None, request_id: str | None = None
 ) -> str | Reply:
     """Return the sealed copy of an approved request of the user, or the reason why there is none."""
     found = _requests(supervisor).released(principal.user, obj_id, request_id)
