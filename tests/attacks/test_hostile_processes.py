@@ -41,9 +41,9 @@ class Target:
             "import logging\n"
             f"logging.basicConfig(filename={str(self.log)!r}, level=logging.INFO)\n"
             "import threading, traceback\n"
-            "def told(info):\n"
+            "def log_uncaught(info):\n"
             "    logging.error('UNCAUGHT in %s: %s', info.thread, ''.join(traceback.format_exception(info.exc_value)))\n"
-            "threading.excepthook = told\n"
+            "threading.excepthook = log_uncaught\n"
             f"private = torch.frombuffer(bytearray({PATTERN * 64!r}), dtype=torch.int64).clone().tag('#patients')\n"
             "node.worker.load_data([private])"
         )

@@ -110,7 +110,7 @@ def not_released(worker_id: object, proxy: AnyProxy) -> GetNotPermittedError:
     why = proxy.why or "it was computed from private data"
     return GetNotPermittedError(
         f"Node {worker_id!r} does not release this value: {why}. Ask the owner for it with "
-        'ptr.request(reason="..."), or compute something that may be released.'
+        'ptr.request(reason="..."), or compute a result that may be released.'
     )
 
 

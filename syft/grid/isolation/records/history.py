@@ -152,16 +152,16 @@ class Snapshot:
             ObjectNotFoundError: no record creates one of them.
         """
         chosen, missing = Slicer(self.records, self.non_mutating_plans).slice(ids)
-        taken = _with_deletions(self.records, chosen)
-        datasets = tuple({r.obj_id: r for r in taken if type(r) is LoadRecord}.values())
-        calls = [record for record in taken if type(record) is CallRecord]
+        selected = _with_deletions(self.records, chosen)
+        datasets = tuple({r.obj_id: r for r in selected if type(r) is LoadRecord}.values())
+        calls = [record for record in selected if type(record) is CallRecord]
         unknown = (
             ("earlier calls are no longer kept" if self.dropped else "an object is of unknown origin")
             if missing
             else ""
         )
         numbers = frozenset(self.dropped + index for index in chosen)
-        return Slice(ids, taken, datasets, self.calls - len(calls), tuple(_reasons(taken, unknown)), numbers)
+        return Slice(ids, selected, datasets, self.calls - len(calls), tuple(_reasons(selected, unknown)), numbers)
 
 
 def _blob_bytes(record: Record) -> int:
@@ -195,13 +195,13 @@ def _reasons(records: Sequence[Record], unknown: str) -> Iterable[str]:
 def _with_deletions(records: Sequence[Record], chosen: Collection[int]) -> tuple[Record, ...]:
     """Return the chosen records, with deletions of the objects they create: an id may be used again."""
     made: set[ObjectId] = set()
-    taken: list[Record] = []
+    selected: list[Record] = []
     for number, record in enumerate(records):
         if number in chosen:
-            taken.append(record)
+            selected.append(record)
             made.update(made_by(record))
         elif type(record) is DeleteRecord and not made.isdisjoint(record.ids):
-            taken.append(DeleteRecord(tuple(obj_id for obj_id in record.ids if obj_id in made)))
-    while taken and type(taken[-1]) is DeleteRecord:
-        taken.pop()
-    return tuple(taken)
+            selected.append(DeleteRecord(tuple(obj_id for obj_id in record.ids if obj_id in made)))
+    while selected and type(selected[-1]) is DeleteRecord:
+        selected.pop()
+    return tuple(selected)

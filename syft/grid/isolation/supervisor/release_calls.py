@@ -183,7 +183,7 @@ def fetch(
         return found
     item = supervisor.node.keeper.item(f"{SEALED}{found['id']}")
     if item is None:
-        return "It was approved, but its sealed copy is gone."
+        return "It was approved, but its sealed copy was deleted."
     supervisor.node.audit.write(principal.user, "release", found["object"], "get", True, "", found["id"])
     several = request_id is None and len(found["ids"]) > 1
     return Reply(found["ids"].index(obj_id) if several else None, fds=[value_fd(supervisor, item)])
