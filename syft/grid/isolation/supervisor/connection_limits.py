@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-# Relayed connections of one process and of a node. A process can't have more than 256 open files anyway.
+# Maximum number of relayed connections of one process and of a node.
 MAX_PROCESS_RELAYS = 256
 MAX_NODE_RELAYS = 1024
 
