@@ -18,35 +18,46 @@ from syft.mpc.rules.comparison import (
     bits,
     ge,
     gt,
-    halves,
-    kept,
     logical_and,
     logical_or,
     lt,
     masked,
     noted,
     positive_parts,
+    relu_with_bits,
     twice,
 )
-from syft.mpc.rules.operands import FixedPointFormat, Value, aten, content, form_of, is_link, rule, whole
+from syft.mpc.rules.operands import (
+    AnyTensor,
+    FixedPointFormat,
+    Link,
+    Number,
+    Value,
+    aten,
+    content,
+    form_of,
+    is_link,
+    rule,
+    whole,
+)
 from syft.mpc.rules.public_scaling import product, times
 from syft.mpc.values import ring_ops
 
 
-def _above(x: Any, bound: Any) -> Any:
+def _above(x: AnyTensor, bound: float) -> AnyTensor:
     """Say where x, a link or public, is above a number."""
     return gt(x, bound) if is_link(x) else x > bound
 
 
 @rule(aten.relu.default)
-def relu(x: Any) -> Any:
+def relu(x: Link) -> Link:
     """Return x where it is positive, else 0."""
-    positive, above = kept(content(x), "gt")
+    positive, (above,) = relu_with_bits(content(x), "gt")
     return noted(form_of(x).link(positive), gt=above)
 
 
 @rule(aten.threshold.default)
-def threshold(x: Any, bound: Any, value: Any) -> Any:
+def threshold(x: Link, bound: float, value: Number) -> Link:
     """Return x where it is above a bound, else a number: relu(x - bound) + (bound - number) bit + number."""
     form = form_of(x)
     positive, above = positive_parts(ring_ops.sub(content(x), whole(bound, form)))
@@ -56,7 +67,7 @@ def threshold(x: Any, bound: Any, value: Any) -> Any:
 
 
 @rule(aten.threshold_backward.default, in_place=False)
-def threshold_backward(grad: Any, x: Any, bound: Any) -> Any:
+def threshold_backward(grad: AnyTensor, x: AnyTensor, bound: float) -> Link:
     """Gradient of relu: kept where its input (or result) is above the threshold."""
     form = form_of(grad, x)
     return form.link(masked(_above(x, bound), grad, form))
@@ -66,7 +77,7 @@ def threshold_backward(grad: Any, x: Any, bound: Any) -> Any:
 
 
 @rule(aten.hardtanh.default)
-def hardtanh(x: Any, min_val: Any = -1, max_val: Any = 1) -> Any:
+def hardtanh(x: Link, min_val: float = -1, max_val: float = 1) -> Link:
     """Return x within bounds; torch leaves out bounds that are the usual ones."""
     made = between(x, min_val, max_val, strict=True)
     # In place the gradient is asked of the result.
@@ -74,13 +85,13 @@ def hardtanh(x: Any, min_val: Any = -1, max_val: Any = 1) -> Any:
 
 
 @rule(aten.hardtanh_backward.default, in_place=False)
-def hardtanh_backward(grad: Any, x: Any, low: Any, high: Any) -> Any:
+def hardtanh_backward(grad: AnyTensor, x: AnyTensor, low: float, high: float) -> Link:
     """Gradient of a clamp: kept strictly between the bounds."""
     form = form_of(grad, x)
     return form.link(masked(_inside(x, low, high), grad, form))
 
 
-def _inside(x: Any, low: Any, high: Any) -> Any:
+def _inside(x: AnyTensor, low: float, high: float) -> AnyTensor:
     """Say where x lies strictly between two numbers: above the one, and not reaching the other."""
     if not is_link(x):
         return (x > low) & (x < high)
@@ -91,32 +102,32 @@ def _inside(x: Any, low: Any, high: Any) -> Any:
 
 
 @rule(aten.hardsigmoid.default)
-def hardsigmoid(x: Any) -> Any:
+def hardsigmoid(x: Link) -> Link:
     """Return a line from 0 at -3 to 1 at 3: (clamp(x) + 3) / 6."""
     form = form_of(x)
     return form.link(ring_ops.truncate(_from_zero(x, form), 6))
 
 
-def _from_zero(x: Any, form: FixedPointFormat) -> Value:
+def _from_zero(x: Link, form: FixedPointFormat) -> Value:
     return ring_ops.add(content(between(x, -3, 3, strict=True)), 3 * form.scale)
 
 
 @rule(aten.hardsigmoid_backward.default, in_place=False)
-def hardsigmoid_backward(grad: Any, x: Any) -> Any:
+def hardsigmoid_backward(grad: AnyTensor, x: AnyTensor) -> Link:
     """Gradient of hardsigmoid: a sixth, between the bounds."""
     form = form_of(grad, x)
     return form.link(ring_ops.truncate(masked(_inside(x, -3, 3), grad, form), 6))
 
 
 @rule(aten.hardswish.default)
-def hardswish(x: Any) -> Any:
+def hardswish(x: Link) -> Link:
     """Return x hardsigmoid(x)."""
     form = form_of(x)
     return form.link(ring_ops.mul(content(x), _from_zero(x, form), 6 * form.scale))
 
 
 @rule(aten.hardswish_backward.default, in_place=False)
-def hardswish_backward(grad: Any, x: Any) -> Any:
+def hardswish_backward(grad: AnyTensor, x: AnyTensor) -> Link:
     """Gradient of hardswish: (2x + 3) / 6 between the bounds, and 1 above them."""
     form = form_of(grad, x)
     slope = ring_ops.add(ring_ops.scale(whole(x, form), 2), 3 * form.scale)
@@ -127,18 +138,18 @@ def hardswish_backward(grad: Any, x: Any) -> Any:
 # --- outside of two bounds ------------------------------------------------------------------------------------
 
 
-def _outside(x: Any, bound: Any, form: FixedPointFormat) -> tuple[Value, Value, Value]:
+def _outside(x: Link, bound: float, form: FixedPointFormat) -> tuple[Value, Value, Value]:
     """Return relu(x - bound), relu(-x - bound), and 1 or 0 for where either is positive, all at once."""
     value, distance = content(x), whole(bound, form)
     both, found = positive_parts(twice(ring_ops.sub(value, distance), ring_ops.sub(ring_ops.neg(value), distance)))
-    (over, under), (above, below) = halves(both), halves(found)
+    (over, under), (above, below) = ring_ops.unbind(both), ring_ops.unbind(found)
     if is_followed():
         noted(noted(x, bound, gt=above), -bound, ge=inverted(below))
     return over, under, ring_ops.sub(above, below)
 
 
 @rule(aten.softshrink.default, in_place=False)
-def softshrink(x: Any, bound: Any = 0.5) -> Any:
+def softshrink(x: Link, bound: float = 0.5) -> Link:
     """Return x moved towards 0 by a bound, and 0 where it does not reach that."""
     form = form_of(x)
     over, under, _ = _outside(x, bound, form)
@@ -146,7 +157,7 @@ def softshrink(x: Any, bound: Any = 0.5) -> Any:
 
 
 @rule(aten.hardshrink.default, in_place=False)
-def hardshrink(x: Any, bound: Any = 0.5) -> Any:
+def hardshrink(x: Link, bound: float = 0.5) -> Link:
     """Return x where it is beyond a bound on either side, else 0."""
     form = form_of(x)
     over, under, side = _outside(x, bound, form)
@@ -154,7 +165,7 @@ def hardshrink(x: Any, bound: Any = 0.5) -> Any:
 
 
 @rule(aten.softshrink_backward.default, aten.hardshrink_backward.default, in_place=False)
-def shrink_backward(grad: Any, x: Any, bound: Any) -> Any:
+def shrink_backward(grad: AnyTensor, x: AnyTensor, bound: float) -> Link:
     """Gradient of both: kept beyond the bound."""
     form = form_of(grad, x)
     above, reached = recall(x, "gt", bound), recall(x, "ge", -bound)
@@ -167,17 +178,17 @@ def shrink_backward(grad: Any, x: Any, bound: Any) -> Any:
 # --- with a slope below zero ----------------------------------------------------------------------------------
 
 
-def _split(x: Any, form: FixedPointFormat) -> tuple[Value, Value]:
+def _split(x: AnyTensor, form: FixedPointFormat) -> tuple[Value, Value]:
     """Return whole numbers of what is positive in x and of what is not; a link remembers which is which."""
     value = whole(x, form)
-    positive, above = kept(value, "gt")
+    positive, (above,) = relu_with_bits(value, "gt")
     if is_link(x):
         noted(x, gt=above)
     return positive, ring_ops.sub(value, positive)
 
 
 @rule(aten.leaky_relu.default)
-def leaky_relu(x: Any, slope: Any = 0.01) -> Any:
+def leaky_relu(x: Link, slope: float = 0.01) -> Link:
     """Return x where it is positive, else slope x."""
     form = form_of(x)
     positive, rest = _split(x, form)
@@ -186,7 +197,7 @@ def leaky_relu(x: Any, slope: Any = 0.01) -> Any:
 
 
 @rule(aten.leaky_relu_backward.default, in_place=False)
-def leaky_relu_backward(grad: Any, x: Any, slope: Any, is_result: bool) -> Any:
+def leaky_relu_backward(grad: AnyTensor, x: AnyTensor, slope: float, is_result: bool) -> Link:
     """Gradient of leaky relu."""
     form = form_of(grad, x)
     positive = masked(_above(x, 0), grad, form)
@@ -194,7 +205,7 @@ def leaky_relu_backward(grad: Any, x: Any, slope: Any, is_result: bool) -> Any:
 
 
 @rule(aten._prelu_kernel.default, in_place=False)
-def prelu(x: Any, weight: Any) -> Any:
+def prelu(x: AnyTensor, weight: AnyTensor) -> Link:
     """Return x where it is positive, else weight x."""
     form = form_of(x, weight)
     positive, rest = _split(x, form)
@@ -202,7 +213,7 @@ def prelu(x: Any, weight: Any) -> Any:
 
 
 @rule(aten._prelu_kernel_backward.default, in_place=False)
-def prelu_backward(grad: Any, x: Any, weight: Any) -> Any:
+def prelu_backward(grad: AnyTensor, x: AnyTensor, weight: AnyTensor) -> tuple[Link, Link]:
     """Gradients of prelu, for its input and for each element's weight."""
     form = form_of(grad, x, weight)
     positive = masked(_above(x, 0), grad, form)
@@ -217,14 +228,18 @@ def _only_mean(training: bool) -> None:
 
 
 @rule(aten.rrelu_with_noise.default, in_place=False)
-def rrelu(x: Any, noise: Any, low: float = 1 / 8, high: float = 1 / 3, training: bool = False, *args: Any) -> Any:
+def rrelu(
+    x: Link, noise: object, low: float = 1 / 8, high: float = 1 / 3, training: bool = False, *args: object
+) -> Link:
     """Return leaky relu with the mean slope, which is what rrelu is in eval mode."""
     _only_mean(training)
     return leaky_relu(x, (low + high) / 2)
 
 
 @rule(aten.rrelu_with_noise_backward.default, in_place=False)
-def rrelu_backward(grad: Any, x: Any, noise: Any, low: Any, high: Any, training: bool, is_result: bool) -> Any:
+def rrelu_backward(
+    grad: AnyTensor, x: AnyTensor, noise: object, low: float, high: float, training: bool, is_result: bool
+) -> Link:
     """Gradient of rrelu in eval mode."""
     _only_mean(training)
     return leaky_relu_backward(grad, x, (low + high) / 2, is_result)
@@ -234,7 +249,7 @@ def rrelu_backward(grad: Any, x: Any, noise: Any, low: Any, high: Any, training:
 
 
 @rule(aten.elu.default)
-def elu(x: Any, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Any:
+def elu(x: Link, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Link:
     """Return scale x where x is positive, else scale alpha (e^(input_scale x) - 1): of 0 both are 0, so they add up."""
     form = form_of(x)
     positive, rest = _split(x, form)
@@ -247,13 +262,15 @@ def elu(x: Any, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> A
 
 
 @rule(aten.celu.default)
-def celu(x: Any, alpha: float = 1.0) -> Any:
+def celu(x: Link, alpha: float = 1.0) -> Link:
     """Return x where it is positive, else alpha (e^(x / alpha) - 1)."""
     return elu(x, alpha, 1, 1 / alpha)
 
 
 @rule(aten.elu_backward.default, in_place=False)
-def elu_backward(grad: Any, alpha: float, scale: float, input_scale: float, is_result: bool, x: Any) -> Any:
+def elu_backward(
+    grad: AnyTensor, alpha: float, scale: float, input_scale: float, is_result: bool, x: AnyTensor
+) -> Link:
     """Gradient of elu: scale where x is positive, else a multiple of the exponential, which is in its result too."""
     form = form_of(grad, x)
     positive = masked(_above(x, 0), grad, form)
@@ -262,7 +279,7 @@ def elu_backward(grad: Any, alpha: float, scale: float, input_scale: float, is_r
     return form.link(ring_ops.add(times(positive, scale, form), product("mul", rest, slope, form)))
 
 
-def _slope(x: Any, factor: float, input_scale: float, is_result: bool) -> Any:
+def _slope(x: AnyTensor, factor: float, input_scale: float, is_result: bool) -> AnyTensor:
     """Return the slope of elu where x is negative; elsewhere it does not matter."""
     if not is_link(x):
         return (
@@ -280,13 +297,13 @@ def _slope(x: Any, factor: float, input_scale: float, is_result: bool) -> Any:
 # --- gates ----------------------------------------------------------------------------------------------------
 
 
-def _both_halves(x: Any, dim: int, form: FixedPointFormat) -> list[Any]:
+def _both_halves(x: AnyTensor, dim: int, form: FixedPointFormat) -> list[Any]:
     count = x.shape[dim] // 2
     return [form.link(ring_ops.local(aten.slice.Tensor, whole(x, form), dim, at, at + count)) for at in (0, count)]
 
 
 @rule(aten.glu.default, in_place=False)
-def glu(x: Any, dim: int = -1) -> Any:
+def glu(x: Link, dim: int = -1) -> Link:
     """Return the first half times the sigmoid of the second one."""
     if x.shape[dim] % 2:
         raise RuntimeError(f"Halving dimension must be even, but dimension {dim} is size {x.shape[dim]}")
@@ -298,7 +315,7 @@ def glu(x: Any, dim: int = -1) -> Any:
 
 
 @rule(aten.glu_backward.default, in_place=False)
-def glu_backward(grad: Any, x: Any, dim: int) -> Any:
+def glu_backward(grad: AnyTensor, x: AnyTensor, dim: int) -> Link:
     """Gradient of glu."""
     form = form_of(grad, x)
     first, second = _both_halves(x, dim, form_of(x))

@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import Any
 
 import torch
 
@@ -18,8 +17,7 @@ from syft.exceptions import UnsupportedOperation
 from syft.mpc.protocols.exponential import edges
 from syft.mpc.rules.arithmetic import add, div, mul, reciprocal, sub
 from syft.mpc.rules.comparison import clamp, ge
-from syft.mpc.rules.operands import FixedPointFormat, Value, aten, content, form_of, is_link, rule
-from syft.mpc.runtime import client
+from syft.mpc.rules.operands import AnyTensor, FixedPointFormat, Link, Value, aten, content, form_of, is_link, rule
 from syft.mpc.values import ring_ops
 from syft.mpc.values.encoding import encode_plain
 from syft.mpc.values.function_tables import SLOPES, table_of
@@ -27,7 +25,7 @@ from syft.mpc.values.function_tables import SLOPES, table_of
 Plain = Callable[[torch.Tensor], torch.Tensor]
 
 
-def encoded(x: Any, name: str) -> FixedPointFormat:
+def encoded(x: Link, name: str) -> FixedPointFormat:
     """Return the form of an operand; whole numbers as such have no room for results."""
     form = form_of(x)
     if form.model is None:
@@ -42,7 +40,7 @@ def on_plain(function: Plain, value: torch.Tensor, form: FixedPointFormat) -> to
     return encode_plain(function(value.double() / form.scale), form.scale, form.field)
 
 
-def apply(x: Any, name: str, shared: Callable[[Value, FixedPointFormat], Value], plain: Plain) -> Any:
+def apply(x: Link, name: str, shared: Callable[[Value, FixedPointFormat], Value], plain: Plain) -> Link:
     """Work a function out, on shares or on numbers that are here."""
     form = encoded(x, name)
     value = content(x)
@@ -59,38 +57,38 @@ def _exp_plain(x: torch.Tensor, form: FixedPointFormat) -> torch.Tensor:
 
 
 @rule(aten.exp.default)
-def exp(x: Any) -> Any:
+def exp(x: Link) -> Link:
     """e^x."""
     form = encoded(x, "exp")
-    return apply(x, "exp", lambda v, f: client.run("exp", v, scale=f.scale), functools.partial(_exp_plain, form=form))
+    return apply(x, "exp", lambda v, f: ring_ops.run("exp", v, scale=f.scale), functools.partial(_exp_plain, form=form))
 
 
-def exp_of_negative(x: Any) -> Any:
+def exp_of_negative(x: Link) -> Link:
     """e^x where no x is positive: a comparison less."""
     form = encoded(x, "exp")
     return apply(
         x,
         "exp",
-        lambda v, f: client.run("exp", v, scale=f.scale, negative=True),
+        lambda v, f: ring_ops.run("exp", v, scale=f.scale, negative=True),
         functools.partial(_exp_plain, form=form),
     )
 
 
 @rule(aten.exp2.default)
-def exp2(x: Any) -> Any:
+def exp2(x: Link) -> Link:
     """2^x."""
     return exp(mul(x, math.log(2)))
 
 
 @rule(aten.expm1.default)
-def expm1(x: Any) -> Any:
+def expm1(x: Link) -> Link:
     """e^x - 1."""
     return sub(exp(x), 1)
 
 
-def _root(name: str, plain: Plain) -> Callable[[Any], Any]:
-    def run(x: Any) -> Any:
-        return apply(x, name, lambda v, f: client.run("root", v, kind=name, scale=f.scale), plain)
+def _root(name: str, plain: Plain) -> Callable[[Link], Link]:
+    def run(x: Link) -> Link:
+        return apply(x, name, lambda v, f: ring_ops.run("root", v, kind=name, scale=f.scale), plain)
 
     return run
 
@@ -107,26 +105,26 @@ rule(aten.rsqrt.default)(rsqrt)
 
 
 @rule(aten.log.default)
-def log(x: Any) -> Any:
+def log(x: Link) -> Link:
     """Natural logarithm; that of one unit for what is not positive."""
     unit = 1 / encoded(x, "log").scale
     return _root("log", lambda v: v.clamp(min=unit).log())(x)
 
 
 @rule(aten.log2.default)
-def log2(x: Any) -> Any:
+def log2(x: Link) -> Link:
     """Logarithm with base 2."""
     return mul(log(x), 1 / math.log(2))
 
 
 @rule(aten.log10.default)
-def log10(x: Any) -> Any:
+def log10(x: Link) -> Link:
     """Logarithm with base 10."""
     return mul(log(x), 1 / math.log(10))
 
 
 @rule(aten.log1p.default)
-def log1p(x: Any) -> Any:
+def log1p(x: Link) -> Link:
     """log(1 + x)."""
     return log(add(x, 1))
 
@@ -134,17 +132,17 @@ def log1p(x: Any) -> Any:
 # --- functions given by pieces ----------------------------------------------------------------------------------
 
 
-def piecewise(x: Any, name: str, plain: Plain) -> Any:
+def piecewise(x: Link, name: str, plain: Plain) -> Link:
     """Work out one of the functions of `approximations.SHAPES`."""
 
     def shared(value: Value, form: FixedPointFormat) -> Value:
         table = table_of(name, form.scale)
-        return client.run("piecewise", value, table.coefficients, **table.options)
+        return ring_ops.run("piecewise", value, table.coefficients, **table.options)
 
     return apply(x, name, shared, plain)
 
 
-def _piecewise(name: str, plain: Plain) -> Callable[[Any], Any]:
+def _piecewise(name: str, plain: Plain) -> Callable[[Link], Link]:
     return lambda x: piecewise(x, name, plain)
 
 
@@ -162,7 +160,7 @@ rule(aten.mish.default)(mish)
 
 
 @rule(aten.erfc.default)
-def erfc(x: Any) -> Any:
+def erfc(x: Link) -> Link:
     """1 - erf(x)."""
     return sub(1, erf(x))
 
@@ -171,13 +169,13 @@ _GELU = {"none": "gelu", "tanh": "gelu_tanh"}
 
 
 @rule(aten.gelu.default)
-def gelu(x: Any, approximate: str = "none") -> Any:
+def gelu(x: Link, approximate: str = "none") -> Link:
     """Gaussian error linear unit."""
     return piecewise(x, _GELU[approximate], functools.partial(functional.gelu, approximate=approximate))
 
 
 @rule(aten.softplus.default, in_place=False)
-def softplus(x: Any, beta: Any = 1, threshold: Any = 20) -> Any:
+def softplus(x: Link, beta: float = 1, threshold: float = 20) -> Link:
     """log(1 + e^(beta x)) / beta; the threshold makes no difference here."""
     if beta == 1:
         return piecewise(x, "softplus", functional.softplus)
@@ -185,26 +183,26 @@ def softplus(x: Any, beta: Any = 1, threshold: Any = 20) -> Any:
 
 
 @rule(aten.logit.default)
-def logit(x: Any, eps: Any = None) -> Any:
+def logit(x: Link, eps: float | None = None) -> Link:
     """log(x / (1 - x)), of x between eps and 1 - eps if that is given."""
     inside = x if eps is None or not eps >= 0 else clamp(x, eps, 1 - eps)
     return sub(log(inside), log(sub(1, inside)))
 
 
 @rule(aten.logit_backward.default, in_place=False)
-def logit_backward(grad: Any, x: Any, eps: Any = None) -> Any:
+def logit_backward(grad: AnyTensor, x: AnyTensor, eps: float | None = None) -> Link:
     """Gradient of logit: 1 / (x (1 - x)), and 0 beyond eps."""
     found = mul(grad, reciprocal(mul(x, sub(1, x))))
     return found if eps is None or not eps >= 0 else mul(found, mul(ge(x, eps), ge(1 - eps, x)))
 
 
-def logsigmoid(x: Any) -> Any:
+def logsigmoid(x: Link) -> Link:
     """log(sigmoid(x))."""
     return piecewise(x, "log_sigmoid", functional.logsigmoid)
 
 
 @rule(aten.log_sigmoid_forward.default, in_place=False)
-def log_sigmoid_forward(x: Any) -> Any:
+def log_sigmoid_forward(x: Link) -> tuple[Link, torch.Tensor]:
     """log(sigmoid(x)), and nothing to remember."""
     return logsigmoid(x), torch.zeros(0)
 
@@ -218,19 +216,19 @@ rule(aten.cos.default)(cos)
 
 
 @rule(aten.tan.default)
-def tan(x: Any) -> Any:
+def tan(x: Link) -> Link:
     """sin(x) / cos(x)."""
     return div(sin(x), cos(x))
 
 
 @rule(aten.sinh.default)
-def sinh(x: Any) -> Any:
+def sinh(x: Link) -> Link:
     """(e^x - e^-x) / 2."""
     return mul(sub(exp(x), exp(mul(x, -1))), 0.5)
 
 
 @rule(aten.cosh.default)
-def cosh(x: Any) -> Any:
+def cosh(x: Link) -> Link:
     """(e^x + e^-x) / 2."""
     return mul(add(exp(x), exp(mul(x, -1))), 0.5)
 
@@ -239,48 +237,48 @@ def cosh(x: Any) -> Any:
 
 
 @rule(aten.sigmoid_backward.default, in_place=False)
-def sigmoid_backward(grad: Any, result: Any) -> Any:
+def sigmoid_backward(grad: AnyTensor, result: AnyTensor) -> Link:
     """Gradient of sigmoid, from its result."""
     return mul(grad, mul(result, sub(1, result)) if is_link(result) else result * (1 - result))
 
 
 @rule(aten.tanh_backward.default, in_place=False)
-def tanh_backward(grad: Any, result: Any) -> Any:
+def tanh_backward(grad: AnyTensor, result: AnyTensor) -> Link:
     """Gradient of tanh, from its result."""
     return mul(grad, sub(1, mul(result, result)) if is_link(result) else 1 - result * result)
 
 
-def slope(name: str, x: Any, plain: Plain | None = None) -> Any:
+def slope(name: str, x: AnyTensor, plain: Plain | None = None) -> AnyTensor:
     """Return the derivative of a function, of public or private numbers."""
     plain = plain or SLOPES[name]
     return piecewise(x, name, plain) if is_link(x) else plain(x.double())
 
 
 @rule(aten.gelu_backward.default, in_place=False)
-def gelu_backward(grad: Any, x: Any, approximate: str = "none") -> Any:
+def gelu_backward(grad: AnyTensor, x: AnyTensor, approximate: str = "none") -> Link:
     """Gradient of gelu."""
     return mul(grad, slope(f"{_GELU[approximate]}_slope", x))
 
 
 @rule(aten.silu_backward.default, in_place=False)
-def silu_backward(grad: Any, x: Any) -> Any:
+def silu_backward(grad: AnyTensor, x: AnyTensor) -> Link:
     """Gradient of silu."""
     return mul(grad, slope("silu_slope", x))
 
 
 @rule(aten.mish_backward.default, in_place=False)
-def mish_backward(grad: Any, x: Any) -> Any:
+def mish_backward(grad: AnyTensor, x: AnyTensor) -> Link:
     """Gradient of mish."""
     return mul(grad, slope("mish_slope", x))
 
 
 @rule(aten.softplus_backward.default, in_place=False)
-def softplus_backward(grad: Any, x: Any, beta: Any = 1, threshold: Any = 20) -> Any:
+def softplus_backward(grad: AnyTensor, x: AnyTensor, beta: float = 1, threshold: float = 20) -> Link:
     """Gradient of softplus."""
     return mul(grad, slope("sigmoid", mul(x, beta) if is_link(x) else x * beta, torch.sigmoid))
 
 
 @rule(aten.log_sigmoid_backward.default, in_place=False)
-def log_sigmoid_backward(grad: Any, x: Any, buffer: Any) -> Any:
+def log_sigmoid_backward(grad: AnyTensor, x: AnyTensor, buffer: object) -> Link:
     """Gradient of log(sigmoid(x)): sigmoid(-x)."""
     return mul(grad, slope("sigmoid", mul(x, -1) if is_link(x) else -x, torch.sigmoid))

@@ -6,6 +6,7 @@ not find it again.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -31,12 +32,23 @@ from syft.mpc.rules.normalization import (
     times_factor,
     whiten,
 )
-from syft.mpc.rules.operands import FixedPointFormat, aten, content, form_of, is_link, rule, whole, write
+from syft.mpc.rules.operands import (
+    AnyTensor,
+    FixedPointFormat,
+    Link,
+    aten,
+    content,
+    form_of,
+    is_link,
+    rule,
+    whole,
+    write,
+)
 from syft.mpc.rules.public_scaling import times
 from syft.mpc.values import ring_ops
 
 
-def _check_running(*running: Any) -> None:
+def _check_running(*running: AnyTensor | None) -> None:
     """Raise, before anything is computed, if private statistics would have to be written to plain tensors."""
     if any(one is not None and not is_link(one) for one in running):
         raise SyftError(
@@ -45,7 +57,7 @@ def _check_running(*running: Any) -> None:
         )
 
 
-def _update(running_mean: Any, running_var: Any, found: Whitened, momentum: float) -> None:
+def _update(running_mean: AnyTensor, running_var: AnyTensor, found: Whitened, momentum: float) -> None:
     """Move running statistics towards those of a batch, both at once."""
     form = form_of(running_mean, running_var, found.mean)
     count = running_mean.shape.numel()
@@ -64,11 +76,14 @@ def _update(running_mean: Any, running_var: Any, found: Whitened, momentum: floa
 
 @rule(aten.native_batch_norm.default, aten._native_batch_norm_legit.default, in_place=False)
 def batch_norm(
-    x: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float
-) -> Any:
+    x: AnyTensor, weight: AnyTensor | None, bias: AnyTensor | None, running_mean: AnyTensor | None,
+    running_var: AnyTensor | None, training: bool, momentum: float, eps: float,
+) -> tuple[AnyTensor, ...]:  # fmt: skip
     """Normalise each channel: with the statistics of the batch in training, else with the running ones."""
     dims, x = len(x.shape), as_link(x, weight, bias, running_mean, running_var)
     if not training:
+        if running_mean is None or running_var is None:
+            raise RuntimeError("batch_norm needs running_mean and running_var unless training=True")
         return _with_running(x, weight, bias, running_mean, running_var, eps)
     _check_running(running_mean, running_var)
     whitened = whiten(x, batch_dims(x), eps)
@@ -79,24 +94,27 @@ def batch_norm(
 
 
 @rule(aten._native_batch_norm_legit.no_stats, in_place=False)
-def batch_norm_without_statistics(x: Any, weight: Any, bias: Any, training: bool, momentum: float, eps: float) -> Any:
+def batch_norm_without_statistics(
+    x: AnyTensor, weight: AnyTensor | None, bias: AnyTensor | None, training: bool, momentum: float, eps: float
+) -> tuple[AnyTensor, ...]:
     """Normalise each channel by the statistics of the batch."""
     return batch_norm(x, weight, bias, None, None, True, momentum, eps)
 
 
 @rule(aten._native_batch_norm_legit_no_training.default, in_place=False)
 def batch_norm_in_eval(
-    x: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, momentum: float, eps: float
-) -> Any:
+    x: AnyTensor, weight: AnyTensor | None, bias: AnyTensor | None, running_mean: AnyTensor, running_var: AnyTensor,
+    momentum: float, eps: float,
+) -> tuple[AnyTensor, ...]:  # fmt: skip
     """Normalise each channel by the running statistics."""
     return batch_norm(x, weight, bias, running_mean, running_var, False, momentum, eps)
 
 
-def _running_factor(running_var: Any, eps: float, form: FixedPointFormat) -> Any:
+def _running_factor(running_var: AnyTensor, eps: float, form: FixedPointFormat) -> AnyTensor:
     """Return 1 / sqrt(running variance + eps); a private one is kept with the variance until that is written to."""
     if not is_link(running_var):
         return (running_var.double() + eps).rsqrt()
-    known = recall(running_var, "rsqrt", eps)
+    known: Link | None = recall(running_var, "rsqrt", eps)
     if known is None:
         own = form_of(running_var)
         scale, divisor = squares_scale(own)
@@ -106,25 +124,30 @@ def _running_factor(running_var: Any, eps: float, form: FixedPointFormat) -> Any
     return known
 
 
-def _weighted(factor: Any, weight: Any, running_var: Any) -> Any:
+def _weighted(factor: AnyTensor, weight: AnyTensor | None, running_var: AnyTensor) -> AnyTensor:
     """Return the factor times the weight; of private ones, what was worked out before if nothing has changed."""
-    if weight is None or (not is_link(factor) and not is_link(weight)):
-        return factor if weight is None else weight.double() * factor
+    if weight is None:
+        return factor
+    if not is_link(factor) and not is_link(weight):
+        return weight.double() * factor
     holder = next(one for one in (running_var, weight) if is_link(one))
     other = weight if holder is running_var else running_var
-    known = recall(holder, "weighted", other)
+    known: Link | None = recall(holder, "weighted", other)
     if known is None:
         known = mul(weight, factor) if is_link(factor) else mul(_in_fine(weight), factor)
         note(holder, "weighted", known, other)
     return known
 
 
-def _in_fine(weight: Any) -> Any:
+def _in_fine(weight: AnyTensor) -> Link:
     fine = fine_form(form_of(weight))
     return fine.link(whole(weight, fine))
 
 
-def _with_running(x: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, eps: float) -> Any:
+def _with_running(
+    x: AnyTensor, weight: AnyTensor | None, bias: AnyTensor | None, running_mean: AnyTensor, running_var: AnyTensor,
+    eps: float,
+) -> tuple[Link, torch.Tensor, torch.Tensor]:  # fmt: skip
     dims = len(x.shape)
     factor = _weighted(_running_factor(running_var, eps, form_of(x, running_var)), weight, running_var)
     made = times_factor(sub(x, per_channel(running_mean, dims)), per_channel(factor, dims))
@@ -134,9 +157,9 @@ def _with_running(x: Any, weight: Any, bias: Any, running_mean: Any, running_var
 
 @rule(aten.native_batch_norm_backward.default, in_place=False)
 def batch_norm_backward(
-    grad: Any, x: Any, weight: Any, running_mean: Any, running_var: Any, mean: Any, factor: Any, train: bool,
-    eps: float, wanted: Any,
-) -> Any:  # fmt: skip
+    grad: AnyTensor, x: AnyTensor, weight: AnyTensor | None, running_mean: AnyTensor, running_var: AnyTensor,
+    mean: AnyTensor, factor: AnyTensor, train: bool, eps: float, wanted: Sequence[bool],
+) -> tuple[Link | None, ...]:  # fmt: skip
     """Gradients of batch norm for input, weight and bias."""
     dims, over = len(x.shape), batch_dims(x)
     grads: list[Any] = [None, None, summed_up(grad, over) if wanted[2] else None]
@@ -163,8 +186,9 @@ def batch_norm_backward(
 
 @rule(aten._native_batch_norm_legit_functional.default, in_place=False)
 def batch_norm_of_copies(
-    x: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float
-) -> Any:
+    x: AnyTensor, weight: AnyTensor | None, bias: AnyTensor | None, running_mean: AnyTensor | None,
+    running_var: AnyTensor | None, training: bool, momentum: float, eps: float,
+) -> tuple[AnyTensor | None, ...]:  # fmt: skip
     """Normalise each channel, and return new running statistics in place of writing them."""
-    copies = [form_of(one).link(content(one)) if is_link(one) else one for one in (running_mean, running_var)]
-    return *batch_norm(x, weight, bias, *copies, training, momentum, eps), *copies
+    mean, var = (form_of(one).link(content(one)) if is_link(one) else one for one in (running_mean, running_var))
+    return *batch_norm(x, weight, bias, mean, var, training, momentum, eps), mean, var

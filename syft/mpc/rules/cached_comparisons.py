@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from syft.mpc.rules.operands import Value, is_link, memo_of
+from syft.mpc.rules.operands import AnyTensor, Link, Operand, Value, is_link, memo_of
 from syft.mpc.values import ring_ops
 from syft.tensors.views import watch
 
@@ -25,24 +25,24 @@ class _Other:
 
     __slots__ = ("below", "of", "version")
 
-    def __init__(self, other: Any) -> None:
+    def __init__(self, other: AnyTensor) -> None:
         self.of = weakref.ref(other)
         self.below = weakref.ref(memo_of(other))
-        self.version = getattr(other, "_version", 0) if isinstance(other, torch.Tensor) else 0
+        self.version = other._version if isinstance(other, torch.Tensor) else 0
 
-    def is_same(self, other: Any) -> bool:
-        version = getattr(other, "_version", 0) if isinstance(other, torch.Tensor) else 0
+    def is_same(self, other: AnyTensor) -> bool:
+        version = other._version if isinstance(other, torch.Tensor) else 0
         return self.of() is other and self.below() is memo_of(other) and self.version == version
 
 
-def _key(name: str, other: Any) -> tuple[str, Any]:
+def _key(name: str, other: Operand) -> tuple[str, Any]:
     """Return what a fact is kept under: its name, and the number or the object it is about."""
     if is_link(other) or isinstance(other, torch.Tensor):
         return name, id(other)
     return name, ("number", float(other))
 
 
-def note(link: Any, name: str, fact: Any, other: Any = 0) -> Any:
+def note(link: Link, name: str, fact: object, other: Operand = 0) -> Link:
     """Keep a fact with a link.
 
     Args:
@@ -61,7 +61,7 @@ def note(link: Any, name: str, fact: Any, other: Any = 0) -> Any:
     return link
 
 
-def recall(link: Any, name: str, other: Any = 0) -> Any:
+def recall(link: object, name: str, other: Operand = 0) -> Any:
     """Return a fact that was noted about a link, None if there is none."""
     if not is_link(link) or not link.facts:
         return None
@@ -69,7 +69,7 @@ def recall(link: Any, name: str, other: Any = 0) -> Any:
     return fact if about is None or about.is_same(other) else None
 
 
-def carry(link: Any, source: Any) -> Any:
+def carry(link: Link, source: Link) -> Link:
     """Let a link that holds the same values know what another one does."""
     link.is_bit = source.is_bit
     link.facts = source.facts
@@ -84,19 +84,20 @@ def inverted(bit: Value) -> Value:
     return ring_ops.sub(1, bit)
 
 
-def as_bit(operand: Any) -> Any:
+def as_bit(operand: Operand) -> Operand:
     """Return the whole numbers (1, 0, -1) that an operand is known to be; any other operand as it is."""
-    bit = recall(operand, BIT)
+    bit: Value | None = recall(operand, BIT)
     return operand if bit is None else bit
 
 
-def compared(x: Any, y: Any, name: str) -> Value:
+def compared(x: Operand, y: Operand, name: str) -> Value | None:
     """Return what is known of x > y ("gt"), x >= y ("ge") and so on; None if that is nothing."""
     if name in ("lt", "le"):
-        found = recall(x, "ge" if name == "lt" else "gt", y)
-        return None if found is None else inverted(found)
+        opposite = recall(x, "ge" if name == "lt" else "gt", y)
+        return None if opposite is None else inverted(opposite)
     if name in ("gt", "ge"):
-        return recall(x, name, y)
+        found: Value | None = recall(x, name, y)
+        return found
     reached, above = recall(x, "ge", y), recall(x, "gt", y)
     if reached is None or above is None:
         return None

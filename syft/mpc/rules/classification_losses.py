@@ -6,8 +6,6 @@ Private ones are compared with every class (see `indexing`); which class it is, 
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 from syft.core.autograd_state import is_followed
@@ -16,8 +14,19 @@ from syft.mpc.rules.cached_comparisons import note, recall
 from syft.mpc.rules.comparison import gt
 from syft.mpc.rules.gradients import finer
 from syft.mpc.rules.indexing import one_hot
-from syft.mpc.rules.losses import MEAN, NONE, passed_on, public_part, reduced
-from syft.mpc.rules.operands import FixedPointFormat, Value, aten, content, form_of, is_link, rule, whole
+from syft.mpc.rules.losses import MEAN, NONE, passed_on, public_part, reduced, times_tensor
+from syft.mpc.rules.operands import (
+    AnyTensor,
+    FixedPointFormat,
+    Link,
+    Value,
+    aten,
+    content,
+    form_of,
+    is_link,
+    rule,
+    whole,
+)
 from syft.mpc.rules.reduction import total
 from syft.mpc.values import ring_ops
 
@@ -27,12 +36,12 @@ HOT = "one_hot"
 # --- what a target names --------------------------------------------------------------------------------------------
 
 
-def _dimension(x: Any) -> int:
+def _dimension(x: AnyTensor) -> int:
     """Return the dimension of classes: the first one, after that of a batch."""
     return 1 if len(x.shape) > 1 else 0
 
 
-def _classes_last(x: Any) -> Any:
+def _classes_last(x: AnyTensor) -> AnyTensor:
     """Return x, a link or plain, with its classes in the last dimension."""
     order = list(range(len(x.shape)))
     order.append(order.pop(_dimension(x)))
@@ -46,17 +55,17 @@ def _classes_back(value: Value, dim: int) -> Value:
     return ring_ops.permute(value, order)
 
 
-def _with_last(x: Any) -> Any:
+def _with_last(x: AnyTensor) -> AnyTensor:
     """Give a link or a plain tensor one more dimension, at the end."""
     return form_of(x).link(ring_ops.local(aten.unsqueeze.default, content(x), -1)) if is_link(x) else x.unsqueeze(-1)
 
 
-def _hot(target: Any, count: int, ignored: int) -> Value:
+def _hot(target: AnyTensor, count: int, ignored: int) -> Value:
     """Return for each target a row with 1 at its class and 0 elsewhere; public ones that are ignored have no 1."""
     if not is_link(target):
         named = target != ignored
         return torch.nn.functional.one_hot(torch.where(named, target, 0), count) * named.unsqueeze(-1)
-    hot = recall(target, HOT, count)
+    hot: Value | None = recall(target, HOT, count)
     if hot is None:
         hot = one_hot(target, count)
         if is_followed():
@@ -64,7 +73,7 @@ def _hot(target: Any, count: int, ignored: int) -> Value:
     return hot
 
 
-def _check(x: Any, target: Any, ignored: int) -> None:
+def _check(x: AnyTensor, target: AnyTensor, ignored: int) -> None:
     count = x.shape[_dimension(x)]
     if tuple(target.shape) != (*x.shape[: _dimension(x)], *x.shape[_dimension(x) + 1 :]):
         raise ValueError(f"Targets of shape {tuple(target.shape)} do not fit inputs of shape {tuple(x.shape)}.")
@@ -72,7 +81,7 @@ def _check(x: Any, target: Any, ignored: int) -> None:
         raise IndexError(f"A target is out of bounds: there are {count} classes.")
 
 
-def _chosen(x: Any, target: Any, ignored: int) -> Any:
+def _chosen(x: AnyTensor, target: AnyTensor, ignored: int) -> Link:
     """Return the elements of x that targets name, in the shape of these."""
     dim, form = _dimension(x), form_of(x)
     if is_link(target):
@@ -81,11 +90,11 @@ def _chosen(x: Any, target: Any, ignored: int) -> Any:
             form = form_of(target)
         return form.link(ring_ops.total(ring_ops.mul(hot, whole(_classes_last(x), form)), [len(x.shape) - 1]))
     places = torch.where(target == ignored, 0, target).unsqueeze(dim)
-    found = ring_ops.local(aten.gather.default, content(x), dim, places)
+    found = ring_ops.local(aten.gather.default, whole(x, form), dim, places)
     return form.link(ring_ops.reshape(found, tuple(target.shape)))
 
 
-def _weights(x: Any, target: Any, weight: Any, ignored: int) -> Any:
+def _weights(x: AnyTensor, target: AnyTensor, weight: AnyTensor | None, ignored: int) -> AnyTensor | None:
     """Return what each target counts: None if all count 1, else a plain tensor or a link."""
     count = x.shape[_dimension(x)]
     if not is_link(target):
@@ -102,14 +111,14 @@ def _weights(x: Any, target: Any, weight: Any, ignored: int) -> Any:
     return _private_weights(x, target, weight, ignored)
 
 
-def _private_weights(x: Any, target: Any, weight: Any, ignored: int) -> Any:
+def _private_weights(x: AnyTensor, target: Link, weight: AnyTensor | None, ignored: int) -> Link:
     count, form = x.shape[_dimension(x)], form_of(x, weight)
     each: Value = torch.full((count,), form.scale) if weight is None else whole(weight, form)
     each = ring_ops.mul(each, (torch.arange(count) != ignored).long())
     return form.link(ring_ops.total(ring_ops.mul(_hot(target, count, ignored), each), [len(target.shape)]))
 
 
-def _sum(weights: Any) -> Any:
+def _sum(weights: AnyTensor) -> Link | float:
     """Return the sum of weights: a number, or a link."""
     return total(weights) if is_link(weights) else float(weights.sum())
 
@@ -118,7 +127,9 @@ def _sum(weights: Any) -> Any:
 
 
 @rule(aten.nll_loss_forward.default, aten.nll_loss2d_forward.default, in_place=False)
-def nll_loss(x: Any, target: Any, weight: Any, reduction: int, ignore_index: int) -> tuple[Any, Any]:
+def nll_loss(
+    x: AnyTensor, target: AnyTensor, weight: AnyTensor | None, reduction: int, ignore_index: int
+) -> tuple[Link, AnyTensor]:
     """Minus the element that a target names, times the weight of its class; and the sum of these weights."""
     _check(x, target, ignore_index)
     weights = _weights(x, target, weight, ignore_index)
@@ -135,8 +146,9 @@ def nll_loss(x: Any, target: Any, weight: Any, reduction: int, ignore_index: int
 
 @rule(aten.nll_loss_backward.default, aten.nll_loss2d_backward.default, in_place=False)
 def nll_loss_backward(
-    grad: Any, x: Any, target: Any, weight: Any, reduction: int, ignore_index: int, total_weight: Any
-) -> Any:
+    grad: AnyTensor, x: AnyTensor, target: AnyTensor, weight: AnyTensor | None, reduction: int, ignore_index: int,
+    total_weight: AnyTensor,
+) -> Link:  # fmt: skip
     """Gradient of `nll_loss`: minus the weight where a target names an element, else 0."""
     weights = _weights(x, target, weight, ignore_index)
     factor, form = public_part(grad), form_of(x, grad, target)
@@ -144,18 +156,17 @@ def nll_loss_backward(
         factor = _divided(factor, total_weight)
         form = finer(form, target.shape.numel())
     if weights is not None:
-        private = is_link(factor) or is_link(weights)
-        factor = mul(weights, factor) if private else weights * factor
+        factor = times_tensor(weights, factor)
     return _spread(_hot(target, x.shape[_dimension(x)], ignore_index), factor, form, _dimension(x))
 
 
-def _divided(factor: Any, summed: Any) -> Any:
+def _divided(factor: AnyTensor | float, summed: AnyTensor | float) -> AnyTensor | float:
     if is_link(factor) or is_link(summed):
         return div(factor, summed if is_link(summed) else float(summed))
     return factor / float(summed)
 
 
-def _spread(hot: Value, factor: Any, form: FixedPointFormat, dim: int) -> Any:
+def _spread(hot: Value, factor: AnyTensor | float, form: FixedPointFormat, dim: int) -> Link:
     """Return minus a factor, public or private, one or one for each target, where rows have a 1."""
     if not isinstance(factor, float):
         factor = _with_last(factor) if len(factor.shape) else factor
@@ -172,13 +183,13 @@ def _spread(hot: Value, factor: Any, form: FixedPointFormat, dim: int) -> Any:
 # --- margins --------------------------------------------------------------------------------------------------------
 
 
-def _excess(x: Any, target: Any, margin: Any) -> Any:
+def _excess(x: AnyTensor, target: AnyTensor, margin: float) -> Link:
     """Return margin - x[target] + x, for all classes, which are last."""
     chosen = _chosen(x, target, -1)
     return add(sub(_classes_last(x), _with_last(chosen)), margin)
 
 
-def _as_rows(x: Any, target: Any) -> tuple[Any, Any]:
+def _as_rows(x: AnyTensor, target: AnyTensor) -> tuple[AnyTensor, AnyTensor]:
     """Return inputs with a dimension of classes, and targets in their shape: torch takes single numbers too."""
     if not len(x.shape):
         x = form_of(x).link(ring_ops.reshape(content(x), [1])) if is_link(x) else x.view(1)
@@ -187,14 +198,15 @@ def _as_rows(x: Any, target: Any) -> tuple[Any, Any]:
     return x, target
 
 
-def _powered(x: Any, power: int) -> Any:
+def _powered(x: Link, power: int) -> Link:
     return x if power == 1 else mul(x, x)
 
 
 @rule(aten.multi_margin_loss.default, in_place=False)
 def multi_margin_loss(
-    x: Any, target: Any, p: int = 1, margin: float = 1, weight: Any = None, reduction: int = MEAN
-) -> Any:
+    x: AnyTensor, target: AnyTensor, p: int = 1, margin: float = 1, weight: AnyTensor | None = None,
+    reduction: int = MEAN,
+) -> Link:  # fmt: skip
     """Mean over classes of relu(margin - x[target] + x) ^ p, but for the target's own."""
     x, target = _as_rows(x, target)
     _check(x, target, -1)
@@ -208,8 +220,9 @@ def multi_margin_loss(
 
 @rule(aten.multi_margin_loss_backward.default, in_place=False)
 def multi_margin_loss_backward(
-    grad: Any, x: Any, target: Any, p: int, margin: float, weight: Any = None, reduction: int = MEAN
-) -> Any:
+    grad: AnyTensor, x: AnyTensor, target: AnyTensor, p: int, margin: float, weight: AnyTensor | None = None,
+    reduction: int = MEAN,
+) -> Link:  # fmt: skip
     """Gradient of `multi_margin_loss`: the slopes of the other classes, and minus their sum for the target's own."""
     shape, (x, target) = tuple(x.shape), _as_rows(x, target)
     above = _excess(x, target, margin)
@@ -222,8 +235,8 @@ def multi_margin_loss_backward(
     weights = _weights(x, target, weight, -1)
     if weights is not None:
         slopes = mul(slopes, _with_last(weights))
-    grad = public_part(grad)
-    if not isinstance(grad, float) and len(grad.shape):
-        grad = _with_last(grad)
-    made = passed_on(slopes, grad, x.shape[-1] * (target.shape.numel() if reduction == MEAN else 1))
+    factor = public_part(grad)
+    if not isinstance(factor, float) and len(factor.shape):
+        factor = _with_last(factor)
+    made = passed_on(slopes, factor, x.shape[-1] * (target.shape.numel() if reduction == MEAN else 1))
     return form_of(made).link(ring_ops.reshape(content(made), shape))

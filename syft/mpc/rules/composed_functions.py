@@ -14,19 +14,23 @@ _Tensor: Any = torch.Tensor
 
 
 @composed(torch.logaddexp, _Tensor.logaddexp)
-def logaddexp(input: Any, other: Any) -> Any:
+def logaddexp(input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     """Return log(e^x + e^y) as y + softplus(x - y), which is right for all numbers, and for a public minus infinity."""
     input, other = (floored(x) if type(x) is torch.Tensor else x for x in (input, other))
     return other + F.softplus(input - other)
 
 
 @composed(torch.nan_to_num, _Tensor.nan_to_num)
-def nan_to_num(input: Any, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
+def nan_to_num(
+    input: torch.Tensor, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
+) -> torch.Tensor:
     """Return a copy: no encoded number is NaN or infinite, so there is nothing to replace."""
     return input.clone()
 
 
 @composed(torch.nan_to_num_, _Tensor.nan_to_num_)
-def nan_to_num_in_place(input: Any, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
+def nan_to_num_in_place(
+    input: torch.Tensor, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
+) -> torch.Tensor:
     """Return the tensor as it is."""
     return input

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -14,7 +13,7 @@ from syft.hook.composed import composed
 from syft.tensors.precision import FixedPrecisionTensor
 
 
-def _reduced(losses: Any, reduction: str) -> Any:
+def _reduced(losses: torch.Tensor, reduction: str) -> torch.Tensor:
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(f"{reduction} is not a valid value for reduction")
     return losses if reduction == "none" else losses.mean() if reduction == "mean" else losses.sum()
@@ -22,9 +21,9 @@ def _reduced(losses: Any, reduction: str) -> Any:
 
 @composed(F.cosine_embedding_loss)
 def cosine_embedding_loss(
-    input1: Any, input2: Any, target: Any, margin: float = 0, size_average: Any = None, reduce: Any = None,
-    reduction: str = "mean",
-) -> Any:  # fmt: skip
+    input1: torch.Tensor, input2: torch.Tensor, target: torch.Tensor, margin: float = 0,
+    size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+) -> torch.Tensor:  # fmt: skip
     """Return 1 - cosine for pairs that belong together (1), and what it is above a margin for others (-1).
 
     torch divides by the root of a product of squares, whose gradient takes more digits than the vectors have.
@@ -38,8 +37,9 @@ def cosine_embedding_loss(
 
 @composed(F.gaussian_nll_loss)
 def gaussian_nll_loss(
-    input: Any, target: Any, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
-) -> Any:
+    input: torch.Tensor, target: torch.Tensor, var: torch.Tensor | float, full: bool = False, eps: float = 1e-6,
+    reduction: str = "mean",
+) -> torch.Tensor:  # fmt: skip
     """Return (log(var) + (x - t)^2 / var) / 2; private variances are not looked at, and are at least one unit."""
     link = getattr(var, "child", None)
     if not isinstance(var, torch.Tensor):

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
-from syft.mpc.runtime import client
 from syft.mpc.values import ring_ops
-
-Value = Any
+from syft.mpc.values.ring_ops import Term, Value
 
 
 def divide_whole(x: Value, divisor: int) -> Value:
@@ -31,13 +27,13 @@ def divide_whole(x: Value, divisor: int) -> Value:
     return ring_ops.add(near, ring_ops.sub(reached, 2))
 
 
-def whole_quotient(x: Value, y: Value) -> Value:
+def whole_quotient(x: Term, y: Term) -> Value:
     """Divide whole numbers by private ones, rounding down, exactly (see the protocol `floor_divide` for its domain)."""
     x, y = ring_ops.together([x, y])
-    return client.run("floor_divide", x, y)
+    return ring_ops.run("floor_divide", x, y)
 
 
-def quotient(x: Value, y: Value, scale: int) -> Value:
+def quotient(x: Term, y: Term, scale: int) -> Value:
     """Divide by private numbers: x scale / y (see the protocol `divide` for its domain and error)."""
     x, y = ring_ops.together([x, y])
-    return client.run("divide", x, y, scale=scale)
+    return ring_ops.run("divide", x, y, scale=scale)

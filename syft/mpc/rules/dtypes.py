@@ -16,7 +16,7 @@ from syft.core.trees import iter_tensors
 from syft.tensors.precision import FLOATS, FixedPrecisionTensor
 
 
-def dtype_of(args: Any, kwargs: dict[str, Any]) -> torch.dtype:
+def dtype_of(args: tuple[object, ...], kwargs: dict[str, Any]) -> torch.dtype:
     """Return the dtype of the result of a call: the one that it names, or what its operands are promoted to."""
     for given in (kwargs.get("dtype"), *args):
         if type(given) is torch.dtype and given in FLOATS:
@@ -40,7 +40,7 @@ def with_dtype(rule: Rule) -> Rule:
     """Give the results of a rule the dtype of the call."""
 
     @functools.wraps(rule)
-    def run(*args: Any, **kwargs: Any) -> Any:
+    def run(*args: object, **kwargs: object) -> Any:
         result = rule(*args, **kwargs)
         made = [leaf for leaf in iter_tensors(result) if isinstance(leaf, FixedPrecisionTensor)]
         if made:

@@ -6,8 +6,6 @@ what that gives is noted with the index, so that the gradient need not compare a
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 from syft.exceptions import UnsupportedOperation
@@ -15,7 +13,18 @@ from syft.mpc.rules import public_scaling
 from syft.mpc.rules.arithmetic import mul
 from syft.mpc.rules.comparison import bits
 from syft.mpc.rules.indexing import one_hot, picked, spread
-from syft.mpc.rules.operands import FixedPointFormat, Value, aten, content, form_of, is_link, rule, whole
+from syft.mpc.rules.operands import (
+    AnyTensor,
+    FixedPointFormat,
+    Link,
+    Value,
+    aten,
+    content,
+    form_of,
+    is_link,
+    rule,
+    whole,
+)
 from syft.mpc.values import ring_ops
 from syft.tensors.additive_shared import AdditiveSharingTensor
 from syft.tensors.precision import FixedPrecisionTensor
@@ -25,16 +34,17 @@ SUM, MEAN = 0, 1
 
 
 @rule(aten.embedding.default, in_place=False)
-def embedding(weight: Any, indices: Any, *args: Any) -> Any:
+def embedding(weight: Link | torch.Tensor, indices: AnyTensor, *args: object) -> Link:
     """Take rows of a table by public or private indices."""
     if is_link(indices):
         return picked(weight, 0, indices)
-    flat = ring_ops.local(aten.index_select.default, content(weight), 0, indices.reshape(-1))
-    return form_of(weight).link(ring_ops.reshape(flat, [*indices.shape, weight.shape[1]]))
+    form = form_of(weight)
+    flat = ring_ops.local(aten.index_select.default, whole(weight, form), 0, indices.reshape(-1))
+    return form.link(ring_ops.reshape(flat, [*indices.shape, weight.shape[1]]))
 
 
 @rule(aten.embedding_dense_backward.default, in_place=False)
-def embedding_backward(grad: Any, indices: Any, count: int, padding: int, scale_by_freq: bool) -> Any:
+def embedding_backward(grad: AnyTensor, indices: AnyTensor, count: int, padding: int, scale_by_freq: bool) -> Link:
     """Gradient of an embedding: rows added up at public or private places."""
     form = form_of(grad) if is_link(grad) else form_of(indices)
     if not is_link(indices):
@@ -50,7 +60,7 @@ def embedding_backward(grad: Any, indices: Any, count: int, padding: int, scale_
 
 
 def _added_up(
-    grad: Any, indices: torch.Tensor, count: int, padding: int, by_frequency: bool, form: FixedPointFormat
+    grad: AnyTensor, indices: torch.Tensor, count: int, padding: int, by_frequency: bool, form: FixedPointFormat
 ) -> Value:
     width = grad.shape[-1]
     rows = ring_ops.reshape(whole(grad, form), [indices.numel(), width])
@@ -68,9 +78,9 @@ def _added_up(
 
 @rule(aten._embedding_bag.default, aten._embedding_bag_forward_only.default, in_place=False)
 def embedding_bag(
-    weight: Any, indices: Any, offsets: torch.Tensor, scale_grad_by_freq: bool = False, mode: int = SUM,
-    sparse: bool = False, sample_weights: Any = None, include_last_offset: bool = False, padding: int = -1,
-) -> Any:  # fmt: skip
+    weight: AnyTensor, indices: AnyTensor, offsets: torch.Tensor, scale_grad_by_freq: bool = False, mode: int = SUM,
+    sparse: bool = False, sample_weights: AnyTensor | None = None, include_last_offset: bool = False, padding: int = -1,
+) -> tuple[Link, torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
     """Add up, or take the mean of, the rows of each bag; which index is in which bag is public."""
     if mode not in (SUM, MEAN):
         raise UnsupportedOperation("EmbeddingBag(mode='max')", "encrypted tensors", "Use 'sum' or 'mean'.")
@@ -94,7 +104,7 @@ def embedding_bag(
     return form.link(summed), bag_of, sizes, torch.zeros(0, dtype=torch.int64)
 
 
-def _column(x: Any) -> Any:
+def _column(x: AnyTensor) -> AnyTensor:
     return form_of(x).link(ring_ops.reshape(content(x), [x.shape[0], 1])) if is_link(x) else x.view(-1, 1)
 
 
@@ -107,9 +117,10 @@ def _bagged(rows: Value, bag_of: torch.Tensor, taken: torch.Tensor, bags: int) -
 
 @rule(aten._embedding_bag_backward.default, in_place=False)
 def embedding_bag_backward(
-    grad: Any, indices: Any, offsets: Any, bag_of: torch.Tensor, sizes: torch.Tensor, places: Any, count: int,
-    by_frequency: bool, mode: int, sparse: bool, sample_weights: Any, padding: int = -1,
-) -> Any:  # fmt: skip
+    grad: AnyTensor, indices: AnyTensor, offsets: torch.Tensor, bag_of: torch.Tensor, sizes: torch.Tensor,
+    places: object, count: int, by_frequency: bool, mode: int, sparse: bool, sample_weights: AnyTensor,
+    padding: int = -1,
+) -> Link:  # fmt: skip
     """Gradient of bags: each row gets that of its bag."""
     form = form_of(grad)
     given = whole(grad, form)
@@ -128,7 +139,7 @@ def embedding_bag_backward(
 
 @FixedPrecisionTensor.implements(torch.nn.functional.one_hot)
 @AdditiveSharingTensor.implements(torch.nn.functional.one_hot)
-def one_hot_of(index: Any, num_classes: int = -1) -> Any:
+def one_hot_of(index: Link, num_classes: int = -1) -> Link:
     """Return for each private index a row of zeros, with a one where it points; all zeros if that is out of range."""
     if num_classes < 1:
         raise UnsupportedOperation(

@@ -7,6 +7,7 @@ for nobody is to learn that either; a negative one, or one between two places, i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -15,12 +16,23 @@ from syft.core.autograd_state import is_followed
 from syft.core.trees import iter_tensors, map_tensors
 from syft.exceptions import UnsupportedOperation
 from syft.mpc.rules.cached_comparisons import note, recall
-from syft.mpc.rules.operands import FixedPointFormat, Value, aten, content, form_of, is_link, rule, whole
+from syft.mpc.rules.operands import (
+    AnyTensor,
+    FixedPointFormat,
+    Link,
+    Value,
+    aten,
+    content,
+    form_of,
+    is_link,
+    rule,
+    whole,
+)
 from syft.mpc.values import ring_ops
 from syft.tensors.additive_shared import AdditiveSharingTensor
 
 
-def refuse_private(operation: Any, arguments: Any) -> None:
+def refuse_private(operation: object, arguments: object) -> None:
     """Raise if a link stands where something public is needed, as an index."""
     if any(is_link(leaf) for leaf in iter_tensors(arguments)):
         raise UnsupportedOperation(
@@ -33,11 +45,11 @@ def refuse_private(operation: Any, arguments: Any) -> None:
 # --- private indices ----------------------------------------------------------------------------------------
 
 
-def one_hot(index: Any, count: int) -> Value:
+def one_hot(index: Link, count: int) -> Value:
     """Return for each private index a row of `count` numbers: 1 where it points, else 0."""
     if index.is_bit:
         refuse_private("Indexing", index)
-    known = recall(index, "one_hot", count)
+    known: Value | None = recall(index, "one_hot", count)
     if known is not None:
         return known
     form = form_of(index)
@@ -48,7 +60,7 @@ def one_hot(index: Any, count: int) -> Value:
     return found
 
 
-def picked(x: Any, dim: int, index: Any) -> Any:
+def picked(x: AnyTensor, dim: int, index: Link) -> Link:
     """Return the slices of x along a dimension that private indices of any shape point at, in place of it."""
     form = form_of(x) if is_link(x) else form_of(index)
     dim = _dimension(x, dim)
@@ -63,7 +75,7 @@ def picked(x: Any, dim: int, index: Any) -> Any:
     return form.link(ring_ops.permute(made, order))
 
 
-def _dimension(x: Any, dim: int) -> int:
+def _dimension(x: AnyTensor, dim: int) -> int:
     """Return a dimension as a number that is not negative."""
     if not x.shape:
         raise UnsupportedOperation("An encrypted index of a tensor without dimensions", "encrypted tensors")
@@ -77,7 +89,7 @@ def _first(value: Value, dim: int, count: int) -> Value:
     return ring_ops.permute(value, [dim, *(other for other in range(count) if other != dim)])
 
 
-def spread(new: Any, dim: int, index: Any, count: int, form: FixedPointFormat) -> Value:
+def spread(new: AnyTensor, dim: int, index: Link, count: int, form: FixedPointFormat) -> Value:
     """Add up slices at the places that private indices point at: what `picked` is the reverse of."""
     shape, width = list(new.shape), len(index.shape)
     before, after = shape[:dim], shape[dim + width :]
@@ -90,10 +102,10 @@ def spread(new: Any, dim: int, index: Any, count: int, form: FixedPointFormat) -
     return ring_ops.permute(made, [*range(1, dim + 1), 0, *range(dim + 1, dim + 1 + len(after))])
 
 
-def only_private(indices: Any) -> tuple[int, Any]:
+def only_private(indices: Sequence[AnyTensor | None]) -> tuple[int, Link]:
     """Return the dimension and the one private index among indices that name nothing else."""
-    named = [(dim, one) for dim, one in enumerate(indices) if one is not None]
-    if len(named) != 1:
+    named = [(dim, one) for dim, one in enumerate(indices) if is_link(one)]
+    if len(named) != 1 or any(one is not None and not is_link(one) for one in indices):
         raise UnsupportedOperation(
             "Indexing with an encrypted index and another one", "encrypted tensors", "Index with one after the other."
         )
@@ -101,9 +113,9 @@ def only_private(indices: Any) -> tuple[int, Any]:
 
 
 @AdditiveSharingTensor.implements(torch.Tensor.__getitem__)
-def getitem(x: Any, key: Any) -> Any:
+def getitem(x: AnyTensor, key: object) -> Any:
     """Index whole numbers, or a plain tensor by them: torch would read an index without dimensions by itself."""
-    keys = list(key) if isinstance(key, tuple) else [key]
+    keys: list[Any] = list(key) if isinstance(key, tuple) else [key]
     numbers = [at for at, one in enumerate(keys) if isinstance(one, AdditiveSharingTensor) and not one.shape]
     others = [one for one in keys if not isinstance(one, slice | int)]
     if not numbers or len(others) > 1:
@@ -114,25 +126,25 @@ def getitem(x: Any, key: Any) -> Any:
     return _below(_below(x, tuple(keys)).child, (*[slice(None)] * place, 0))
 
 
-def _below(x: Any, key: Any) -> Any:
+def _below(x: AnyTensor, key: object) -> Any:
     """Index as torch does, below this rule."""
-    x, key = map_tensors(lambda leaf: leaf.wrap() if is_link(leaf) else leaf, (x, key))
+    shells = map_tensors(lambda leaf: leaf.wrap() if is_link(leaf) else leaf, (x, key))
     with torch._C.DisableTorchFunctionSubclass():
-        return torch.Tensor.__getitem__(x, key)
+        return torch.Tensor.__getitem__(*shells)
 
 
 # --- what users call ----------------------------------------------------------------------------------------
 
 
 @rule(aten.index.Tensor, aten._unsafe_index.Tensor, in_place=False)
-def index(x: Any, indices: Any) -> Any:
+def index(x: Link, indices: Sequence[AnyTensor | None]) -> Link:
     """Take elements by public indices and masks, or by one private index."""
     if any(is_link(one) for one in indices):
         return picked(x, *only_private(indices))
     return form_of(x).link(ring_ops.local(aten.index.Tensor, content(x), places_of(indices)))
 
 
-def places_of(indices: Any) -> list[Any]:
+def places_of(indices: Sequence[AnyTensor | None]) -> list[Any]:
     """Replace public masks by the places where they hold, so that shapes are known without values."""
     places: list[Any] = []
     for one in indices:
@@ -144,7 +156,7 @@ def places_of(indices: Any) -> list[Any]:
 
 
 @rule(aten.index_select.default, in_place=False)
-def index_select(x: Any, dim: int, indices: Any) -> Any:
+def index_select(x: Link, dim: int, indices: AnyTensor) -> Link:
     """Take rows by public or private indices."""
     if is_link(indices):
         return picked(x, dim, indices)
@@ -152,14 +164,14 @@ def index_select(x: Any, dim: int, indices: Any) -> Any:
 
 
 @rule(aten.gather.default, in_place=False)
-def gather(x: Any, dim: int, indices: Any, sparse_grad: bool = False) -> Any:
+def gather(x: Link, dim: int, indices: AnyTensor, sparse_grad: bool = False) -> Link:
     """Take elements along a dimension by public or private indices."""
     if is_link(indices):
         return _gathered(x, dim, indices)
     return form_of(x).link(ring_ops.local(aten.gather.default, content(x), dim, indices))
 
 
-def _gathered(x: Any, dim: int, indices: Any) -> Any:
+def _gathered(x: AnyTensor, dim: int, indices: Link) -> Link:
     """Multiply ones where indices point by the elements along a dimension, and add up."""
     form, dim = form_of(x) if is_link(x) else form_of(indices), _dimension(x, dim)
     if len(indices.shape) != len(x.shape):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -9,20 +10,32 @@ import torch.nn.functional as F
 
 from syft.hook.composed import composed
 from syft.mpc.rules.arithmetic import add, mul
-from syft.mpc.rules.operands import FixedPointFormat, Value, aten, form_of, is_link, rule, whole
+from syft.mpc.rules.operands import (
+    AnyTensor,
+    FixedPointFormat,
+    Link,
+    Operand,
+    Sizes,
+    Value,
+    aten,
+    form_of,
+    is_link,
+    rule,
+    whole,
+)
 from syft.mpc.rules.public_scaling import product
 from syft.mpc.values import ring_ops
 
 
 @rule(aten.mm.default, aten.bmm.default, aten.mv.default, aten.dot.default, aten.vdot.default, in_place=False)
-def matmul(x: Any, y: Any) -> Any:
+def matmul(x: AnyTensor, y: Operand) -> Link:
     """Return x @ y, in this order, whichever of them is private."""
     form = form_of(x, y)
     return form.link(product("matmul", x, y, form))
 
 
 @rule(aten.addmm.default, aten.baddbmm.default, aten.addmv.default)
-def addmm(bias: Any, x: Any, y: Any, beta: Any = 1, alpha: Any = 1) -> Any:
+def addmm(bias: AnyTensor, x: AnyTensor, y: AnyTensor, beta: float = 1, alpha: float = 1) -> AnyTensor:
     """Return beta bias + alpha x @ y."""
     made = matmul(x, y) if is_link(x) or is_link(y) else x @ y
     if alpha != 1:
@@ -33,7 +46,7 @@ def addmm(bias: Any, x: Any, y: Any, beta: Any = 1, alpha: Any = 1) -> Any:
 
 
 @rule(aten.addbmm.default)
-def addbmm(bias: Any, x: Any, y: Any, beta: Any = 1, alpha: Any = 1) -> Any:
+def addbmm(bias: AnyTensor, x: AnyTensor, y: AnyTensor, beta: float = 1, alpha: float = 1) -> AnyTensor:
     """Return beta bias + alpha times the sum of x @ y over the batch."""
     form = form_of(x, y)
     if not is_link(x) and not is_link(y):
@@ -44,7 +57,7 @@ def addbmm(bias: Any, x: Any, y: Any, beta: Any = 1, alpha: Any = 1) -> Any:
 
 
 @rule(aten.addr.default)
-def addr(bias: Any, x: Any, y: Any, beta: Any = 1, alpha: Any = 1) -> Any:
+def addr(bias: Operand, x: AnyTensor, y: AnyTensor, beta: float = 1, alpha: float = 1) -> AnyTensor:
     """Return beta bias + alpha x y^T, of vectors."""
     form = form_of(x, y)
     made: Any = mul(_column(x, form), y)
@@ -52,21 +65,21 @@ def addr(bias: Any, x: Any, y: Any, beta: Any = 1, alpha: Any = 1) -> Any:
 
 
 @composed(torch.bilinear, F.bilinear)
-def bilinear(x: Any, y: Any, weight: Any, bias: Any = None) -> Any:
+def bilinear(x: torch.Tensor, y: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
     """Return x^T W y for each matrix W, and add the bias."""
     made = torch.einsum("...oj,...j->...o", torch.einsum("...i,oij->...oj", x, weight), y)
     return made if bias is None else made + bias
 
 
-def _column(x: Any, form: FixedPointFormat) -> Any:
+def _column(x: AnyTensor, form: FixedPointFormat) -> AnyTensor:
     return form.link(ring_ops.reshape(whole(x, form), [x.shape[0], 1])) if is_link(x) else x.unsqueeze(1)
 
 
 @rule(aten.convolution.default, in_place=False)
 def convolution(
-    x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool, output_padding: Any,
-    groups: int,
-) -> Any:  # fmt: skip
+    x: AnyTensor, weight: AnyTensor, bias: AnyTensor | None, stride: Sizes, padding: Sizes, dilation: Sizes,
+    transposed: bool, output_padding: Sizes, groups: int,
+) -> Link:  # fmt: skip
     """Convolve, with any stride, padding, dilation and groups, with or without a bias."""
     form = form_of(x, weight, bias)
     count = len(x.shape) - 2
@@ -80,7 +93,7 @@ def convolution(
     return form.link(made)
 
 
-def _each(count: int, *options: Any) -> list[tuple[int, ...]]:
+def _each(count: int, *options: Sizes) -> list[tuple[int, ...]]:
     """Return options for every dimension of the images: torch names some once for all."""
     return [tuple(option) * count if len(option) == 1 else tuple(option) for option in options]
 
@@ -91,9 +104,9 @@ def _per_channel(value: Value, spatial: int) -> Value:
 
 @rule(aten.convolution_backward.default, in_place=False)
 def convolution_backward(
-    grad: Any, x: Any, weight: Any, bias_sizes: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
-    output_padding: Any, groups: int, wanted: Any,
-) -> Any:  # fmt: skip
+    grad: AnyTensor, x: AnyTensor, weight: AnyTensor, bias_sizes: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes,
+    transposed: bool, output_padding: Sizes, groups: int, wanted: Sequence[bool],
+) -> tuple[Link | None, ...]:  # fmt: skip
     """Gradients of a convolution for input, weight and bias.
 
     A transposed convolution is the gradient of an ordinary one, so its own gradient is that one, and in the gradient of
@@ -102,7 +115,7 @@ def convolution_backward(
     form = form_of(grad, x, weight)
     spatial = len(x.shape) - 2
     stride, padding, dilation = _each(spatial, stride, padding, dilation)
-    options = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    options: dict[str, Any] = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     grads: list[Any] = [None, None, None]
     if wanted[0] and transposed:
         grads[0] = form.link(_cropped(product("conv", grad, weight, form, **options), x.shape))
@@ -117,7 +130,9 @@ def convolution_backward(
     return tuple(grads)
 
 
-def _unused(x: Any, grad: Any, weight: Any, stride: Any, padding: Any, dilation: Any) -> tuple[int, ...]:
+def _unused(
+    x: AnyTensor, grad: AnyTensor, weight: AnyTensor, stride: Sizes, padding: Sizes, dilation: Sizes,
+) -> tuple[int, ...]:  # fmt: skip
     """Return how much of the image the last window does not reach."""
     images, gradients, windows = x.shape[2:], grad.shape[2:], weight.shape[2:]
     return tuple(
@@ -126,7 +141,7 @@ def _unused(x: Any, grad: Any, weight: Any, stride: Any, padding: Any, dilation:
     )
 
 
-def _cropped(value: Value, shape: Any) -> Value:
+def _cropped(value: Value, shape: Sizes) -> Value:
     """Leave out what is beyond a shape, at the end of each dimension of images."""
     for i in range(2, len(shape)):
         if ring_ops.shape_of(value)[i] > shape[i]:
@@ -135,8 +150,9 @@ def _cropped(value: Value, shape: Any) -> Value:
 
 
 def _grad_of_weight(
-    grad: Any, x: Any, weight: Any, form: FixedPointFormat, stride: Any, padding: Any, dilation: Any, groups: int
-) -> Any:
+    grad: AnyTensor, x: AnyTensor, weight: AnyTensor, form: FixedPointFormat, stride: Sizes, padding: Sizes,
+    dilation: Sizes, groups: int,
+) -> Link:  # fmt: skip
     """Convolve the image with the gradient: batch and channels change places in each group, stride and dilation too."""
     sizes = [weight.shape[1], weight.shape[0], *weight.shape[2:]]
     if not x.shape[0]:  # torch convolves over no channels to nothing, not to zeros
@@ -148,13 +164,13 @@ def _grad_of_weight(
     return form.link(ring_ops.local(aten.transpose.int, _cropped(made, sizes), 0, 1))
 
 
-def _permuted(x: Any, order: list[int], form: FixedPointFormat) -> Any:
+def _permuted(x: AnyTensor, order: list[int], form: FixedPointFormat) -> AnyTensor:
     if not is_link(x):
         return x.permute(order)
     return form.link(ring_ops.permute(whole(x, form), order))
 
 
-def _batch_last(x: Any, groups: int, form: FixedPointFormat) -> Any:
+def _batch_last(x: AnyTensor, groups: int, form: FixedPointFormat) -> AnyTensor:
     """Return images as (channels of a group, groups x batch, ...): the batch is what is summed over in each group."""
     batch, channels, *sizes = x.shape
     if not groups or channels % groups:

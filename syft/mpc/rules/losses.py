@@ -6,15 +6,13 @@ divide their gradients by a public number, and gradients get more digits for tha
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 from syft.mpc.rules import public_scaling
 from syft.mpc.rules.approximations import log, logsigmoid, sigmoid
 from syft.mpc.rules.arithmetic import add, div, mul, sub
 from syft.mpc.rules.gradients import finer
-from syft.mpc.rules.operands import aten, content, form_of, is_link, rule, whole
+from syft.mpc.rules.operands import AnyTensor, Link, Operand, aten, content, form_of, is_link, rule, whole
 from syft.mpc.rules.public_scaling import times
 from syft.mpc.rules.quotients import QUOTIENT_BITS, divided
 from syft.mpc.rules.reduction import mean, total
@@ -24,12 +22,12 @@ from syft.mpc.values import ring_ops
 NONE, MEAN, SUM = 0, 1, 2
 
 
-def reduced(x: Any, reduction: int) -> Any:
+def reduced(x: Link, reduction: int) -> Link:
     """Return losses as they are, their mean or their sum."""
     return x if reduction == NONE else mean(x) if reduction == MEAN else total(x)
 
 
-def public_part(grad: Any) -> Any:
+def public_part(grad: AnyTensor | float) -> AnyTensor | float:
     """Return a gradient that is public as a number or a plain tensor, any other one as it is."""
     if is_link(grad):
         if ring_ops.is_shared(content(grad)):
@@ -38,7 +36,7 @@ def public_part(grad: Any) -> Any:
     return float(grad) if isinstance(grad, float) or grad.numel() == 1 else grad.double()
 
 
-def passed_on(slope: Any, grad: Any, count: float = 1) -> Any:
+def passed_on(slope: AnyTensor, grad: AnyTensor | float, count: float = 1) -> Link:
     """Return the slope of a loss times the gradient from above, divided by a public number.
 
     Args:
@@ -47,16 +45,16 @@ def passed_on(slope: Any, grad: Any, count: float = 1) -> Any:
         count: what to divide by: the number of elements, for means.
     """
     form = finer(form_of(slope, grad), count)
-    grad = public_part(grad)
-    if is_link(grad):
-        made = mul(form.link(whole(slope, form)), grad)
+    factor = public_part(grad)
+    if is_link(factor):
+        made = mul(form.link(whole(slope, form)), factor)
         return made if count == 1 else form.link(public_scaling.divide(content(made), count, form))
     if is_link(slope):
-        return form.link(times(whole(slope, form), grad / count, form))
-    return form.link(whole(slope.double() * grad / count, form))
+        return form.link(times(whole(slope, form), factor / count, form))
+    return form.link(whole(slope.double() * factor / count, form))
 
 
-def _count(x: Any, reduction: int) -> int:
+def _count(x: AnyTensor, reduction: int) -> int:
     return x.shape.numel() if reduction == MEAN else 1
 
 
@@ -64,35 +62,40 @@ def _count(x: Any, reduction: int) -> int:
 
 
 @rule(aten.mse_loss.default, in_place=False)
-def mse_loss(x: Any, target: Any, reduction: int = MEAN) -> Any:
+def mse_loss(x: AnyTensor, target: AnyTensor, reduction: int = MEAN) -> Link:
     """Squared distance."""
     distance = sub(x, target)
     return reduced(mul(distance, distance), reduction)
 
 
 @rule(aten.mse_loss_backward.default, in_place=False)
-def mse_loss_backward(grad: Any, x: Any, target: Any, reduction: int) -> Any:
+def mse_loss_backward(grad: AnyTensor, x: AnyTensor, target: AnyTensor, reduction: int) -> Link:
     """Gradient of the squared distance: twice the distance."""
     distance = _distance(x, target)
     return passed_on(mul(distance, 2) if is_link(distance) else distance * 2, grad, _count(distance, reduction))
 
 
-def _distance(x: Any, target: Any) -> Any:
+def _distance(x: AnyTensor, target: AnyTensor) -> AnyTensor:
     return sub(x, target) if is_link(x) or is_link(target) else x - target
 
 
-def _within(x: Any, bound: float) -> Any:
+def times_tensor(x: AnyTensor, y: AnyTensor | float) -> AnyTensor:
+    """Return x y, of private or public tensors."""
+    return mul(x, y) if is_link(x) or is_link(y) else x * y
+
+
+def _within(x: AnyTensor, bound: float) -> AnyTensor:
     """Return x within a bound on either side: relu(x + bound) - relu(x - bound) - bound, both at once."""
     if not is_link(x):
         return x.clamp(-bound, bound)
     form = form_of(x)
     limit = whole(bound, form)
     both = ring_ops.local(aten.stack.default, [ring_ops.add(content(x), limit), ring_ops.sub(content(x), limit)])
-    above, below = ring_ops.local(aten.unbind.int, ring_ops.relu(both))
+    above, below = ring_ops.unbind(ring_ops.relu(both))
     return form.link(ring_ops.sub(ring_ops.sub(above, below), limit))
 
 
-def _huber(x: Any, target: Any, delta: float) -> tuple[Any, Any]:
+def _huber(x: AnyTensor, target: AnyTensor, delta: float) -> tuple[AnyTensor, AnyTensor]:
     """Return e, the distance within delta, and distance - e / 2: their product is the Huber loss."""
     distance = sub(x, target)
     near = _within(distance, delta)
@@ -100,27 +103,27 @@ def _huber(x: Any, target: Any, delta: float) -> tuple[Any, Any]:
 
 
 @rule(aten.huber_loss.default, in_place=False)
-def huber_loss(x: Any, target: Any, reduction: int = MEAN, delta: float = 1.0) -> Any:
+def huber_loss(x: AnyTensor, target: AnyTensor, reduction: int = MEAN, delta: float = 1.0) -> Link:
     """Half the square of a distance up to delta, and a line beyond."""
     return reduced(mul(*_huber(x, target, delta)), reduction)
 
 
 @rule(aten.huber_loss_backward.default, in_place=False)
-def huber_loss_backward(grad: Any, x: Any, target: Any, reduction: int, delta: float) -> Any:
+def huber_loss_backward(grad: AnyTensor, x: AnyTensor, target: AnyTensor, reduction: int, delta: float) -> Link:
     """Gradient of the Huber loss: the distance within delta."""
     distance = _distance(x, target)
     return passed_on(_within(distance, delta), grad, _count(distance, reduction))
 
 
 @rule(aten.smooth_l1_loss.default, in_place=False)
-def smooth_l1_loss(x: Any, target: Any, reduction: int = MEAN, beta: float = 1.0) -> Any:
+def smooth_l1_loss(x: AnyTensor, target: AnyTensor, reduction: int = MEAN, beta: float = 1.0) -> Link:
     """Huber loss divided by beta."""
     near, rest = _huber(x, target, beta)
     return reduced(mul(near if beta == 1 else div(near, beta), rest), reduction)
 
 
 @rule(aten.smooth_l1_loss_backward.default, in_place=False)
-def smooth_l1_loss_backward(grad: Any, x: Any, target: Any, reduction: int, beta: float) -> Any:
+def smooth_l1_loss_backward(grad: AnyTensor, x: AnyTensor, target: AnyTensor, reduction: int, beta: float) -> Link:
     """Gradient of the smooth absolute distance."""
     distance = _distance(x, target)
     return passed_on(_within(distance, beta), grad, _count(distance, reduction) * beta)
@@ -129,23 +132,25 @@ def smooth_l1_loss_backward(grad: Any, x: Any, target: Any, reduction: int, beta
 # --- probabilities --------------------------------------------------------------------------------------------------
 
 
-def _with_weight(losses: Any, weight: Any) -> Any:
+def _with_weight(losses: Link, weight: AnyTensor | None) -> Link:
     return losses if weight is None else mul(losses, weight)
 
 
-def _both_logs(x: Any) -> tuple[Any, Any]:
+def _both_logs(x: AnyTensor) -> tuple[AnyTensor, AnyTensor]:
     """Return log(1 - x) and log(x) - log(1 - x); torch's own bound for public ones."""
     if not is_link(x):
         first, second = x.double().log().clamp(min=-100), (1 - x.double()).log().clamp(min=-100)
         return second, first - second
     form, value = form_of(x), content(x)
     both = ring_ops.local(aten.stack.default, [value, ring_ops.sub(form.scale, value)])
-    first, second = ring_ops.local(aten.unbind.int, content(log(form.link(both))))
-    return form.link(second), form.link(ring_ops.sub(first, second))
+    log_x, log_rest = ring_ops.unbind(content(log(form.link(both))))
+    return form.link(log_rest), form.link(ring_ops.sub(log_x, log_rest))
 
 
 @rule(aten.binary_cross_entropy.default, in_place=False)
-def binary_cross_entropy(x: Any, target: Any, weight: Any = None, reduction: int = MEAN) -> Any:
+def binary_cross_entropy(
+    x: AnyTensor, target: AnyTensor, weight: AnyTensor | None = None, reduction: int = MEAN
+) -> Link:
     """Return -(t log(x) + (1 - t) log(1 - x)).
 
     A probability of 0 counts as one unit, as in `log`: its logarithm is -11.1 with 16 bits, where torch has -100.
@@ -154,26 +159,29 @@ def binary_cross_entropy(x: Any, target: Any, weight: Any = None, reduction: int
     return reduced(_with_weight(_negative(add(second, mul(target, difference))), weight), reduction)
 
 
-def _negative(x: Any) -> Any:
+def _negative(x: AnyTensor) -> Link:
     return mul(x, -1)
 
 
 @rule(aten.binary_cross_entropy_backward.default, in_place=False)
-def binary_cross_entropy_backward(grad: Any, x: Any, target: Any, weight: Any = None, reduction: int = MEAN) -> Any:
+def binary_cross_entropy_backward(
+    grad: AnyTensor,
+    x: AnyTensor,
+    target: AnyTensor,
+    weight: AnyTensor | None = None,
+    reduction: int = MEAN,
+) -> Link:
     """Return (x - t) / (x (1 - x)), and 0 where x is 0 or 1: there a sigmoid has no slope either."""
     distance = _distance(x, target)
-    if is_link(x):
-        slope = _over_variance(x, distance)
-    else:
-        variance = (x.double() * (1 - x.double())).clamp(min=1e-12)
-        slope = div(distance, variance) if is_link(distance) else distance / variance
-    if weight is not None:
-        slope = mul(slope, weight) if is_link(slope) or is_link(weight) else slope * weight
-    return passed_on(slope, grad, _count(x, reduction))
+    slope = _over_variance(x, distance)
+    return passed_on(slope if weight is None else times_tensor(slope, weight), grad, _count(x, reduction))
 
 
-def _over_variance(x: Any, distance: Any) -> Any:
-    """Divide by x (1 - x), which is worked out with twice the digits: it may be a single unit."""
+def _over_variance(x: AnyTensor, distance: AnyTensor) -> AnyTensor:
+    """Divide by x (1 - x); of a private x it is computed with twice the digits, because it may be a single unit."""
+    if not is_link(x):
+        plain = (x.double() * (1 - x.double())).clamp(min=1e-12)
+        return div(distance, plain) if is_link(distance) else distance / plain
     form, value = form_of(x, distance), whole(x, form_of(x, distance))
     scale = form.scale**2
     variance = ring_ops.mul(value, ring_ops.sub(form.scale, value))
@@ -183,36 +191,40 @@ def _over_variance(x: Any, distance: Any) -> Any:
 
 
 @rule(aten.binary_cross_entropy_with_logits.default, in_place=False)
-def bce_with_logits(x: Any, target: Any, weight: Any = None, pos_weight: Any = None, reduction: int = MEAN) -> Any:
+def bce_with_logits(
+    x: AnyTensor,
+    target: AnyTensor,
+    weight: AnyTensor | None = None,
+    pos_weight: AnyTensor | None = None,
+    reduction: int = MEAN,
+) -> Link:
     """Return (1 - t) x - (1 + (pos_weight - 1) t) log(sigmoid(x))."""
-    logs = logsigmoid(x) if is_link(x) else torch.nn.functional.logsigmoid(x.double())
+    logs: AnyTensor = logsigmoid(x) if is_link(x) else torch.nn.functional.logsigmoid(x.double())
     if pos_weight is not None:
         more = sub(pos_weight, 1) if is_link(pos_weight) else pos_weight - 1
         factor = add(mul(more, target), 1) if is_link(more) or is_link(target) else more * target + 1
-        logs = mul(logs, factor) if is_link(logs) or is_link(factor) else logs * factor
+        logs = times_tensor(logs, factor)
     line = mul(sub(1, target) if is_link(target) else 1 - target, x)
     return reduced(_with_weight(sub(line, logs), weight), reduction)
 
 
 @rule(aten.soft_margin_loss.default, in_place=False)
-def soft_margin_loss(x: Any, target: Any, reduction: int = MEAN) -> Any:
+def soft_margin_loss(x: AnyTensor, target: AnyTensor, reduction: int = MEAN) -> Link:
     """Return log(1 + e^(-t x))."""
     return reduced(_negative(logsigmoid(mul(x, target))), reduction)
 
 
 @rule(aten.soft_margin_loss_backward.default, in_place=False)
-def soft_margin_loss_backward(grad: Any, x: Any, target: Any, reduction: int) -> Any:
+def soft_margin_loss_backward(grad: AnyTensor, x: AnyTensor, target: AnyTensor, reduction: int) -> Link:
     """Return -t sigmoid(-t x)."""
-    away = _negative(target) if is_link(target) else -target
-    if is_link(x) or is_link(target):
-        slope = mul(away, sigmoid(mul(x, away)))
-    else:
-        slope = away * torch.sigmoid(x * away)
+    away: AnyTensor = _negative(target) if is_link(target) else -target
+    exponent = times_tensor(x, away)
+    slope = times_tensor(away, sigmoid(exponent) if is_link(exponent) else torch.sigmoid(exponent))
     return passed_on(slope, grad, _count(x, reduction))
 
 
 @rule(aten.xlogy.Tensor, aten.xlogy.Scalar_Self, aten.xlogy.Scalar_Other)
-def xlogy(x: Any, y: Any) -> Any:
+def xlogy(x: AnyTensor, y: Operand) -> Link:
     """Return x log(y), and 0 where x is."""
     if is_link(y):
         return mul(x, log(y))

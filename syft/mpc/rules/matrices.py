@@ -8,18 +8,18 @@ import torch
 
 from syft.exceptions import SyftError, UnsupportedOperation
 from syft.mpc.rules.approximations import encoded
-from syft.mpc.rules.operands import FixedPointFormat, aten, content, rule
+from syft.mpc.rules.operands import FixedPointFormat, Link, aten, content, rule
 from syft.mpc.runtime import client
 from syft.mpc.values import ring_ops
 from syft.mpc.values.encoding import encode_plain
 
 
-def _encode(tensor: torch.Tensor, form: FixedPointFormat) -> Any:
+def _encode(tensor: torch.Tensor, form: FixedPointFormat) -> Link:
     return form.link(encode_plain(tensor, form.scale, form.field))
 
 
 @rule(aten.linalg_inv_ex.default, in_place=False)
-def inverse(x: Any, check_errors: bool = False) -> tuple[Any, torch.Tensor]:
+def inverse(x: Link, check_errors: bool = False) -> tuple[Any, torch.Tensor]:
     """Invert a square matrix, or each of a batch (see the protocol `inverse` for its domain and error).
 
     Of shares nobody can see whether they are singular, so no error is told of them.
@@ -30,7 +30,7 @@ def inverse(x: Any, check_errors: bool = False) -> tuple[Any, torch.Tensor]:
     value = content(x)
     if ring_ops.is_shared(value):
         nothing = torch.zeros(x.shape[:-2], dtype=torch.int32)
-        return form.link(client.run("inverse", value, scale=form.scale)), nothing
+        return form.link(ring_ops.run("inverse", value, scale=form.scale)), nothing
     found, info = torch.linalg.inv_ex(value.double() / form.scale, check_errors=check_errors)
     if bool((info != 0).any()):
         raise SyftError("This matrix is singular, so it has no inverse.")
@@ -38,7 +38,7 @@ def inverse(x: Any, check_errors: bool = False) -> tuple[Any, torch.Tensor]:
 
 
 @rule(aten.linalg_qr.default, in_place=False)
-def qr(x: Any, mode: str = "reduced") -> tuple[Any, Any]:
+def qr(x: Link, mode: str = "reduced") -> tuple[Any, Any]:
     """Write a matrix as Q R (see the protocol `qr` for its domain and error); with mode "r" Q is empty, as in torch."""
     form = encoded(x, "QR")
     if len(x.shape) != 2:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 import torch.nn.functional as F
 
@@ -48,7 +46,7 @@ _NAMES = {
 }
 
 
-def called(function: Any) -> str:
+def called(function: object) -> str:
     """Return the name under which users know an ATen operation."""
     if not isinstance(function, torch._ops.OpOverload):
         return str(function)

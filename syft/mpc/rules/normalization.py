@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, overload
 
 import torch
 import torch.nn.functional as F
@@ -22,8 +23,20 @@ from syft.mpc.ring import arithmetic
 from syft.mpc.rules.arithmetic import add, mul, sub
 from syft.mpc.rules.cached_comparisons import note, recall
 from syft.mpc.rules.gradients import with_digits
-from syft.mpc.rules.operands import FixedPointFormat, Value, aten, content, form_of, is_link, rule, whole
-from syft.mpc.runtime import client
+from syft.mpc.rules.operands import (
+    AnyTensor,
+    Dims,
+    FixedPointFormat,
+    Link,
+    Sizes,
+    Value,
+    aten,
+    content,
+    form_of,
+    is_link,
+    rule,
+    whole,
+)
 from syft.mpc.values import ring_ops
 from syft.mpc.values.encoding import encode_plain
 
@@ -49,14 +62,14 @@ class Whitened:
         count: of how many elements.
     """
 
-    made: Any
-    mean: Any
-    factor: Any
+    made: Link
+    mean: Link
+    factor: Link
     squares: Value
     scale: int
     count: int
 
-    def variance(self, form: FixedPointFormat) -> Any:
+    def variance(self, form: FixedPointFormat) -> Link:
         """Return the variance of what these numbers are a sample of, in a form."""
         return form.link(ring_ops.truncate(self.squares, max(self.count - 1, 1) * self.scale // form.scale))
 
@@ -71,22 +84,22 @@ def fine_form(form: FixedPointFormat) -> FixedPointFormat:
     return with_digits(model, max(digits, model.precision_fractional))
 
 
-def count_of(x: Any, dims: list[int]) -> int:
+def count_of(x: AnyTensor, dims: list[int]) -> int:
     """Return how many elements are taken together."""
     return math.prod(x.shape[dim] for dim in dims)
 
 
-def as_link(x: Any, *others: Any) -> Any:
+def as_link(x: AnyTensor, *others: AnyTensor | None) -> Link:
     """Return an operand as a link; public data meets a private model here."""
     form = form_of(x, *others)
     return x if is_link(x) else form.link(whole(x, form))
 
 
-def inverse_root(value: Value, scale: int, epsilon: float, fine: FixedPointFormat) -> Any:
+def inverse_root(value: Value, scale: int, epsilon: float, fine: FixedPointFormat) -> Link:
     """Return 1 / sqrt(variance + epsilon) of variances with a scale."""
     moved = ring_ops.add(value, max(round(epsilon * scale), 1) if epsilon > 0 else round(epsilon * scale))
     if ring_ops.is_shared(moved):
-        return fine.link(client.run("root", moved, kind="rsqrt", scale=scale, out=fine.scale))
+        return fine.link(ring_ops.run("root", moved, kind="rsqrt", scale=scale, out=fine.scale))
     found = (value.double() / scale + epsilon).rsqrt()
     return fine.link(encode_plain(found.nan_to_num(0.0, 0.0, 0.0), fine.scale, fine.field))
 
@@ -99,7 +112,7 @@ def squares_scale(form: FixedPointFormat) -> tuple[int, int]:
     return form.scale**2 // divisor, divisor
 
 
-def whiten(x: Any, dims: list[int], epsilon: float) -> Whitened:
+def whiten(x: Link, dims: list[int], epsilon: float) -> Whitened:
     """Subtract the mean along dimensions, and divide by the standard deviation."""
     form, count = form_of(x), count_of(x, dims)
     fine, value = fine_form(form), content(x)
@@ -115,12 +128,20 @@ def whiten(x: Any, dims: list[int], epsilon: float) -> Whitened:
     return Whitened(made, form.link(mean), factor, squares, scale, count)
 
 
-def per_channel(value: Any, dims: int) -> Any:
+@overload
+def per_channel(value: None, dims: int) -> None: ...
+@overload
+def per_channel(value: AnyTensor, dims: int) -> AnyTensor: ...
+def per_channel(value: AnyTensor | None, dims: int) -> AnyTensor | None:
     """Return one number for each channel in a shape that fits images."""
     return None if value is None else reshaped(value, [1, -1, *[1] * (dims - 2)])
 
 
-def reshaped(value: Any, shape: list[int]) -> Any:
+@overload
+def reshaped(value: Link, shape: list[int]) -> Link: ...
+@overload
+def reshaped(value: AnyTensor, shape: list[int]) -> AnyTensor: ...
+def reshaped(value: AnyTensor, shape: list[int]) -> AnyTensor:
     """Return a link or a public tensor in another shape."""
     if not is_link(value):
         return value.reshape(shape)
@@ -128,24 +149,24 @@ def reshaped(value: Any, shape: list[int]) -> Any:
     return form_of(value).link(ring_ops.reshape(content(value), [rest if size == -1 else size for size in shape]))
 
 
-def affine(made: Any, weight: Any, bias: Any) -> Any:
+def affine(made: Link, weight: AnyTensor | None, bias: AnyTensor | None) -> Link:
     """Multiply by the weight and add the bias, if there are any."""
     made = made if weight is None else mul(made, weight)
     return made if bias is None else add(made, bias)
 
 
-def remembered(whitened: Whitened, shape: list[int]) -> tuple[Any, Any]:
+def remembered(whitened: Whitened, shape: list[int]) -> tuple[Link, Link]:
     """Return mean and factor as torch keeps them for the gradient, which also needs the numbers."""
     mean, factor = reshaped(whitened.mean, shape), reshaped(whitened.factor, shape)
     return mean, note(factor, WHITENED, whitened.made) if is_followed() else factor
 
 
-def batch_dims(x: Any) -> list[int]:
+def batch_dims(x: AnyTensor) -> list[int]:
     """Return all dimensions but that of channels."""
     return [0, *range(2, len(x.shape))]
 
 
-def times_factor(x: Any, factor: Any) -> Any:
+def times_factor(x: AnyTensor, factor: AnyTensor) -> Link:
     """Multiply by a factor, which may have more digits: the result has those of x."""
     if not is_link(factor):
         return mul(x, factor)
@@ -156,14 +177,14 @@ def times_factor(x: Any, factor: Any) -> Any:
 # --- gradients ------------------------------------------------------------------------------------------------------
 
 
-def _products(grad: Any, made: Any, count: int) -> tuple[Value, int, FixedPointFormat]:
+def _products(grad: AnyTensor, made: Link, count: int) -> tuple[Value, int, FixedPointFormat]:
     """Multiply gradients by the numbers they belong to; returns products, with how much too large they are."""
     form, extra = form_of(grad), form_of(made).scale
     divisor = extra if form.scale * extra * count > MAX_SUM else 1
     return ring_ops.mul(whole(grad, form), content(made), divisor), extra // divisor, form
 
 
-def pulled_back(grad: Any, made: Any, dims: list[int]) -> tuple[Any, Any]:
+def pulled_back(grad: AnyTensor, made: Link, dims: list[int]) -> tuple[Any, Any]:
     """Return g - mean(g) - made mean(g made), and the sum of g made, along dimensions."""
     count = count_of(made, dims)
     products, extra, form = _products(grad, made, count)
@@ -175,13 +196,13 @@ def pulled_back(grad: Any, made: Any, dims: list[int]) -> tuple[Any, Any]:
     return form.link(ring_ops.truncate(rest, scale)), form.link(ring_ops.truncate(summed, extra))
 
 
-def summed_up(grad: Any, dims: list[int]) -> Any:
+def summed_up(grad: AnyTensor, dims: list[int]) -> Link:
     """Add gradients up along dimensions."""
     form = form_of(grad)
     return form.link(ring_ops.total(whole(grad, form), dims) if dims else whole(grad, form))
 
 
-def grad_of_weight(grad: Any, made: Any, dims: list[int]) -> Any:
+def grad_of_weight(grad: AnyTensor, made: Link, dims: list[int]) -> Link:
     """Add up gradients times the numbers they belong to, along dimensions."""
     products, extra, form = _products(grad, made, count_of(made, dims))
     return form.link(ring_ops.truncate(ring_ops.total(products, dims) if dims else products, extra))
@@ -191,7 +212,9 @@ def grad_of_weight(grad: Any, made: Any, dims: list[int]) -> Any:
 
 
 @rule(aten.native_layer_norm.default, in_place=False)
-def layer_norm(x: Any, shape: Any, weight: Any, bias: Any, eps: float) -> Any:
+def layer_norm(
+    x: AnyTensor, shape: Sizes, weight: AnyTensor | None, bias: AnyTensor | None, eps: float
+) -> tuple[Link, ...]:
     """Normalise along the last dimensions."""
     x = as_link(x, weight, bias)
     dims = list(range(len(x.shape) - len(shape), len(x.shape)))
@@ -201,8 +224,9 @@ def layer_norm(x: Any, shape: Any, weight: Any, bias: Any, eps: float) -> Any:
 
 @rule(aten.native_layer_norm_backward.default, in_place=False)
 def layer_norm_backward(
-    grad: Any, x: Any, shape: Any, mean: Any, factor: Any, weight: Any, bias: Any, wanted: Any
-) -> Any:
+    grad: AnyTensor, x: AnyTensor, shape: Sizes, mean: AnyTensor, factor: AnyTensor, weight: AnyTensor | None,
+    bias: AnyTensor | None, wanted: Sequence[bool],
+) -> tuple[Link | None, ...]:  # fmt: skip
     """Gradients of layer norm for input, weight and bias."""
     before = len(x.shape) - len(shape)
     over, dims = list(range(before)), list(range(before, len(x.shape)))
@@ -218,7 +242,10 @@ def layer_norm_backward(
 
 
 @rule(aten.native_group_norm.default, in_place=False)
-def group_norm(x: Any, weight: Any, bias: Any, batch: int, channels: int, size: int, groups: int, eps: float) -> Any:
+def group_norm(
+    x: AnyTensor, weight: AnyTensor | None, bias: AnyTensor | None, batch: int, channels: int, size: int, groups: int,
+    eps: float,
+) -> tuple[Link, ...]:  # fmt: skip
     """Normalise each group of channels of each image."""
     shape, dims, x = list(x.shape), len(x.shape), as_link(x, weight, bias)
     whitened = whiten(reshaped(x, [batch, groups, channels // groups * size]), [2], eps)
@@ -228,9 +255,9 @@ def group_norm(x: Any, weight: Any, bias: Any, batch: int, channels: int, size: 
 
 @rule(aten.native_group_norm_backward.default, in_place=False)
 def group_norm_backward(
-    grad: Any, x: Any, mean: Any, factor: Any, weight: Any, batch: int, channels: int, size: int, groups: int,
-    wanted: Any,
-) -> Any:  # fmt: skip
+    grad: AnyTensor, x: AnyTensor, mean: AnyTensor, factor: AnyTensor, weight: AnyTensor | None, batch: int,
+    channels: int, size: int, groups: int, wanted: Sequence[bool],
+) -> tuple[Link | None, ...]:  # fmt: skip
     """Gradients of group norm for input, weight and bias."""
     shape, over = list(x.shape), batch_dims(x)
     grouped, single = [batch, groups, channels // groups * size], [batch, groups, 1]
@@ -251,7 +278,9 @@ def group_norm_backward(
 
 
 @composed(F.rms_norm, torch.rms_norm)
-def rms_norm(x: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Any:
+def rms_norm(
+    x: torch.Tensor, normalized_shape: Sizes, weight: torch.Tensor | None = None, eps: float | None = None
+) -> torch.Tensor:
     """Divide by the root of the mean square along the last dimensions.
 
     Numbers beside their opposites have no mean, and their mean square is their variance: so this is layer norm, with
@@ -265,21 +294,23 @@ def rms_norm(x: Any, normalized_shape: Any, weight: Any = None, eps: float | Non
 
 
 @composed(F.normalize)
-def normalize(x: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Any = None) -> Any:
+def normalize(
+    x: torch.Tensor, p: float = 2.0, dim: Dims = 1, eps: float = 1e-12, out: torch.Tensor | None = None
+) -> torch.Tensor:
     """Divide vectors by their length, or by eps if that is more.
 
     Lengths of the usual kind are roots of mean squares, up to a factor; no vector is as short as an eps that is tiny.
     """
     if p == 2 and isinstance(dim, int) and out is None and eps <= TINY:
         turned = x.movedim(dim, -1)
-        made = rms_norm(turned, turned.shape[-1:], None, 0.0)
-        return (made * turned.shape[-1] ** -0.5).movedim(-1, dim)
+        factor: float = turned.shape[-1] ** -0.5
+        return (rms_norm(turned, turned.shape[-1:], None, 0.0) * factor).movedim(-1, dim)
     lengths = torch.linalg.vector_norm(x, p, dim, keepdim=True).clamp_min(eps).expand_as(x)
     return torch.div(x, lengths) if out is None else torch.div(x, lengths, out=out)
 
 
 @composed(torch._weight_norm)
-def weight_norm(v: Any, g: Any, dim: int = 0) -> Any:
+def weight_norm(v: torch.Tensor, g: torch.Tensor, dim: int = 0) -> torch.Tensor:
     """Give each row of a weight a length of its own, as torch.nn.utils.parametrizations.weight_norm does."""
     rows = v.movedim(dim, 0)
     made = normalize(rows.reshape(rows.shape[0], -1)).reshape(rows.shape).movedim(0, dim)
@@ -287,7 +318,7 @@ def weight_norm(v: Any, g: Any, dim: int = 0) -> Any:
 
 
 @composed(F.cosine_similarity, torch.cosine_similarity)
-def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
+def cosine_similarity(x1: torch.Tensor, x2: torch.Tensor, dim: int = 1, eps: float = 1e-8) -> torch.Tensor:
     """Return the product of vectors of length one; both are divided by their lengths at once."""
     shape = arithmetic.broadcast(x1.shape, x2.shape)
     both = torch.stack([x1.expand(shape), x2.expand(shape)])

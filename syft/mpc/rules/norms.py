@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import torch
 
@@ -12,17 +11,16 @@ from syft.mpc.protocols.exponential import MAX_SCALE
 from syft.mpc.rules.approximations import encoded, of_positive, on_plain
 from syft.mpc.rules.arithmetic import sub
 from syft.mpc.rules.comparison import absolute, ne
-from syft.mpc.rules.operands import FixedPointFormat, Value, aten, content, rule
+from syft.mpc.rules.operands import Dims, FixedPointFormat, Link, Value, aten, content, rule
 from syft.mpc.rules.powers import pow_scalar
 from syft.mpc.rules.public_scaling import times
 from syft.mpc.rules.reduction import amax, amin, check_dtype, dims_of, mean, total
-from syft.mpc.runtime import client
 from syft.mpc.values import ring_ops
 
 
 def deviation(
-    x: Any, dims: list[int], keepdim: bool, correction: float = 0, epsilon: float = 0.0, name: str = "sqrt"
-) -> Any:
+    x: Link, dims: list[int], keepdim: bool, correction: float = 0, epsilon: float = 0.0, name: str = "sqrt"
+) -> Link:
     """Return the square root (or, named "rsqrt", what it divides by) of the variance along dimensions plus epsilon.
 
     Squares are added up before they are rescaled, so that small ones, and epsilon, do not get lost.
@@ -51,7 +49,7 @@ def _root_of_squares(
     divisor = 1
     while scale // divisor > MAX_SCALE:
         divisor *= form.base
-    summed = ring_ops.total(client.run("square", value, divisor=divisor), dims, keepdim)
+    summed = ring_ops.total(ring_ops.run("square", value, divisor=divisor), dims, keepdim)
     scale //= divisor
     whole_count = max(int(count), 1)
     part = count / whole_count
@@ -60,23 +58,25 @@ def _root_of_squares(
         summed = times(summed, 1 / part, form)
     if epsilon:
         summed = ring_ops.add(summed, max(round(epsilon * scale), 1))
-    return client.run("root", summed, kind=name, scale=scale, out=form.scale)
+    return ring_ops.run("root", summed, kind=name, scale=scale, out=form.scale)
 
 
 @rule(aten.std.correction, in_place=False)
-def std(x: Any, dim: Any = None, correction: Any = 1, keepdim: bool = False) -> Any:
+def std(x: Link, dim: Dims = None, correction: float | None = 1, keepdim: bool = False) -> Link:
     """Standard deviation along dimensions."""
     return deviation(x, dims_of(x, dim), keepdim, 1 if correction is None else correction)
 
 
 @rule(aten.std_mean.correction, in_place=False)
-def std_and_mean(x: Any, dim: Any = None, correction: Any = 1, keepdim: bool = False) -> Any:
+def std_and_mean(x: Link, dim: Dims = None, correction: float | None = 1, keepdim: bool = False) -> tuple[Link, Link]:
     """Standard deviation and mean along dimensions."""
     return std(x, dim, correction, keepdim), mean(x, dim, keepdim)
 
 
 @rule(aten.linalg_vector_norm.default, in_place=False)
-def vector_norm(x: Any, order: Any = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+def vector_norm(
+    x: Link, order: float = 2, dim: Dims = None, keepdim: bool = False, dtype: torch.dtype | None = None
+) -> Link:
     """Norm of vectors along dimensions, of any order."""
     check_dtype(x, dtype)
     form, dims, order = encoded(x, "norm"), dims_of(x, dim), float(order)
@@ -90,4 +90,4 @@ def vector_norm(x: Any, order: Any = 2, dim: Any = None, keepdim: bool = False, 
     return pow_scalar(total(pow_scalar(sizes, order), dims, keepdim), 1 / order)
 
 
-_SUMMARIES: dict[float, Callable[..., Any]] = {1.0: total, math.inf: amax, -math.inf: amin}
+_SUMMARIES: dict[float, Callable[..., Link]] = {1.0: total, math.inf: amax, -math.inf: amin}

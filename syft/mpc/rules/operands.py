@@ -7,8 +7,8 @@ Of several forms the finest one wins.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 import torch
 
@@ -18,11 +18,25 @@ from syft.exceptions import SyftError, UnsupportedOperation
 from syft.mpc.rules.dtypes import with_dtype
 from syft.mpc.values import ring_ops
 from syft.mpc.values.encoding import encode_number, encode_plain
+from syft.mpc.values.ring_ops import Operation as Operation
+from syft.mpc.values.ring_ops import Value as Value
 from syft.tensors.additive_shared import AdditiveSharingTensor
 from syft.tensors.precision import FixedPrecisionTensor
 
-Value = Any
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
 Link = FixedPrecisionTensor | AdditiveSharingTensor
+# A tensor in a call on encrypted tensors: private (a link) or public.
+AnyTensor = Link | torch.Tensor
+Number = int | float
+# An operand: a tensor, or a public number.
+Operand = AnyTensor | Number
+# Dimensions as users name them: one, several, or all (None).
+Dims = int | Sequence[int] | None
+# Sizes, strides and the like: one integer for each dimension, or one for all of them.
+Sizes = Sequence[int]
+RuleFunction = TypeVar("RuleFunction", bound=Callable[..., Any])
 aten = torch.ops.aten
 
 
@@ -43,15 +57,17 @@ class FixedPointFormat:
         """The base of digits behind the point."""
         return 2 if self.model is None else self.model.base
 
-    def link(self, value: Value) -> Any:
+    def link(self, value: Value) -> Link:
         """Return a link of this form around whole numbers."""
-        return value if self.model is None else self.model.like(value)
+        if self.model is not None:
+            return self.model.like(value)
+        return cast("AdditiveSharingTensor", value)  # plain integers always have a model
 
 
 WHOLE = FixedPointFormat(1)
 
 
-def form_of(*operands: Any) -> FixedPointFormat:
+def form_of(*operands: object) -> FixedPointFormat:
     """Return the finest form among operands."""
     finest: FixedPrecisionTensor | None = None
     for leaf in iter_tensors(operands):
@@ -67,7 +83,7 @@ def form_of(*operands: Any) -> FixedPointFormat:
     return WHOLE if finest is None else FixedPointFormat(finest.scale, finest)
 
 
-def is_link(operand: Any) -> bool:
+def is_link(operand: object) -> TypeIs[Link]:
     """Say whether an operand is a link, so that its values are not to be looked at."""
     return isinstance(operand, FixedPrecisionTensor | AdditiveSharingTensor)
 
@@ -78,17 +94,22 @@ def content(link: Link) -> Value:
         return link
     if isinstance(link.child, torch.Tensor) and link.child.is_floating_point():
         raise SyftError("This tensor has a fixed-precision link but is not encoded yet; call .child.fix_precision().")
-    return link.child
+    value: Value = link.child
+    return value
 
 
-def memo_of(operand: Any) -> Any:
+def memo_of(operand: AnyTensor) -> Any:
     """Return what holds the numbers of a link, or of a plain tensor: it is another object when they are others."""
     if isinstance(operand, AdditiveSharingTensor):
         return next(iter(operand.child.values()))
     return operand.__dict__["child"] if isinstance(operand, FixedPrecisionTensor) else operand
 
 
-def whole(operand: Any, form: FixedPointFormat) -> Value:
+@overload
+def whole(operand: AnyTensor, form: FixedPointFormat) -> Value: ...
+@overload
+def whole(operand: Number, form: FixedPointFormat) -> int: ...
+def whole(operand: Operand, form: FixedPointFormat) -> Value | int:
     """Return an operand as whole numbers of a form."""
     if isinstance(operand, FixedPrecisionTensor):
         return ring_ops.scale(content(operand), form.scale // operand.scale)
@@ -111,7 +132,11 @@ def lowest(tensor: torch.Tensor) -> torch.Tensor:
     return tensor < -(2.0**100)
 
 
-def floored(operand: Any) -> Any:
+@overload
+def floored(operand: torch.Tensor) -> torch.Tensor: ...
+@overload
+def floored(operand: Operand) -> Operand: ...
+def floored(operand: Operand) -> Operand:
     """Return a public operand of a sum or a choice with minus infinity, as masks have it, as a number."""
     if isinstance(operand, torch.Tensor) and operand.is_floating_point():
         low = lowest(operand)
@@ -119,7 +144,7 @@ def floored(operand: Any) -> Any:
     return operand
 
 
-def whole_number(number: Any, form: FixedPointFormat) -> int:
+def whole_number(number: object, form: FixedPointFormat) -> int:
     """Return a Python number as whole numbers of a form."""
     if not isinstance(number, int | float):
         raise UnsupportedOperation(f"An operand of type {type(number).__name__}", "encrypted tensors")
@@ -146,7 +171,7 @@ def not_whole() -> SyftError:
 # --- registering ------------------------------------------------------------------------------------------------
 
 
-def rule(*operations: Any, in_place: bool = True, views: bool = False) -> Callable[[Rule], Rule]:
+def rule(*operations: Operation, in_place: bool = True, views: bool = False) -> Callable[[RuleFunction], RuleFunction]:
     """Register a rule for ATen operations on both kinds of links, and for their in-place forms.
 
     Args:
@@ -155,7 +180,7 @@ def rule(*operations: Any, in_place: bool = True, views: bool = False) -> Callab
         views: whether results are views of an argument; otherwise they never hold the very numbers of one.
     """
 
-    def register(function: Rule) -> Rule:
+    def register(function: RuleFunction) -> RuleFunction:
         typed = with_dtype(function if views else _independent(function))
         for kind in (FixedPrecisionTensor, AdditiveSharingTensor):
             kind.implements(*operations)(typed)
@@ -170,7 +195,7 @@ def rule(*operations: Any, in_place: bool = True, views: bool = False) -> Callab
 def _independent(function: Rule) -> Rule:
     """Copy a result that holds the very numbers of an argument (x * 1), so that fetching one leaves the other."""
 
-    def run(*args: Any, **kwargs: Any) -> Any:
+    def run(*args: object, **kwargs: object) -> Any:
         result = function(*args, **kwargs)
         if is_link(result) and any(is_link(arg) and content(arg) is content(result) for arg in args):
             return form_of(result).link(ring_ops.local(aten.clone.default, content(result)))
@@ -179,18 +204,18 @@ def _independent(function: Rule) -> Rule:
     return run
 
 
-def _register_in_place(operation: Any, function: Rule) -> None:
+def _register_in_place(operation: Operation, function: Rule) -> None:
     namespace, _, name = operation.overloadpacket._qualified_op_name.partition("::")
     packet = getattr(getattr(torch.ops, namespace), f"{name}_", None)
     if packet is not None and operation._overloadname in packet.overloads():
         writes(getattr(packet, operation._overloadname))(function)
 
 
-def writes(*operations: Any) -> Callable[[Rule], Rule]:
+def writes(*operations: Operation) -> Callable[[RuleFunction], RuleFunction]:
     """Register a rule for in-place operations on both kinds of links: what it returns is written to its argument."""
 
-    def register(function: Rule) -> Rule:
-        def written(target: Any, *args: Any, **kwargs: Any) -> Any:
+    def register(function: RuleFunction) -> RuleFunction:
+        def written(target: AnyTensor, *args: object, **kwargs: object) -> Link:
             return write(target, function(target, *args, **kwargs), str(operations[0]))
 
         for kind in (FixedPrecisionTensor, AdditiveSharingTensor):
@@ -200,7 +225,7 @@ def writes(*operations: Any) -> Callable[[Rule], Rule]:
     return register
 
 
-def write(target: Any, result: Any, operation: str) -> Any:
+def write(target: AnyTensor, result: Link, operation: str) -> Link:
     """Let a link hold what a call returned, in place: in its own form, of its own shape."""
     if not is_link(target):
         raise UnsupportedOperation(
@@ -230,7 +255,7 @@ def write(target: Any, result: Any, operation: str) -> Any:
     return target
 
 
-def in_form(link: Any, form: FixedPointFormat) -> Value:
+def in_form(link: AnyTensor, form: FixedPointFormat) -> Value:
     """Return the whole numbers of a link in a form that may be coarser."""
     if isinstance(link, FixedPrecisionTensor) and link.scale > form.scale:
         return ring_ops.truncate(link.child, link.scale // form.scale)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import torch
@@ -13,7 +14,19 @@ from syft.core.tensor import AbstractTensor, Level
 from syft.exceptions import UnsupportedOperation
 from syft.mpc.rules import public_scaling
 from syft.mpc.rules.gradients import finer
-from syft.mpc.rules.operands import FixedPointFormat, Value, aten, content, form_of, rule, whole
+from syft.mpc.rules.operands import (
+    AnyTensor,
+    FixedPointFormat,
+    Link,
+    Operation,
+    Sizes,
+    Value,
+    aten,
+    content,
+    form_of,
+    rule,
+    whole,
+)
 from syft.mpc.rules.windows import Windows, adaptive, regular
 from syft.mpc.values import ring_ops
 
@@ -29,7 +42,7 @@ class WindowPlaces(AbstractTensor):
     level: ClassVar[Level] = Level.ATEN
     priority: ClassVar[int] = 3
 
-    def __init__(self, child: Any, path: Value = None) -> None:
+    def __init__(self, child: torch.Tensor, path: Value | None = None) -> None:
         super().__init__(child=child)
         self.path = path
 
@@ -38,8 +51,8 @@ class WindowPlaces(AbstractTensor):
         return TensorMeta(torch.Size(self.child.shape), torch.int64)
 
 
-def _of_places(operation: Any) -> Any:
-    def run(x: WindowPlaces, *args: Any) -> WindowPlaces:
+def _of_places(operation: Operation) -> Any:
+    def run(x: Link, *args: object) -> WindowPlaces:
         return WindowPlaces(operation(x.child, *args), x.path)
 
     return run
@@ -53,14 +66,14 @@ for _operation in (aten.squeeze.dim, aten.squeeze.default, aten.unsqueeze.defaul
 # --- windows ----------------------------------------------------------------------------------------------------
 
 
-def _image(x: Any, dims: int) -> tuple[list[int], int, list[int]]:
+def _image(x: AnyTensor, dims: int) -> tuple[list[int], int, list[int]]:
     """Return the sizes of an image, how many images there are, and the dimensions before them."""
     sizes = list(x.shape[-dims:])
     before = list(x.shape[:-dims])
     return sizes, math.prod(before), before
 
 
-def _laid_out(x: Any, positions: torch.Tensor, dims: int) -> Value:
+def _laid_out(x: Link, positions: torch.Tensor, dims: int) -> Value:
     """Return the windows of all images: (images, elements of a window, *windows)."""
     sizes, images, _ = _image(x, dims)
     flat = ring_ops.reshape(content(x), [images, math.prod(sizes)])
@@ -68,7 +81,7 @@ def _laid_out(x: Any, positions: torch.Tensor, dims: int) -> Value:
     return ring_ops.reshape(picked, [images, *positions.shape])
 
 
-def _gathered_back(spread: Value, positions: torch.Tensor, x: Any, dims: int) -> Value:
+def _gathered_back(spread: Value, positions: torch.Tensor, x: AnyTensor, dims: int) -> Value:
     """Add up what windows give back to each position."""
     sizes, images, _ = _image(x, dims)
     flat = ring_ops.reshape(spread, [images, positions.numel()])
@@ -90,7 +103,7 @@ def _divided(value: Value, counts: torch.Tensor, form: FixedPointFormat) -> Valu
     return public_scaling.divide(value, counts, form)
 
 
-def _average(x: Any, windows: Windows, counts: torch.Tensor) -> Any:
+def _average(x: Link, windows: Windows, counts: torch.Tensor) -> Link:
     form, dims = form_of(x), len(windows.sizes)
     if form.model is None:
         raise UnsupportedOperation("A mean of windows", "AdditiveSharingTensor", "Encode before sharing.")
@@ -101,7 +114,7 @@ def _average(x: Any, windows: Windows, counts: torch.Tensor) -> Any:
     return form.link(ring_ops.reshape(divided, [*_image(x, dims)[2], *windows.sizes]))
 
 
-def _average_back(grad: Any, x: Any, windows: Windows, counts: torch.Tensor) -> Any:
+def _average_back(grad: AnyTensor, x: AnyTensor, windows: Windows, counts: torch.Tensor) -> Link:
     """Spread each gradient over its window."""
     form, dims = form_of(grad), len(windows.sizes)
     form = finer(form, int(counts.max()) if counts.numel() else 1)
@@ -120,9 +133,9 @@ def _counts(windows: Windows, count_include_pad: bool, divisor: int | None) -> t
     return (windows.counted if count_include_pad else windows.inside).sum(0)
 
 
-def _avg_pool(dims: int) -> Any:
+def _avg_pool(dims: int) -> Callable[..., Link]:
     def run(
-        x: Any, kernel: Any, stride: Any = (), padding: Any = (0,), ceil_mode: bool = False,
+        x: Link, kernel: Sizes, stride: Sizes = (), padding: Sizes = (0,), ceil_mode: bool = False,
         count_include_pad: bool = True, divisor_override: int | None = None,
     ) -> Any:  # fmt: skip
         windows = regular(x.shape[-dims:], kernel, stride, padding, ceil=ceil_mode)
@@ -131,10 +144,10 @@ def _avg_pool(dims: int) -> Any:
     return run
 
 
-def _avg_pool_backward(dims: int) -> Any:
+def _avg_pool_backward(dims: int) -> Callable[..., Link]:
     def run(
-        grad: Any, x: Any, kernel: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool,
-        divisor_override: int | None,
+        grad: AnyTensor, x: Link, kernel: Sizes, stride: Sizes, padding: Sizes, ceil_mode: bool,
+        count_include_pad: bool, divisor_override: int | None,
     ) -> Any:  # fmt: skip
         windows = regular(x.shape[-dims:], kernel, stride, padding, ceil=ceil_mode)
         return _average_back(grad, x, windows, _counts(windows, count_include_pad, divisor_override))
@@ -142,16 +155,16 @@ def _avg_pool_backward(dims: int) -> Any:
     return run
 
 
-def _adaptive_avg_pool(dims: int) -> Any:
-    def run(x: Any, output_size: Any) -> Any:
+def _adaptive_avg_pool(dims: int) -> Callable[..., Link]:
+    def run(x: Link, output_size: Sizes) -> Any:
         windows = adaptive(x.shape[-dims:], output_size)
         return _average(x, windows, _counts(windows, False, None))
 
     return run
 
 
-def _adaptive_avg_pool_backward(dims: int) -> Any:
-    def run(grad: Any, x: Any) -> Any:
+def _adaptive_avg_pool_backward(dims: int) -> Callable[..., Link]:
+    def run(grad: AnyTensor, x: Link) -> Any:
         windows = adaptive(x.shape[-dims:], grad.shape[-dims:])
         return _average_back(grad, x, windows, _counts(windows, False, None))
 
@@ -171,7 +184,7 @@ rule(aten._adaptive_avg_pool3d_backward.default, in_place=False)(_adaptive_avg_p
 # --- maxima -----------------------------------------------------------------------------------------------------
 
 
-def _largest(x: Any, windows: Windows) -> Any:
+def _largest(x: Link, windows: Windows) -> tuple[Link, WindowPlaces]:
     """Return the largest element of each window, and who won, if that will be needed."""
     form, dims = form_of(x), len(windows.sizes)
     laid = _laid_out(x, windows.repeated(), dims)
@@ -180,7 +193,7 @@ def _largest(x: Any, windows: Windows) -> Any:
     return made, WindowPlaces(torch.empty(tuple(made.shape), device="meta"), path)
 
 
-def _largest_back(grad: Any, x: Any, windows: Windows, indices: Any) -> Any:
+def _largest_back(grad: AnyTensor, x: AnyTensor, windows: Windows, indices: WindowPlaces) -> Link:
     """Give each gradient to the element of its window that was the largest."""
     form, dims, positions = form_of(grad, x), len(windows.sizes), windows.repeated()
     path = getattr(indices, "path", None)
@@ -194,34 +207,36 @@ def _largest_back(grad: Any, x: Any, windows: Windows, indices: Any) -> Any:
     return form.link(_gathered_back(ring_ops.permute(spread, order), positions, x, dims))
 
 
-def _max_pool(dims: int) -> Any:
+def _max_pool(dims: int) -> Callable[..., tuple[Link, WindowPlaces]]:
     def run(
-        x: Any, kernel: Any, stride: Any = (), padding: Any = (0,), dilation: Any = (1,), ceil_mode: bool = False
-    ) -> Any:
+        x: Link, kernel: Sizes, stride: Sizes = (), padding: Sizes = (0,), dilation: Sizes = (1,),
+        ceil_mode: bool = False,
+    ) -> Any:  # fmt: skip
         return _largest(x, regular(x.shape[-dims:], kernel, stride, padding, dilation, ceil_mode))
 
     return run
 
 
-def _max_pool_backward(dims: int) -> Any:
+def _max_pool_backward(dims: int) -> Callable[..., Link]:
     def run(
-        grad: Any, x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, indices: Any
-    ) -> Any:
+        grad: AnyTensor, x: Link, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, ceil_mode: bool,
+        indices: WindowPlaces,
+    ) -> Any:  # fmt: skip
         windows = regular(x.shape[-dims:], kernel, stride, padding, dilation, ceil_mode)
         return _largest_back(grad, x, windows, indices)
 
     return run
 
 
-def _adaptive_max_pool(dims: int) -> Any:
-    def run(x: Any, output_size: Any) -> Any:
+def _adaptive_max_pool(dims: int) -> Callable[..., tuple[Link, WindowPlaces]]:
+    def run(x: Link, output_size: Sizes) -> Any:
         return _largest(x, adaptive(x.shape[-dims:], output_size))
 
     return run
 
 
-def _adaptive_max_pool_backward(dims: int) -> Any:
-    def run(grad: Any, x: Any, indices: Any) -> Any:
+def _adaptive_max_pool_backward(dims: int) -> Callable[..., Link]:
+    def run(grad: AnyTensor, x: Link, indices: WindowPlaces) -> Any:
         return _largest_back(grad, x, adaptive(x.shape[-dims:], grad.shape[-dims:]), indices)
 
     return run

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import torch
 
@@ -12,8 +11,18 @@ from syft.exceptions import UnsupportedOperation
 from syft.mpc.ring import arithmetic
 from syft.mpc.rules.approximations import apply, exp, rsqrt, sqrt
 from syft.mpc.rules.arithmetic import add, mul, power, reciprocal
-from syft.mpc.rules.operands import aten, content, form_of, is_link, rule, writes
-from syft.mpc.runtime import client
+from syft.mpc.rules.operands import (
+    AnyTensor,
+    FixedPointFormat,
+    Link,
+    Number,
+    aten,
+    content,
+    form_of,
+    is_link,
+    rule,
+    writes,
+)
 from syft.mpc.values import ring_ops
 from syft.mpc.values.encoding import encode_plain
 from syft.tensors.precision import FixedPrecisionTensor
@@ -21,12 +30,12 @@ from syft.tensors.precision import FixedPrecisionTensor
 # How many different whole powers of a tensor are worked out one by one, and how large a whole power may be.
 MAX_POWERS = 8
 MAX_WHOLE = 64
-_POWERS: dict[float, Callable[[Any], Any]] = {0.5: sqrt, -0.5: rsqrt, -1.0: reciprocal}
+_POWERS: dict[float, Callable[[Link], Link]] = {0.5: sqrt, -0.5: rsqrt, -1.0: reciprocal}
 
 
 @writes(aten.pow_.Scalar)
 @rule(aten.pow.Tensor_Scalar)
-def pow_scalar(x: Any, exponent: Any) -> Any:
+def pow_scalar(x: Link, exponent: Number) -> Link:
     """Return x to a public power: whole ones by squaring, others of positive numbers as e^(n log x)."""
     if float(exponent) in _POWERS:
         return _POWERS[float(exponent)](x)
@@ -42,16 +51,16 @@ def pow_scalar(x: Any, exponent: Any) -> Any:
 FAR_BELOW = -(1 << 10)
 
 
-def _log_of_base(x: Any) -> Any:
+def _log_of_base(x: Link) -> Link:
     return apply(
         x,
         "pow",
-        lambda v, f: client.run("root", v, kind="log", scale=f.scale, nothing=FAR_BELOW * f.scale),
+        lambda v, f: ring_ops.run("root", v, kind="log", scale=f.scale, nothing=FAR_BELOW * f.scale),
         lambda v: torch.where(v > 0, v.clamp(min=torch.finfo(torch.float64).tiny).log(), torch.full_like(v, FAR_BELOW)),
     )
 
 
-def _in_clear(operand: Any) -> Any:
+def _in_clear(operand: AnyTensor) -> AnyTensor:
     """Return the numbers of an encoded operand that is not shared, and any other operand as it is."""
     if isinstance(operand, FixedPrecisionTensor) and not ring_ops.is_shared(content(operand)):
         return content(operand).double() / operand.scale
@@ -59,19 +68,19 @@ def _in_clear(operand: Any) -> Any:
 
 
 @rule(aten.pow.Tensor_Tensor, in_place=False)
-def pow_tensor(x: Any, exponent: Any) -> Any:
+def pow_tensor(x: AnyTensor, exponent: AnyTensor) -> AnyTensor:
     """Return x to powers element by element: public whole ones by squaring, others of positive numbers."""
     form = form_of(x, exponent)
     exponent = _in_clear(exponent)
-    if not is_link(x) and not is_link(exponent):
-        return form.link(encode_plain(x.double() ** exponent, form.scale, form.field))
     if is_link(exponent):
         base = _in_clear(x)
         if is_link(base):
-            return exp(mul(_log_of_base(x), exponent))
+            return exp(mul(_log_of_base(base), exponent))
         if not bool((base > 0).all()):
             raise _not_positive("x ** y of a public x that is not positive")
         return exp(mul(_as(form, exponent), base.double().log()))
+    if not is_link(x):
+        return form.link(encode_plain(x.double() ** exponent, form.scale, form.field))
     whole = (exponent == exponent.round()) & (exponent.abs() <= MAX_WHOLE)
     if not bool(whole.any()):
         return exp(mul(_log_of_base(x), exponent))
@@ -82,16 +91,16 @@ def pow_tensor(x: Any, exponent: Any) -> Any:
     return add(mul(made, whole.long()), mul(others, (~whole).long()))
 
 
-def _as(form: Any, link: Any) -> Any:
+def _as(form: FixedPointFormat, link: Link) -> Link:
     """Return a link in a form that is as fine or finer."""
     return form.link(ring_ops.scale(content(link), form.scale // link.scale))
 
 
-def _whole_powers(x: Any, exponent: torch.Tensor) -> Any:
+def _whole_powers(x: Link, exponent: torch.Tensor) -> AnyTensor:
     """Return x to public whole powers: one by one if they are few, else bit by bit for all elements at once."""
     powers = sorted(set(exponent.flatten().tolist()))
     shape = arithmetic.broadcast(tuple(x.shape), tuple(exponent.shape))
-    made: Any = torch.zeros(shape)
+    made: AnyTensor = torch.zeros(shape)
     if len(powers) <= MAX_POWERS:
         for one in powers:
             made = add(made, mul(pow_scalar(x, one), (exponent == one).long()))
@@ -109,7 +118,7 @@ def _whole_powers(x: Any, exponent: torch.Tensor) -> Any:
 
 
 @rule(aten.pow.Scalar, in_place=False)
-def scalar_pow(x: Any, exponent: Any) -> Any:
+def scalar_pow(x: Number, exponent: Link) -> Link:
     """Return a positive public number to private powers."""
     if x <= 0:
         raise _not_positive(f"{x} ** y")

@@ -14,20 +14,32 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
 
 import torch
 
 from syft.exceptions import SyftError
 from syft.mpc.rules.cached_comparisons import as_bit
 from syft.mpc.rules.gradients import coarser
-from syft.mpc.rules.operands import FixedPointFormat, content, form_of, in_form, is_link, not_whole, whole
+from syft.mpc.rules.operands import (
+    FixedPointFormat,
+    Link,
+    Number,
+    Operand,
+    Value,
+    content,
+    form_of,
+    in_form,
+    is_link,
+    not_whole,
+    whole,
+)
 from syft.mpc.values import ring_ops
 from syft.mpc.values.encoding import encode_number, encode_plain
+from syft.mpc.values.ring_ops import Term
 from syft.tensors.precision import FixedPrecisionTensor
 
-Value = Any
 # How large one digit may be: at least about three decimals, at most 20 bits, and the scale of the form in between.
 MIN_STEP, MAX_STEP = 1000, 1 << 20
 # Forms that are finer than 26 bits leave less room for digits: a step and the scale come to no more than this.
@@ -54,7 +66,7 @@ MAX_DIVISORS = 64
 class Digits:
     """A public factor: `first` / scale, and finer digits, each counting a step-th of the one before."""
 
-    first: Value
+    first: torch.Tensor | int
     scale: int
     step: int = 1
     finer: tuple[torch.Tensor, ...] = ()
@@ -78,7 +90,9 @@ def fraction_of(number: float, most: int) -> tuple[int, int] | None:
     return near.numerator, near.denominator
 
 
-def digits(number: Any, form: FixedPointFormat, tolerance: float = TOLERANCE, each: bool = True) -> Digits:
+def digits(
+    number: torch.Tensor | Number, form: FixedPointFormat, tolerance: float = TOLERANCE, each: bool = True
+) -> Digits:
     """Return a public number or tensor as a factor.
 
     Args:
@@ -153,20 +167,20 @@ def _approximate(tensor: torch.Tensor, form: FixedPointFormat, tolerance: float,
     return Digits(first, scale, step, tuple(finer))
 
 
-def multiply(operation: str, x: Value, factor: Digits, swapped: bool = False, **options: Any) -> Value:
+def multiply(operation: str, x: Value, factor: Digits, swapped: bool = False, **options: object) -> Value:
     """Multiply whole numbers by a public factor, which may stand on the left."""
 
-    def times(digit: Value, divisor: int = 1) -> Value:
+    def times(digit: torch.Tensor | int, divisor: int = 1) -> Value:
         left, right = (digit, x) if swapped else (x, digit)
         return ring_ops.product(operation, left, right, divisor, **options)
 
-    carried: Value = None
+    carried: Value | None = None
     for digit in reversed(factor.finer):
         carried = _carry(times, digit, carried, factor.step)
     return _carry(times, factor.first, carried, factor.scale)
 
 
-def _carry(times: Any, digit: Value, carried: Value, divisor: int) -> Value:
+def _carry(times: Callable[..., Value], digit: torch.Tensor | int, carried: Value | None, divisor: int) -> Value:
     if carried is None:
         return times(digit, divisor)
     return ring_ops.truncate(ring_ops.add(times(digit), carried), divisor)
@@ -175,7 +189,7 @@ def _carry(times: Any, digit: Value, carried: Value, divisor: int) -> Value:
 # --- divisors -----------------------------------------------------------------------------------------------
 
 
-def divide(x: Value, divisor: Any, form: FixedPointFormat) -> Value:
+def divide(x: Term, divisor: torch.Tensor | float, form: FixedPointFormat) -> Value:
     """Divide whole numbers by a public number or tensor: exactly, up to rounding, where it has few digits."""
     tensor = divisor if isinstance(divisor, torch.Tensor) else torch.tensor(divisor, dtype=torch.float64)
     if not bool((tensor != 0).all()):
@@ -191,13 +205,14 @@ def divide(x: Value, divisor: Any, form: FixedPointFormat) -> Value:
     return multiply("mul", x, digits(tensor.double().reciprocal(), form, DIVISOR_TOLERANCE))
 
 
-def _by_fraction(x: Value, fraction: Digits, step: int) -> Value:
+def _by_fraction(x: Value, fraction: Digits, step: int) -> Value | None:
     """Divide by n / scale: multiply by what makes all divisors the same, if there is room, and divide by that."""
-    found = {int(number) for number in fraction.first.unique()}
+    divisors = torch.as_tensor(fraction.first)
+    found = {int(number) for number in divisors.unique()}  # type: ignore[no-untyped-call]
     common = math.lcm(*found) if len(found) <= MAX_DIVISORS else MAX_DIVISOR
     if common * fraction.scale >= MAX_DIVISOR:
         return None
-    factors = (common * fraction.scale) // fraction.first
+    factors = (common * fraction.scale) // divisors
     spared = math.gcd(common, *(common * fraction.scale // number for number in found))
     factors, common = factors // spared, common // spared
     if factors.numel() and min(int(factors.abs().max()), common) > step:
@@ -210,24 +225,33 @@ def _by_fraction(x: Value, fraction: Digits, step: int) -> Value:
 # --- products -----------------------------------------------------------------------------------------------
 
 
-def product(operation: str, x: Any, y: Any, form: FixedPointFormat | None = None, **options: Any) -> Value:
+def product(operation: str, x: Operand, y: Operand, form: FixedPointFormat | None = None, **options: object) -> Value:
     """Multiply two operands; returns whole numbers of the finest form among them, or of the one given."""
     form = form or form_of(x, y)
     if operation == "mul":  # a bit multiplies as the whole number it is, so nothing has to be divided
         x, y = as_bit(x), as_bit(y)
-    if is_link(x) and is_link(y):
-        x, y = with_room(x, y)
-        divisor = _scale(x) * _scale(y) // form.scale
-        made = ring_ops.product(operation, content(x), content(y), max(divisor, 1), **options)
-        return made if divisor else ring_ops.scale(made, form.scale // (_scale(x) * _scale(y)))
-    private, public = (x, y) if is_link(x) else (y, x)
-    if isinstance(public, int | float):
-        return times(whole(private, form), public, form)
-    factor = digits(public, form, each=operation == "mul")
-    return multiply(operation, whole(private, form), factor, swapped=private is y, **options)
+    if not is_link(x):
+        return _by_public(operation, y, x, form, True, options)
+    if not is_link(y):
+        return _by_public(operation, x, y, form, False, options)
+    x, y = with_room(x, y)
+    divisor = _scale(x) * _scale(y) // form.scale
+    made = ring_ops.product(operation, content(x), content(y), max(divisor, 1), **options)
+    return made if divisor else ring_ops.scale(made, form.scale // (_scale(x) * _scale(y)))
 
 
-def with_room(x: Any, y: Any) -> tuple[Any, Any]:
+def _by_public(
+    operation: str, x: Operand, factor: torch.Tensor | Number, form: FixedPointFormat, swapped: bool,
+    options: dict[str, object],
+) -> Value:  # fmt: skip
+    """Multiply by a public operand, which is on the left if swapped."""
+    value = ring_ops.as_tensor(whole(x, form))
+    if isinstance(factor, int | float):
+        return times(value, factor, form)
+    return multiply(operation, value, digits(factor, form, each=operation == "mul"), swapped, **options)
+
+
+def with_room(x: Link, y: Link) -> tuple[Link, Link]:
     """Return two links with so few digits that their product has ten bits before the point."""
     if _scale(x) * _scale(y) <= 1 << PRODUCT_BITS:
         return x, y
@@ -236,18 +260,18 @@ def with_room(x: Any, y: Any) -> tuple[Any, Any]:
     return x, x if same else _rounded(y, (1 << PRODUCT_BITS) // _scale(x))
 
 
-def _rounded(link: Any, most: int) -> Any:
-    if _scale(link) <= most:
+def _rounded(link: Link, most: int) -> Link:
+    if not isinstance(link, FixedPrecisionTensor) or link.scale <= most:
         return link
     form = coarser(link, most.bit_length() - 1)
     return form.link(in_form(link, form))
 
 
-def _scale(link: Any) -> int:
+def _scale(link: Link) -> int:
     return link.scale if isinstance(link, FixedPrecisionTensor) else 1
 
 
-def times(value: Value, number: Any, form: FixedPointFormat) -> Value:
+def times(value: Value, number: torch.Tensor | Number, form: FixedPointFormat) -> Value:
     """Multiply whole numbers of a form by a public number or tensor."""
     if isinstance(number, float) and 0.5 < number < 1 and form.model is not None:
         rest = fraction_of(1 - number, step_of(form))

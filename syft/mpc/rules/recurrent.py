@@ -57,8 +57,8 @@ def _run(
 
 def _layer(kind: CellKind) -> Callable[..., Any]:
     def padded(
-        x: Tensor, hx: Any, params: Any, has_biases: bool, num_layers: int, dropout: float, train: bool,
-        bidirectional: bool, batch_first: bool,
+        x: Tensor, hx: torch.Tensor | Sequence[torch.Tensor], params: Sequence[torch.Tensor], has_biases: bool,
+        num_layers: int, dropout: float, train: bool, bidirectional: bool, batch_first: bool,
     ) -> Any:  # fmt: skip
         x = x.transpose(0, 1) if batch_first else x
         state = tuple(hx) if kind.states > 1 else (hx,)
@@ -67,8 +67,9 @@ def _layer(kind: CellKind) -> Callable[..., Any]:
         return (output.transpose(0, 1) if batch_first else output, *ends)
 
     def packed(
-        data: Tensor, batch_sizes: Any, hx: Any, params: Any, has_biases: bool, num_layers: int, dropout: float,
-        train: bool, bidirectional: bool,
+        data: Tensor, batch_sizes: torch.Tensor, hx: torch.Tensor | Sequence[torch.Tensor],
+        params: Sequence[torch.Tensor], has_biases: bool, num_layers: int, dropout: float, train: bool,
+        bidirectional: bool,
     ) -> Any:  # fmt: skip
         state = tuple(hx) if kind.states > 1 else (hx,)
         dropout = dropout if train else 0.0
@@ -86,7 +87,10 @@ def _layer(kind: CellKind) -> Callable[..., Any]:
 
 
 def _cell(kind: CellKind) -> Callable[..., Any]:
-    def run(x: Tensor, hx: Any, w_ih: Tensor, w_hh: Tensor, b_ih: Any = None, b_hh: Any = None) -> Any:
+    def run(
+        x: Tensor, hx: torch.Tensor | Sequence[torch.Tensor], w_ih: Tensor, w_hh: Tensor,
+        b_ih: torch.Tensor | None = None, b_hh: torch.Tensor | None = None,
+    ) -> Any:  # fmt: skip
         state = tuple(hx) if kind.states > 1 else (hx,)
         made = recurrence.cell(kind, x, state, Weights(w_ih, w_hh, b_ih, b_hh))
         return made if kind.states > 1 else made[0]
@@ -121,7 +125,7 @@ def _unpacked(data: Tensor, batch_sizes: torch.Tensor, value: float = 0.0) -> Te
     return empty.index_copy(0, _rows(batch_sizes), data).view(steps, count, *data.shape[1:])
 
 
-def _public(what: str, tensor: Any) -> torch.Tensor:
+def _public(what: str, tensor: torch.Tensor) -> torch.Tensor:
     if is_link(getattr(tensor, "child", None)):
         raise UnsupportedOperation(
             f"{what} with encrypted lengths",
@@ -133,7 +137,7 @@ def _public(what: str, tensor: Any) -> torch.Tensor:
 
 
 @composed(torch._pack_padded_sequence)
-def pack_padded_sequence(x: Tensor, lengths: Any, batch_first: bool) -> tuple[Tensor, torch.Tensor]:
+def pack_padded_sequence(x: Tensor, lengths: torch.Tensor, batch_first: bool) -> tuple[Tensor, torch.Tensor]:
     """Put the rows of sequences together step by step, without those behind their ends."""
     lengths = _public("pack_padded_sequence", lengths)
     x = x.transpose(0, 1) if batch_first else x
@@ -148,7 +152,7 @@ def pack_padded_sequence(x: Tensor, lengths: Any, batch_first: bool) -> tuple[Te
 
 @composed(torch._pad_packed_sequence)
 def pad_packed_sequence(
-    data: Tensor, batch_sizes: Any, batch_first: bool, padding_value: float, total_length: int = -1
+    data: Tensor, batch_sizes: torch.Tensor, batch_first: bool, padding_value: float, total_length: int = -1
 ) -> tuple[Tensor, torch.Tensor]:
     """Take packed sequences apart again, with a number behind their ends."""
     batch_sizes = _public("pad_packed_sequence", batch_sizes)

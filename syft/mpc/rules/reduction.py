@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from syft.exceptions import UnsupportedOperation
 from syft.mpc.rules.arithmetic import mul, sub
-from syft.mpc.rules.operands import Value, aten, content, form_of, rule
+from syft.mpc.rules.operands import AnyTensor, Dims, Link, Value, aten, content, form_of, rule
 from syft.mpc.rules.public_scaling import times
 from syft.mpc.values import ring_ops
 
 
-def dims_of(x: Any, dim: Any) -> list[int]:
+def dims_of(x: AnyTensor, dim: Dims) -> list[int]:
     """Return dimensions as non-negative numbers; all of them if none is named."""
     count = len(x.shape)
     if dim is None or (not isinstance(dim, int) and not len(dim)):
@@ -27,13 +28,13 @@ def dims_of(x: Any, dim: Any) -> list[int]:
     return sorted(one % count for one in named) if count else []
 
 
-def check_dtype(x: Any, dtype: Any) -> None:
+def check_dtype(x: AnyTensor, dtype: torch.dtype | None) -> None:
     """Refuse results of another kind; what kind of float they are makes no difference."""
     if dtype is not None and not (dtype.is_floating_point if x.dtype.is_floating_point else dtype is torch.int64):
         raise UnsupportedOperation(f"A reduction to {dtype}", type(x).__name__, "Leave out dtype.")
 
 
-def _size(x: Any, dims: list[int]) -> int:
+def _size(x: AnyTensor, dims: list[int]) -> int:
     size = 1
     for dim in dims:
         size *= x.shape[dim]
@@ -41,21 +42,21 @@ def _size(x: Any, dims: list[int]) -> int:
 
 
 @rule(aten.sum.default, aten.sum.dim_IntList, in_place=False)
-def total(x: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+def total(x: Link, dim: Dims = None, keepdim: bool = False, dtype: torch.dtype | None = None) -> Link:
     """Sum along dimensions."""
     check_dtype(x, dtype)
     return form_of(x).link(ring_ops.total(content(x), dims_of(x, dim), keepdim))
 
 
 @rule(aten.cumsum.default)
-def cumsum(x: Any, dim: int, dtype: Any = None) -> Any:
+def cumsum(x: Link, dim: int, dtype: torch.dtype | None = None) -> Link:
     """Running sum."""
     check_dtype(x, dtype)
     return form_of(x).link(ring_ops.local(aten.cumsum.default, content(x), dim))
 
 
 @rule(aten.mean.default, aten.mean.dim, in_place=False)
-def mean(x: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+def mean(x: Link, dim: Dims = None, keepdim: bool = False, dtype: torch.dtype | None = None) -> Link:
     """Mean along dimensions."""
     check_dtype(x, dtype)
     form, dims = form_of(x), dims_of(x, dim)
@@ -67,7 +68,7 @@ def mean(x: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> A
 
 
 @rule(aten.var.correction, in_place=False)
-def variance(x: Any, dim: Any = None, correction: Any = 1, keepdim: bool = False) -> Any:
+def variance(x: Link, dim: Dims = None, correction: float | None = 1, keepdim: bool = False) -> Link:
     """Variance along dimensions: the mean of squared distances from the mean."""
     form, dims = form_of(x), dims_of(x, dim)
     correction = 1 if correction is None else correction
@@ -81,7 +82,9 @@ def variance(x: Any, dim: Any = None, correction: Any = 1, keepdim: bool = False
 
 
 @rule(aten.var_mean.correction, in_place=False)
-def variance_and_mean(x: Any, dim: Any = None, correction: Any = 1, keepdim: bool = False) -> Any:
+def variance_and_mean(
+    x: Link, dim: Dims = None, correction: float | None = 1, keepdim: bool = False
+) -> tuple[Link, Link]:
     """Variance and mean along dimensions."""
     return variance(x, dim, correction, keepdim), mean(x, dim, keepdim)
 
@@ -89,7 +92,7 @@ def variance_and_mean(x: Any, dim: Any = None, correction: Any = 1, keepdim: boo
 # --- products -----------------------------------------------------------------------------------------------
 
 
-def _along_first(x: Any, dim: int) -> Value:
+def _along_first(x: Link, dim: int) -> Value:
     value = content(x)
     if not len(x.shape):
         return ring_ops.reshape(value, [1])
@@ -114,7 +117,7 @@ def _tree_product(value: Value, scale: int) -> Value:
 
 
 @rule(aten.prod.default, in_place=False)
-def product_of_all(x: Any, dtype: Any = None) -> Any:
+def product_of_all(x: Link, dtype: torch.dtype | None = None) -> Link:
     """Product of all elements."""
     check_dtype(x, dtype)
     form = form_of(x)
@@ -125,7 +128,7 @@ def product_of_all(x: Any, dtype: Any = None) -> Any:
 
 
 @rule(aten.prod.dim_int, in_place=False)
-def product_along(x: Any, dim: int, keepdim: bool = False, dtype: Any = None) -> Any:
+def product_along(x: Link, dim: int, keepdim: bool = False, dtype: torch.dtype | None = None) -> Link:
     """Product along a dimension."""
     check_dtype(x, dtype)
     form = form_of(x)
@@ -136,7 +139,7 @@ def product_along(x: Any, dim: int, keepdim: bool = False, dtype: Any = None) ->
 
 
 @rule(aten.cumprod.default)
-def cumprod(x: Any, dim: int, dtype: Any = None) -> Any:
+def cumprod(x: Link, dim: int, dtype: torch.dtype | None = None) -> Link:
     """Running product: doubling steps, each a product of the whole with itself shifted."""
     check_dtype(x, dtype)
     form = form_of(x)
@@ -156,15 +159,15 @@ def cumprod(x: Any, dim: int, dtype: Any = None) -> Any:
 # --- extremes -----------------------------------------------------------------------------------------------
 
 
-def _single(largest: bool) -> Any:
-    def run(x: Any) -> Any:
+def _single(largest: bool) -> Callable[[Link], Link]:
+    def run(x: Link) -> Link:
         return form_of(x).link(ring_ops.extreme(content(x), None, False, largest))
 
     return run
 
 
-def _along(largest: bool, kind: Any) -> Any:
-    def run(x: Any, dim: int, keepdim: bool = False) -> Any:
+def _along(largest: bool, kind: Any) -> Callable[..., Any]:
+    def run(x: Link, dim: int, keepdim: bool = False) -> Any:
         form = form_of(x)
         found, place = ring_ops.extreme_at(content(x), _one_dim(x, dim), keepdim, largest, form.scale)
         return kind((form.link(found), form.link(place)))
@@ -172,8 +175,8 @@ def _along(largest: bool, kind: Any) -> Any:
     return run
 
 
-def _place(largest: bool) -> Any:
-    def run(x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+def _place(largest: bool) -> Callable[..., Link]:
+    def run(x: Link, dim: int | None = None, keepdim: bool = False) -> Link:
         form = form_of(x)
         _, place = ring_ops.extreme_at(content(x), _one_dim(x, dim), keepdim, largest, form.scale)
         return form.link(place)
@@ -181,8 +184,8 @@ def _place(largest: bool) -> Any:
     return run
 
 
-def _over(largest: bool) -> Any:
-    def run(x: Any, dim: Any = (), keepdim: bool = False) -> Any:
+def _over(largest: bool) -> Callable[..., Link]:
+    def run(x: Link, dim: Dims = (), keepdim: bool = False) -> Link:
         form, dims = form_of(x), dims_of(x, dim)
         value = content(x)
         for one in reversed(dims):
@@ -192,7 +195,7 @@ def _over(largest: bool) -> Any:
     return run
 
 
-def _one_dim(x: Any, dim: int | None) -> int | None:
+def _one_dim(x: AnyTensor, dim: int | None) -> int | None:
     if dim is None or not len(x.shape):
         return None
     return dims_of(x, dim)[0]

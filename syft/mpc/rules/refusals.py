@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -12,7 +13,7 @@ from syft.core.tensor import AbstractTensor, wrapper_class
 from syft.core.trees import map_tensors
 from syft.exceptions import UnsupportedOperation
 from syft.mpc.rules.names import called
-from syft.mpc.rules.operands import aten, rule
+from syft.mpc.rules.operands import AnyTensor, Link, Operation, aten, rule
 from syft.tensors.additive_shared import AdditiveSharingTensor
 from syft.tensors.precision import FixedPrecisionTensor
 from syft.tensors.views import register_fallback
@@ -45,7 +46,7 @@ _READING = tuple(
 @FixedPrecisionTensor.implements(*_READING)
 @AdditiveSharingTensor.implements(*_READING)
 @rule(aten._local_scalar_dense.default, aten.is_nonzero.default, in_place=False)
-def refuse_number(x: Any, *args: Any, **kwargs: Any) -> Any:
+def refuse_number(x: AnyTensor, *args: object, **kwargs: object) -> Link:
     """Refuse to give out values, whether torch or the user asks for them."""
     if isinstance(x, FixedPrecisionTensor) and not x.is_shared:
         raise ValueError(
@@ -65,12 +66,12 @@ def refuse_number(x: Any, *args: Any, **kwargs: Any) -> Any:
     aten.float_power_.Scalar, aten.float_power_.Tensor, aten.as_strided_.default, aten.resize_.default,
     in_place=False,
 )  # fmt: skip
-def refuse_in_place(x: Any, *args: Any, **kwargs: Any) -> Any:
+def refuse_in_place(x: AnyTensor, *args: object, **kwargs: object) -> Link:
     """Refuse to change a shape in place, and what else has no in-place form here."""
     raise UnsupportedOperation("This in-place form", type(x).__name__, "Use the form that is not in place: x = x.t().")
 
 
-def refuse_random(x: Any, *args: Any, **kwargs: Any) -> Any:
+def refuse_random(x: AnyTensor, *args: object, **kwargs: object) -> Any:
     """Refuse to fill an encrypted tensor with random numbers."""
     raise UnsupportedOperation(
         "Filling with random numbers in place", type(x).__name__, "Make them plain: x + torch.randn(x.shape)."
@@ -91,12 +92,12 @@ def _decompositions() -> dict[Any, Any]:
     return dict(core_aten_decompositions())
 
 
-def _composition(function: Any) -> Any:
+def _composition(function: Operation) -> Callable[..., Any] | None:
     """Return how torch composes a call of others, if it does; in inference mode such calls come here as they are."""
     return function.decompose if function._can_decompose() else None
 
 
-def fall_back(cls: type[AbstractTensor], function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def fall_back(cls: type[AbstractTensor], function: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run a call that has no rule by torch's own decomposition of it into calls that have, or refuse it.
 
     No decomposition reads values: whatever would is refused by a rule of its own.

@@ -8,20 +8,32 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from syft.mpc.rules.indexing import refuse_private
-from syft.mpc.rules.operands import Value, aten, content, form_of, rule, whole
+from syft.mpc.rules.operands import (
+    AnyTensor,
+    Link,
+    Operation,
+    Sizes,
+    Value,
+    aten,
+    content,
+    form_of,
+    rule,
+    whole,
+)
 from syft.mpc.rules.public_scaling import product
 from syft.mpc.values import ring_ops
 
 
-def _moved(operation: Any) -> Any:
+def _moved(operation: Operation) -> Callable[..., Link]:
     """Make a rule of a call that only moves elements, by running it on their positions."""
 
-    def run(x: Any, *args: Any, **kwargs: Any) -> Any:
+    def run(x: Link, *args: object, **kwargs: object) -> Link:
         refuse_private(operation, (args, kwargs))
         # Positions as float64, for which torch has every such call; they are exact.
         positions = torch.arange(x.shape.numel(), dtype=torch.float64).view(tuple(x.shape))
@@ -40,7 +52,7 @@ for _operation in (
 # --- each image by itself -----------------------------------------------------------------------------------------
 
 
-def _positions(operation: Any, sizes: list[int], *args: Any) -> torch.Tensor:
+def _positions(operation: Operation, sizes: list[int], *args: object) -> torch.Tensor:
     """Return where each element of a moved image comes from: flat positions in the image."""
     image = torch.arange(math.prod(sizes), dtype=torch.float64).view(1, 1, *sizes)
     return operation(image, *args).long()[0, 0]  # type: ignore[no-any-return]
@@ -52,8 +64,8 @@ def _images(value: Value, dims: int) -> tuple[Value, list[int], list[int]]:
     return ring_ops.reshape(value, [math.prod(before), math.prod(sizes)]), before, sizes
 
 
-def _forward(operation: Any, dims: int) -> Any:
-    def run(x: Any, *args: Any) -> Any:
+def _forward(operation: Operation, dims: int) -> Callable[..., Link]:
+    def run(x: Link, *args: object) -> Link:
         rows, before, sizes = _images(content(x), dims)
         positions = _positions(operation, sizes, *args)
         picked = ring_ops.local(aten.index_select.default, rows, 1, positions.reshape(-1))
@@ -68,22 +80,22 @@ def _added_up(value: Value, positions: torch.Tensor, count: int) -> Value:
     return ring_ops.local(aten.index_add.default, base, 1, positions.reshape(-1), value)
 
 
-def _backward(operation: Any, dims: int, shape: Any, grad: Any, *args: Any) -> Any:
+def _backward(operation: Operation, dims: int, shape: Sizes, grad: AnyTensor, *args: object) -> Link:
     form = form_of(grad)
     positions = _positions(operation, list(shape[-dims:]), *args)
     rows, _, _ = _images(whole(grad, form), dims)
     return form.link(ring_ops.reshape(_added_up(rows, positions, math.prod(shape[-dims:])), list(shape)))
 
 
-def _pad_backward(operation: Any, dims: int) -> Any:
-    def run(grad: Any, x: Any, padding: Any) -> Any:
+def _pad_backward(operation: Operation, dims: int) -> Callable[..., Link]:
+    def run(grad: AnyTensor, x: AnyTensor, padding: Sizes) -> Any:
         return _backward(operation, dims, x.shape, grad, padding)
 
     return run
 
 
-def _upsample_backward(operation: Any, dims: int) -> Any:
-    def run(grad: Any, output_size: Any, input_size: Any, *scales: Any) -> Any:
+def _upsample_backward(operation: Operation, dims: int) -> Callable[..., Link]:
+    def run(grad: AnyTensor, output_size: Sizes, input_size: Sizes, *scales: float | None) -> Any:
         return _backward(operation, dims, input_size, grad, output_size, *scales)
 
     return run
@@ -116,7 +128,7 @@ def _matrix(kind: str, size: int, wanted: int, align: bool, scale: float | None)
     return matrix
 
 
-def _along(value: Any, dim: int, matrix: torch.Tensor) -> Any:
+def _along(value: AnyTensor, dim: int, matrix: torch.Tensor) -> Link:
     """Multiply along one dimension by a public matrix."""
     form = form_of(value)
     last = len(value.shape) - 1
@@ -125,8 +137,8 @@ def _along(value: Any, dim: int, matrix: torch.Tensor) -> Any:
     return form.link(ring_ops.local(aten.transpose.int, made, dim, last))
 
 
-def _interpolate(kind: str, dims: int) -> Any:
-    def run(x: Any, output_size: Any, align: bool, *scales: Any) -> Any:
+def _interpolate(kind: str, dims: int) -> Callable[..., Link]:
+    def run(x: AnyTensor, output_size: Sizes, align: bool, *scales: float | None) -> Any:
         factors = [*scales, *[None] * (dims - len(scales))]
         for i in range(dims):
             dim = len(x.shape) - dims + i
@@ -136,8 +148,8 @@ def _interpolate(kind: str, dims: int) -> Any:
     return run
 
 
-def _interpolate_backward(kind: str, dims: int) -> Any:
-    def run(grad: Any, output_size: Any, input_size: Any, align: bool, *scales: Any) -> Any:
+def _interpolate_backward(kind: str, dims: int) -> Callable[..., Link]:
+    def run(grad: AnyTensor, output_size: Sizes, input_size: Sizes, align: bool, *scales: float | None) -> Any:
         factors = [*scales, *[None] * (dims - len(scales))]
         for i in range(dims):
             dim = len(input_size) - dims + i
@@ -158,14 +170,14 @@ for _name, _kind, _dims in (
 # --- windows side by side -----------------------------------------------------------------------------------------
 
 
-def _columns(sizes: list[int], *options: Any) -> torch.Tensor:
+def _columns(sizes: list[int], *options: object) -> torch.Tensor:
     """Return the positions of the elements of windows in an image of (channels, height, width); -1 in the padding."""
     image = torch.arange(1, math.prod(sizes) + 1, dtype=torch.float64).view(1, *sizes)
     return aten.im2col.default(image, *options)[0].long() - 1  # type: ignore[no-any-return]
 
 
 @rule(aten.im2col.default, in_place=False)
-def unfold(x: Any, *options: Any) -> Any:
+def unfold(x: Link, *options: object) -> Link:
     """Lay windows out side by side."""
     rows, before, sizes = _images(content(x), 3)
     positions = _columns(sizes, *options)
@@ -176,7 +188,7 @@ def unfold(x: Any, *options: Any) -> Any:
 
 
 @rule(aten.col2im.default, in_place=False)
-def fold(x: Any, output_size: Any, kernel_size: Any, *options: Any) -> Any:
+def fold(x: Link, output_size: Sizes, kernel_size: Sizes, *options: object) -> Link:
     """Add windows up to an image."""
     rows, before, sizes = _images(content(x), 2)
     shape = [sizes[0] // math.prod(kernel_size), *output_size]

@@ -6,6 +6,7 @@ torch decide, which does so anew each time, the shares would no longer fit toget
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -14,21 +15,21 @@ from syft.exceptions import UnsupportedOperation
 from syft.mpc.rules.arithmetic import add
 from syft.mpc.rules.comparison import eq, where
 from syft.mpc.rules.indexing import one_hot, only_private, places_of, refuse_private, spread
-from syft.mpc.rules.operands import Value, aten, form_of, is_link, rule, whole
+from syft.mpc.rules.operands import AnyTensor, Link, Operand, Operation, Value, aten, form_of, is_link, rule, whole
 from syft.mpc.values import ring_ops
 
 # Linear in all links among their arguments, which are brought to one form.
 JOINS = (aten.select_scatter.default, aten.slice_scatter.default, aten.diagonal_scatter.default)
 
 
-def placed(x: Any, new: Any, write: Any) -> Any:
+def placed(x: AnyTensor, new: AnyTensor, write: Callable[[Value, Value], Value]) -> Link:
     """Run a call that writes into x, with both in one form, and shared if one of them is."""
     form = form_of(x, new)
     base, value = ring_ops.together([whole(x, form), whole(new, form)])
     return form.link(write(base, value))
 
 
-def _positions(x: Any) -> torch.Tensor:
+def _positions(x: AnyTensor) -> torch.Tensor:
     """Return the flat positions of the elements of x, in its shape."""
     return torch.arange(torch.Size(x.shape).numel()).view(tuple(x.shape))
 
@@ -45,7 +46,7 @@ def _written(base: Value, places: torch.Tensor, new: Value) -> Value:
 
 
 @rule(aten.index_put.default, aten._unsafe_index_put.default)
-def index_put(x: Any, indices: Any, new: Any, accumulate: bool = False) -> Any:
+def index_put(x: AnyTensor, indices: Sequence[AnyTensor | None], new: AnyTensor, accumulate: bool = False) -> Link:
     """Write at public places; add at public places, or at those one private index points at."""
     if any(is_link(one) for one in indices):
         return _added(x, indices, new, accumulate)
@@ -57,12 +58,14 @@ def index_put(x: Any, indices: Any, new: Any, accumulate: bool = False) -> Any:
 
 
 @rule(aten._index_put_impl.default)
-def index_put_unchecked(x: Any, indices: Any, new: Any, accumulate: bool = False, unsafe: bool = False) -> Any:
+def index_put_unchecked(
+    x: AnyTensor, indices: Sequence[AnyTensor | None], new: AnyTensor, accumulate: bool = False, unsafe: bool = False
+) -> Link:
     """Write or add at places that were checked before."""
     return index_put(x, indices, new, accumulate)
 
 
-def _added(x: Any, indices: Any, new: Any, accumulate: bool) -> Any:
+def _added(x: AnyTensor, indices: Sequence[AnyTensor | None], new: AnyTensor, accumulate: bool) -> Link:
     if not accumulate:
         refuse_private("Writing", indices)
     form = form_of(x, new)
@@ -71,7 +74,7 @@ def _added(x: Any, indices: Any, new: Any, accumulate: bool) -> Any:
 
 
 @rule(aten.index_add.default)
-def index_add(x: Any, dim: int, indices: Any, new: Any, alpha: int = 1) -> Any:
+def index_add(x: AnyTensor, dim: int, indices: AnyTensor, new: AnyTensor, alpha: int = 1) -> Link:
     """Add rows at public or private places."""
     if alpha != 1:
         raise UnsupportedOperation("index_add with alpha", type(x).__name__, "Multiply the rows first.")
@@ -81,7 +84,7 @@ def index_add(x: Any, dim: int, indices: Any, new: Any, alpha: int = 1) -> Any:
 
 
 @rule(aten.index_copy.default)
-def index_copy(x: Any, dim: int, indices: Any, new: Any) -> Any:
+def index_copy(x: AnyTensor, dim: int, indices: torch.Tensor, new: AnyTensor) -> Link:
     """Write rows at public places."""
     refuse_private("index_copy", indices)
     at = _positions(x).index_select(dim, indices)
@@ -91,7 +94,7 @@ def index_copy(x: Any, dim: int, indices: Any, new: Any) -> Any:
 
 
 @rule(aten.put.default)
-def put(x: Any, indices: Any, new: Any, accumulate: bool = False) -> Any:
+def put(x: AnyTensor, indices: torch.Tensor, new: AnyTensor, accumulate: bool = False) -> Link:
     """Write or add at flat public places."""
     refuse_private("put", indices)
     count = torch.Size(x.shape).numel()
@@ -108,14 +111,14 @@ def put(x: Any, indices: Any, new: Any, accumulate: bool = False) -> Any:
 
 
 @rule(aten.scatter_add.default)
-def scatter_add(x: Any, dim: int, indices: Any, new: Any) -> Any:
+def scatter_add(x: AnyTensor, dim: int, indices: AnyTensor, new: AnyTensor) -> Link:
     """Add elements at public or private places along a dimension."""
     if is_link(indices):
         return _scatter_added(x, dim, indices, new)
     return placed(x, new, lambda base, value: ring_ops.local(aten.scatter_add.default, base, dim, indices, value))
 
 
-def _scatter_added(x: Any, dim: int, indices: Any, new: Any) -> Any:
+def _scatter_added(x: AnyTensor, dim: int, indices: Link, new: AnyTensor) -> Link:
     """Multiply what is added by ones where private indices point, and add up along the dimension they name."""
     form = form_of(new) if is_link(new) else form_of(x) if is_link(x) else form_of(indices)
     dim = dim % len(x.shape)
@@ -137,7 +140,7 @@ def _scatter_added(x: Any, dim: int, indices: Any, new: Any) -> Any:
 
 
 @rule(aten.scatter.src, aten.scatter.value)
-def scatter(x: Any, dim: int, index: Any, source: Any) -> Any:
+def scatter(x: AnyTensor, dim: int, index: AnyTensor, source: Operand) -> Link:
     """Write along a dimension at public places; or at one private place a row, as the gradient of max does."""
     if not is_link(index):
         return _scattered(x, dim, index, source)
@@ -151,7 +154,7 @@ def scatter(x: Any, dim: int, index: Any, source: Any) -> Any:
     return where(eq(index, torch.arange(x.shape[dim]).view(sizes)), source, x)
 
 
-def _scattered(x: Any, dim: int, index: torch.Tensor, source: Any) -> Any:
+def _scattered(x: AnyTensor, dim: int, index: torch.Tensor, source: Operand) -> Link:
     at = _positions(x).gather(dim, index)
     if not is_link(source) and not isinstance(source, torch.Tensor):
         source = torch.tensor(source)
@@ -165,8 +168,8 @@ def _scattered(x: Any, dim: int, index: torch.Tensor, source: Any) -> Any:
     return placed(x, source, write)
 
 
-def _scatter_join(operation: Any) -> Any:
-    def run(x: Any, new: Any, *args: Any, **kwargs: Any) -> Any:
+def _scatter_join(operation: Operation) -> Any:
+    def run(x: AnyTensor, new: AnyTensor, *args: object, **kwargs: object) -> Any:
         return placed(x, new, lambda base, value: ring_ops.local(operation, base, value, *args, **kwargs))
 
     return run

@@ -2,55 +2,52 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 from syft.mpc.rules.approximations import encoded, exp_of_negative, on_plain
 from syft.mpc.rules.arithmetic import mul, sub
-from syft.mpc.rules.operands import aten, content, is_link, rule
+from syft.mpc.rules.operands import AnyTensor, Dims, Link, aten, content, is_link, rule
 from syft.mpc.rules.reduction import check_dtype, dims_of, total
-from syft.mpc.runtime import client
 from syft.mpc.values import ring_ops
 
 
-def _softmax(x: Any, dim: int, log: bool) -> Any:
+def _softmax(x: Link, dim: int, log: bool) -> Link:
     form, (dim,) = encoded(x, "softmax"), dims_of(x, dim) or [0]
     value = content(x)
     if ring_ops.is_shared(value):
-        return form.link(client.run("softmax", value, dim=dim, scale=form.scale, log=log))
+        return form.link(ring_ops.run("softmax", value, dim=dim, scale=form.scale, log=log))
     call = torch.log_softmax if log else torch.softmax
     return form.link(on_plain(lambda v: call(v, dim), value, form))
 
 
 @rule(aten._softmax.default, in_place=False)
-def softmax(x: Any, dim: int, half_to_float: bool = False) -> Any:
+def softmax(x: Link, dim: int, half_to_float: bool = False) -> Link:
     """Softmax along a dimension."""
     return _softmax(x, dim, False)
 
 
 @rule(aten._safe_softmax.default, in_place=False)
-def safe_softmax(x: Any, dim: int, dtype: Any = None) -> Any:
+def safe_softmax(x: Link, dim: int, dtype: torch.dtype | None = None) -> Link:
     """Softmax along a dimension, as attention calls it."""
     check_dtype(x, dtype)
     return _softmax(x, dim, False)
 
 
 @rule(aten._log_softmax.default, in_place=False)
-def log_softmax(x: Any, dim: int, half_to_float: bool = False) -> Any:
+def log_softmax(x: Link, dim: int, half_to_float: bool = False) -> Link:
     """Logarithm of softmax along a dimension."""
     return _softmax(x, dim, True)
 
 
 @rule(aten._softmax_backward_data.default, in_place=False)
-def softmax_backward(grad: Any, result: Any, dim: int, dtype: Any = None) -> Any:
+def softmax_backward(grad: AnyTensor, result: AnyTensor, dim: int, dtype: torch.dtype | None = None) -> Link:
     """Gradient of softmax, from its result."""
     weighed = mul(grad, result)
     return sub(weighed, mul(result, total(weighed, [dim], True)))
 
 
 @rule(aten._log_softmax_backward_data.default, in_place=False)
-def log_softmax_backward(grad: Any, result: Any, dim: int, dtype: Any = None) -> Any:
+def log_softmax_backward(grad: AnyTensor, result: AnyTensor, dim: int, dtype: torch.dtype | None = None) -> Link:
     """Gradient of the logarithm of softmax, from its result."""
     if not len(grad.shape) or grad.shape[dim] == 1:  # it is 0 whatever its input is
         return mul(grad, 0) if is_link(grad) else mul(result, 0)
@@ -60,7 +57,7 @@ def log_softmax_backward(grad: Any, result: Any, dim: int, dtype: Any = None) ->
 
 
 @rule(aten.logsumexp.default, in_place=False)
-def logsumexp(x: Any, dim: Any, keepdim: bool = False) -> Any:
+def logsumexp(x: Link, dim: Dims, keepdim: bool = False) -> Link:
     """log(sum(e^x)) along dimensions: the largest x, and the logarithm of the sum of what is left."""
     form, dims = encoded(x, "logsumexp"), dims_of(x, dim)
     value = content(x)
@@ -69,11 +66,11 @@ def logsumexp(x: Any, dim: Any, keepdim: bool = False) -> Any:
     kept = [size for at, size in enumerate(x.shape) if at not in dims]
     if all(x.shape[one] == 1 for one in dims):  # the logarithm of one exponential
         return form.link(ring_ops.scale(ring_ops.reshape(value, x.shape if keepdim else kept), 1))
-    largest = value
+    largest: ring_ops.Value = value
     for one in dims:
         largest = ring_ops.extreme(largest, one, True)
     inner = 1 << 20
-    raised = client.run("exp", ring_ops.sub(value, largest), scale=form.scale, out=inner, negative=True)
-    summed = client.run("root", ring_ops.total(raised, dims, True), kind="log", scale=inner, out=form.scale)
+    raised = ring_ops.run("exp", ring_ops.sub(value, largest), scale=form.scale, out=inner, negative=True)
+    summed = ring_ops.run("root", ring_ops.total(raised, dims, True), kind="log", scale=inner, out=form.scale)
     made = ring_ops.add(largest, summed)
     return form.link(made if keepdim else ring_ops.reshape(made, kept))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -9,7 +10,21 @@ import torch
 from syft.exceptions import UnsupportedOperation
 from syft.mpc.rules.cached_comparisons import carry
 from syft.mpc.rules.indexing import refuse_private
-from syft.mpc.rules.operands import Value, aten, content, form_of, is_link, rule, whole
+from syft.mpc.rules.operands import (
+    AnyTensor,
+    Link,
+    Number,
+    Operand,
+    Operation,
+    Sizes,
+    Value,
+    aten,
+    content,
+    form_of,
+    is_link,
+    rule,
+    whole,
+)
 from syft.mpc.values import ring_ops
 from syft.tensors.additive_shared import AdditiveSharingTensor
 
@@ -37,20 +52,20 @@ def _plain_options(kwargs: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in kwargs.items() if key not in dropped}
 
 
-def _copies(operation: Any) -> Any:
-    def run(x: Any, *args: Any, **kwargs: Any) -> Any:
+def _copies(operation: Operation) -> Callable[..., Link]:
+    def run(x: Link, *args: object, **kwargs: object) -> Link:
         refuse_private(operation, (args, kwargs))
         return form_of(x).link(ring_ops.local(operation, content(x), *args, **_plain_options(kwargs)))
 
     return run
 
 
-def _views(operation: Any) -> Any:
-    def run(x: Any, *args: Any, **kwargs: Any) -> Any:
+def _views(operation: Operation) -> Callable[..., Any]:
+    def run(x: Link, *args: Any, **kwargs: object) -> Any:
         form = form_of(x)
         if operation in ALIASES or (operation in RESHAPES and tuple(args[0]) == tuple(x.shape)):
             return carry(form.link(_fresh(content(x))), x).view_of(x, _same, _replaced)
-        made = ring_ops.local(operation, content(x), *args, **kwargs)
+        made = ring_ops.local_results(operation, content(x), *args, **kwargs)
         if isinstance(made, list | tuple):
             return [_as_view(form.link(part), x, operation, args, kwargs, i) for i, part in enumerate(made)]
         return _as_view(form.link(_fresh(made)), x, operation, args, kwargs, None)
@@ -62,7 +77,7 @@ def _same(below: Any) -> Any:
     return below
 
 
-def _replaced(below: Any, new: Any) -> Any:
+def _replaced(below: Any, new: AnyTensor) -> Any:
     return new
 
 
@@ -70,13 +85,15 @@ def _fresh(value: Value) -> Value:
     return value.like(dict(value.child)) if isinstance(value, AdditiveSharingTensor) else value
 
 
-def _as_view(link: Any, x: Any, operation: Any, args: Any, kwargs: Any, part: int | None) -> Any:
+def _as_view(
+    link: Link, x: Link, operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any], part: int | None
+) -> Link:
     """Tie a result to what it is a view of."""
     model = x if isinstance(x, AdditiveSharingTensor) else None
     shape = tuple(x.shape)
 
-    def look(of: Any) -> Any:
-        made = ring_ops.local(operation, of, *args, **kwargs)
+    def look(of: Value) -> Any:
+        made = ring_ops.local_results(operation, of, *args, **kwargs)
         return made if part is None else made[part]
 
     def follow(below: Any) -> Any:
@@ -90,12 +107,14 @@ def _as_view(link: Any, x: Any, operation: Any, args: Any, kwargs: Any, part: in
             )
         if model is None:
             return ring_ops.put(below, positions, new)
-        return ring_ops.put(model.like(below), positions, model.like(new)).child
+        written: Any = ring_ops.put(model.like(below), positions, model.like(new))
+        return written.child
 
     link.is_bit = x.is_bit
     if link.shape.numel() > torch.Size(shape).numel() and torch._C._current_graph_task_id() != -1:
         return link  # an expanded gradient: autograd keeps it as it is, and adds to it
-    return link.view_of(x, follow, write_back)
+    link.view_of(x, follow, write_back)
+    return link
 
 
 for _operation in VIEWS:
@@ -105,19 +124,20 @@ for _operation in COPIES:
 
 
 @rule(aten._reshape_alias.default, in_place=False, views=True)
-def reshape_alias(x: Any, size: Any, stride: Any) -> Any:
+def reshape_alias(x: Link, size: Sizes, stride: Sizes) -> Link:
     """Give another shape."""
-    return _views(aten.view.default)(x, list(size))
+    view: Link = _views(aten.view.default)(x, list(size))
+    return view
 
 
 @rule(aten.clone.default, aten.lift_fresh.default, in_place=False)
-def clone(x: Any, **kwargs: Any) -> Any:
+def clone(x: Link, **kwargs: object) -> Link:
     """Copy: shares and whole numbers are never written to, so the copy begins with the same ones."""
     return form_of(x).link(ring_ops.local(aten.clone.default, content(x)))
 
 
 @rule(aten._to_copy.default, aten.to.dtype, in_place=False)
-def convert(x: Any, *args: Any, dtype: Any = None, **kwargs: Any) -> Any:
+def convert(x: Link, *args: object, dtype: torch.dtype | None = None, **kwargs: object) -> Link:
     """Copy; a conversion between kinds of floats changes nothing, one to whole numbers is refused."""
     if isinstance(x, AdditiveSharingTensor):
         kept, hint = dtype is torch.int64, "Encode before sharing: x.fix_precision().share(...)."
@@ -129,24 +149,24 @@ def convert(x: Any, *args: Any, dtype: Any = None, **kwargs: Any) -> Any:
 
 
 @rule(aten.cat.default, in_place=False)
-def cat(tensors: Any, dim: int = 0) -> Any:
+def cat(tensors: Sequence[AnyTensor], dim: int = 0) -> Link:
     """Join along a dimension."""
     return _joined(aten.cat.default, tensors, dim)
 
 
 @rule(aten.stack.default, in_place=False)
-def stack(tensors: Any, dim: int = 0) -> Any:
+def stack(tensors: Sequence[AnyTensor], dim: int = 0) -> Link:
     """Join along a new dimension."""
     return _joined(aten.stack.default, tensors, dim)
 
 
-def _joined(operation: Any, tensors: Any, dim: int) -> Any:
+def _joined(operation: Operation, tensors: Sequence[AnyTensor], dim: int) -> Link:
     form = form_of(tensors)
     return form.link(ring_ops.local(operation, ring_ops.together([whole(t, form) for t in tensors]), dim))
 
 
 @rule(aten.constant_pad_nd.default, in_place=False)
-def pad(x: Any, sizes: Any, value: Any = 0) -> Any:
+def pad(x: Link, sizes: Sizes, value: Number = 0) -> Link:
     """Pad with a number."""
     form = form_of(x)
     padded = ring_ops.local(aten.constant_pad_nd.default, content(x), list(sizes))
@@ -160,56 +180,56 @@ def pad(x: Any, sizes: Any, value: Any = 0) -> Any:
 
 
 @rule(aten.fill.Scalar, aten.fill.Tensor)
-def fill(x: Any, value: Any) -> Any:
+def fill(x: Link, value: Operand) -> Link:
     """Write one number everywhere."""
     return copy(x, value)
 
 
 @rule(aten.copy.default)
-def copy(x: Any, source: Any, non_blocking: bool = False) -> Any:
+def copy(x: Link, source: Operand, non_blocking: bool = False) -> Link:
     """Write other numbers; what was there is forgotten, and so is whether it was shared."""
     form = form_of(x)
     if is_link(source) and form_of(source).scale != form.scale:
         form = form_of(x, source)
     value = ring_ops.as_tensor(whole(source, form))
     if form.model is None and not ring_ops.is_shared(value):
-        value = ring_ops.public(value, x)
+        value = ring_ops.public(value, content(x))
     return form.link(ring_ops.expand(value, tuple(x.shape)))
 
 
 @rule(aten.zero.default)
-def zero(x: Any) -> Any:
+def zero(x: Link) -> Link:
     """Write zeros."""
     return copy(x, 0)
 
 
-def made_like(x: Any, shape: Any, number: Any) -> Any:
+def made_like(x: Link, shape: Sizes, number: Number) -> Link:
     """Return one public number in a shape, as a link of the kind of x."""
     form = form_of(x)
     plain = torch.full(tuple(shape), whole(number, form), dtype=torch.int64)
-    return form.link(plain if form.model is not None else ring_ops.public(plain, x))
+    return form.link(plain if form.model is not None else ring_ops.public(plain, content(x)))
 
 
 @rule(aten.zeros_like.default, aten.empty_like.default, aten.new_zeros.default, aten.new_empty.default,
       aten.new_empty_strided.default, in_place=False)  # fmt: skip
-def zeros(x: Any, size: Any = None, *args: Any, **kwargs: Any) -> Any:
+def zeros(x: Link, size: Sizes | None = None, *args: object, **kwargs: object) -> Link:
     """Make zeros of the kind of x; memory that nobody wrote to is given out as zeros too."""
     return made_like(x, x.shape if size is None else size, 0)
 
 
 @rule(aten.ones_like.default, aten.new_ones.default, in_place=False)
-def ones(x: Any, size: Any = None, **kwargs: Any) -> Any:
+def ones(x: Link, size: Sizes | None = None, **kwargs: object) -> Link:
     """Make ones of the kind of x."""
     return made_like(x, x.shape if size is None else size, 1)
 
 
 @rule(aten.full_like.default, in_place=False)
-def full_like(x: Any, number: Any, **kwargs: Any) -> Any:
+def full_like(x: Link, number: float, **kwargs: object) -> Link:
     """Make one number of the kind and shape of x."""
     return made_like(x, x.shape, number)
 
 
 @rule(aten.new_full.default, in_place=False)
-def new_full(x: Any, size: Any, number: Any, **kwargs: Any) -> Any:
+def new_full(x: Link, size: Sizes, number: float, **kwargs: object) -> Link:
     """Make one number of the kind of x."""
     return made_like(x, size, number)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 from syft.mpc.rules.arithmetic import mul
-from syft.mpc.rules.operands import aten, content, form_of, rule
+from syft.mpc.rules.operands import AnyTensor, Link, aten, content, form_of, rule
 from syft.mpc.rules.public_scaling import times
 from syft.mpc.values import ring_ops
 
 
 @rule(aten.native_dropout.default, in_place=False)
-def native_dropout(x: Any, probability: float, train: bool | None) -> Any:
+def native_dropout(x: Link, probability: float, train: bool | None) -> tuple[Link, torch.Tensor]:
     """Drop elements at random in training; which ones is public."""
     if not train or not probability:
         kept = form_of(x).link(ring_ops.local(aten.clone.default, content(x)))
@@ -26,15 +24,15 @@ def native_dropout(x: Any, probability: float, train: bool | None) -> Any:
 
 
 @rule(aten.native_dropout_backward.default, in_place=False)
-def native_dropout_backward(grad: Any, mask: Any, scale: float) -> Any:
+def native_dropout_backward(grad: AnyTensor, mask: AnyTensor, scale: float) -> Link:
     """Gradient of dropout."""
     return mul(mul(grad, mask), scale)
 
 
 @rule(aten.bernoulli_.float, in_place=False, views=True)
-def bernoulli(x: Any, probability: float = 0.5, generator: Any = None) -> Any:
+def bernoulli(x: Link, probability: float = 0.5, generator: torch.Generator | None = None) -> Link:
     """Fill with public random ones and zeros, as a mask of dropout."""
     drawn = torch.bernoulli(torch.full(tuple(x.shape), probability), generator=generator).long()
     form = form_of(x)
-    x.child = drawn * form.scale if form.model is not None else ring_ops.public(drawn, x).child
+    x.child = drawn * form.scale if form.model is not None else ring_ops.public(drawn, content(x)).child
     return x

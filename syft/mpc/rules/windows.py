@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 
@@ -40,7 +39,7 @@ class Windows:
         return self.positions.where(self.inside, first)
 
 
-def each(value: Any, count: int, default: Any = None) -> list[int]:
+def each(value: int | Sequence[int], count: int, default: Sequence[int] = ()) -> list[int]:
     """Return an option for every dimension: torch names some once for all, and leaves out others."""
     numbers = list(value) if not isinstance(value, int) else [value]
     numbers = numbers or list(default)
@@ -48,8 +47,9 @@ def each(value: Any, count: int, default: Any = None) -> list[int]:
 
 
 def regular(
-    sizes: Sequence[int], kernel: Any, stride: Any, padding: Any, dilation: Any = (1,), ceil: bool = False
-) -> Windows:
+    sizes: Sequence[int], kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int],
+    dilation: Sequence[int] = (1,), ceil: bool = False,
+) -> Windows:  # fmt: skip
     """Return windows of one size, at regular distances.
 
     Args:
@@ -89,7 +89,7 @@ def _number_of(size: int, kernel: int, stride: int, padding: int, dilation: int,
     return count
 
 
-def adaptive(sizes: Sequence[int], wanted: Any) -> Windows:
+def adaptive(sizes: Sequence[int], wanted: int | Sequence[int]) -> Windows:
     """Return a given number of windows that cover the image; some are larger by an element than others.
 
     Args:

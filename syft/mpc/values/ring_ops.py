@@ -6,7 +6,8 @@ the rules above are written once for both. A public operand may be a tensor or a
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, overload
 
 import torch
 
@@ -16,21 +17,38 @@ from syft.mpc.ring import arithmetic
 from syft.mpc.runtime import client
 from syft.tensors.additive_shared import AdditiveSharingTensor
 
-Value = Any
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
+# Integers modulo 2^64: plain (an int64 tensor) or shared.
+Value = torch.Tensor | AdditiveSharingTensor
+# An operand of a sum or a product: such integers, or one public integer.
+Term = Value | int
+Operation = torch._ops.OpOverload[..., Any]
 aten = torch.ops.aten
 
 
-def is_shared(x: Value) -> bool:
+def run(name: str, *args: object, **options: object) -> AdditiveSharingTensor:
+    """Run a protocol that has one result."""
+    result: AdditiveSharingTensor = client.run(name, *args, **options)
+    return result
+
+
+def is_shared(x: object) -> TypeIs[AdditiveSharingTensor]:
     """Say whether a value is shared."""
     return isinstance(x, AdditiveSharingTensor)
 
 
-def shape_of(x: Value) -> torch.Size:
+def shape_of(x: Term) -> torch.Size:
     """Return the shape of a value; a number has none."""
     return x.shape if isinstance(x, torch.Tensor | AdditiveSharingTensor) else torch.Size(())
 
 
-def as_tensor(x: Value) -> Value:
+@overload
+def as_tensor(x: torch.Tensor | int) -> torch.Tensor: ...
+@overload
+def as_tensor(x: AdditiveSharingTensor) -> AdditiveSharingTensor: ...
+def as_tensor(x: Term) -> Value:
     """Return a value as something with a shape."""
     return torch.tensor(x, dtype=torch.int64) if isinstance(x, int) else x
 
@@ -43,22 +61,18 @@ def divide(x: torch.Tensor, divisor: int) -> torch.Tensor:
 # --- sums -------------------------------------------------------------------------------------------------------
 
 
-def add(x: Value, y: Value) -> Value:
+def add(x: Term, y: Term) -> Value:
     """Add."""
-    if is_shared(x) and is_shared(y):
-        return client.run("add", x, y)
     if is_shared(x):
-        return client.run("add_public", x, y)
-    return client.run("add_public", y, x) if is_shared(y) else as_tensor(x + y)
+        return run("add" if is_shared(y) else "add_public", x, y)
+    return run("add_public", y, x) if is_shared(y) else as_tensor(x + y)
 
 
-def sub(x: Value, y: Value) -> Value:
+def sub(x: Term, y: Term) -> Value:
     """Subtract."""
-    if is_shared(x) and is_shared(y):
-        return client.run("add", x, y, alpha=-1)
     if is_shared(x):
-        return client.run("add_public", x, -y)
-    return client.run("add_public", y, x, alpha=-1) if is_shared(y) else as_tensor(x - y)
+        return run("add", x, y, alpha=-1) if is_shared(y) else run("add_public", x, -y)
+    return run("add_public", y, x, alpha=-1) if is_shared(y) else as_tensor(x - y)
 
 
 def neg(x: Value) -> Value:
@@ -71,7 +85,7 @@ def scale(x: Value, factor: int) -> Value:
     if factor == 1:
         return x
     # As a sum, which needs no dealer.
-    return client.run("add_public", x, 0, alpha=factor) if is_shared(x) else product("mul", x, factor)
+    return run("add_public", x, 0, alpha=factor) if is_shared(x) else product("mul", x, factor)
 
 
 # --- products ---------------------------------------------------------------------------------------------------
@@ -111,7 +125,7 @@ def _check_room(operation: str, x: torch.Tensor, y: torch.Tensor, divisor: int, 
         )
 
 
-def product(operation: str, x: Value, y: Value, divisor: int = 1, **options: Any) -> Value:
+def product(operation: str, x: Term, y: Term, divisor: int = 1, **options: Any) -> Value:
     """Multiply (`mul`, `matmul` or `conv`), then divide by a public number, rounding."""
     if divisor == 1 and is_shared(x) and isinstance(y, int):
         return scale(x, y)
@@ -119,12 +133,12 @@ def product(operation: str, x: Value, y: Value, divisor: int = 1, **options: Any
         return scale(y, x)
     if is_shared(x) and is_shared(y):
         if operation == "mul" and x is y:
-            return client.run("square", x, divisor=divisor)
-        return client.run("product", x, y, divisor=divisor, operation=operation, **options)
+            return run("square", x, divisor=divisor)
+        return run("product", x, y, divisor=divisor, operation=operation, **options)
     if is_shared(x):
-        return client.run("product_public", x, y, divisor=divisor, operation=operation, **options)
+        return run("product_public", x, y, divisor=divisor, operation=operation, **options)
     if is_shared(y):
-        return client.run(
+        return run(
             "product_public", y, x, divisor=divisor, operation=operation, swapped=isinstance(x, torch.Tensor), **options
         )
     x, y = as_tensor(x), as_tensor(y)
@@ -132,7 +146,7 @@ def product(operation: str, x: Value, y: Value, divisor: int = 1, **options: Any
     return divide(_PLAIN[operation](x, y, **options), divisor)
 
 
-def mul(x: Value, y: Value, divisor: int = 1) -> Value:
+def mul(x: Term, y: Term, divisor: int = 1) -> Value:
     """Multiply element by element, then divide by a public number."""
     return product("mul", x, y, divisor)
 
@@ -142,7 +156,7 @@ def truncate(x: Value, divisor: int) -> Value:
     if divisor == 1:
         return x
     if is_shared(x):
-        return client.run("truncate", x, divisor)
+        return run("truncate", x, divisor)
     return divide(x, divisor) if divisor > 0 else -divide(x, -divisor)
 
 
@@ -153,8 +167,8 @@ def truncate(x: Value, divisor: int) -> Value:
 COMPARISONS = {"beaver": "", "snn": "snn_", "fss": "fss_"}
 
 
-def _compare(name: str, x: Value, **options: Any) -> Value:
-    return client.run(COMPARISONS[x.protocol] + name, x, **options)
+def _compare(name: str, x: AdditiveSharingTensor, **options: object) -> Value:
+    return run(COMPARISONS[x.protocol] + name, x, **options)
 
 
 def negative(x: Value, scale: int = 1, invert: bool = False) -> Value:
@@ -193,7 +207,18 @@ def relu_and_bits(x: Value, *names: str) -> tuple[Value, ...]:
 _VIEWS = {aten.view.default: aten.reshape.default, aten._unsafe_view.default: aten.reshape.default}
 
 
-def local(operation: Any, *args: Any, **kwargs: Any) -> Any:
+def local(operation: Operation, *args: object, **kwargs: object) -> Value:
+    """Run a linear ATen operation that has one result (see `local_results`)."""
+    result: Value = local_results(operation, *args, **kwargs)
+    return result
+
+
+def unbind(x: Value) -> list[Value]:
+    """Return the slices along the first dimension."""
+    return list(local_results(aten.unbind.int, x))
+
+
+def local_results(operation: Operation, *args: object, **kwargs: object) -> Any:
     """Run a call of the closed table of linear ATen operations; what is plain among several values is shared first."""
     # What looks contiguous to its user may not be so here, or at a party.
     operation = _VIEWS.get(operation, operation)
@@ -204,7 +229,7 @@ def local(operation: Any, *args: Any, **kwargs: Any) -> Any:
     return list(made) if isinstance(made, tuple) else made
 
 
-def together(items: list[Value]) -> list[Value]:
+def together(items: Sequence[Term]) -> list[Value]:
     """Share what is plain among values, if any of them is shared, so that they can be put together."""
     model = next((item for item in items if is_shared(item)), None)
     if model is None:
@@ -212,13 +237,13 @@ def together(items: list[Value]) -> list[Value]:
     return [item if is_shared(item) else public(as_tensor(item), model) for item in items]
 
 
-def public(plain: torch.Tensor, model: Value) -> Value:
+def public(plain: torch.Tensor, model: Value) -> AdditiveSharingTensor:
     """Return public numbers as shares that anybody may know, at the parties of a shared tensor."""
     nothing = scale(local(aten.sum.default, model), 0)
-    return client.run("add_public", nothing, plain)
+    return run("add_public", nothing, plain)
 
 
-def reshape(x: Value, shape: Any) -> Value:
+def reshape(x: Term, shape: Sequence[int]) -> Value:
     """Give a value another shape."""
     x = as_tensor(x)
     if isinstance(x, torch.Tensor):
@@ -246,7 +271,7 @@ def put(x: Value, positions: torch.Tensor, new: Value) -> Value:
     return reshape(written, shape_of(x))
 
 
-def expand(x: Value, shape: Any) -> Value:
+def expand(x: Term, shape: Sequence[int]) -> Value:
     """Repeat a value along dimensions of size one."""
     x = as_tensor(x)
     return x if tuple(shape_of(x)) == tuple(shape) else local(aten.expand.default, x, list(shape))
@@ -265,7 +290,11 @@ def total(x: Value, dims: list[int] | None = None, keepdim: bool = False) -> Val
 def extreme(x: Value, dim: int | None = None, keepdim: bool = False, largest: bool = True) -> Value:
     """Return the largest (or smallest) element along a dimension, or of all."""
     if is_shared(x):
-        return client.run("extreme", x, dim=dim, keepdim=keepdim, largest=largest)
+        return run("extreme", x, dim=dim, keepdim=keepdim, largest=largest)
+    return _plain_extreme(x, dim, keepdim, largest)
+
+
+def _plain_extreme(x: torch.Tensor, dim: int | None, keepdim: bool, largest: bool) -> torch.Tensor:
     dims = list(range(x.dim())) if dim is None else [dim]
     return (torch.amax if largest else torch.amin)(x, dims, keepdim)
 
@@ -280,9 +309,15 @@ def extreme_at(
     if is_shared(x):
         found, place = client.run("extreme_at", x, dim=dim, keepdim=keepdim, largest=largest, scale=scale)
         return found, place
-    found = extreme(x, dim, True, largest)
+    return _plain_extreme_at(x, dim, keepdim, largest, scale)
+
+
+def _plain_extreme_at(
+    x: torch.Tensor, dim: int | None, keepdim: bool, largest: bool, scale: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    found = _plain_extreme(x, dim, True, largest)
     first = (x == found).long().flatten().argmax() if dim is None else (x == found).long().argmax(dim, True)
-    shape = shape_of(extreme(x, dim, keepdim, largest))
+    shape = _plain_extreme(x, dim, keepdim, largest).shape
     return found.reshape(shape), (first * scale).reshape(shape)
 
 
@@ -291,7 +326,7 @@ def extreme_and_path(x: Value, dim: int) -> tuple[Value, Value]:
     if is_shared(x):
         found, path = client.run("extreme_path", x, dim=dim)
         return found, path
-    found, place = extreme_at(x, dim)
+    found, place = _plain_extreme_at(x, dim, False, True, 1)
     return found, torch.nn.functional.one_hot(place, x.shape[dim]).movedim(-1, 0)
 
 
@@ -300,4 +335,4 @@ def path_back(grad: Value, path: Value, count: int) -> Value:
     if not is_shared(path):
         return mul(path, grad)
     grad, path = together([grad, path])
-    return client.run("path_back", grad, path, count=count)
+    return run("path_back", grad, path, count=count)
