@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -15,6 +16,9 @@ from syft.linalg.student import p_values
 from syft.mpc.protocols.regression import COEFFICIENT, LEVER, MAX_COLUMNS, MEAN, SPREAD, SUM
 from syft.mpc.runtime import client
 from syft.pointers.pointer_tensor import PointerTensor
+
+if TYPE_CHECKING:
+    from syft.linalg.owners import WorkerOrId
 
 __all__ = ["DASH", "EncryptedLinearRegression"]
 
@@ -65,7 +69,11 @@ class EncryptedLinearRegression:
     """
 
     def __init__(
-        self, crypto_provider: Any, hbc_worker: Any, precision_fractional: int = 6, fit_intercept: bool = True
+        self,
+        crypto_provider: WorkerOrId,
+        hbc_worker: WorkerOrId,
+        precision_fractional: int = 6,
+        fit_intercept: bool = True,
     ) -> None:
         if type(precision_fractional) is not int or not 1 <= precision_fractional <= 12:
             raise SyftError("precision_fractional is a whole number of decimals, from 1 to 12.")
@@ -84,7 +92,7 @@ class EncryptedLinearRegression:
         self.total_size = 0
         self.dgf = 0
 
-    def fit(self, X_ptrs: list[Any], y_ptrs: list[Any]) -> EncryptedLinearRegression:
+    def fit(self, X_ptrs: Sequence[torch.Tensor], y_ptrs: Sequence[torch.Tensor]) -> EncryptedLinearRegression:
         """Fit to rows at two owners or more.
 
         Args:
@@ -175,19 +183,19 @@ class EncryptedLinearRegression:
             statistic = torch.tensor(constant, dtype=torch.float64) / error
             self.pvalue_intercept = p_values(statistic, self.dgf)
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: torch.Tensor) -> torch.Tensor:
         """Return X coef + intercept: here, or where X is if it is a pointer, or on shares."""
         self._check_fitted()
         columns = len(self.coef)
-        if not isinstance(X, torch.Tensor) or X.dim() not in (1, 2) or X.shape[-1] != columns:
-            raise SyftError(f"predict takes a matrix of {columns} columns (or a pointer to one), as fit did.")
+        _check_columns(X, columns)
         kind = X.dtype if X.is_floating_point() else self.coef.dtype
         coef: Any = self.coef.to(kind)
         link = X.__dict__.get("child")
         if isinstance(link, PointerTensor):
             coef = coef.send(link.location)
         found = (X if X.is_floating_point() else X.to(kind)) @ coef
-        return found if self.intercept is None else found + float(self.intercept)
+        predicted: torch.Tensor = found if self.intercept is None else found + float(self.intercept)
+        return predicted
 
     def summarize(self) -> None:
         """Write a table of coefficients, standard errors and p-values to the standard output."""
@@ -226,6 +234,11 @@ class EncryptedLinearRegression:
             f"<EncryptedLinearRegression crypto_provider={provider!r} hbc_worker={helper!r} "
             f"fit_intercept={self.fit_intercept}: {state}>"
         )
+
+
+def _check_columns(x: object, columns: int) -> None:
+    if not isinstance(x, torch.Tensor) or x.dim() not in (1, 2) or x.shape[-1] != columns:
+        raise SyftError(f"predict takes a matrix of {columns} columns (or a pointer to one), as fit did.")
 
 
 def _check_size(owners: Owners, count: int, freedom: int) -> None:

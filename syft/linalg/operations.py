@@ -33,7 +33,7 @@ MODES = ("reduced", "complete", "r")
 TOLERANCE = 1e-5
 
 
-def inv_sym(t: Any) -> Any:
+def inv_sym(t: torch.Tensor) -> torch.Tensor:
     """Invert a symmetric matrix.
 
     Works for any symmetric matrix that has an inverse, definite or not. On shares only what is on and below the
@@ -63,7 +63,9 @@ def inv_sym(t: Any) -> Any:
     return _lower_mirrored(torch.linalg.inv(t))
 
 
-def qr(t: Any, mode: str = "reduced", norm_factor: float | None = None) -> Any:
+def qr(
+    t: torch.Tensor, mode: str = "reduced", norm_factor: float | None = None
+) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """Write a matrix as a product Q R: Q has orthogonal columns of norm one, and R is upper triangular.
 
     By reflections (Householder), with the signs that numpy and torch give. On shares: 12 rounds, and 36 for each column
@@ -89,7 +91,7 @@ def qr(t: Any, mode: str = "reduced", norm_factor: float | None = None) -> Any:
     return r if mode == "r" else (q, r)
 
 
-def _check_matrix(t: Any, name: str) -> None:
+def _check_matrix(t: object, name: str) -> None:
     if not isinstance(t, torch.Tensor):
         raise SyftError(f"{name} takes a tensor, not a {type(t).__name__}.")
     if t.dim() != 2:
@@ -100,16 +102,16 @@ def _check_matrix(t: Any, name: str) -> None:
         raise SyftError(f"{name} takes a matrix of floats, not of {t.dtype}: convert it first with .float().")
 
 
-def _link(t: Any) -> Any:
+def _link(t: torch.Tensor) -> Any:
     return t.__dict__.get("child") if isinstance(t, SyftTensor) else None
 
 
-def _is_shared(t: Any) -> bool:
+def _is_shared(t: torch.Tensor) -> bool:
     link = _link(t)
     return isinstance(link, FixedPrecisionTensor) and link.is_shared
 
 
-def _values_here(t: Any) -> torch.Tensor | None:
+def _values_here(t: torch.Tensor) -> torch.Tensor | None:
     """Return the values of a matrix that is here, whether it is encoded or not; None if it is elsewhere or shared."""
     link = _link(t)
     if link is None:
@@ -120,7 +122,7 @@ def _values_here(t: Any) -> torch.Tensor | None:
     return None
 
 
-def _unit_of(t: Any) -> float:
+def _unit_of(t: torch.Tensor) -> float:
     link = _link(t)
     return 1 / link.scale if isinstance(link, FixedPrecisionTensor) else 0.0
 
@@ -141,6 +143,6 @@ def _check_symmetric(values: torch.Tensor, unit: float) -> None:
         raise SyftError("This matrix is singular, so it has no inverse.")
 
 
-def _lower_mirrored(t: Any) -> Any:
+def _lower_mirrored(t: torch.Tensor) -> torch.Tensor:
     """Return what is on and below the diagonal, and its mirror image above."""
     return t.tril() + t.tril(-1).mH

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 
@@ -14,6 +14,11 @@ from syft.hook.syft_tensor import SyftTensor
 from syft.mpc.runtime.worker import MAX_PARTIES
 from syft.pointers.pointer_tensor import PointerTensor
 from syft.tensors.additive_shared import AdditiveSharingTensor
+
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
+
+    WorkerOrId: TypeAlias = BaseWorker | int | str
 
 # The exponent of a column of zeros.
 NOTHING = -500.0
@@ -29,7 +34,7 @@ class Owner:
         data: a pointer to all columns side by side, float64; the last one is what to explain.
     """
 
-    worker: Any
+    worker: BaseWorker
     rows: int
     data: Any
 
@@ -53,8 +58,8 @@ class Owners:
     """
 
     each: tuple[Owner, ...]
-    helper: Any
-    provider: Any
+    helper: BaseWorker
+    provider: BaseWorker
     widths: tuple[int, ...]
 
     @property
@@ -68,7 +73,7 @@ class Owners:
         encoded = pointer.fix_precision(base=2, precision_fractional=bits)
         return encoded.share(*parties, crypto_provider=self.provider).get()
 
-    def shared_sum(self, pointers: Sequence[Any], bits: int) -> Any:
+    def shared_sum(self, pointers: Sequence[torch.Tensor], bits: int) -> Any:
         """Share what each owner holds, and add up."""
         first, *others = [self.share(pointer, bits) for pointer in pointers]
         for other in others:
@@ -108,7 +113,7 @@ def revealed(link: AdditiveSharingTensor, bits: int) -> torch.Tensor:
     return values
 
 
-def gather(lists: dict[str, Any], crypto_provider: Any, hbc_worker: Any) -> Owners:
+def gather(lists: dict[str, Sequence[torch.Tensor]], crypto_provider: WorkerOrId, hbc_worker: WorkerOrId) -> Owners:
     """Check everything that can be checked before anything is shared, and put the columns of each owner together.
 
     Args:
@@ -134,13 +139,14 @@ def gather(lists: dict[str, Any], crypto_provider: Any, hbc_worker: Any) -> Owne
     return Owners(tuple(each), helper, provider, widths)
 
 
-def _third(name: str, worker: Any) -> Any:
+def _third(name: str, worker: WorkerOrId | None) -> BaseWorker:
     if worker is None:
         raise SyftError(f"{name} is missing: name a worker that holds none of the data.")
-    return local_worker().get_worker(worker, fail_hard=True)
+    found: BaseWorker = local_worker().get_worker(worker, fail_hard=True)
+    return found
 
 
-def _pointers(name: str, items: Any) -> list[Any]:
+def _pointers(name: str, items: object) -> list[Any]:
     """Return a list of pointers, or say what is wrong with it."""
     if not isinstance(items, list | tuple) or not items:
         raise SyftError(f"{name} is a list of pointers, one for each owner: [x.send(bob), z.send(alice)].")
@@ -163,7 +169,7 @@ def _same_length(pointers: dict[str, list[Any]]) -> int:
     return count
 
 
-def _place(pointers: dict[str, list[Any]], number: int) -> Any:
+def _place(pointers: dict[str, list[Any]], number: int) -> BaseWorker:
     """Return the worker that holds what all lists have at one place."""
     places = {items[number].child.location.id: items[number].child.location for items in pointers.values()}
     if len(places) > 1:
@@ -171,10 +177,11 @@ def _place(pointers: dict[str, list[Any]], number: int) -> Any:
             f"{name}[{number}] is at {items[number].child.location.id!r}" for name, items in pointers.items()
         )
         raise SyftError(f"What belongs together must be at the same owner, but {told}.")
-    return next(iter(places.values()))
+    found: BaseWorker = next(iter(places.values()))
+    return found
 
 
-def _check_workers(workers: list[Any], provider: Any, helper: Any) -> None:
+def _check_workers(workers: list[BaseWorker], provider: BaseWorker, helper: BaseWorker) -> None:
     """Raise unless all who take part are different, and live where they can reach each other."""
     names = [worker.id for worker in workers]
     for name in names:
@@ -193,7 +200,7 @@ def _check_workers(workers: list[Any], provider: Any, helper: Any) -> None:
         )
 
 
-def _matrix(name: str, number: int, pointer: Any, single: bool) -> Any:
+def _matrix(name: str, number: int, pointer: torch.Tensor, single: bool) -> torch.Tensor:
     """Return a pointer to a matrix of real numbers; where one column is meant, a vector will do."""
     if pointer.is_complex():
         raise SyftError(f"{name}[{number}] has complex numbers; a regression takes real ones.")
@@ -206,7 +213,7 @@ def _matrix(name: str, number: int, pointer: Any, single: bool) -> Any:
     return pointer
 
 
-def _same_width(name: str, items: list[Any]) -> int:
+def _same_width(name: str, items: list[torch.Tensor]) -> int:
     widths = [item.shape[1] for item in items]
     if len(set(widths)) > 1:
         raise SyftError(f"The tensors of {name} have different numbers of columns: {', '.join(map(str, widths))}.")
@@ -215,7 +222,7 @@ def _same_width(name: str, items: list[Any]) -> int:
     return int(widths[0])
 
 
-def _same_rows(parts: dict[str, Any], worker: Any) -> int:
+def _same_rows(parts: dict[str, torch.Tensor], worker: BaseWorker) -> int:
     rows = {name: part.shape[0] for name, part in parts.items()}
     if len(set(rows.values())) > 1:
         told = ", ".join(f"{name} has {number}" for name, number in rows.items())

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -13,6 +14,9 @@ from syft.linalg.student import p_values
 from syft.mpc.protocols.householder import POINT
 from syft.mpc.protocols.regression import SUM
 from syft.mpc.runtime import client
+
+if TYPE_CHECKING:
+    from syft.linalg.owners import WorkerOrId
 
 
 class DASH:
@@ -47,19 +51,21 @@ class DASH:
         dgf: degrees of freedom.
     """
 
-    def __init__(self, crypto_provider: Any, hbc_worker: Any, precision_fractional: int = 6) -> None:
+    def __init__(self, crypto_provider: WorkerOrId, hbc_worker: WorkerOrId, precision_fractional: int = 6) -> None:
         if type(precision_fractional) is not int or not 1 <= precision_fractional <= 12:
             raise SyftError("precision_fractional is a whole number of decimals, from 1 to 12.")
         self.crypto_provider = crypto_provider
         self.hbc_worker = hbc_worker
         self.precision_fractional = precision_fractional
-        self.coef: Any = None
-        self.se: Any = None
-        self.pvalue: Any = None
+        self.coef: torch.Tensor | None = None
+        self.se: torch.Tensor | None = None
+        self.pvalue: torch.Tensor | None = None
         self.total_size = 0
         self.dgf = 0
 
-    def fit(self, X_ptrs: list[Any], C_ptrs: list[Any], y_ptrs: list[Any]) -> DASH:
+    def fit(
+        self, X_ptrs: Sequence[torch.Tensor], C_ptrs: Sequence[torch.Tensor], y_ptrs: Sequence[torch.Tensor]
+    ) -> DASH:
         """Scan rows at two owners or more.
 
         Args:
@@ -92,22 +98,23 @@ class DASH:
         self.pvalue = p_values(slopes / errors, freedom)
         return self
 
-    def get_coeff(self) -> Any:
+    def get_coeff(self) -> torch.Tensor:
         """Return the coefficients of the columns of X."""
         return self._result("coef")
 
-    def get_standard_errors(self) -> Any:
+    def get_standard_errors(self) -> torch.Tensor:
         """Return their standard errors."""
         return self._result("se")
 
-    def get_p_values(self) -> Any:
+    def get_p_values(self) -> torch.Tensor:
         """Return their two-sided p-values."""
         return self._result("pvalue")
 
-    def _result(self, name: str) -> Any:
+    def _result(self, name: str) -> torch.Tensor:
         if self.coef is None:
             raise SyftError("This scan has no results yet: call .fit(X_ptrs, C_ptrs, y_ptrs) first.")
-        return getattr(self, name)
+        found: torch.Tensor = getattr(self, name)
+        return found
 
     def __repr__(self) -> str:
         provider, helper = (getattr(worker, "id", worker) for worker in (self.crypto_provider, self.hbc_worker))

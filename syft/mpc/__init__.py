@@ -1,22 +1,23 @@
-"""Computing on shares: protocols that workers run together, and the tensors that stand for what they hold.
+"""Secure multi-party computation: tensors that are split into secret shares, and the protocols on them.
 
-Importing this fills the tables: protocols, deals, rules of fixed-precision and shared tensors, tensor methods.
+Here are the public functions: run a function as one program, check, validate and profile a model, serve it encrypted.
+Importing the package registers protocols, rules for torch operations, tensor methods and worker commands.
 """
 
-from syft.mpc import optimizers, protocols, rules, tensor_methods
-from syft.mpc.program import plans
+from syft.mpc import optimizers, protocols, rules, tensor_methods  # noqa: F401  (registers rules and methods)
+from syft.mpc.program import plans  # noqa: F401  (runs plans on shared tensors)
 from syft.mpc.program.cache import op_by_op
 from syft.mpc.program.program import as_program
-from syft.mpc.runtime import network, worker
+from syft.mpc.runtime import network, worker  # noqa: F401  (registers worker commands)
 from syft.mpc.runtime.cost_meter import count
-from syft.mpc.serving import endpoint, guest_session, server
+from syft.mpc.serving import endpoint, guest_session, server  # noqa: F401  (registers worker commands)
 from syft.mpc.serving.invitation import Invitation
 from syft.mpc.serving.query import ModelClient, connect
 from syft.mpc.serving.serve import ServedModel, serve
 from syft.mpc.tools.check import check
 from syft.mpc.tools.profile import profile
 from syft.mpc.tools.validate import validate
-from syft.mpc.values import encoding, polynomials, sharing
+from syft.mpc.values import encoding, polynomials, sharing  # noqa: F401  (registers codec and sharing)
 
 __all__ = [
     "Invitation",
@@ -26,21 +27,12 @@ __all__ = [
     "check",
     "connect",
     "count",
-    "encoding",
-    "endpoint",
-    "guest_session",
-    "network",
     "op_by_op",
-    "optimizers",
-    "plans",
-    "polynomials",
     "profile",
-    "protocols",
-    "rules",
     "serve",
-    "server",
-    "sharing",
-    "tensor_methods",
     "validate",
-    "worker",
 ]
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

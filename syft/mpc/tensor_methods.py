@@ -1,13 +1,14 @@
-"""What syft.mpc adds to torch.Tensor: fix_precision, float_precision, share, encrypt, decrypt.
+"""Methods that syft.mpc adds to torch.Tensor: fix_precision, float_precision, share, encrypt, decrypt.
 
-On a pointer each of them runs where the data is: the holder encodes its own tensor, and splits it and sends the
-shares from worker to worker, so nobody else sees a value.
+On a pointer each of them runs at the worker that holds the data. That worker encodes and splits its own tensor, and
+sends the shares to the other workers, so no other worker sees a value.
 """
 
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 
@@ -30,6 +31,9 @@ from syft.workers.delegation.introduction import introduce
 from syft.workers.execution.execute import WORKER_COMMANDS
 from syft.workers.transport.stream import InlineStream
 
+if TYPE_CHECKING:
+    WorkerOrId: TypeAlias = BaseWorker | int | str
+
 FIX_PRECISION = "syft.fix_precision"
 FLOAT_PRECISION = "syft.float_precision"
 SHARE = "syft.share"
@@ -38,48 +42,59 @@ _FORMAT_OPTIONS = frozenset({"base", "precision_fractional", "field", "kappa"})
 
 
 class EncryptionMethods:
-    """A stand-in for torch.Tensor: its public names are copied onto the real one."""
+    """Methods that are copied onto torch.Tensor."""
 
     def fix_prec(
-        self: Any, *args: Any, storage: str = "auto", field_type: str = "int100", no_wrap: bool = False, **kwargs: Any
-    ) -> Any:
-        """Encode in fixed precision, rounding to the nearest; on a pointer, where the data is.
+        self: Any, *args: object, storage: str = "auto", field_type: str = "int100", no_wrap: bool = False,
+        base: int | None = None, precision_fractional: int | None = None, field: int | None = None,
+        kappa: int | None = None,
+    ) -> Any:  # fmt: skip
+        """Encode in fixed precision, rounding to the nearest; on a pointer, at the worker that holds the data.
 
         Args:
-            *args: none; the digits have names.
-            storage: only "auto" is offered; values that need more than 62 bits are refused.
-            field_type: kept from earlier releases.
+            *args: not accepted; pass the number of digits by name.
+            storage: only "auto" is supported; values that need more than 62 bits are refused.
+            field_type: ignored; accepted for compatibility.
             no_wrap: return the bare link.
-            **kwargs: `base` (10), `precision_fractional` (3) and `field` (2**62).
+            base: the base of the digits, 10 by default.
+            precision_fractional: the number of digits behind the point, 3 by default.
+            field: the number of encoded values, 2**62 by default.
+            kappa: ignored; accepted for compatibility.
         """
         if args:
             raise TypeError(
-                f"fix_precision() takes its digits by name: fix_precision(precision_fractional={args[0]!r})."
+                f"fix_precision() takes the number of digits by name: fix_precision(precision_fractional={args[0]!r})."
             )
-        _check_format(storage, kwargs)
-        link = self.__dict__.get("child") if isinstance(self, SyftTensor) else None
+        if storage != "auto":
+            raise UnsupportedOperation(f"fix_precision(storage={storage!r})", "torch.Tensor", "Use storage='auto'.")
+        options = _given(base=base, precision_fractional=precision_fractional, field=field, kappa=kappa)
+        link = _link(self)
         if isinstance(link, PointerTensor | MultiPointerTensor):
-            return _remotely(FIX_PRECISION, link, (), kwargs, no_wrap)
+            return _run_at_holder(FIX_PRECISION, link, (), options, no_wrap)
         if isinstance(link, FixedPrecisionTensor | AdditiveSharingTensor):
-            raise SyftError("This tensor is encoded or shared already; encode plain tensors, before sharing.")
+            raise SyftError("This tensor is encoded or shared already. Encode the plain tensor, before sharing it.")
         if link is not None:
             raise UnsupportedOperation("fix_precision", type(link).__name__, "Encode the plain tensor.")
-        encoded = FixedPrecisionTensor(**kwargs, child=self).fix_precision()
+        encoded = FixedPrecisionTensor(**options, child=self).fix_precision()
         return encoded if no_wrap else _wrapped(encoded, self)
 
     fix_precision = fix_prec
 
-    def fix_prec_(self: Any, *args: Any, **kwargs: Any) -> Any:
-        """Become the encoded tensor, in place."""
-        return _become(self, self.fix_prec(*args, **kwargs))
+    def fix_prec_(
+        self: Any, *args: object, storage: str = "auto", field_type: str = "int100", base: int | None = None,
+        precision_fractional: int | None = None, field: int | None = None, kappa: int | None = None,
+    ) -> Any:  # fmt: skip
+        """Encode in place; arguments as for `fix_precision`."""
+        options = _given(base=base, precision_fractional=precision_fractional, field=field, kappa=kappa)
+        return _become(self, self.fix_prec(*args, storage=storage, field_type=field_type, **options))
 
     fix_precision_ = fix_prec_
 
     def float_prec(self: Any) -> Any:
-        """Decode to the dtype that was encoded; on a pointer, where the data is."""
-        link = self.__dict__.get("child") if isinstance(self, SyftTensor) else None
+        """Decode to the dtype that was encoded; on a pointer, at the worker that holds the data."""
+        link = _link(self)
         if isinstance(link, PointerTensor | MultiPointerTensor):
-            return _remotely(FLOAT_PRECISION, link, (), {}, False)
+            return _run_at_holder(FLOAT_PRECISION, link, (), {}, False)
         if not isinstance(link, FixedPrecisionTensor):
             raise SyftError("This tensor is not encoded in fixed precision, so there is nothing to decode.")
         decoded = link.float_precision()
@@ -88,40 +103,40 @@ class EncryptionMethods:
     float_precision = float_prec
 
     def float_prec_(self: Any) -> Any:
-        """Become the decoded tensor, in place."""
+        """Decode in place."""
         return _become(self, self.float_prec())
 
     float_precision_ = float_prec_
 
     def share(
         self: Any,
-        *owners: Any,
+        *owners: WorkerOrId | Sequence[WorkerOrId],
         field: int | None = None,
-        crypto_provider: Any = None,
+        crypto_provider: WorkerOrId | None = None,
         protocol: str | None = None,
         requires_grad: bool = False,
         no_wrap: bool = False,
         insecure: bool = False,
     ) -> Any:
-        """Split into additive shares, one for each owner; on a pointer, the holder does it.
+        """Split into additive shares, one for each owner; on a pointer, the worker that holds the data does it.
 
         Args:
             *owners: the parties, two workers or more.
-            field: kept from earlier releases; shares are modulo 2**64, and no other field can be chosen.
-            crypto_provider: a worker that is no party and deals randomness for products and comparisons.
-            protocol: how to compare: "beaver" (default), "snn" or "fss".
-            requires_grad: whether autograd follows the result.
+            field: only 2**64, the modulus of all shares, is accepted.
+            crypto_provider: a worker that is not a party and deals randomness for products and comparisons.
+            protocol: the comparison protocol: "beaver" (default), "snn" or "fss".
+            requires_grad: whether autograd records operations on the result.
             no_wrap: return the bare link.
-            insecure: let the crypto provider be one of the parties.
+            insecure: allow a party to be the crypto provider.
         """
         if field not in (None, FIELD):
             raise UnsupportedOperation("share(field=...)", "torch.Tensor", "Shares are modulo 2**64; leave field out.")
-        options = {"crypto_provider": crypto_provider, "protocol": protocol, "insecure": insecure}
-        link = self.__dict__.get("child") if isinstance(self, SyftTensor) else None
+        options: dict[str, Any] = {"crypto_provider": crypto_provider, "protocol": protocol, "insecure": insecure}
+        link = _link(self)
         if isinstance(link, PointerTensor):
-            return _share_remotely(link, owners, {**options, "requires_grad": requires_grad}, no_wrap)
+            return _share_at_holder(link, owners, {**options, "requires_grad": requires_grad}, no_wrap)
         if isinstance(link, AdditiveSharingTensor):
-            raise SyftError("This tensor is shared already; fetch it first with .get() to share it anew.")
+            raise SyftError("This tensor is shared already. Fetch it first with .get() to share it again.")
         if link is not None and not isinstance(link, FixedPrecisionTensor):
             raise UnsupportedOperation("share", type(link).__name__, "Share plain tensors, or pointers to them.")
         if link is None and requires_grad:
@@ -129,52 +144,82 @@ class EncryptionMethods:
         shared = split(self, owners, **options) if link is None else link.share(*owners, **options)
         return shared if no_wrap else _wrapped(shared, self, requires_grad)
 
-    def share_(self: Any, *owners: Any, **kwargs: Any) -> Any:
-        """Become the shared tensor, in place."""
-        return _become(self, self.share(*owners, **kwargs))
+    def share_(
+        self: Any,
+        *owners: WorkerOrId | Sequence[WorkerOrId],
+        field: int | None = None,
+        crypto_provider: WorkerOrId | None = None,
+        protocol: str | None = None,
+        requires_grad: bool = False,
+        insecure: bool = False,
+    ) -> Any:
+        """Share in place; arguments as for `share`."""
+        options = {"crypto_provider": crypto_provider, "protocol": protocol, "insecure": insecure}
+        return _become(self, self.share(*owners, field=field, requires_grad=requires_grad, **options))
 
-    def encrypt(self: Any, protocol: str = "mpc", inplace: bool = False, **kwargs: Any) -> Any:
+    def encrypt(
+        self: Any, protocol: str = "mpc", inplace: bool = False, workers: Sequence[WorkerOrId] = (),
+        crypto_provider: WorkerOrId | None = None, requires_grad: bool = False, insecure: bool = False,
+        base: int | None = None, precision_fractional: int | None = None, field: int | None = None,
+        kappa: int | None = None, public_key: object = None,
+    ) -> Any:  # fmt: skip
         """Encode and share in one call.
 
         Args:
-            protocol: "mpc", or the way to compare: "beaver", "snn", "fss".
-            inplace: become the shared tensor.
-            **kwargs: `workers`, `crypto_provider`, `requires_grad`, `insecure`; and `base`, `precision_fractional`,
-                `field` of the encoding.
+            protocol: "mpc", or the comparison protocol: "beaver", "snn", "fss".
+            inplace: encrypt this tensor in place.
+            workers: the parties, two workers or more.
+            crypto_provider: as for `share`.
+            requires_grad: as for `share`.
+            insecure: as for `share`.
+            base: as for `fix_precision`.
+            precision_fractional: as for `fix_precision`.
+            field: as for `fix_precision`.
+            kappa: as for `fix_precision`.
+            public_key: of a protocol that is not supported.
         """
         if protocol not in ("mpc", "beaver", "snn", "fss"):
             raise UnsupportedOperation(f"encrypt(protocol={protocol!r})", "torch.Tensor", "Use protocol='mpc'.")
-        workers = kwargs.pop("workers", None)
         if not workers:
             raise SyftError("encrypt() needs workers: x.encrypt(workers=[alice, bob], crypto_provider=carol).")
-        format_options = {key: kwargs.pop(key) for key in list(kwargs) if key in _FORMAT_OPTIONS}
-        if protocol != "mpc":
-            kwargs["protocol"] = protocol
-        encrypted = self.fix_prec(**format_options).share(*workers, **kwargs)
+        options = _given(base=base, precision_fractional=precision_fractional, field=field, kappa=kappa)
+        encrypted = self.fix_prec(**options).share(
+            *workers,
+            crypto_provider=crypto_provider,
+            protocol=None if protocol == "mpc" else protocol,
+            requires_grad=requires_grad,
+            insecure=insecure,
+        )
         return _become(self, encrypted) if inplace else encrypted
 
-    def decrypt(self: Any, inplace: bool = False, **kwargs: Any) -> Any:
-        """Fetch the shares and decode."""
+    def decrypt(self: Any, inplace: bool = False, protocol: str = "mpc", private_key: object = None) -> Any:
+        """Fetch the shares and decode.
+
+        Args:
+            inplace: decrypt this tensor in place.
+            protocol: ignored; accepted for compatibility.
+            private_key: ignored; accepted for compatibility.
+        """
         fetched = self.get()
-        link = fetched.__dict__.get("child") if isinstance(fetched, SyftTensor) else None
-        decrypted = fetched.float_prec() if isinstance(link, FixedPrecisionTensor) else fetched
+        decrypted = fetched.float_prec() if isinstance(_link(fetched), FixedPrecisionTensor) else fetched
         return _become(self, decrypted) if inplace else decrypted
 
 
-def _check_format(storage: str, options: dict[str, Any]) -> None:
-    if storage != "auto":
-        raise UnsupportedOperation(f"fix_precision(storage={storage!r})", "torch.Tensor", "Use storage='auto'.")
-    unknown = set(options) - _FORMAT_OPTIONS
-    if unknown:
-        raise TypeError(f"fix_precision() got unexpected arguments: {', '.join(sorted(unknown))}")
+def _link(tensor: torch.Tensor) -> AbstractTensor | None:
+    return tensor.__dict__.get("child") if isinstance(tensor, SyftTensor) else None
+
+
+def _given(**options: int | None) -> dict[str, Any]:
+    """Return the options that the caller set."""
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def _wrapped(link: AbstractTensor, source: Any, requires_grad: bool = False) -> Any:
-    """Put a link into a shell that is followed by autograd as its source was; keep tags and description."""
+    """Wrap a link in a shell with the tags, the description and (on leaves) the requires_grad of its source."""
     if source.requires_grad and not source.is_leaf:
         warnings.warn(
-            "The autograd history of this tensor ends here: gradients will not flow back through an encoding. "
-            "Encode what it was computed from instead, or call .detach() first to silence this.",
+            "The autograd history of this tensor ends here: gradients do not flow back through an encoding. "
+            "Encode the tensors it was computed from instead, or call .detach() first to silence this warning.",
             stacklevel=3,
         )
     link.tags, link.description = set(source.tags), source.description
@@ -182,7 +227,7 @@ def _wrapped(link: AbstractTensor, source: Any, requires_grad: bool = False) -> 
     return shell.requires_grad_() if requires_grad or (source.requires_grad and source.is_leaf) else shell
 
 
-def _become(target: Any, source: Any) -> Any:
+def _become(target: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
     swap(target, source)
     return target
 
@@ -190,22 +235,22 @@ def _become(target: Any, source: Any) -> Any:
 # --- optimizers -----------------------------------------------------------------------------------------------
 
 
-def _as_it_is(self: Any, *args: Any, **kwargs: Any) -> Any:
-    """Return this optimizer: its settings are public numbers, which encrypted parameters take as they are."""
+def _unchanged(self: torch.optim.Optimizer, *args: object, **kwargs: object) -> torch.optim.Optimizer:
+    """Return this optimizer: its settings are public numbers, which work with encrypted parameters as they are."""
     return self
 
 
 class OptimizerNames:
-    """The names that optimizers get; `remove` takes them back."""
+    """Adds fix_precision and float_precision to torch optimizers; `remove` deletes them again."""
 
     NAMES = ("fix_precision", "float_precision")
 
     def __init__(self) -> None:
         for name in self.NAMES:
-            setattr(torch.optim.Optimizer, name, _as_it_is)
+            setattr(torch.optim.Optimizer, name, _unchanged)
 
     def remove(self) -> None:
-        """Take the names back."""
+        """Delete the names."""
         for name in self.NAMES:
             delattr(torch.optim.Optimizer, name)
 
@@ -213,11 +258,13 @@ class OptimizerNames:
 base.optimizer_hooks.append(OptimizerNames)
 
 
-# --- where the data is ----------------------------------------------------------------------------------------
+# --- at the worker that holds the data --------------------------------------------------------------------------
 
 
-def _remotely(name: str, link: Any, args: tuple[Any, ...], options: dict[str, Any], no_wrap: bool) -> Any:
-    """Run a command where the data is; at each place, for a multi-pointer."""
+def _run_at_holder(
+    name: str, link: PointerTensor | MultiPointerTensor, args: tuple[Any, ...], options: dict[str, Any], no_wrap: bool
+) -> Any:
+    """Run a command at the worker that holds the data; at each of them, for a multi-pointer."""
     if isinstance(link, MultiPointerTensor):
         made: Any = MultiPointerTensor(children=[call_by_name(name, (p, *args), options) for p in link.child.values()])
     else:
@@ -225,55 +272,55 @@ def _remotely(name: str, link: Any, args: tuple[Any, ...], options: dict[str, An
     return made if no_wrap else made.wrap()
 
 
-def _share_remotely(link: PointerTensor, owners: tuple[Any, ...], options: dict[str, Any], no_wrap: bool) -> Any:
-    """Have the holder of a tensor split it; workers travel as their ids."""
+def _share_at_holder(link: PointerTensor, owners: tuple[Any, ...], options: dict[str, Any], no_wrap: bool) -> Any:
+    """Let the worker that holds a tensor split it; workers are sent as their ids."""
     flat = [owner for entry in owners for owner in (entry if isinstance(entry, list | tuple) else (entry,))]
     names = tuple(getattr(owner, "id", owner) for owner in flat)
     provider = options["crypto_provider"]
     options["crypto_provider"] = getattr(provider, "id", provider)
     others = [link._owner.get_worker(other) for other in (*flat, provider) if other is not None]
     introduce(link._owner, (link.location, *others))
-    return _remotely(SHARE, link, names, options, no_wrap)
+    return _run_at_holder(SHARE, link, names, options, no_wrap)
 
 
-def _fix_precision_here(tensor: Any, **options: Any) -> Any:
+def _fix_precision_here(tensor: object, **options: Any) -> Any:
     """Encode a tensor that a worker holds, for a client."""
     if not isinstance(tensor, torch.Tensor) or not set(options) <= _FORMAT_OPTIONS:
         raise CommandNotAllowed("Encoding this")
     return tensor.detach().fix_prec(**options)  # type: ignore[attr-defined]
 
 
-def _float_precision_here(tensor: Any) -> Any:
+def _float_precision_here(tensor: object) -> Any:
     """Decode a tensor that a worker holds, for a client."""
     if not isinstance(tensor, torch.Tensor):
         raise CommandNotAllowed("Decoding this")
     return tensor.detach().float_prec()  # type: ignore[attr-defined]
 
 
-def _share_here(worker: Any, session: Any, tensor: Any, *names: Any, **options: Any) -> Any:
-    """Split a tensor that this worker holds, and send the shares to the parties in this worker's name.
+def _share_here(worker: BaseWorker, session: object, tensor: object, *names: object, **options: Any) -> Any:
+    """Split a tensor that this worker holds, and send the shares to the parties on behalf of this worker.
 
-    The policy was asked about the tensor before: to share is to release.
+    The caller has checked the release policy of the tensor, since sharing is a release.
     """
     if not isinstance(tensor, torch.Tensor) or not set(options) <= _SHARE_OPTIONS:
         raise CommandNotAllowed("Sharing this")
     provider = options.get("crypto_provider")
     with acting_as(worker):
-        owners = [_known(worker, name) for name in names]
+        owners = [_peer(worker, name) for name in names]
         if worker.id in names:
-            _reach_itself(worker)
-        options["crypto_provider"] = None if provider is None else _known(worker, provider)
+            _open_stream_to_self(worker)
+        options["crypto_provider"] = None if provider is None else _peer(worker, provider)
         try:
             shared = tensor.detach().share(*owners, **options)  # type: ignore[attr-defined]
-        except OutOfRangeError as error:  # the client that reads this error may not learn about the values
+        except OutOfRangeError as error:  # the client that gets this error must not learn about the values
             raise error.without_index() from None
         for pointer in _pointers(shared):
             pointer.lease.stream.settle()
     return shared
 
 
-def _reach_itself(worker: Any) -> None:
-    """Give a worker that is served to others a stream to itself, for the share that it keeps."""
+def _open_stream_to_self(worker: BaseWorker) -> None:
+    """Open a stream from a served worker to itself, for its own share."""
     if (
         worker._stream_to_itself() is None
         and worker.id not in worker._streams
@@ -287,8 +334,8 @@ def _pointers(shared: Any) -> list[Any]:
     return list((link.child if isinstance(link, FixedPrecisionTensor) else link).pointers())
 
 
-def _known(worker: Any, name: Any) -> Any:
-    """Return a worker by its id; whom this one knows is nobody else's business."""
+def _peer(worker: BaseWorker, name: object) -> BaseWorker:
+    """Return a known worker by its id; the error does not list the others, which are not the client's business."""
     found = worker if name == worker.id else worker.known(name) if isinstance(name, int | str) else None
     if found is None:
         raise WorkerNotFoundException(name, ("not told to peers",))

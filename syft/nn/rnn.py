@@ -6,6 +6,7 @@ Given the same weights they compute what torch's own do.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -187,7 +188,7 @@ class RNNBase(nn.Module):
         batch_first: bool,
         dropout: float,
         bidirectional: bool,
-        base_cell: Any,
+        base_cell: Callable[..., nn.Module],
         nonlinearity: str | None = None,
     ) -> None:
         super().__init__()

@@ -16,8 +16,10 @@ from syft.core.trees import SCALARS, is_leaf, iter_tensors, map_tensors
 from syft.hook.syft_tensor import SyftTensor, make_shell
 from syft.mpc.program.compile import Assembled, NotOneProgramError, Shares
 from syft.mpc.program.inputs import ProgramInput, link_of, plain_of, sharing_of, signature, sources_of
+from syft.mpc.rules.operands import Link
 from syft.mpc.runtime.recording import ShareRecording, SymbolicShareError, Value, current, value_of
 from syft.tensors.precision import FixedPrecisionTensor
+from syft.tensors.views import Viewable
 
 # For how many forms of its arguments a function is remembered; each has a copy of what is public.
 MAX_FORMS = 8
@@ -73,7 +75,7 @@ class _Known:
         return _Realized(made).tree(self.result, copied=True)
 
 
-def _plain(leaf: Any) -> torch.Tensor:
+def _plain(leaf: object) -> torch.Tensor:
     found = plain_of(leaf)
     if found is None:
         raise TypeError("this tensor is not public")
@@ -91,10 +93,10 @@ class _Realized:
         self.made = made
         self._known: dict[int, Any] = {}
 
-    def tree(self, result: Any, copied: bool = False) -> Any:
+    def tree(self, result: object, copied: bool = False) -> Any:
         """Return a result with links to shares; what is plain is copied if it is to be given out again."""
 
-        def real(leaf: Any) -> Any:
+        def real(leaf: object) -> object:
             if isinstance(leaf, SyftTensor):
                 link = self.link(leaf.child)
                 return leaf if link is leaf.child else self._once(leaf, lambda: make_shell(link, False))
@@ -116,13 +118,13 @@ class _Realized:
             return self.made[value]
         return self._once(link, lambda: _flagged(link.like(self.made[value]), link))
 
-    def _once(self, old: Any, make: Callable[[], Any]) -> Any:
+    def _once(self, old: object, make: Callable[[], Any]) -> Any:
         if id(old) not in self._known:
             self._known[id(old)] = (old, make())
         return self._known[id(old)][1]
 
 
-def _flagged(link: Any, source: Any) -> Any:
+def _flagged(link: Link, source: Link) -> Link:
     link.is_bit = source.is_bit
     return link
 
@@ -133,7 +135,7 @@ class Programs:
     def __init__(self) -> None:
         self._known: dict[Any, _Known] = {}
 
-    def run(self, call: Callable[[], Any], leaves: list[Any], key: Any = ()) -> Any:
+    def run(self, call: Callable[[], Any], leaves: list[Any], key: object = ()) -> Any:
         """Call a function as a program, with the steps of an earlier call if they are the same.
 
         Args:
@@ -168,7 +170,7 @@ class Programs:
         return realized.tree(result)
 
     def _remember(
-        self, form: Any, assembled: Assembled, recording: ShareRecording, before: _Before, result: Any
+        self, form: object, assembled: Assembled, recording: ShareRecording, before: _Before, result: object
     ) -> None:
         """Keep what was recorded, unless another call may have to do something else."""
         sources = sources_of(assembled.inputs, before.leaves)
@@ -183,7 +185,7 @@ class Programs:
         self._known[form] = _Known(assembled, sources, before.public, map_tensors(_own, result))
 
 
-def _own(leaf: Any) -> Any:
+def _own(leaf: object) -> object:
     return leaf.clone() if type(leaf) is torch.Tensor else leaf
 
 
@@ -220,7 +222,7 @@ class _Before:
                 plain.data.copy_(value)
 
 
-def _is_tree(value: Any) -> bool:
+def _is_tree(value: object) -> bool:
     """Say whether all tensors of a value are found by walking it."""
     if type(value) in SCALARS or is_leaf(value):
         return True
@@ -229,7 +231,7 @@ def _is_tree(value: Any) -> bool:
     return type(value) is dict and all(map(_is_tree, value.values()))
 
 
-def _assemble(recording: ShareRecording, result: Any) -> Assembled:
+def _assemble(recording: ShareRecording, result: object) -> Assembled:
     """Make a program of what was recorded, or say why it has to be run step by step."""
     leaves = list(iter_tensors(result))
     if not _is_tree(result) or any(
@@ -256,13 +258,13 @@ def _lasting(recording: ShareRecording) -> list[Any]:
     ]
 
 
-def _root(link: Any) -> Any:
+def _root(link: Viewable) -> Viewable:
     while link._parent is not None:
         link = link._parent
     return link
 
 
-def _is_all_new(result: Any, recording: ShareRecording) -> bool:
+def _is_all_new(result: object, recording: ShareRecording) -> bool:
     """Say whether a result holds nothing that was there before: neither links nor shares."""
     links = [link for leaf in iter_tensors(result) if (link := link_of(leaf)) is not None]
     sharings = [sharing for link in links if (sharing := sharing_of(link)) is not None]

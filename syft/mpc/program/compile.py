@@ -87,13 +87,13 @@ class Assembled:
         return {value: shares[value] for value in self.outputs}
 
 
-def _values(tree: Any) -> Iterator[Value]:
+def _values(tree: object) -> Iterator[Value]:
     found: list[Value] = []
     map_tensors(lambda leaf: found.append(leaf) if type(leaf) is Value else None, tree)
     return iter(found)
 
 
-def _links(tree: Any) -> Iterator[AdditiveSharingTensor]:
+def _links(tree: object) -> Iterator[AdditiveSharingTensor]:
     found: list[AdditiveSharingTensor] = []
     map_tensors(lambda leaf: found.append(leaf) if isinstance(leaf, AdditiveSharingTensor) else None, tree)
     return iter(found)
@@ -162,7 +162,7 @@ def _leaves(steps: list[RecordedStep]) -> list[Any]:
     return found
 
 
-def _written(argument: Any, numbers: dict[int, int]) -> Any:
+def _written(argument: object, numbers: dict[int, int]) -> object:
     if type(argument) is Value or isinstance(argument, torch.Tensor):
         return ("value", numbers[id(argument)])
     if type(argument) is torch.Size or not isinstance(argument, tuple | list):

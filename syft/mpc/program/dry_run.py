@@ -22,7 +22,7 @@ from syft.exceptions import SyftError, UnsupportedOperation
 from syft.hook.module_path import module_place
 from syft.hook.syft_tensor import SyftTensor, make_shell
 from syft.mpc.rules.names import called
-from syft.mpc.rules.operands import aten, is_link
+from syft.mpc.rules.operands import Link, Operation, aten, is_link
 from syft.mpc.runtime.recording import ShareRecording, SymbolicShare, SymbolicShareError, Value, outline
 from syft.tensors.additive_shared import AdditiveSharingTensor
 from syft.tensors.precision import FixedPrecisionTensor
@@ -76,7 +76,9 @@ class DryRun(TorchFunctionMode):
         self.problems: dict[Problem, None] = {}
         self._inside = False
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        self, func: Callable[..., Any], types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
         """Note values that are read, and calls that are refused as the user writes them."""
         kwargs = kwargs or {}
         reading = _READINGS.get(func)
@@ -91,7 +93,7 @@ class DryRun(TorchFunctionMode):
             self._note_error(torch.overrides.resolve_name(func) or str(func), error)
             return self._instead(func, args, kwargs)
 
-    def watch(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[], Any]) -> Any:
+    def watch(self, function: Operation, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[], Any]) -> Any:
         """Run an ATen operation; what it is made of is part of it."""
         if self._inside:
             return run()
@@ -118,7 +120,7 @@ class DryRun(TorchFunctionMode):
         kind = "" if module is None else type(module).__name__
         self.problems.setdefault(Problem(path, kind, operation, instead))
 
-    def _instead(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _instead(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Return an outline of what a call would have returned."""
         if getattr(getattr(function, "_schema", None), "is_mutable", False) or kwargs.get("out") is not None:
             return args[0]
@@ -133,24 +135,24 @@ class DryRun(TorchFunctionMode):
             raise _Stop from None  # the shape depends on values
         wrapped = any(isinstance(leaf, SyftTensor) for leaf in iter_tensors((args, kwargs)))
 
-        def stand(leaf: Any) -> Any:
+        def stand(leaf: torch.Tensor) -> object:
             link = like(model, leaf.shape)
             return make_shell(link, False) if wrapped else link
 
         return map_tensors(stand, made)
 
 
-def _is_private(link: Any) -> bool:
+def _is_private(link: Link) -> bool:
     return isinstance(link, AdditiveSharingTensor) or isinstance(link.child, AdditiveSharingTensor)
 
 
-def _without_values(leaf: Any) -> Any:
+def _without_values(leaf: torch.Tensor | Link) -> torch.Tensor:
     if isinstance(leaf, torch.Tensor) and not isinstance(leaf, SyftTensor):
         return leaf.detach().to("meta")
     return torch.empty(leaf.shape, dtype=leaf.dtype, device="meta")
 
 
-def like(model: Any, shape: torch.Size) -> Any:
+def like(model: Link, shape: torch.Size) -> Link:
     """Return an outline of a shape, of the form of a link."""
     if isinstance(model, AdditiveSharingTensor):
         return outline(Value(shape), model)
@@ -176,7 +178,7 @@ def encrypted_form() -> FixedPrecisionTensor:
     return FixedPrecisionTensor(child=AdditiveSharingTensor(shares, crypto_provider=_Nobody("carol")))
 
 
-def shared_outline(plain: torch.Tensor, form: Any) -> SyftTensor:
+def shared_outline(plain: torch.Tensor, form: FixedPrecisionTensor) -> SyftTensor:
     """Return a plain tensor as it would be encrypted: floats encoded and shared, whole numbers shared.
 
     Args:
@@ -201,7 +203,7 @@ def kept(model: torch.nn.Module, replace: Callable[[torch.Tensor], torch.Tensor]
     """
     standing: dict[int, torch.Tensor] = {}
 
-    def stand(value: Any) -> Any:
+    def stand(value: object) -> object:
         return standing.get(id(value), value) if isinstance(value, torch.Tensor) else value
 
     saved = [(module, dict(module.__dict__)) for module in model.modules()]

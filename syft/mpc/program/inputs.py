@@ -7,34 +7,36 @@ from typing import Any
 
 import torch
 
+from syft.core.tensor import AbstractTensor
 from syft.core.trees import iter_tensors
 from syft.hook.syft_tensor import SyftTensor
+from syft.mpc.rules.operands import Link
 from syft.mpc.runtime.recording import Value, key_of
 from syft.tensors.additive_shared import AdditiveSharingTensor
 from syft.tensors.precision import FixedPrecisionTensor
 
 
-def link_of(leaf: Any) -> Any:
+def link_of(leaf: object) -> Link | None:
     """Return the link of an encrypted tensor, None of anything else."""
     link = leaf.__dict__.get("child") if isinstance(leaf, SyftTensor) else leaf
     return link if isinstance(link, FixedPrecisionTensor | AdditiveSharingTensor) else None
 
 
-def sharing_of(leaf: Any) -> AdditiveSharingTensor | None:
+def sharing_of(leaf: object) -> AdditiveSharingTensor | None:
     """Return the link to the shares of a tensor, None if it is not shared."""
     link = link_of(leaf)
     below = link.child if isinstance(link, FixedPrecisionTensor) else link
     return below if isinstance(below, AdditiveSharingTensor) and type(below.child) is dict else None
 
 
-def plain_of(leaf: Any) -> torch.Tensor | None:
+def plain_of(leaf: object) -> torch.Tensor | None:
     """Return what is public of a tensor: itself, or the whole numbers of an encoded one."""
     link = link_of(leaf)
     below = link.child if isinstance(link, FixedPrecisionTensor) else None if link is not None else leaf
     return below if isinstance(below, torch.Tensor) else None
 
 
-def form_of(leaf: Any) -> Any:
+def form_of(leaf: torch.Tensor | AbstractTensor) -> tuple[Any, ...]:
     """Return what a recording depends on of a tensor, besides what is public of it."""
     link, sharing = link_of(leaf), sharing_of(leaf)
     form: tuple[Any, ...] = (tuple(leaf.shape), leaf.dtype)
@@ -76,7 +78,8 @@ class ProgramInput:
         """Return the link that the input is now; None if what was noted holds no longer."""
         if self.key is None:
             return sharing_of(leaves[self.leaf])
-        fact, about = (link_of(leaves[self.leaf]).facts or {}).get(self.key, (None, None))
+        link = link_of(leaves[self.leaf])
+        fact, about = ((link and link.facts) or {}).get(self.key, (None, None))
         if fact is None or (about is None) is not (self.other is None):
             return None
         if self.other is not None and not about.is_same(_other(leaves[self.other])):
@@ -84,7 +87,7 @@ class ProgramInput:
         return sharing_of(list(iter_tensors(fact))[self.position])
 
 
-def _other(leaf: Any) -> Any:
+def _other(leaf: object) -> object:
     link = link_of(leaf)
     return leaf if link is None else link
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from syft.hook.syft_tensor import SyftTensor
@@ -28,7 +29,7 @@ class _Memory:
         self.has_gradients = any(part in name for name in names for part in _GRADIENTS)
 
 
-def run(compiled: Compiled, inputs: Any, state: list[Any], optimizers: list[Any]) -> Any:
+def run(compiled: Compiled, inputs: Sequence[Any], state: list[Any], optimizers: list[Any]) -> Any:
     """Run a compiled plan: as a program if something is shared, else operation by operation.
 
     Args:

@@ -35,7 +35,7 @@ from syft.mpc.program.cache import Programs
 from syft.mpc.program.compile import NotOneProgramError
 
 
-def _structure(value: Any) -> Any:
+def _structure(value: object) -> object:
     """Return everything but the tensors of some arguments, as something that can be looked up."""
     if is_leaf(value):
         return "tensor"
@@ -60,7 +60,7 @@ class RecordedFunction:
         self.programs = Programs()
         self._owner = getattr(function, "__self__", function)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         """Call the function; what it computes on shares goes to each party in one message."""
         modules = self._modules()
         leaves = [leaf for leaf in iter_tensors((args, kwargs)) if isinstance(leaf, torch.Tensor | AbstractTensor)]
@@ -82,7 +82,7 @@ class RecordedFunction:
         return f"<{getattr(self.function, '__name__', type(self.function).__name__)}, one message to each party>"
 
 
-def as_program(function: Callable[..., Any], *examples: Any) -> Callable[..., Any]:
+def as_program(function: Callable[..., Any], *examples: object) -> Callable[..., Any]:
     """Return a function or a module as one that runs with one message to each party.
 
     It is recorded when it is called with tensors of new forms, and its steps are used again after that. It should

@@ -20,12 +20,13 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
-from syft.core.trees import is_leaf, iter_tensors, map_tensors
+from syft.core.tensor import AbstractTensor
+from syft.core.trees import iter_tensors, map_tensors
 from syft.exceptions import SyftError, UnsupportedOperation
 from syft.hook import base
 from syft.hook.syft_tensor import SyftTensor
@@ -86,7 +87,7 @@ def table_of(problems: list[Problem]) -> str:
     return "\n".join(("  " + "  ".join(row)).rstrip() for row in cells)
 
 
-def check(model: torch.nn.Module, *inputs: Any, **kwargs: Any) -> Report:
+def check(model: torch.nn.Module, *inputs: object, **kwargs: object) -> Report:
     """List everything in a model that can't run on encrypted tensors; nothing is sent and nothing changes.
 
     A model or inputs that are encrypted are taken as they are. Plain inputs stand for encrypted ones: floats in fixed
@@ -113,7 +114,12 @@ def check(model: torch.nn.Module, *inputs: Any, **kwargs: Any) -> Report:
     return Report(looked.problems)
 
 
-def _look(model: torch.nn.Module, args: Any, kwargs: Any, *replace: Any) -> Looked:
+def _look(
+    model: torch.nn.Module,
+    args: tuple[object, ...],
+    kwargs: dict[str, object],
+    *replace: Callable[[torch.Tensor], torch.Tensor],
+) -> Looked:
     before, _state.looking = _state.looking, True
     try:
         with torch.no_grad():
@@ -122,12 +128,12 @@ def _look(model: torch.nn.Module, args: Any, kwargs: Any, *replace: Any) -> Look
         _state.looking = before
 
 
-def _look_as_private(model: torch.nn.Module, args: Any, kwargs: Any) -> Looked:
+def _look_as_private(model: torch.nn.Module, args: tuple[object, ...], kwargs: dict[str, object]) -> Looked:
     """Look at a model as if it and what it is called with were encrypted."""
     links = (link_of(tensor) for tensor in (*model.parameters(), *model.buffers()))
     form = next((link for link in links if isinstance(link, FixedPrecisionTensor)), None) or encrypted_form()
 
-    def private(leaf: Any) -> Any:
+    def private(leaf: object) -> object:
         if not isinstance(leaf, torch.Tensor) or isinstance(leaf, SyftTensor) or leaf.dtype is torch.bool:
             return leaf
         return shared_outline(leaf, form)
@@ -199,7 +205,7 @@ _looked: weakref.WeakKeyDictionary[torch.nn.Module, set[Any]] = weakref.WeakKeyD
 MAX_FORMS = 64
 
 
-def look_first(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def look_first(module: torch.nn.Module, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
     """Look at an encrypted module before it is called with inputs of new forms: a forward hook."""
     if _state.looking or recording.current.recording is not None or current_recorder() is not None:
         return
@@ -222,7 +228,7 @@ def look_first(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str,
         raise ModelNotSupported(problems)
 
 
-def _has_others(module: torch.nn.Module, inputs: Any) -> bool:
+def _has_others(module: torch.nn.Module, inputs: object) -> bool:
     """Say whether there are tensors that are neither plain nor encrypted, such as pointers."""
     tensors = (*module.parameters(), *module.buffers(), *iter_tensors(inputs))
     return any(isinstance(tensor, SyftTensor) and link_of(tensor) is None for tensor in tensors)
@@ -233,8 +239,8 @@ def _is_hooked(part: torch.nn.Module) -> bool:
     return bool(part._forward_hooks) or not all(ours)
 
 
-def _forms(value: Any) -> Any:
-    if is_leaf(value):
+def _forms(value: object) -> object:
+    if isinstance(value, torch.Tensor | AbstractTensor):
         return form_of(value)
     if isinstance(value, tuple | list):
         return (type(value), *map(_forms, value))

@@ -35,11 +35,11 @@ def _sequence(width: int, count: int = 1) -> Args:
     return tuple([torch.zeros(3, 2, width) for _ in range(count)])
 
 
-def _distance(module: Any) -> list[Args]:
+def _distance(module: nn.Module) -> list[Args]:
     return [(torch.zeros(2, 4), torch.zeros(2, 4))]
 
 
-def _classes(module: Any) -> list[Args]:
+def _classes(module: nn.Module) -> list[Args]:
     return [(torch.zeros(2, 4), _indices(2))]
 
 

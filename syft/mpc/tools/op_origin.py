@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ from torch.overrides import TorchFunctionMode
 
 from syft.core.dispatch import OPERATORS, function_name
 from syft.hook.syft_tensor import METADATA
+from syft.mpc.values.ring_ops import Operation
 
 _INDEXING = {"__getitem__": "x[...]", "__setitem__": "x[...] = y"}
 
@@ -45,7 +47,7 @@ class OpOrigin:
         return self.call or self.operation
 
 
-def name_of(function: Any) -> str:
+def name_of(function: object) -> str:
     """Return the short name of a torch function: that of an operator is the one people write."""
     last = function_name(function).rpartition(".")[2]
     return _INDEXING.get(last) or OPERATORS.get(last, last)
@@ -59,7 +61,7 @@ class _Calls(TorchFunctionMode):
         self.names: list[str] = []
 
     def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        self, func: Callable[..., Any], types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Run a call with its name noted."""
         if func in METADATA or getattr(func, "__name__", "") in ("__get__", "__set__", "backward"):
@@ -93,23 +95,23 @@ class OriginTracker:
         self._stack.enter_context(self._calls)
         return self
 
-    def __exit__(self, *exception: Any) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._stack.close()
 
-    def _enter_module(self, module: Any, args: Any) -> None:
+    def _enter_module(self, module: torch.nn.Module, args: object) -> None:
         if not self._modules:  # the whole of a model: names of its parts count from here
             self._paths = {id(part): name for name, part in module.named_modules()}
         kind, name = type(module).__name__, self._paths.get(id(module), "")
         self._modules.append(f"{name} ({kind})" if name else kind)
 
-    def _enter_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+    def _enter_step(self, optimizer: torch.optim.Optimizer, args: object, kwargs: object) -> None:
         self._modules.append(f"{type(optimizer).__name__}.step")
 
-    def _leave_module(self, *args: Any) -> None:
+    def _leave_module(self, *args: object) -> None:
         if self._modules:
             self._modules.pop()
 
-    def here(self, function: Any) -> OpOrigin:
+    def here(self, function: Operation) -> OpOrigin:
         """Return where the operation comes from that is about to run."""
         operation = function.overloadpacket.__name__
         node: Any = torch._C._current_autograd_node()

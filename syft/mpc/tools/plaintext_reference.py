@@ -7,19 +7,18 @@ choice that was made, and where several places are equally right any of them is.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
 
 from syft.core.trees import map_tensors
-from syft.mpc.rules.operands import FLOOR, floored
+from syft.mpc.rules.operands import FLOOR, Link, Operation, floored, is_link
 from syft.mpc.values.encoding import bound
 from syft.tensors.additive_shared import AdditiveSharingTensor
 from syft.tensors.precision import FixedPrecisionTensor
 
 aten = torch.ops.aten
-Link = FixedPrecisionTensor | AdditiveSharingTensor
 # Called with plain arguments, named ones, and what the encrypted operation gave (decrypted): what it should have given.
 Meant = Callable[[tuple[Any, ...], dict[str, Any], Any], Any]
 MEANT: dict[str, Meant] = {}
@@ -35,12 +34,12 @@ PRODUCTS = frozenset(
 )
 
 
-def scale_of(link: Any) -> int:
+def scale_of(link: Link) -> int:
     """Return how many units make one."""
     return link.scale if isinstance(link, FixedPrecisionTensor) else 1
 
 
-def room_of(link: Any) -> float:
+def room_of(link: Link) -> float:
     """Return the bound of what fits into the format of a link."""
     return bound(link.field) / link.scale if isinstance(link, FixedPrecisionTensor) else 2.0**62
 
@@ -52,7 +51,7 @@ def reveal(link: Link) -> torch.Tensor:
     return whole.double() / link.scale if isinstance(link, FixedPrecisionTensor) else whole
 
 
-def in_double(leaf: Any) -> Any:
+def in_double(leaf: object) -> object:
     """Return a plain argument with as many digits as there are, and minus infinity as the number it is kept as."""
     if isinstance(leaf, torch.Tensor) and leaf.is_floating_point():
         return floored(leaf.detach().double())
@@ -68,7 +67,7 @@ def _in_doubles(args: Any) -> Any:
     return {name: _in_doubles(value) for name, value in args.items()} if type(args) is dict else args
 
 
-def compute(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], found: Any) -> Any:
+def compute(function: Operation, args: tuple[Any, ...], kwargs: dict[str, Any], found: object) -> Any:
     """Return what an operation should give.
 
     Args:
@@ -94,11 +93,11 @@ _MASKING = frozenset({"masked_fill", "masked_fill_", "where", "fill", "fill_", "
 _TYPES = {"condition": torch.bool, "mask": torch.bool, "index": torch.int64, "indices": torch.int64}
 
 
-def _typed(function: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+def _typed(function: Operation, args: tuple[Any, ...]) -> tuple[Any, ...]:
     """Give arguments the dtypes that torch takes: masks and indices, by their names, and all of bitwise calls."""
     bitwise = function.overloadpacket.__name__.startswith("bitwise_")
 
-    def typed(name: str, value: Any) -> Any:
+    def typed(name: str, value: object) -> Any:
         dtype = torch.bool if bitwise else _TYPES.get(name)
         if dtype is None:
             return value
@@ -108,24 +107,27 @@ def _typed(function: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(typed(name, value) for name, value in zip(names, args, strict=False))
 
 
-_RESHAPES = {aten.view.default: aten.reshape.default, aten._unsafe_view.default: aten.reshape.default}
+_RESHAPES: dict[Operation, Operation] = {
+    aten.view.default: aten.reshape.default,
+    aten._unsafe_view.default: aten.reshape.default,
+}
 
 
-def pairs(found: Any, meant: Any) -> Iterator[tuple[Any, Any]]:
+def pairs(found: object, meant: object) -> Iterator[tuple[Link, torch.Tensor | None]]:
     """Give the links of a result, each with what it should be; None if there is nothing to compare it with."""
-    if isinstance(found, FixedPrecisionTensor | AdditiveSharingTensor):
+    if is_link(found):
         yield found, meant if isinstance(meant, torch.Tensor) else None
-    elif type(found) in (tuple, list):
+    elif isinstance(found, tuple | list) and type(found) in (tuple, list):
         others = meant if isinstance(meant, tuple | list) and len(meant) == len(found) else [None] * len(found)
         for one, other in zip(found, others, strict=True):
             yield from pairs(one, other)
 
 
-def plain(args: Any, known: Callable[[Link], torch.Tensor]) -> Any:
+def plain(args: object, known: Callable[[Link], torch.Tensor]) -> Any:
     """Return arguments with plain tensors in place of links."""
 
-    def leaf(value: Any) -> Any:
-        return known(value) if isinstance(value, FixedPrecisionTensor | AdditiveSharingTensor) else in_double(value)
+    def leaf(value: object) -> object:
+        return known(value) if is_link(value) else in_double(value)
 
     return map_tensors(leaf, args)
 
@@ -133,7 +135,7 @@ def plain(args: Any, known: Callable[[Link], torch.Tensor]) -> Any:
 # --- what is not the same call on plain tensors -----------------------------------------------------------------
 
 
-def _dropout(args: tuple[Any, ...], kwargs: dict[str, Any], found: Any) -> Any:
+def _dropout(args: tuple[Any, ...], kwargs: dict[str, Any], found: Sequence[torch.Tensor]) -> Any:
     """Drop what was dropped."""
     x, p, train = (*args, *kwargs.values(), True)[:3]
     if not train or p == 0:
@@ -142,7 +144,7 @@ def _dropout(args: tuple[Any, ...], kwargs: dict[str, Any], found: Any) -> Any:
     return x * kept / (1 - p) if p < 1 else x * 0, kept
 
 
-def _pooled(operation: Any) -> Meant:
+def _pooled(operation: Operation) -> Meant:
     """Compare what a pooling gives, not the places it came from: they have forms of their own."""
 
     def meant(args: tuple[Any, ...], kwargs: dict[str, Any], found: Any) -> Any:
@@ -151,7 +153,7 @@ def _pooled(operation: Any) -> Meant:
     return meant
 
 
-def _unpooled(operation: Any, pool: Any) -> Meant:
+def _unpooled(operation: Operation, pool: Operation) -> Meant:
     """Send a gradient back to the places that a pooling in float64 takes its values from."""
 
     def meant(args: tuple[Any, ...], kwargs: dict[str, Any], found: Any) -> Any:
@@ -161,7 +163,7 @@ def _unpooled(operation: Any, pool: Any) -> Meant:
     return meant
 
 
-def _place(operation: Any, sign: int) -> Meant:
+def _place(operation: Operation, sign: int) -> Meant:
     """Take a place for right if the element there is as large as the largest."""
 
     def meant(args: tuple[Any, ...], kwargs: dict[str, Any], found: Any) -> Any:
@@ -174,7 +176,7 @@ def _place(operation: Any, sign: int) -> Meant:
     return meant
 
 
-def _accept(x: torch.Tensor, found: Any, right: torch.Tensor, dim: int | None, keepdim: bool) -> torch.Tensor:
+def _accept(x: torch.Tensor, found: torch.Tensor, right: torch.Tensor, dim: int | None, keepdim: bool) -> torch.Tensor:
     """Return the places found where they are as good as the right ones, and the right ones elsewhere."""
     given = found.long()
     if dim is None:
@@ -187,19 +189,6 @@ def _accept(x: torch.Tensor, found: Any, right: torch.Tensor, dim: int | None, k
     valid = (given >= 0) & (given < x.shape[dim])
     at = x.gather(dim, given.clamp(0, x.shape[dim] - 1))
     return torch.where(valid & (at >= x.gather(dim, right)), given, right).reshape(shape)
-
-
-def _extreme(operation: Any, sign: int) -> Meant:
-    """Compare the largest elements, and take their places for right where they are as large."""
-
-    def meant(args: tuple[Any, ...], kwargs: dict[str, Any], found: Any) -> Any:
-        values, right = operation(*args, **kwargs)
-        if found is None:
-            return values, right
-        dim, keepdim = (*args[1:], *kwargs.values(), False)[:2]
-        return values, _accept(args[0] * sign, found[1], right, dim, bool(keepdim))
-
-    return meant
 
 
 MEANT |= {

@@ -27,6 +27,7 @@ from syft.exceptions import SyftError
 from syft.mpc.program.cache import op_by_op
 from syft.mpc.runtime import cost_meter
 from syft.mpc.tools.op_origin import OpOrigin, OriginTracker
+from syft.mpc.values.ring_ops import Operation
 
 
 @dataclasses.dataclass(slots=True)
@@ -103,7 +104,7 @@ class Profile(cost_meter.Meter):
         self._began = time.perf_counter()
         return self
 
-    def __exit__(self, *exception: Any) -> None:
+    def __exit__(self, *exception: object) -> None:
         try:
             super().__exit__(*exception)  # waits for parties in processes of their own
         finally:
@@ -112,7 +113,7 @@ class Profile(cost_meter.Meter):
         if self.show and exception[:1] == (None,):
             sys.stdout.write(f"{self!r}\n")
 
-    def _watch(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[], Any]) -> Any:
+    def _watch(self, function: Operation, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[], Any]) -> Any:
         """Run an operation and note how long it took, less the operations inside of it."""
         call = _ProfiledCall(self._whereabouts.here(function))
         self._calls.append(call)
@@ -128,7 +129,7 @@ class Profile(cost_meter.Meter):
             if self._inner:
                 self._inner[-1] += elapsed
 
-    def begun(self, key: Any, name: str) -> None:
+    def begun(self, key: object, name: str) -> None:
         """Note which operation a run belongs to."""
         super().begun(key, name)
         if not self._open:

@@ -29,6 +29,7 @@ from syft.core.trees import iter_tensors
 from syft.display import grid_html, grid_text
 from syft.exceptions import DriftError, SyftError
 from syft.mpc.program.cache import op_by_op
+from syft.mpc.rules.operands import Link, Operation
 from syft.mpc.rules.public_scaling import PRODUCT_BITS
 from syft.mpc.runtime import recording
 from syft.mpc.tools import plaintext_reference
@@ -127,7 +128,7 @@ class Validation:
         self._stack.enter_context(watching(self._watch))
         return self
 
-    def __exit__(self, *exception: Any) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._stack.close()
         self._carried.clear()
 
@@ -136,7 +137,7 @@ class Validation:
         """The operations that drifted, in order."""
         return [check for check in self.checks if check.kind]
 
-    def _watch(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[], Any]) -> Any:
+    def _watch(self, function: Operation, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[], Any]) -> Any:
         """Run an operation, and its plaintext beside it."""
         links = [leaf for leaf in iter_tensors((args, kwargs)) if isinstance(leaf, torch.Tensor) is False]
         if recording.current.recording is not None or not all(map(_is_encoded, links)):
@@ -165,27 +166,27 @@ class Validation:
                 _tensors(result, found),
                 strict=True,
             ):
-                self._carried[link] = long if _goes_on(long, value) else value
+                self._carried[link] = long if long is not None and _goes_on(long, value) else value
                 if right is not None:
                     arrow = f"{shapes} -> {_shape(link.shape)}"
                     self._compare(number, place, arrow, link, value, right, carried, factor if rescaled else 1)
         return result
 
-    def _compute(self, function: Any, plain: Any, found: Any) -> Any:
+    def _compute(self, function: Operation, plain: tuple[tuple[Any, ...], dict[str, Any]], found: object) -> Any:
         """Return what an operation should give for plain arguments; None if torch can't say."""
         try:
             return plaintext_reference.compute(function, plain[0], plain[1], found)
         except (RuntimeError, TypeError, IndexError, ValueError, NotImplementedError):
             return None
 
-    def _skip(self, place: OpOrigin, result: Any) -> Any:
+    def _skip(self, place: OpOrigin, result: object) -> object:
         """Go on without a comparison: what comes is compared with what is found here."""
         self.unchecked[place.operation] = self.unchecked.get(place.operation, 0) + 1
         for link, _ in plaintext_reference.pairs(result, None):
             self._carried.pop(link, None)
         return result
 
-    def _off(self, link: Any, value: torch.Tensor) -> float:
+    def _off(self, link: Link, value: torch.Tensor) -> float:
         """Return how far a link is off against what is carried along; what is met for the first time is right."""
         known = self._carried.get(link)
         if known is None or known.shape != value.shape:
@@ -194,7 +195,7 @@ class Validation:
         return _largest((value.double() - known.double()).abs())
 
     def _compare(
-        self, number: int, place: OpOrigin, shapes: str, link: Any, value: torch.Tensor, right: torch.Tensor,
+        self, number: int, place: OpOrigin, shapes: str, link: Link, value: torch.Tensor, right: torch.Tensor,
         carried: float, factor: int,
     ) -> None:  # fmt: skip
         """Compare one result with what it should be, and write it down."""
@@ -236,7 +237,7 @@ class Validation:
         if kind and self.raises:
             raise DriftError(str(check))
 
-    def _allowed(self, link: Any, right: torch.Tensor) -> torch.Tensor:
+    def _allowed(self, link: Link, right: torch.Tensor) -> torch.Tensor:
         """Return how far each element may be off."""
         if self.tolerance is not None:
             tolerance = self.tolerance
@@ -286,7 +287,7 @@ def _row(check: Check) -> list[str]:
     ]  # fmt: skip
 
 
-def _is_encoded(link: Any) -> bool:
+def _is_encoded(link: object) -> bool:
     """Say whether a link is one that has numbers which can be decrypted."""
     if isinstance(link, FixedPrecisionTensor):
         below = link.child
@@ -294,12 +295,12 @@ def _is_encoded(link: Any) -> bool:
     return isinstance(link, AdditiveSharingTensor)
 
 
-def _goes_on(long: torch.Tensor | None, value: torch.Tensor) -> bool:
+def _goes_on(long: torch.Tensor, value: torch.Tensor) -> bool:
     """Say whether what is carried along can be compared with what comes after."""
-    return long is not None and long.shape == value.shape and bool(torch.isfinite(long).all())
+    return long.shape == value.shape and bool(torch.isfinite(long).all())
 
 
-def _shape(shape: Any) -> str:
+def _shape(shape: torch.Size) -> str:
     return "x".join(map(str, shape)) or "scalar"
 
 
@@ -308,7 +309,7 @@ def _largest(values: torch.Tensor) -> float:
 
 
 def _judge(
-    link: Any, value: torch.Tensor, right: torch.Tensor, long: torch.Tensor, allowed: torch.Tensor, factor: int
+    link: Link, value: torch.Tensor, right: torch.Tensor, long: torch.Tensor, allowed: torch.Tensor, factor: int
 ) -> tuple[str, str, torch.Tensor]:
     """Say what is wrong with a result, what there is to know of it, and how bad each element is."""
     room = plaintext_reference.room_of(link)
@@ -338,9 +339,9 @@ def _no_room(limit: float, factor: int) -> str:
     return f"{before}: with this format it must stay below {limit:.4g}. Use fewer digits, or scale the values down."
 
 
-def _tensors(result: Any, found: Any) -> list[torch.Tensor]:
+def _tensors(result: object, found: object) -> list[torch.Tensor]:
     """Return the decrypted tensors of a result's links, in their order."""
-    return [value for _, value in plaintext_reference.pairs(result, found)]
+    return [value for _, value in plaintext_reference.pairs(result, found) if value is not None]
 
 
 def validate(tolerance: float | None = None, accumulated: float | None = None, raises: bool = True) -> Validation:

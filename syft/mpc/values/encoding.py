@@ -9,6 +9,7 @@ import torch
 
 from syft.exceptions import SyftError
 from syft.mpc.values import ring_ops, sharing
+from syft.mpc.values.ring_ops import Value
 from syft.tensors.precision import LIMIT, FixedPrecisionTensor, register_codec
 
 
@@ -66,7 +67,7 @@ class FixedPointCodec:
     """What fixed-precision links need from here."""
 
     @staticmethod
-    def encode(tensor: Any, link: FixedPrecisionTensor, check_range: bool = True) -> torch.Tensor:
+    def encode(tensor: torch.Tensor, link: FixedPrecisionTensor, check_range: bool = True) -> torch.Tensor:
         """Encode a plain tensor in the format of a link."""
         if not isinstance(tensor, torch.Tensor):
             raise SyftError(f"A {type(tensor).__name__} can't be encoded in fixed precision.")
@@ -78,7 +79,7 @@ class FixedPointCodec:
         return decode_plain(whole, link.scale, link.decodes_to)
 
     @staticmethod
-    def truncate(value: Any, divisor: int) -> Any:
+    def truncate(value: Value, divisor: int) -> Value:
         """Divide whole numbers, here or shared."""
         return ring_ops.truncate(value, divisor)
 

@@ -158,7 +158,7 @@ def _table(shape: FunctionShape, scale: int, width: int) -> Table:
     return Table(torch.roll(coefficients, lowest % count, 0), options, distance)  # the piece around 0 first
 
 
-def _fit(function: Any, middles: np.ndarray, half: float, degree: int) -> np.ndarray:
+def _fit(function: Callable[[Any], Any], middles: np.ndarray, half: float, degree: int) -> np.ndarray:
     """Fit polynomials; the one around 0 is exact there, so that f(0) has no error of the table."""
     found = fit(function, middles, half, degree)
     at = np.flatnonzero(middles == 0)

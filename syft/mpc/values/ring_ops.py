@@ -110,7 +110,7 @@ def _largest(x: torch.Tensor) -> int:
     return max(abs(int(low)), abs(int(high)))
 
 
-def _check_room(operation: str, x: torch.Tensor, y: torch.Tensor, divisor: int, options: dict[str, Any]) -> None:
+def _check_room(operation: str, x: torch.Tensor, y: torch.Tensor, divisor: int, options: dict[str, object]) -> None:
     """Raise if a plain product does not fit into 64 bits, rather than let it wrap around."""
     if not x.numel() or not y.numel():
         return
@@ -125,7 +125,7 @@ def _check_room(operation: str, x: torch.Tensor, y: torch.Tensor, divisor: int, 
         )
 
 
-def product(operation: str, x: Term, y: Term, divisor: int = 1, **options: Any) -> Value:
+def product(operation: str, x: Term, y: Term, divisor: int = 1, **options: object) -> Value:
     """Multiply (`mul`, `matmul` or `conv`), then divide by a public number, rounding."""
     if divisor == 1 and is_shared(x) and isinstance(y, int):
         return scale(x, y)

@@ -43,7 +43,7 @@ def _refusal(found: str) -> str:
     )
 
 
-def generate_shares(secret: Any, count: int) -> list[torch.Tensor]:
+def generate_shares(secret: torch.Tensor | int, count: int) -> list[torch.Tensor]:
     """Split whole numbers into shares that add up to them modulo 2^64; all but the last are uniformly random."""
     return _shares_of(whole_numbers(secret), count)
 
@@ -60,7 +60,7 @@ def _shares_of(whole: torch.Tensor, count: int) -> list[torch.Tensor]:
     return [*shares, last]
 
 
-def whole_numbers(secret: Any) -> torch.Tensor:
+def whole_numbers(secret: torch.Tensor | int) -> torch.Tensor:
     """Return a tensor of whole numbers as int64.
 
     Raises:
@@ -119,7 +119,7 @@ def check_parties(owners: tuple[Any, ...], crypto_provider: Any, insecure: bool)
 
 
 def split(
-    secret: Any,
+    secret: torch.Tensor | int,
     owners: tuple[Any, ...],
     crypto_provider: Any = None,
     protocol: str | None = None,
