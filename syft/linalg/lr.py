@@ -29,7 +29,7 @@ EXACT_LEVER = 2.0**12
 class EncryptedLinearRegression:
     """Ordinary least squares over rows that several owners hold, without anybody seeing rows of another.
 
-    Each owner works out means and sums of products of its own rows, where they are, and shares them among all owners
+    Each owner computes means and sums of products of its own rows, where they are, and shares them among all owners
     and `hbc_worker`: each gets numbers that are random by themselves. The parties add up, invert the Gram matrix and
     solve under encryption, in 71 rounds, and 7 for each doubling of the number of owners. What becomes public:
 
@@ -145,7 +145,7 @@ class EncryptedLinearRegression:
     def _residual(self, owners: Owners, coefficients: torch.Tensor) -> tuple[float, float]:
         """Return the intercept and the residual sum of squares over the number of rows.
 
-        The coefficients are public now, so each owner works out its own residuals exactly, and shares sums of them.
+        The coefficients are public now, so each owner computes its own residuals exactly, and shares sums of them.
         """
         negated = torch.cat([-coefficients, torch.ones(1, dtype=torch.float64)])
         rests = [owner.data @ owner.send(negated) for owner in owners.each]
@@ -166,7 +166,7 @@ class EncryptedLinearRegression:
         lever: float,
         kind: torch.dtype,
     ) -> None:
-        """Work out what is public from what was revealed, in the units of the data."""
+        """Compute what is public from what was revealed, in the units of the data."""
         unit = 2.0 ** float(exponents[-1])
         units = torch.pow(2.0, exponents[-1] - exponents[:-1])
         variance = max(residual, 0.0) * self.total_size / self.dgf

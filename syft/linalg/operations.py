@@ -76,8 +76,7 @@ def qr(
     Args:
         t: a matrix: plain, a pointer to one, encoded in fixed precision, or shared.
         mode: "reduced" (Q as wide as t is), "complete" (Q square), or "r" (no Q).
-        norm_factor: kept from earlier releases, which needed to be told the size of what is encrypted. The size is
-            found privately now, so this changes nothing.
+        norm_factor: ignored; accepted for compatibility. The norm is computed privately.
 
     Returns:
         Q and R; R alone with mode "r".

@@ -27,7 +27,7 @@ class DASH:
     one ordinary least squares problem for each column of X.
 
     Each owner writes its own C as Q R, and shares R, Q^T X, Q^T y, and sums of products of what is orthogonal to C,
-    among all owners and `hbc_worker`. The parties combine the R's by reflections and work out all columns side by side:
+    among all owners and `hbc_worker`. The parties combine the R's by reflections and compute all columns side by side:
     in 25 rounds, 32 for each column of C, and 7 for each doubling of the number of owners. What becomes public:
     coefficients and standard errors; whether C is collinear, and which columns of X are explained by C; for each column
     the power of two next above its largest root mean square at any owner; and shapes. For whom to trust see
@@ -41,7 +41,7 @@ class DASH:
     Args:
         crypto_provider: the worker that deals randomness, and holds neither rows nor shares.
         hbc_worker: an honest-but-curious worker that holds shares, and no rows.
-        precision_fractional: kept from earlier releases: computation has 40 bits (12 decimals) in any case.
+        precision_fractional: ignored; accepted for compatibility: computation has 40 bits (12 decimals) in any case.
 
     Attributes:
         coef: a coefficient for each column of X.

@@ -207,7 +207,7 @@ def test_mistakes_when_sharing(here, nothing_left):
         (lambda: whole.share(bob, alice, crypto_provider=bob), "can't be the crypto provider too.*insecure=True"),
         (lambda: whole.share(bob, alice, protocol="spdz2"), "no protocol 'spdz2'"),
         (lambda: whole.share(bob, alice).share(bob, alice), "shared already"),
-        (lambda: whole.share(bob, alice).fix_precision(), "encode plain tensors, before sharing"),
+        (lambda: whole.share(bob, alice).fix_precision(), "Encode the plain tensor, before sharing"),
         (lambda: whole.share(bob, alice).float_precision(), "nothing to decode"),
         (lambda: whole.share(bob, alice, requires_grad=True), "Only encoded tensors have gradients"),
         (lambda: torch.ones(1).fix_prec().share(bob, alice).float_precision(), r"x.get\(\).float_precision\(\)"),

@@ -12,7 +12,7 @@ from torch import nn
 
 import syft as sy
 from syft.exceptions import UnsupportedOperation
-from syft.mpc.rules.names import called
+from syft.mpc.rules.names import public_name
 from syft.mpc.tools import check
 from syft.mpc.tools.check import ModelNotSupported, look_first
 from tests.mpc.running import cast_of
@@ -327,5 +327,5 @@ def test_an_operation_names_itself_and_its_place(cast):
     ],
 )
 def test_names_that_users_know(operation, name):
-    found = called(operation)
+    found = public_name(operation)
     assert found == name if name is not None else found

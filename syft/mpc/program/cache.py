@@ -190,7 +190,7 @@ def _own(leaf: object) -> object:
 
 
 def is_followed(leaves: list[Any]) -> bool:
-    """Say whether autograd follows a computation on some tensors."""
+    """Return whether autograd records a computation on some tensors."""
     return torch.is_grad_enabled() and any(leaf.requires_grad for leaf in leaves if isinstance(leaf, torch.Tensor))
 
 
@@ -209,7 +209,7 @@ class _Before:
         self.random = torch.get_rng_state()
 
     def is_now(self) -> bool:
-        """Say whether everything is as it was."""
+        """Return whether everything is as it was."""
         same = all(torch.equal(_plain(self.leaves[number]), value) for number, value in self.public.items())
         return same and torch.equal(self.random, torch.get_rng_state())
 
@@ -223,7 +223,7 @@ class _Before:
 
 
 def _is_tree(value: object) -> bool:
-    """Say whether all tensors of a value are found by walking it."""
+    """Return whether all tensors of a value are found by walking it."""
     if type(value) in SCALARS or is_leaf(value):
         return True
     if isinstance(value, tuple) or type(value) is list:
@@ -265,7 +265,7 @@ def _root(link: Viewable) -> Viewable:
 
 
 def _is_all_new(result: object, recording: ShareRecording) -> bool:
-    """Say whether a result holds nothing that was there before: neither links nor shares."""
+    """Return whether a result holds nothing that was there before: neither links nor shares."""
     links = [link for leaf in iter_tensors(result) if (link := link_of(leaf)) is not None]
     sharings = [sharing for link in links if (sharing := sharing_of(link)) is not None]
     return all(map(recording.has_made, links)) and all(recording.gives(value_of(sharing)) for sharing in sharings)

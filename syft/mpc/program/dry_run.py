@@ -21,7 +21,7 @@ from syft.core.trees import iter_tensors, map_tensors
 from syft.exceptions import SyftError, UnsupportedOperation
 from syft.hook.module_path import module_place
 from syft.hook.syft_tensor import SyftTensor, make_shell
-from syft.mpc.rules.names import called
+from syft.mpc.rules.names import public_name
 from syft.mpc.rules.operands import Link, Operation, aten, is_link
 from syft.mpc.runtime.recording import ShareRecording, SymbolicShare, SymbolicShareError, Value, outline
 from syft.tensors.additive_shared import AdditiveSharingTensor
@@ -106,7 +106,7 @@ class DryRun(TorchFunctionMode):
             if function is aten._local_scalar_dense.default:
                 self._note(_READ, _STAY_PRIVATE)
                 return 1.0
-            self._note_error(called(function), error)
+            self._note_error(public_name(function), error)
             return self._instead(function, args, kwargs)
         finally:
             self._inside = False

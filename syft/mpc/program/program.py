@@ -87,7 +87,7 @@ def as_program(function: Callable[..., Any], *examples: object) -> Callable[...,
 
     It is recorded when it is called with tensors of new forms, and its steps are used again after that. It should
     depend on nothing but its arguments, and the modules and tensors that it names; what is public among these may
-    change, it is recorded anew then. Where autograd follows a call, every operation is run by itself: call it under
+    change, it is recorded again then. Where autograd records a call, every operation is run by itself: call it under
     `torch.no_grad()`.
 
     Args:

@@ -1,4 +1,7 @@
-"""Rules: what fixed-precision and shared tensors do with ATen operations. Importing this fills their tables."""
+"""Rules: ATen operations on fixed-precision and shared tensors. Importing the package registers them.
+
+Here is no protocol and no message: rules call `syft.mpc.values.ring_ops`.
+"""
 
 from syft.mpc.rules import (
     activations,

@@ -1,7 +1,7 @@
-"""Rules for activations that are made of comparisons, and their gradients.
+"""Rules for activations that are computed from comparisons, and their gradients.
 
-Each finds the sign of something once; if autograd follows, the bits are noted (see `facts`), and the gradient is a
-product with them.
+Each compares once. If autograd records, the bits are cached (see `cached_comparisons`), and the gradient is a product
+with them.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from syft.mpc.rules.cached_comparisons import inverted, note, recall
 from syft.mpc.rules.comparison import (
     between,
     bits,
+    cache_bits,
     ge,
     gt,
     logical_and,
     logical_or,
     lt,
     masked,
-    noted,
     positive_parts,
     relu_with_bits,
-    twice,
+    stack_pair,
 )
 from syft.mpc.rules.operands import (
     AnyTensor,
@@ -35,17 +35,17 @@ from syft.mpc.rules.operands import (
     Value,
     aten,
     content,
-    form_of,
+    format_of,
     is_link,
     rule,
-    whole,
+    to_integers,
 )
 from syft.mpc.rules.public_scaling import product, times
 from syft.mpc.values import ring_ops
 
 
 def _above(x: AnyTensor, bound: float) -> AnyTensor:
-    """Say where x, a link or public, is above a number."""
+    """Return where x, private or public, is above a number."""
     return gt(x, bound) if is_link(x) else x > bound
 
 
@@ -53,24 +53,24 @@ def _above(x: AnyTensor, bound: float) -> AnyTensor:
 def relu(x: Link) -> Link:
     """Return x where it is positive, else 0."""
     positive, (above,) = relu_with_bits(content(x), "gt")
-    return noted(form_of(x).link(positive), gt=above)
+    return cache_bits(format_of(x).link(positive), gt=above)
 
 
 @rule(aten.threshold.default)
 def threshold(x: Link, bound: float, value: Number) -> Link:
     """Return x where it is above a bound, else a number: relu(x - bound) + (bound - number) bit + number."""
-    form = form_of(x)
-    positive, above = positive_parts(ring_ops.sub(content(x), whole(bound, form)))
-    step = ring_ops.scale(above, whole(bound, form) - whole(value, form))
-    noted(x, bound, gt=above if is_followed() else None)
-    return form.link(ring_ops.add(ring_ops.add(positive, step), whole(value, form)))
+    fmt = format_of(x)
+    positive, above = positive_parts(ring_ops.sub(content(x), to_integers(bound, fmt)))
+    step = ring_ops.scale(above, to_integers(bound, fmt) - to_integers(value, fmt))
+    cache_bits(x, bound, gt=above if is_followed() else None)
+    return fmt.link(ring_ops.add(ring_ops.add(positive, step), to_integers(value, fmt)))
 
 
 @rule(aten.threshold_backward.default, in_place=False)
 def threshold_backward(grad: AnyTensor, x: AnyTensor, bound: float) -> Link:
     """Gradient of relu: kept where its input (or result) is above the threshold."""
-    form = form_of(grad, x)
-    return form.link(masked(_above(x, bound), grad, form))
+    fmt = format_of(grad, x)
+    return fmt.link(masked(_above(x, bound), grad, fmt))
 
 
 # --- between two bounds ---------------------------------------------------------------------------------------
@@ -78,148 +78,148 @@ def threshold_backward(grad: AnyTensor, x: AnyTensor, bound: float) -> Link:
 
 @rule(aten.hardtanh.default)
 def hardtanh(x: Link, min_val: float = -1, max_val: float = 1) -> Link:
-    """Return x within bounds; torch leaves out bounds that are the usual ones."""
+    """Return x clamped to bounds; torch leaves default bounds out."""
     made = between(x, min_val, max_val, strict=True)
-    # In place the gradient is asked of the result.
-    return noted(noted(made, min_val, gt=recall(x, "gt", min_val)), max_val, ge=recall(x, "ge", max_val))
+    # In place, the gradient is computed from the result.
+    return cache_bits(cache_bits(made, min_val, gt=recall(x, "gt", min_val)), max_val, ge=recall(x, "ge", max_val))
 
 
 @rule(aten.hardtanh_backward.default, in_place=False)
 def hardtanh_backward(grad: AnyTensor, x: AnyTensor, low: float, high: float) -> Link:
     """Gradient of a clamp: kept strictly between the bounds."""
-    form = form_of(grad, x)
-    return form.link(masked(_inside(x, low, high), grad, form))
+    fmt = format_of(grad, x)
+    return fmt.link(masked(_inside(x, low, high), grad, fmt))
 
 
 def _inside(x: AnyTensor, low: float, high: float) -> AnyTensor:
-    """Say where x lies strictly between two numbers: above the one, and not reaching the other."""
+    """Return where x lies strictly between two numbers."""
     if not is_link(x):
         return (x > low) & (x < high)
     over, reached = recall(x, "gt", low), recall(x, "ge", high)
     if over is None or reached is None:
         return logical_and(gt(x, low), lt(x, high))
-    return bits(ring_ops.sub(over, reached), form_of(x))
+    return bits(ring_ops.sub(over, reached), format_of(x))
 
 
 @rule(aten.hardsigmoid.default)
 def hardsigmoid(x: Link) -> Link:
     """Return a line from 0 at -3 to 1 at 3: (clamp(x) + 3) / 6."""
-    form = form_of(x)
-    return form.link(ring_ops.truncate(_from_zero(x, form), 6))
+    fmt = format_of(x)
+    return fmt.link(ring_ops.truncate(_from_zero(x, fmt), 6))
 
 
-def _from_zero(x: Link, form: FixedPointFormat) -> Value:
-    return ring_ops.add(content(between(x, -3, 3, strict=True)), 3 * form.scale)
+def _from_zero(x: Link, fmt: FixedPointFormat) -> Value:
+    return ring_ops.add(content(between(x, -3, 3, strict=True)), 3 * fmt.scale)
 
 
 @rule(aten.hardsigmoid_backward.default, in_place=False)
 def hardsigmoid_backward(grad: AnyTensor, x: AnyTensor) -> Link:
     """Gradient of hardsigmoid: a sixth, between the bounds."""
-    form = form_of(grad, x)
-    return form.link(ring_ops.truncate(masked(_inside(x, -3, 3), grad, form), 6))
+    fmt = format_of(grad, x)
+    return fmt.link(ring_ops.truncate(masked(_inside(x, -3, 3), grad, fmt), 6))
 
 
 @rule(aten.hardswish.default)
 def hardswish(x: Link) -> Link:
     """Return x hardsigmoid(x)."""
-    form = form_of(x)
-    return form.link(ring_ops.mul(content(x), _from_zero(x, form), 6 * form.scale))
+    fmt = format_of(x)
+    return fmt.link(ring_ops.mul(content(x), _from_zero(x, fmt), 6 * fmt.scale))
 
 
 @rule(aten.hardswish_backward.default, in_place=False)
 def hardswish_backward(grad: AnyTensor, x: AnyTensor) -> Link:
     """Gradient of hardswish: (2x + 3) / 6 between the bounds, and 1 above them."""
-    form = form_of(grad, x)
-    slope = ring_ops.add(ring_ops.scale(whole(x, form), 2), 3 * form.scale)
-    rising = ring_ops.mul(masked(_inside(x, -3, 3), grad, form), slope, 6 * form.scale)
-    return form.link(ring_ops.add(rising, masked(ge(x, 3) if is_link(x) else x >= 3, grad, form)))
+    fmt = format_of(grad, x)
+    slope = ring_ops.add(ring_ops.scale(to_integers(x, fmt), 2), 3 * fmt.scale)
+    rising = ring_ops.mul(masked(_inside(x, -3, 3), grad, fmt), slope, 6 * fmt.scale)
+    return fmt.link(ring_ops.add(rising, masked(ge(x, 3) if is_link(x) else x >= 3, grad, fmt)))
 
 
-# --- outside of two bounds ------------------------------------------------------------------------------------
+# --- outside two bounds ------------------------------------------------------------------------------------
 
 
-def _outside(x: Link, bound: float, form: FixedPointFormat) -> tuple[Value, Value, Value]:
-    """Return relu(x - bound), relu(-x - bound), and 1 or 0 for where either is positive, all at once."""
-    value, distance = content(x), whole(bound, form)
-    both, found = positive_parts(twice(ring_ops.sub(value, distance), ring_ops.sub(ring_ops.neg(value), distance)))
+def _outside(x: Link, bound: float, fmt: FixedPointFormat) -> tuple[Value, Value, Value]:
+    """Return relu(x - bound), relu(-x - bound), and their signs, from one comparison."""
+    value, distance = content(x), to_integers(bound, fmt)
+    both, found = positive_parts(stack_pair(ring_ops.sub(value, distance), ring_ops.sub(ring_ops.neg(value), distance)))
     (over, under), (above, below) = ring_ops.unbind(both), ring_ops.unbind(found)
     if is_followed():
-        noted(noted(x, bound, gt=above), -bound, ge=inverted(below))
+        cache_bits(cache_bits(x, bound, gt=above), -bound, ge=inverted(below))
     return over, under, ring_ops.sub(above, below)
 
 
 @rule(aten.softshrink.default, in_place=False)
 def softshrink(x: Link, bound: float = 0.5) -> Link:
-    """Return x moved towards 0 by a bound, and 0 where it does not reach that."""
-    form = form_of(x)
-    over, under, _ = _outside(x, bound, form)
-    return form.link(ring_ops.sub(over, under))
+    """Return x moved towards 0 by a bound, and 0 within the bound."""
+    fmt = format_of(x)
+    over, under, _ = _outside(x, bound, fmt)
+    return fmt.link(ring_ops.sub(over, under))
 
 
 @rule(aten.hardshrink.default, in_place=False)
 def hardshrink(x: Link, bound: float = 0.5) -> Link:
     """Return x where it is beyond a bound on either side, else 0."""
-    form = form_of(x)
-    over, under, side = _outside(x, bound, form)
-    return form.link(ring_ops.add(ring_ops.sub(over, under), ring_ops.scale(side, whole(bound, form))))
+    fmt = format_of(x)
+    over, under, side = _outside(x, bound, fmt)
+    return fmt.link(ring_ops.add(ring_ops.sub(over, under), ring_ops.scale(side, to_integers(bound, fmt))))
 
 
 @rule(aten.softshrink_backward.default, aten.hardshrink_backward.default, in_place=False)
 def shrink_backward(grad: AnyTensor, x: AnyTensor, bound: float) -> Link:
     """Gradient of both: kept beyond the bound."""
-    form = form_of(grad, x)
+    fmt = format_of(grad, x)
     above, reached = recall(x, "gt", bound), recall(x, "ge", -bound)
     if above is not None and reached is not None:
-        return form.link(ring_ops.mul(ring_ops.add(above, inverted(reached)), whole(grad, form)))
+        return fmt.link(ring_ops.mul(ring_ops.add(above, inverted(reached)), to_integers(grad, fmt)))
     beyond = logical_or(gt(x, bound), lt(x, -bound)) if is_link(x) else x.abs() > bound
-    return form.link(masked(beyond, grad, form))
+    return fmt.link(masked(beyond, grad, fmt))
 
 
 # --- with a slope below zero ----------------------------------------------------------------------------------
 
 
-def _split(x: AnyTensor, form: FixedPointFormat) -> tuple[Value, Value]:
-    """Return whole numbers of what is positive in x and of what is not; a link remembers which is which."""
-    value = whole(x, form)
+def _split(x: AnyTensor, fmt: FixedPointFormat) -> tuple[Value, Value]:
+    """Return the positive part of x and the rest; the comparison is cached with a link."""
+    value = to_integers(x, fmt)
     positive, (above,) = relu_with_bits(value, "gt")
     if is_link(x):
-        noted(x, gt=above)
+        cache_bits(x, gt=above)
     return positive, ring_ops.sub(value, positive)
 
 
 @rule(aten.leaky_relu.default)
 def leaky_relu(x: Link, slope: float = 0.01) -> Link:
     """Return x where it is positive, else slope x."""
-    form = form_of(x)
-    positive, rest = _split(x, form)
-    made = form.link(ring_ops.add(positive, times(rest, slope, form)))
-    return noted(made, gt=recall(x, "gt")) if slope >= 0 else made
+    fmt = format_of(x)
+    positive, rest = _split(x, fmt)
+    made = fmt.link(ring_ops.add(positive, times(rest, slope, fmt)))
+    return cache_bits(made, gt=recall(x, "gt")) if slope >= 0 else made
 
 
 @rule(aten.leaky_relu_backward.default, in_place=False)
 def leaky_relu_backward(grad: AnyTensor, x: AnyTensor, slope: float, is_result: bool) -> Link:
     """Gradient of leaky relu."""
-    form = form_of(grad, x)
-    positive = masked(_above(x, 0), grad, form)
-    return form.link(ring_ops.add(positive, times(ring_ops.sub(whole(grad, form), positive), slope, form)))
+    fmt = format_of(grad, x)
+    positive = masked(_above(x, 0), grad, fmt)
+    return fmt.link(ring_ops.add(positive, times(ring_ops.sub(to_integers(grad, fmt), positive), slope, fmt)))
 
 
 @rule(aten._prelu_kernel.default, in_place=False)
 def prelu(x: AnyTensor, weight: AnyTensor) -> Link:
     """Return x where it is positive, else weight x."""
-    form = form_of(x, weight)
-    positive, rest = _split(x, form)
-    return form.link(ring_ops.add(positive, product("mul", form.link(rest), weight, form)))
+    fmt = format_of(x, weight)
+    positive, rest = _split(x, fmt)
+    return fmt.link(ring_ops.add(positive, product("mul", fmt.link(rest), weight, fmt)))
 
 
 @rule(aten._prelu_kernel_backward.default, in_place=False)
 def prelu_backward(grad: AnyTensor, x: AnyTensor, weight: AnyTensor) -> tuple[Link, Link]:
     """Gradients of prelu, for its input and for each element's weight."""
-    form = form_of(grad, x, weight)
-    positive = masked(_above(x, 0), grad, form)
-    rest = form.link(ring_ops.sub(whole(grad, form), positive))
-    of_input = form.link(ring_ops.add(positive, product("mul", rest, weight, form)))
-    return of_input, form.link(product("mul", rest, x, form))
+    fmt = format_of(grad, x, weight)
+    positive = masked(_above(x, 0), grad, fmt)
+    rest = fmt.link(ring_ops.sub(to_integers(grad, fmt), positive))
+    of_input = fmt.link(ring_ops.add(positive, product("mul", rest, weight, fmt)))
+    return of_input, fmt.link(product("mul", rest, x, fmt))
 
 
 def _only_mean(training: bool) -> None:
@@ -231,7 +231,7 @@ def _only_mean(training: bool) -> None:
 def rrelu(
     x: Link, noise: object, low: float = 1 / 8, high: float = 1 / 3, training: bool = False, *args: object
 ) -> Link:
-    """Return leaky relu with the mean slope, which is what rrelu is in eval mode."""
+    """Return leaky relu with the mean slope, as rrelu does in eval mode."""
     _only_mean(training)
     return leaky_relu(x, (low + high) / 2)
 
@@ -250,15 +250,15 @@ def rrelu_backward(
 
 @rule(aten.elu.default)
 def elu(x: Link, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Link:
-    """Return scale x where x is positive, else scale alpha (e^(input_scale x) - 1): of 0 both are 0, so they add up."""
-    form = form_of(x)
-    positive, rest = _split(x, form)
-    decay = exp_of_negative(form.link(times(rest, input_scale, form)))
+    """Return scale x where x is positive, else scale alpha (e^(input_scale x) - 1); both are 0 at 0, so they add up."""
+    fmt = format_of(x)
+    positive, rest = _split(x, fmt)
+    decay = exp_of_negative(fmt.link(times(rest, input_scale, fmt)))
     if is_followed():
         note(x, "decay", decay)
-    curve = times(ring_ops.sub(content(decay), form.scale), alpha * scale, form)
-    made = form.link(ring_ops.add(times(positive, scale, form), curve))
-    return noted(made, gt=recall(x, "gt")) if alpha >= 0 else made
+    curve = times(ring_ops.sub(content(decay), fmt.scale), alpha * scale, fmt)
+    made = fmt.link(ring_ops.add(times(positive, scale, fmt), curve))
+    return cache_bits(made, gt=recall(x, "gt")) if alpha >= 0 else made
 
 
 @rule(aten.celu.default)
@@ -271,35 +271,35 @@ def celu(x: Link, alpha: float = 1.0) -> Link:
 def elu_backward(
     grad: AnyTensor, alpha: float, scale: float, input_scale: float, is_result: bool, x: AnyTensor
 ) -> Link:
-    """Gradient of elu: scale where x is positive, else a multiple of the exponential, which is in its result too."""
-    form = form_of(grad, x)
-    positive = masked(_above(x, 0), grad, form)
-    rest = form.link(ring_ops.sub(whole(grad, form), positive))
+    """Gradient of elu: scale where x is positive, else a multiple of the exponential, which the result contains."""
+    fmt = format_of(grad, x)
+    positive = masked(_above(x, 0), grad, fmt)
+    rest = fmt.link(ring_ops.sub(to_integers(grad, fmt), positive))
     slope = _slope(x, alpha * scale, input_scale, is_result)
-    return form.link(ring_ops.add(times(positive, scale, form), product("mul", rest, slope, form)))
+    return fmt.link(ring_ops.add(times(positive, scale, fmt), product("mul", rest, slope, fmt)))
 
 
 def _slope(x: AnyTensor, factor: float, input_scale: float, is_result: bool) -> AnyTensor:
-    """Return the slope of elu where x is negative; elsewhere it does not matter."""
+    """Return the slope of elu where x is negative; other elements are not used."""
     if not is_link(x):
         return (
             (x + factor) * input_scale if is_result else (x.clamp(max=0) * input_scale).exp() * (factor * input_scale)
         )
-    form = form_of(x)
+    fmt = format_of(x)
     if is_result:
-        return form.link(times(ring_ops.add(content(x), whole(factor, form)), input_scale, form))
+        return fmt.link(times(ring_ops.add(content(x), to_integers(factor, fmt)), input_scale, fmt))
     decay = recall(x, "decay")
     if decay is None:
-        decay = exp_of_negative(form.link(times(_split(x, form)[1], input_scale, form)))
-    return form.link(times(content(decay), factor * input_scale, form))
+        decay = exp_of_negative(fmt.link(times(_split(x, fmt)[1], input_scale, fmt)))
+    return fmt.link(times(content(decay), factor * input_scale, fmt))
 
 
 # --- gates ----------------------------------------------------------------------------------------------------
 
 
-def _both_halves(x: AnyTensor, dim: int, form: FixedPointFormat) -> list[Any]:
+def _both_halves(x: AnyTensor, dim: int, fmt: FixedPointFormat) -> list[Any]:
     count = x.shape[dim] // 2
-    return [form.link(ring_ops.local(aten.slice.Tensor, whole(x, form), dim, at, at + count)) for at in (0, count)]
+    return [fmt.link(ring_ops.local(aten.slice.Tensor, to_integers(x, fmt), dim, at, at + count)) for at in (0, count)]
 
 
 @rule(aten.glu.default, in_place=False)
@@ -307,7 +307,7 @@ def glu(x: Link, dim: int = -1) -> Link:
     """Return the first half times the sigmoid of the second one."""
     if x.shape[dim] % 2:
         raise RuntimeError(f"Halving dimension must be even, but dimension {dim} is size {x.shape[dim]}")
-    first, second = _both_halves(x, dim, form_of(x))
+    first, second = _both_halves(x, dim, format_of(x))
     gate = sigmoid(second)
     if is_followed():
         note(x, "gate", gate, dim)
@@ -317,12 +317,12 @@ def glu(x: Link, dim: int = -1) -> Link:
 @rule(aten.glu_backward.default, in_place=False)
 def glu_backward(grad: AnyTensor, x: AnyTensor, dim: int) -> Link:
     """Gradient of glu."""
-    form = form_of(grad, x)
-    first, second = _both_halves(x, dim, form_of(x))
+    fmt = format_of(grad, x)
+    first, second = _both_halves(x, dim, format_of(x))
     gate = recall(x, "gate", dim)
     gate = sigmoid(second) if gate is None else gate
     open_part = mul(grad, gate)
     rest = mul(mul(open_part, first), sub(1, gate))
-    return form.link(
-        ring_ops.local(aten.cat.default, ring_ops.together([whole(open_part, form), whole(rest, form)]), dim)
+    return fmt.link(
+        ring_ops.local(aten.cat.default, ring_ops.together([to_integers(open_part, fmt), to_integers(rest, fmt)]), dim)
     )

@@ -1,8 +1,7 @@
-"""Rules for functions that are approximated: exponentials, logarithms, roots, sigmoids and waves.
+"""Rules for approximated functions: exponentials, logarithms, roots, sigmoids, sine and cosine.
 
-Domains and measured errors are in docs/reference/operations.md. Outside of its domain a function has a value that is
-documented there, never noise: sqrt of a number that is not positive is 0, its logarithm is that of one unit, e^x stays
-at its largest.
+docs/reference/operations.md lists measured domains and errors. Outside its domain a function has a documented value,
+never noise: sqrt of a number that is not positive is 0, its logarithm is that of one unit, e^x stays at its maximum.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from syft.exceptions import UnsupportedOperation
 from syft.mpc.protocols.exponential import edges
 from syft.mpc.rules.arithmetic import add, div, mul, reciprocal, sub
 from syft.mpc.rules.comparison import clamp, ge
-from syft.mpc.rules.operands import AnyTensor, FixedPointFormat, Link, Value, aten, content, form_of, is_link, rule
+from syft.mpc.rules.operands import AnyTensor, FixedPointFormat, Link, Value, aten, content, format_of, is_link, rule
 from syft.mpc.values import ring_ops
 from syft.mpc.values.encoding import encode_plain
 from syft.mpc.values.function_tables import SLOPES, table_of
@@ -26,51 +25,51 @@ Plain = Callable[[torch.Tensor], torch.Tensor]
 
 
 def encoded(x: Link, name: str) -> FixedPointFormat:
-    """Return the form of an operand; whole numbers as such have no room for results."""
-    form = form_of(x)
-    if form.model is None:
+    """Return the format of an operand; refuse whole numbers, which have no digits for results."""
+    fmt = format_of(x)
+    if fmt.model is None:
         raise UnsupportedOperation(
             f"{name} of whole numbers", "AdditiveSharingTensor", "Encode before sharing with fix_precision()."
         )
-    return form
+    return fmt
 
 
-def on_plain(function: Plain, value: torch.Tensor, form: FixedPointFormat) -> torch.Tensor:
-    """Work a function out on numbers that are here, in float64."""
-    return encode_plain(function(value.double() / form.scale), form.scale, form.field)
+def on_plain(function: Plain, value: torch.Tensor, fmt: FixedPointFormat) -> torch.Tensor:
+    """Compute a function of plain numbers in float64."""
+    return encode_plain(function(value.double() / fmt.scale), fmt.scale, fmt.field)
 
 
 def apply(x: Link, name: str, shared: Callable[[Value, FixedPointFormat], Value], plain: Plain) -> Link:
-    """Work a function out, on shares or on numbers that are here."""
-    form = encoded(x, name)
+    """Compute a function of shared or plain numbers."""
+    fmt = encoded(x, name)
     value = content(x)
-    return form.link(shared(value, form) if ring_ops.is_shared(value) else on_plain(plain, value, form))
+    return fmt.link(shared(value, fmt) if ring_ops.is_shared(value) else on_plain(plain, value, fmt))
 
 
 # --- exponentials, logarithms and roots -------------------------------------------------------------------------
 
 
-def _exp_plain(x: torch.Tensor, form: FixedPointFormat) -> torch.Tensor:
-    first, last = edges(form.scale, form.scale)
-    made = x.clamp(max=last / form.scale).exp()
-    return torch.where(x * form.scale < first, torch.zeros_like(made), made)
+def _exp_plain(x: torch.Tensor, fmt: FixedPointFormat) -> torch.Tensor:
+    first, last = edges(fmt.scale, fmt.scale)
+    made = x.clamp(max=last / fmt.scale).exp()
+    return torch.where(x * fmt.scale < first, torch.zeros_like(made), made)
 
 
 @rule(aten.exp.default)
 def exp(x: Link) -> Link:
     """e^x."""
-    form = encoded(x, "exp")
-    return apply(x, "exp", lambda v, f: ring_ops.run("exp", v, scale=f.scale), functools.partial(_exp_plain, form=form))
+    fmt = encoded(x, "exp")
+    return apply(x, "exp", lambda v, f: ring_ops.run("exp", v, scale=f.scale), functools.partial(_exp_plain, fmt=fmt))
 
 
 def exp_of_negative(x: Link) -> Link:
-    """e^x where no x is positive: a comparison less."""
-    form = encoded(x, "exp")
+    """e^x where no x is positive; needs one comparison less."""
+    fmt = encoded(x, "exp")
     return apply(
         x,
         "exp",
         lambda v, f: ring_ops.run("exp", v, scale=f.scale, negative=True),
-        functools.partial(_exp_plain, form=form),
+        functools.partial(_exp_plain, fmt=fmt),
     )
 
 
@@ -94,7 +93,7 @@ def _root(name: str, plain: Plain) -> Callable[[Link], Link]:
 
 
 def of_positive(function: Plain) -> Plain:
-    """Give 0 where a number is not positive."""
+    """Return a function that is 0 where a number is not positive."""
     return lambda x: torch.where(x > 0, function(x.clamp(min=torch.finfo(torch.float64).tiny)), torch.zeros_like(x))
 
 
@@ -106,7 +105,7 @@ rule(aten.rsqrt.default)(rsqrt)
 
 @rule(aten.log.default)
 def log(x: Link) -> Link:
-    """Natural logarithm; that of one unit for what is not positive."""
+    """Natural logarithm; of numbers that are not positive, that of one unit."""
     unit = 1 / encoded(x, "log").scale
     return _root("log", lambda v: v.clamp(min=unit).log())(x)
 
@@ -129,14 +128,14 @@ def log1p(x: Link) -> Link:
     return log(add(x, 1))
 
 
-# --- functions given by pieces ----------------------------------------------------------------------------------
+# --- piecewise functions ----------------------------------------------------------------------------------
 
 
 def piecewise(x: Link, name: str, plain: Plain) -> Link:
-    """Work out one of the functions of `approximations.SHAPES`."""
+    """Compute one of the functions of `function_tables.SHAPES`."""
 
-    def shared(value: Value, form: FixedPointFormat) -> Value:
-        table = table_of(name, form.scale)
+    def shared(value: Value, fmt: FixedPointFormat) -> Value:
+        table = table_of(name, fmt.scale)
         return ring_ops.run("piecewise", value, table.coefficients, **table.options)
 
     return apply(x, name, shared, plain)
@@ -176,7 +175,7 @@ def gelu(x: Link, approximate: str = "none") -> Link:
 
 @rule(aten.softplus.default, in_place=False)
 def softplus(x: Link, beta: float = 1, threshold: float = 20) -> Link:
-    """log(1 + e^(beta x)) / beta; the threshold makes no difference here."""
+    """log(1 + e^(beta x)) / beta; the threshold is not needed here."""
     if beta == 1:
         return piecewise(x, "softplus", functional.softplus)
     return div(softplus(mul(x, beta)), beta)
@@ -184,7 +183,7 @@ def softplus(x: Link, beta: float = 1, threshold: float = 20) -> Link:
 
 @rule(aten.logit.default)
 def logit(x: Link, eps: float | None = None) -> Link:
-    """log(x / (1 - x)), of x between eps and 1 - eps if that is given."""
+    """log(x / (1 - x)), with x clamped to [eps, 1 - eps] if eps is given."""
     inside = x if eps is None or not eps >= 0 else clamp(x, eps, 1 - eps)
     return sub(log(inside), log(sub(1, inside)))
 
@@ -203,11 +202,11 @@ def logsigmoid(x: Link) -> Link:
 
 @rule(aten.log_sigmoid_forward.default, in_place=False)
 def log_sigmoid_forward(x: Link) -> tuple[Link, torch.Tensor]:
-    """log(sigmoid(x)), and nothing to remember."""
+    """log(sigmoid(x)), and an empty buffer."""
     return logsigmoid(x), torch.zeros(0)
 
 
-# --- waves ------------------------------------------------------------------------------------------------------
+# --- sine and cosine ---------------------------------------------------------------------------------------------
 
 
 sin, cos = _piecewise("sin", torch.sin), _piecewise("cos", torch.cos)
@@ -249,7 +248,7 @@ def tanh_backward(grad: AnyTensor, result: AnyTensor) -> Link:
 
 
 def slope(name: str, x: AnyTensor, plain: Plain | None = None) -> AnyTensor:
-    """Return the derivative of a function, of public or private numbers."""
+    """Return the derivative of a function at public or private numbers."""
     plain = plain or SLOPES[name]
     return piecewise(x, name, plain) if is_link(x) else plain(x.double())
 

@@ -6,8 +6,8 @@ import torch
 
 from syft.exceptions import UnsupportedOperation
 from syft.mpc.rules import public_scaling
-from syft.mpc.rules.division import divide_whole, whole_quotient
-from syft.mpc.rules.gradients import MORE_BITS, finer, on_the_way_back
+from syft.mpc.rules.division import floor_divide_public, integer_quotient
+from syft.mpc.rules.gradients import MAX_EXTRA_BITS, finer, in_backward
 from syft.mpc.rules.operands import (
     AnyTensor,
     FixedPointFormat,
@@ -17,11 +17,11 @@ from syft.mpc.rules.operands import (
     Value,
     aten,
     content,
-    floored,
-    form_of,
+    format_of,
     is_link,
     rule,
-    whole,
+    to_integers,
+    with_finite_mask,
     write,
     writes,
 )
@@ -31,22 +31,22 @@ from syft.mpc.values import ring_ops
 from syft.tensors.precision import FixedPrecisionTensor
 
 
-def _scaled(value: Value | int, alpha: float, form: FixedPointFormat) -> Value | int:
-    return value if alpha == 1 else times(ring_ops.as_tensor(value), alpha, form)
+def _scaled(value: Value | int, alpha: float, fmt: FixedPointFormat) -> Value | int:
+    return value if alpha == 1 else times(ring_ops.as_tensor(value), alpha, fmt)
 
 
 @rule(aten.add.Tensor, aten.add.Scalar, in_place=False)
 def add(x: Operand, y: Operand, alpha: float = 1) -> Link:
     """Return x + alpha y."""
-    form, x, y = form_of(x, y), floored(x), floored(y)
-    return form.link(ring_ops.add(whole(x, form), _scaled(whole(y, form), alpha, form)))
+    fmt, x, y = format_of(x, y), with_finite_mask(x), with_finite_mask(y)
+    return fmt.link(ring_ops.add(to_integers(x, fmt), _scaled(to_integers(y, fmt), alpha, fmt)))
 
 
 @writes(aten.add_.Tensor, aten.add_.Scalar)
 def add_to(x: Link, y: Operand, alpha: float = 1) -> Link:
-    """Return x + alpha y for what is written to x; where y has more digits, as gradients have, rounding once."""
+    """Return x + alpha y for writing to x; rounds once if y has more digits, as gradients have."""
     if isinstance(x, FixedPrecisionTensor) and isinstance(y, FixedPrecisionTensor) and y.scale > x.scale:
-        factor = digits(alpha, form_of(x, y))
+        factor = digits(alpha, format_of(x, y))
         if isinstance(factor.first, int) and not factor.finer:
             step = ring_ops.product("mul", content(y), factor.first, factor.scale * (y.scale // x.scale))
             return x.like(ring_ops.add(content(x), step))
@@ -56,8 +56,8 @@ def add_to(x: Link, y: Operand, alpha: float = 1) -> Link:
 @rule(aten.sub.Tensor, aten.sub.Scalar)
 def sub(x: Operand, y: Operand, alpha: float = 1) -> Link:
     """Return x - alpha y."""
-    form = form_of(x, y)
-    return form.link(ring_ops.sub(whole(x, form), _scaled(whole(y, form), alpha, form)))
+    fmt = format_of(x, y)
+    return fmt.link(ring_ops.sub(to_integers(x, fmt), _scaled(to_integers(y, fmt), alpha, fmt)))
 
 
 @rule(aten.rsub.Scalar, aten.rsub.Tensor)
@@ -69,44 +69,44 @@ def rsub(x: Operand, y: Operand, alpha: float = 1) -> Link:
 @rule(aten.neg.default)
 def neg(x: Link) -> Link:
     """-x."""
-    return form_of(x).link(ring_ops.neg(content(x)))
+    return format_of(x).link(ring_ops.neg(content(x)))
 
 
 @rule(aten.mul.Tensor, aten.mul.Scalar)
 def mul(x: Operand, y: Operand) -> Link:
     """Return x y, element by element."""
-    form = form_of(x, y)
-    return form.link(product("mul", x, y, form))
+    fmt = format_of(x, y)
+    return fmt.link(product("mul", x, y, fmt))
 
 
 @rule(aten.div.Tensor, aten.div.Scalar, in_place=False)
 def div(x: Operand, y: Operand) -> Link:
-    """Return x / y; whole numbers have no fractions, so theirs is refused."""
-    form = form_of(x, y)
-    if form.model is None:
+    """Return x / y; refused for whole numbers, which have no digits for fractions."""
+    fmt = format_of(x, y)
+    if fmt.model is None:
         raise UnsupportedOperation(
             "x / y of whole numbers",
             "AdditiveSharingTensor",
             "Use x // y, which rounds down, or encode before sharing: x.fix_precision().share(...).",
         )
     if is_link(y) and is_link(x) and ring_ops.is_shared(content(x)) and not ring_ops.is_shared(content(y)):
-        return _by_known(x, y)
+        return _by_plain_link(x, y)
     if is_link(y):
-        return form.link(quotient_in(form, whole(x, form), whole(y, form)))
-    if on_the_way_back():
-        form = finer(form, _largest(y))
-    return form.link(public_scaling.divide(whole(x, form), y, form))
+        return fmt.link(quotient_in(fmt, to_integers(x, fmt), to_integers(y, fmt)))
+    if in_backward():
+        fmt = finer(fmt, _largest(y))
+    return fmt.link(public_scaling.divide(to_integers(x, fmt), y, fmt))
 
 
-def _by_known(x: Link, y: Link) -> Link:
-    """Divide by a link whose numbers are here; as on shares, x / 0 is 0."""
-    known = content(y).double() / y.scale
-    made = div(x, torch.where(known == 0, 1.0, known))
-    return made if bool(known.all()) else mul(made, (known != 0).long())
+def _by_plain_link(x: Link, y: Link) -> Link:
+    """Divide by an encoded tensor that is not shared; as on shares, x / 0 is 0."""
+    values = content(y).double() / y.scale
+    made = div(x, torch.where(values == 0, 1.0, values))
+    return made if bool(values.all()) else mul(made, (values != 0).long())
 
 
 def _largest(divisor: torch.Tensor | float) -> float:
-    """Return the size of a public divisor, or of the largest element of one."""
+    """Return the largest absolute value of a public divisor."""
     if not isinstance(divisor, torch.Tensor):
         return abs(float(divisor))
     return float(divisor.abs().max()) if divisor.numel() else 1.0
@@ -114,16 +114,16 @@ def _largest(divisor: torch.Tensor | float) -> float:
 
 @rule(aten.div_.Tensor, aten.div_.Scalar, in_place=False, views=True)
 def div_in_place(x: AnyTensor, y: Operand) -> Link:
-    """Divide in place; a gradient that torch is making takes on the digits that this takes (see `gradients`)."""
+    """Divide in place; gradients get more digits for it (see `gradients`)."""
     made = div(x, y)
-    if on_the_way_back() and isinstance(x, FixedPrecisionTensor) and x.stands_alone:
+    if in_backward() and isinstance(x, FixedPrecisionTensor) and x.stands_alone:
         x.precision_fractional = made.precision_fractional
     return write(x, made, "div_")
 
 
 @rule(aten.div.Tensor_mode, aten.div.Scalar_mode)
 def div_mode(x: Operand, y: Operand, rounding_mode: str | None = None) -> Link:
-    """Return x / y with a way of rounding: offered for whole numbers, rounded down."""
+    """Return x / y with a rounding mode; only "floor" is supported."""
     if rounding_mode is None:
         return div(x, y)
     if rounding_mode != "floor":
@@ -135,57 +135,57 @@ def div_mode(x: Operand, y: Operand, rounding_mode: str | None = None) -> Link:
 @rule(aten.floor_divide.default, aten.floor_divide.Scalar)
 def floor_divide(x: Operand, y: Operand) -> Link:
     """Return x // y for a public whole number y, or of private whole numbers (below 2^58; x // 0 is not defined)."""
-    form = form_of(x, y)
-    if is_link(y) and form.model is None:
-        return form.link(whole_quotient(whole(x, form), whole(y, form)))
+    fmt = format_of(x, y)
+    if is_link(y) and fmt.model is None:
+        return fmt.link(integer_quotient(to_integers(x, fmt), to_integers(y, fmt)))
     if not is_link(x) or isinstance(y, torch.Tensor) or is_link(y) or not float(y).is_integer() or y == 0:
         raise UnsupportedOperation("// by anything but a public whole number", "encrypted tensors", "Use / instead.")
-    return form.link(ring_ops.scale(divide_whole(content(x), int(y) * form.scale), form.scale))
+    return fmt.link(ring_ops.scale(floor_divide_public(content(x), int(y) * fmt.scale), fmt.scale))
 
 
 @rule(aten.remainder.Scalar)
 def remainder(x: Link, y: Number) -> Link:
     """Return x % y for a public number y, with the sign of y as in Python."""
-    form = form_of(x)
-    modulus = whole(y, form)
+    fmt = format_of(x)
+    modulus = to_integers(y, fmt)
     if modulus == 0:
         raise ZeroDivisionError("an encrypted tensor can't be divided by zero")
     value = content(x)
-    return form.link(ring_ops.sub(value, ring_ops.scale(divide_whole(value, modulus), modulus)))
+    return fmt.link(ring_ops.sub(value, ring_ops.scale(floor_divide_public(value, modulus), modulus)))
 
 
 @rule(aten.reciprocal.default)
 def reciprocal(x: Link) -> Link:
     """1 / x."""
-    form = form_of(x)
-    if form.model is None:
+    fmt = format_of(x)
+    if fmt.model is None:
         raise UnsupportedOperation("reciprocal", "AdditiveSharingTensor", "Encode before sharing with fix_precision().")
     value = content(x)
-    # A single number, such as what gradients are clipped by, may be small: it gets more digits.
-    fine = form if len(x.shape) else finer(form, 1 << MORE_BITS)
+    # A scalar, such as a norm for gradient clipping, may be small: it gets more digits.
+    fine = fmt if len(x.shape) else finer(fmt, 1 << MAX_EXTRA_BITS)
     if not ring_ops.is_shared(value):
-        return fine.link(divided(form.scale, value, fine.scale))
-    return fine.link(ring_ops.run("root", value, kind="reciprocal", scale=form.scale, out=fine.scale))
+        return fine.link(divided(fmt.scale, value, fine.scale))
+    return fine.link(ring_ops.run("root", value, kind="reciprocal", scale=fmt.scale, out=fine.scale))
 
 
 def power(x: Link, exponent: Number) -> Link:
     """Return x to a public whole power, by squaring."""
     if not float(exponent).is_integer() or abs(exponent) > 64:
         raise UnsupportedOperation(f"The power {exponent}", "encrypted tensors", "Whole powers up to 64 work.")
-    form, count = form_of(x), int(abs(exponent))
+    fmt, count = format_of(x), int(abs(exponent))
     if exponent < 0:
         return power(reciprocal(x), count)
     result: Value | None = None
     square = content(x)
     while count:
         if count & 1:
-            result = square if result is None else ring_ops.mul(result, square, form.scale)
+            result = square if result is None else ring_ops.mul(result, square, fmt.scale)
         count >>= 1
         if count:
-            square = ring_ops.mul(square, square, form.scale)
+            square = ring_ops.mul(square, square, fmt.scale)
     if result is None:
-        result = ring_ops.add(ring_ops.scale(content(x), 0), form.scale)
-    return form.link(result)
+        result = ring_ops.add(ring_ops.scale(content(x), 0), fmt.scale)
+    return fmt.link(result)
 
 
 @rule(aten.square.default)

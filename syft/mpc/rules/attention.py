@@ -1,8 +1,8 @@
 """Attention on encrypted tensors: composed of products and softmax, with public or private masks.
 
-torch takes one kernel for it, and masks by minus infinity, which has no form here. What a public mask leaves out
-gets a weight of exactly 0; a row that leaves out everything gets zeros (as scaled_dot_product_attention gives; where
-torch would give NaN, there is none here).
+torch uses one kernel for it, and masks by minus infinity, which fixed precision cannot represent. Elements that a
+public mask excludes get a weight of exactly 0. A row that excludes everything gets zeros, as in
+scaled_dot_product_attention; there are no NaNs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 from torch.nn import functional as F
 
 from syft.hook.composed import composed
-from syft.mpc.rules.operands import is_link, lowest
+from syft.mpc.rules.operands import is_link, is_minus_infinity
 
 Tensor = Any
 
@@ -24,12 +24,12 @@ def _is_private(tensor: torch.Tensor) -> bool:
 
 
 def _masked(scores: Tensor, mask: Tensor) -> Tensor:
-    """Apply a mask to scores: a bool one leaves out where it holds, a float one is added."""
+    """Apply a mask to scores: a bool mask excludes where it is true, a float mask is added."""
     if mask.dtype is torch.bool:
         return scores.masked_fill(mask, -math.inf)
     if _is_private(mask):
         return scores + mask
-    left_out = lowest(mask)
+    left_out = is_minus_infinity(mask)
     added = mask.masked_fill(left_out, 0.0)
     if bool(added.any()):
         scores = scores + added
@@ -37,11 +37,11 @@ def _masked(scores: Tensor, mask: Tensor) -> Tensor:
 
 
 def _left_out(masks: list[Tensor]) -> torch.Tensor | None:
-    """Return what public masks leave out, together; None if nothing."""
+    """Return the union of what public masks exclude; None if nothing."""
     made: torch.Tensor | None = None
     for mask in masks:
         if not _is_private(mask):
-            one = mask if mask.dtype is torch.bool else lowest(mask)
+            one = mask if mask.dtype is torch.bool else is_minus_infinity(mask)
             made = one if made is None else made | one
     return made if made is not None and bool(made.any()) else None
 
@@ -75,14 +75,14 @@ def scaled_dot_product_attention(
     if is_causal:
         masks.append(torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool).triu(1))
     elif attn_mask is not None:
-        # Here a bool mask says what takes part.
+        # In this call, true in a bool mask means "included".
         masks.append(attn_mask.logical_not() if attn_mask.dtype is torch.bool else attn_mask)
     weights = _attended(_scores(query, key, scale), masks, dropout_p)
     return torch.matmul(weights, value)
 
 
 def _scores(query: Tensor, key: Tensor, scale: float | None = None) -> Tensor:
-    """Return query @ key^T, scaled; a public operand is scaled at no cost."""
+    """Return query @ key^T, scaled; scaling a public operand costs nothing."""
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     if _is_private(query) and not _is_private(key):
         return torch.matmul(query, (key * scale).transpose(-2, -1))
@@ -93,7 +93,7 @@ def _scores(query: Tensor, key: Tensor, scale: float | None = None) -> Tensor:
 
 
 def _packed_projections(query: Tensor, key: Tensor, value: Tensor, weight: Tensor, bias: Tensor | None) -> list[Tensor]:
-    """Project with one matrix for all three; what is the same tensor is projected at once."""
+    """Project with one matrix for all three; identical tensors are projected together."""
     size = query.shape[-1]
     groups = [[query, key, value]] if query is key is value else [[query], [key], [value]]
     if query is not key and key is value:
@@ -109,7 +109,7 @@ def _packed_projections(query: Tensor, key: Tensor, value: Tensor, weight: Tenso
 
 
 def _separate_projections(inputs: list[Tensor], weights: list[Tensor], bias: Tensor | None) -> list[Tensor]:
-    """Project each with a matrix of its own."""
+    """Project each with its own matrix."""
     biases = [None] * 3 if bias is None else list(bias.chunk(3))
     return [F.linear(x, weight, part) for x, weight, part in zip(inputs, weights, biases, strict=True)]
 
@@ -121,13 +121,13 @@ def _heads(x: Tensor, count: int) -> Tensor:
 
 
 def _more(keys: list[Tensor], masks: list[Tensor], added: list[Tensor], dim: int) -> tuple[list[Tensor], list[Tensor]]:
-    """Add one key and its value to all others; masks let it in."""
+    """Append one key and its value; masks include them."""
     longer = [torch.cat([one, more], dim) for one, more in zip(keys, added, strict=True)]
     return longer, [F.pad(mask, (0, 1)) for mask in masks]
 
 
 def _masks(attn_mask: Tensor | None, padding: Tensor | None, query: Tensor, key: Tensor, heads: int) -> list[Tensor]:
-    """Return masks of several heads in the form of scores [batch, head, query, key]."""
+    """Return masks in the shape of scores [batch, head, query, key]."""
     (time, batch), places = query.shape[:2], key.shape[0]
     masks = []
     if attn_mask is not None:
@@ -156,7 +156,7 @@ def multi_head_attention_forward(
     v_proj_weight: Tensor | None = None, static_k: Tensor | None = None, static_v: Tensor | None = None,
     average_attn_weights: bool = True, is_causal: bool = False,
 ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
-    """Return what several heads attend to, and their weights; arguments are torch's, sequences come first."""
+    """Return the attention output of several heads, and their weights; the arguments are those of torch."""
     _check_heads(query.shape[-1], embed_dim_to_check, num_heads, is_causal and attn_mask is None)
     single = query.dim() == 2
     if single:
@@ -194,12 +194,12 @@ def _check_heads(size: int, expected: int, heads: int, lacks_mask: bool) -> None
 
 
 def _with_batch(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Give sequences a batch of one; what is the same tensor stays the same."""
-    known = {id(x): x.unsqueeze(1) for x in (query, key, value)}
-    return known[id(query)], known[id(key)], known[id(value)]
+    """Add a batch dimension of one; identical tensors stay identical."""
+    expanded = {id(x): x.unsqueeze(1) for x in (query, key, value)}
+    return expanded[id(query)], expanded[id(key)], expanded[id(value)]
 
 
 @composed(torch._nested_tensor_from_mask_left_aligned)
 def mask_left_aligned(x: Tensor, mask: Tensor) -> bool:
-    """Answer no, so that torch's encoder keeps padded sequences as they are: there are no nested encrypted tensors."""
+    """Return False, so that torch's encoder keeps padded sequences: encrypted tensors cannot be nested."""
     return False

@@ -1,7 +1,7 @@
 """Rules for batch norm, and so for instance norm: statistics of the batch, or running ones, private or public.
 
-What is divided by with private running statistics is kept with them until they change, so that a second prediction need
-not find it again.
+The inverse standard deviation of private running statistics is cached with them until they change, so that the next
+prediction does not compute it again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from syft.mpc.rules.normalization import (
     affine,
     as_link,
     batch_dims,
-    fine_form,
+    fine_format,
     grad_of_weight,
     inverse_root,
     per_channel,
@@ -38,10 +38,10 @@ from syft.mpc.rules.operands import (
     Link,
     aten,
     content,
-    form_of,
+    format_of,
     is_link,
     rule,
-    whole,
+    to_integers,
     write,
 )
 from syft.mpc.rules.public_scaling import times
@@ -49,7 +49,7 @@ from syft.mpc.values import ring_ops
 
 
 def _check_running(*running: AnyTensor | None) -> None:
-    """Raise, before anything is computed, if private statistics would have to be written to plain tensors."""
+    """Raise, before computing, if private statistics would have to be written to plain tensors."""
     if any(one is not None and not is_link(one) for one in running):
         raise SyftError(
             "Batch norm in training: the statistics of encrypted data are private, but the running ones of this module "
@@ -58,20 +58,18 @@ def _check_running(*running: AnyTensor | None) -> None:
 
 
 def _update(running_mean: AnyTensor, running_var: AnyTensor, found: Whitened, momentum: float) -> None:
-    """Move running statistics towards those of a batch, both at once."""
-    form = form_of(running_mean, running_var, found.mean)
+    """Update running mean and variance from the statistics of a batch, in the same rounds."""
+    fmt = format_of(running_mean, running_var, found.mean)
     count = running_mean.shape.numel()
     batch = [
-        whole(one, form)
-        for one in (reshaped(found.mean, [count]), reshaped(found.variance(form_of(found.mean)), [count]))
+        to_integers(one, fmt)
+        for one in (reshaped(found.mean, [count]), reshaped(found.variance(format_of(found.mean)), [count]))
     ]
-    running = [whole(one, form) for one in (running_mean, running_var)]
+    running = [to_integers(one, fmt) for one in (running_mean, running_var)]
     before, after = (ring_ops.local(aten.cat.default, ring_ops.together(both)) for both in (running, batch))
-    moved = ring_ops.add(before, times(ring_ops.sub(after, before), momentum, form))
+    moved = ring_ops.add(before, times(ring_ops.sub(after, before), momentum, fmt))
     for at, target in enumerate((running_mean, running_var)):
-        write(
-            target, form.link(ring_ops.local(aten.slice.Tensor, moved, 0, at * count, (at + 1) * count)), "batch_norm"
-        )
+        write(target, fmt.link(ring_ops.local(aten.slice.Tensor, moved, 0, at * count, (at + 1) * count)), "batch_norm")
 
 
 @rule(aten.native_batch_norm.default, aten._native_batch_norm_legit.default, in_place=False)
@@ -110,38 +108,38 @@ def batch_norm_in_eval(
     return batch_norm(x, weight, bias, running_mean, running_var, False, momentum, eps)
 
 
-def _running_factor(running_var: AnyTensor, eps: float, form: FixedPointFormat) -> AnyTensor:
-    """Return 1 / sqrt(running variance + eps); a private one is kept with the variance until that is written to."""
+def _running_factor(running_var: AnyTensor, eps: float, fmt: FixedPointFormat) -> AnyTensor:
+    """Return 1 / sqrt(running variance + eps); a private one is cached with the variance until that changes."""
     if not is_link(running_var):
         return (running_var.double() + eps).rsqrt()
-    known: Link | None = recall(running_var, "rsqrt", eps)
-    if known is None:
-        own = form_of(running_var)
+    cached: Link | None = recall(running_var, "rsqrt", eps)
+    if cached is None:
+        own = format_of(running_var)
         scale, divisor = squares_scale(own)
         value = ring_ops.scale(content(running_var), own.scale // divisor)
-        known = inverse_root(value, scale, eps, fine_form(form))
-        note(running_var, "rsqrt", known, eps)
-    return known
+        cached = inverse_root(value, scale, eps, fine_format(fmt))
+        note(running_var, "rsqrt", cached, eps)
+    return cached
 
 
 def _weighted(factor: AnyTensor, weight: AnyTensor | None, running_var: AnyTensor) -> AnyTensor:
-    """Return the factor times the weight; of private ones, what was worked out before if nothing has changed."""
+    """Return the factor times the weight; cached for private ones until they change."""
     if weight is None:
         return factor
     if not is_link(factor) and not is_link(weight):
         return weight.double() * factor
     holder = next(one for one in (running_var, weight) if is_link(one))
     other = weight if holder is running_var else running_var
-    known: Link | None = recall(holder, "weighted", other)
-    if known is None:
-        known = mul(weight, factor) if is_link(factor) else mul(_in_fine(weight), factor)
-        note(holder, "weighted", known, other)
-    return known
+    cached: Link | None = recall(holder, "weighted", other)
+    if cached is None:
+        cached = mul(weight, factor) if is_link(factor) else mul(_in_fine(weight), factor)
+        note(holder, "weighted", cached, other)
+    return cached
 
 
 def _in_fine(weight: AnyTensor) -> Link:
-    fine = fine_form(form_of(weight))
-    return fine.link(whole(weight, fine))
+    fine = fine_format(format_of(weight))
+    return fine.link(to_integers(weight, fine))
 
 
 def _with_running(
@@ -149,7 +147,7 @@ def _with_running(
     eps: float,
 ) -> tuple[Link, torch.Tensor, torch.Tensor]:  # fmt: skip
     dims = len(x.shape)
-    factor = _weighted(_running_factor(running_var, eps, form_of(x, running_var)), weight, running_var)
+    factor = _weighted(_running_factor(running_var, eps, format_of(x, running_var)), weight, running_var)
     made = times_factor(sub(x, per_channel(running_mean, dims)), per_channel(factor, dims))
     nothing = torch.zeros(0)
     return made if bias is None else add(made, per_channel(bias, dims)), nothing, nothing
@@ -164,7 +162,7 @@ def batch_norm_backward(
     dims, over = len(x.shape), batch_dims(x)
     grads: list[Any] = [None, None, summed_up(grad, over) if wanted[2] else None]
     if not train:
-        plain = _running_factor(running_var, eps, form_of(grad, x, running_var))
+        plain = _running_factor(running_var, eps, format_of(grad, x, running_var))
         if wanted[0]:
             grads[0] = times_factor(grad, per_channel(_weighted(plain, weight, running_var), dims))
         if wanted[1]:
@@ -189,6 +187,6 @@ def batch_norm_of_copies(
     x: AnyTensor, weight: AnyTensor | None, bias: AnyTensor | None, running_mean: AnyTensor | None,
     running_var: AnyTensor | None, training: bool, momentum: float, eps: float,
 ) -> tuple[AnyTensor | None, ...]:  # fmt: skip
-    """Normalise each channel, and return new running statistics in place of writing them."""
-    mean, var = (form_of(one).link(content(one)) if is_link(one) else one for one in (running_mean, running_var))
+    """Normalise each channel, and return new running statistics instead of writing them."""
+    mean, var = (format_of(one).link(content(one)) if is_link(one) else one for one in (running_mean, running_var))
     return *batch_norm(x, weight, bias, mean, var, training, momentum, eps), mean, var

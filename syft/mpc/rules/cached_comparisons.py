@@ -1,8 +1,7 @@
-"""What is known of links besides their values: bits that a rule found along with its result, kept for the gradient.
+"""Facts that are cached with links: mostly bits that a rule computed along with its result, for the gradient.
 
-A relu finds where its input is positive; its gradient needs nothing else. So the rule notes that with the link, and
-whoever compares that link with zero later finds the answer, without a protocol. Facts are whole numbers (1 or 0, here
-or shared), and are forgotten when the link is written to.
+A relu computes where its input is positive, and its gradient needs only that. So the rule caches the bits with the
+link, and a later comparison of the link with zero needs no protocol. Facts are dropped when the link is written to.
 """
 
 from __future__ import annotations
@@ -12,49 +11,49 @@ from typing import Any
 
 import torch
 
-from syft.mpc.rules.operands import AnyTensor, Link, Operand, Value, is_link, memo_of
+from syft.mpc.rules.operands import AnyTensor, Link, Operand, Value, is_link, storage_of
 from syft.mpc.values import ring_ops
 from syft.tensors.views import watch
 
-# The very values, where they are whole: 1 and 0 of a comparison, or a sign.
+# The values as integers, if they are: 1 and 0 of a comparison, or a sign.
 BIT = "bit"
 
 
 class _Other:
-    """What a link was compared with; it says whether that is still the same, without keeping it alive."""
+    """The other operand of a comparison: tells whether an operand is that one, unchanged; holds weak references."""
 
     __slots__ = ("below", "of", "version")
 
     def __init__(self, other: AnyTensor) -> None:
         self.of = weakref.ref(other)
-        self.below = weakref.ref(memo_of(other))
+        self.below = weakref.ref(storage_of(other))
         self.version = other._version if isinstance(other, torch.Tensor) else 0
 
     def is_same(self, other: AnyTensor) -> bool:
         version = other._version if isinstance(other, torch.Tensor) else 0
-        return self.of() is other and self.below() is memo_of(other) and self.version == version
+        return self.of() is other and self.below() is storage_of(other) and self.version == version
 
 
 def _key(name: str, other: Operand) -> tuple[str, Any]:
-    """Return what a fact is kept under: its name, and the number or the object it is about."""
+    """Return the key of a fact: its name, and the number or the identity of the other operand."""
     if is_link(other) or isinstance(other, torch.Tensor):
         return name, id(other)
     return name, ("number", float(other))
 
 
 def note(link: Link, name: str, fact: object, other: Operand = 0) -> Link:
-    """Keep a fact with a link.
+    """Cache a fact with a link.
 
     Args:
         link: the link.
-        name: what is known: "gt" for where it is greater than `other`, "ge" for where it is not less; or any other.
-        fact: whole numbers, 1 or 0; or whatever the name says.
-        other: the number, the link or the plain tensor that this is about.
+        name: of the fact: "gt" for where the link is greater than `other`, "ge" for where it is not less; or another.
+        fact: bits as integers 1 and 0, or another value for another name.
+        other: the number, the link or the plain tensor that the link was compared with.
     """
     about = _Other(other) if is_link(other) or isinstance(other, torch.Tensor) else None
     if watch.note is not None:
         watch.note(link)
-        link.facts = dict(link.facts or {})  # links from before the recording may have the same dict
+        link.facts = dict(link.facts or {})  # links made before the recording may share the dict
     if link.facts is None:
         link.facts = {}
     link.facts[_key(name, other)] = (fact, about)
@@ -62,7 +61,7 @@ def note(link: Link, name: str, fact: object, other: Operand = 0) -> Link:
 
 
 def recall(link: object, name: str, other: Operand = 0) -> Any:
-    """Return a fact that was noted about a link, None if there is none."""
+    """Return a cached fact of a link; None if there is none."""
     if not is_link(link) or not link.facts:
         return None
     fact, about = link.facts.get(_key(name, other), (None, None))
@@ -70,7 +69,7 @@ def recall(link: object, name: str, other: Operand = 0) -> Any:
 
 
 def carry(link: Link, source: Link) -> Link:
-    """Let a link that holds the same values know what another one does."""
+    """Copy the cached facts of a link to another one with the same values."""
     link.is_bit = source.is_bit
     link.facts = source.facts
     return link
@@ -85,13 +84,13 @@ def inverted(bit: Value) -> Value:
 
 
 def as_bit(operand: Operand) -> Operand:
-    """Return the whole numbers (1, 0, -1) that an operand is known to be; any other operand as it is."""
+    """Return an operand as cached integers 1, 0 or -1; any other operand unchanged."""
     bit: Value | None = recall(operand, BIT)
     return operand if bit is None else bit
 
 
 def compared(x: Operand, y: Operand, name: str) -> Value | None:
-    """Return what is known of x > y ("gt"), x >= y ("ge") and so on; None if that is nothing."""
+    """Return the cached result of x > y ("gt"), x >= y ("ge") and so on; None if there is none."""
     if name in ("lt", "le"):
         opposite = recall(x, "ge" if name == "lt" else "gt", y)
         return None if opposite is None else inverted(opposite)

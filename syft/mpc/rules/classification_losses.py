@@ -1,7 +1,7 @@
-"""Rules for losses on classes: of one input for each class, what counts is the one that a target names.
+"""Rules for classification losses, which select one input per class index.
 
-Targets are public whole numbers, or private ones: whole numbers that are shared as they are, without fix_precision.
-Private ones are compared with every class (see `indexing`); which class it is, and whether it counts, stays private.
+Targets are class indices: public integers, or integers shared without fix_precision. Private targets are compared with
+every class (see `indexing`), so the class, and whether it is ignored, stays private.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from syft.mpc.rules.cached_comparisons import note, recall
 from syft.mpc.rules.comparison import gt
 from syft.mpc.rules.gradients import finer
 from syft.mpc.rules.indexing import one_hot
-from syft.mpc.rules.losses import MEAN, NONE, passed_on, public_part, reduced, times_tensor
+from syft.mpc.rules.losses import MEAN, NONE, chain_rule, public_part, reduced, times_tensor
 from syft.mpc.rules.operands import (
     AnyTensor,
     FixedPointFormat,
@@ -22,10 +22,10 @@ from syft.mpc.rules.operands import (
     Value,
     aten,
     content,
-    form_of,
+    format_of,
     is_link,
     rule,
-    whole,
+    to_integers,
 )
 from syft.mpc.rules.reduction import total
 from syft.mpc.values import ring_ops
@@ -33,35 +33,35 @@ from syft.mpc.values import ring_ops
 HOT = "one_hot"
 
 
-# --- what a target names --------------------------------------------------------------------------------------------
+# --- selection by target --------------------------------------------------------------------------------------------
 
 
 def _dimension(x: AnyTensor) -> int:
-    """Return the dimension of classes: the first one, after that of a batch."""
+    """Return the dimension of classes: the first one after the batch dimension."""
     return 1 if len(x.shape) > 1 else 0
 
 
 def _classes_last(x: AnyTensor) -> AnyTensor:
-    """Return x, a link or plain, with its classes in the last dimension."""
+    """Return x, private or public, with classes in the last dimension."""
     order = list(range(len(x.shape)))
     order.append(order.pop(_dimension(x)))
-    return form_of(x).link(ring_ops.permute(content(x), order)) if is_link(x) else x.permute(order)
+    return format_of(x).link(ring_ops.permute(content(x), order)) if is_link(x) else x.permute(order)
 
 
 def _classes_back(value: Value, dim: int) -> Value:
-    """Bring the last dimension back to where classes are."""
+    """Move the last dimension back to the dimension of classes."""
     order = list(range(len(ring_ops.shape_of(value))))
     order.insert(dim, order.pop())
     return ring_ops.permute(value, order)
 
 
 def _with_last(x: AnyTensor) -> AnyTensor:
-    """Give a link or a plain tensor one more dimension, at the end."""
-    return form_of(x).link(ring_ops.local(aten.unsqueeze.default, content(x), -1)) if is_link(x) else x.unsqueeze(-1)
+    """Append a dimension to a private or public tensor."""
+    return format_of(x).link(ring_ops.local(aten.unsqueeze.default, content(x), -1)) if is_link(x) else x.unsqueeze(-1)
 
 
 def _hot(target: AnyTensor, count: int, ignored: int) -> Value:
-    """Return for each target a row with 1 at its class and 0 elsewhere; public ones that are ignored have no 1."""
+    """Return a one-hot row for each target; rows of public ignored targets are zero."""
     if not is_link(target):
         named = target != ignored
         return torch.nn.functional.one_hot(torch.where(named, target, 0), count) * named.unsqueeze(-1)
@@ -76,26 +76,26 @@ def _hot(target: AnyTensor, count: int, ignored: int) -> Value:
 def _check(x: AnyTensor, target: AnyTensor, ignored: int) -> None:
     count = x.shape[_dimension(x)]
     if tuple(target.shape) != (*x.shape[: _dimension(x)], *x.shape[_dimension(x) + 1 :]):
-        raise ValueError(f"Targets of shape {tuple(target.shape)} do not fit inputs of shape {tuple(x.shape)}.")
+        raise ValueError(f"Targets of shape {tuple(target.shape)} do not match inputs of shape {tuple(x.shape)}.")
     if not is_link(target) and bool(((target != ignored) & ((target < 0) | (target >= count))).any()):
         raise IndexError(f"A target is out of bounds: there are {count} classes.")
 
 
 def _chosen(x: AnyTensor, target: AnyTensor, ignored: int) -> Link:
-    """Return the elements of x that targets name, in the shape of these."""
-    dim, form = _dimension(x), form_of(x)
+    """Return the elements of x that targets select, in the shape of the targets."""
+    dim, fmt = _dimension(x), format_of(x)
     if is_link(target):
         hot = _hot(target, x.shape[dim], ignored)
         if not is_link(x):
-            form = form_of(target)
-        return form.link(ring_ops.total(ring_ops.mul(hot, whole(_classes_last(x), form)), [len(x.shape) - 1]))
+            fmt = format_of(target)
+        return fmt.link(ring_ops.total(ring_ops.mul(hot, to_integers(_classes_last(x), fmt)), [len(x.shape) - 1]))
     places = torch.where(target == ignored, 0, target).unsqueeze(dim)
-    found = ring_ops.local(aten.gather.default, whole(x, form), dim, places)
-    return form.link(ring_ops.reshape(found, tuple(target.shape)))
+    found = ring_ops.local(aten.gather.default, to_integers(x, fmt), dim, places)
+    return fmt.link(ring_ops.reshape(found, tuple(target.shape)))
 
 
 def _weights(x: AnyTensor, target: AnyTensor, weight: AnyTensor | None, ignored: int) -> AnyTensor | None:
-    """Return what each target counts: None if all count 1, else a plain tensor or a link."""
+    """Return the weight of each target, private or public; None if all weights are 1."""
     count = x.shape[_dimension(x)]
     if not is_link(target):
         named = (target != ignored).long()
@@ -105,17 +105,17 @@ def _weights(x: AnyTensor, target: AnyTensor, weight: AnyTensor | None, ignored:
         if not is_link(weight):
             return weight.double()[places] * named
         flat = ring_ops.local(aten.index_select.default, content(weight), 0, places.reshape(-1))
-        return mul(form_of(weight).link(ring_ops.reshape(flat, tuple(target.shape))), named)
+        return mul(format_of(weight).link(ring_ops.reshape(flat, tuple(target.shape))), named)
     if weight is None and not 0 <= ignored < count:
         return None
     return _private_weights(x, target, weight, ignored)
 
 
 def _private_weights(x: AnyTensor, target: Link, weight: AnyTensor | None, ignored: int) -> Link:
-    count, form = x.shape[_dimension(x)], form_of(x, weight)
-    each: Value = torch.full((count,), form.scale) if weight is None else whole(weight, form)
+    count, fmt = x.shape[_dimension(x)], format_of(x, weight)
+    each: Value = torch.full((count,), fmt.scale) if weight is None else to_integers(weight, fmt)
     each = ring_ops.mul(each, (torch.arange(count) != ignored).long())
-    return form.link(ring_ops.total(ring_ops.mul(_hot(target, count, ignored), each), [len(target.shape)]))
+    return fmt.link(ring_ops.total(ring_ops.mul(_hot(target, count, ignored), each), [len(target.shape)]))
 
 
 def _sum(weights: AnyTensor) -> Link | float:
@@ -130,7 +130,7 @@ def _sum(weights: AnyTensor) -> Link | float:
 def nll_loss(
     x: AnyTensor, target: AnyTensor, weight: AnyTensor | None, reduction: int, ignore_index: int
 ) -> tuple[Link, AnyTensor]:
-    """Minus the element that a target names, times the weight of its class; and the sum of these weights."""
+    """Minus the element that a target selects, times the weight of its class; and the sum of these weights."""
     _check(x, target, ignore_index)
     weights = _weights(x, target, weight, ignore_index)
     chosen = _chosen(x, target, ignore_index)
@@ -140,7 +140,7 @@ def nll_loss(
     summed = float(target.shape.numel()) if weights is None else _sum(weights)
     made = total(losses)
     if reduction == MEAN and not is_link(summed) and not summed:
-        raise ValueError("There is no mean of nothing: there is no target, or each is ignored, or its weight is 0.")
+        raise ValueError("nll_loss has no mean: there are no targets, or all are ignored or have weight 0.")
     return div(made, summed) if reduction == MEAN else made, summed if is_link(summed) else torch.tensor(summed)
 
 
@@ -149,15 +149,15 @@ def nll_loss_backward(
     grad: AnyTensor, x: AnyTensor, target: AnyTensor, weight: AnyTensor | None, reduction: int, ignore_index: int,
     total_weight: AnyTensor,
 ) -> Link:  # fmt: skip
-    """Gradient of `nll_loss`: minus the weight where a target names an element, else 0."""
+    """Gradient of `nll_loss`: minus the weight where a target selects an element, else 0."""
     weights = _weights(x, target, weight, ignore_index)
-    factor, form = public_part(grad), form_of(x, grad, target)
+    factor, fmt = public_part(grad), format_of(x, grad, target)
     if reduction == MEAN:
         factor = _divided(factor, total_weight)
-        form = finer(form, target.shape.numel())
+        fmt = finer(fmt, target.shape.numel())
     if weights is not None:
         factor = times_tensor(weights, factor)
-    return _spread(_hot(target, x.shape[_dimension(x)], ignore_index), factor, form, _dimension(x))
+    return _spread(_hot(target, x.shape[_dimension(x)], ignore_index), factor, fmt, _dimension(x))
 
 
 def _divided(factor: AnyTensor | float, summed: AnyTensor | float) -> AnyTensor | float:
@@ -166,18 +166,18 @@ def _divided(factor: AnyTensor | float, summed: AnyTensor | float) -> AnyTensor 
     return factor / float(summed)
 
 
-def _spread(hot: Value, factor: AnyTensor | float, form: FixedPointFormat, dim: int) -> Link:
-    """Return minus a factor, public or private, one or one for each target, where rows have a 1."""
+def _spread(hot: Value, factor: AnyTensor | float, fmt: FixedPointFormat, dim: int) -> Link:
+    """Return minus a factor (one, or one per target) where one-hot rows are 1."""
     if not isinstance(factor, float):
         factor = _with_last(factor) if len(factor.shape) else factor
     if not ring_ops.is_shared(hot) and not is_link(factor):
-        made = whole(hot.double() * factor * -1, form)
+        made = to_integers(hot.double() * factor * -1, fmt)
     elif is_link(factor):
-        made = ring_ops.neg(ring_ops.mul(hot, whole(factor, form_of(factor, form.model))))
-        form = form_of(factor, form.model)
+        made = ring_ops.neg(ring_ops.mul(hot, to_integers(factor, format_of(factor, fmt.model))))
+        fmt = format_of(factor, fmt.model)
     else:
-        made = ring_ops.mul(hot, whole(-factor, form))
-    return form.link(_classes_back(made, dim))
+        made = ring_ops.mul(hot, to_integers(-factor, fmt))
+    return fmt.link(_classes_back(made, dim))
 
 
 # --- margins --------------------------------------------------------------------------------------------------------
@@ -190,11 +190,11 @@ def _excess(x: AnyTensor, target: AnyTensor, margin: float) -> Link:
 
 
 def _as_rows(x: AnyTensor, target: AnyTensor) -> tuple[AnyTensor, AnyTensor]:
-    """Return inputs with a dimension of classes, and targets in their shape: torch takes single numbers too."""
+    """Return inputs with a dimension of classes, and targets in their shape: torch accepts scalars too."""
     if not len(x.shape):
-        x = form_of(x).link(ring_ops.reshape(content(x), [1])) if is_link(x) else x.view(1)
+        x = format_of(x).link(ring_ops.reshape(content(x), [1])) if is_link(x) else x.view(1)
     if len(x.shape) == 1 and target.shape.numel() == 1:
-        target = form_of(target).link(ring_ops.reshape(content(target), [])) if is_link(target) else target.view(())
+        target = format_of(target).link(ring_ops.reshape(content(target), [])) if is_link(target) else target.view(())
     return x, target
 
 
@@ -207,11 +207,11 @@ def multi_margin_loss(
     x: AnyTensor, target: AnyTensor, p: int = 1, margin: float = 1, weight: AnyTensor | None = None,
     reduction: int = MEAN,
 ) -> Link:  # fmt: skip
-    """Mean over classes of relu(margin - x[target] + x) ^ p, but for the target's own."""
+    """Mean over the other classes of relu(margin - x[target] + x) ^ p."""
     x, target = _as_rows(x, target)
     _check(x, target, -1)
     above = _excess(x, target, margin)
-    positive = form_of(above).link(ring_ops.relu(content(above)))
+    positive = format_of(above).link(ring_ops.relu(content(above)))
     summed = sub(total(_powered(positive, p), [len(x.shape) - 1]), max(margin, 0) ** p)
     losses = div(summed, x.shape[-1])
     weights = _weights(x, target, weight, -1)
@@ -223,20 +223,20 @@ def multi_margin_loss_backward(
     grad: AnyTensor, x: AnyTensor, target: AnyTensor, p: int, margin: float, weight: AnyTensor | None = None,
     reduction: int = MEAN,
 ) -> Link:  # fmt: skip
-    """Gradient of `multi_margin_loss`: the slopes of the other classes, and minus their sum for the target's own."""
+    """Gradient of `multi_margin_loss`: the slopes of the other classes, and minus their sum for the target class."""
     shape, (x, target) = tuple(x.shape), _as_rows(x, target)
     above = _excess(x, target, margin)
-    slopes = gt(above, 0) if p == 1 else mul(form_of(above).link(ring_ops.relu(content(above))), 2)
+    slopes = gt(above, 0) if p == 1 else mul(format_of(above).link(ring_ops.relu(content(above))), 2)
     hot = _hot(target, x.shape[-1], -1)
-    form, value = form_of(slopes), content(slopes)
+    fmt, value = format_of(slopes), content(slopes)
     others = ring_ops.sub(value, ring_ops.mul(hot, value))
     summed = ring_ops.total(others, [len(x.shape) - 1], True)
-    slopes = form.link(ring_ops.sub(others, ring_ops.mul(hot, summed)))
+    slopes = fmt.link(ring_ops.sub(others, ring_ops.mul(hot, summed)))
     weights = _weights(x, target, weight, -1)
     if weights is not None:
         slopes = mul(slopes, _with_last(weights))
     factor = public_part(grad)
     if not isinstance(factor, float) and len(factor.shape):
         factor = _with_last(factor)
-    made = passed_on(slopes, factor, x.shape[-1] * (target.shape.numel() if reduction == MEAN else 1))
-    return form_of(made).link(ring_ops.reshape(content(made), shape))
+    made = chain_rule(slopes, factor, x.shape[-1] * (target.shape.numel() if reduction == MEAN else 1))
+    return format_of(made).link(ring_ops.reshape(content(made), shape))

@@ -24,9 +24,9 @@ def cosine_embedding_loss(
     input1: torch.Tensor, input2: torch.Tensor, target: torch.Tensor, margin: float = 0,
     size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
 ) -> torch.Tensor:  # fmt: skip
-    """Return 1 - cosine for pairs that belong together (1), and what it is above a margin for others (-1).
+    """Return 1 - cosine for similar pairs (target 1), and relu(cosine - margin) for others (-1).
 
-    torch divides by the root of a product of squares, whose gradient takes more digits than the vectors have.
+    torch divides by the root of a product of squares, whose gradient needs more digits than the vectors have.
     """
     if size_average is not None or reduce is not None:
         reduction = _reduction.legacy_get_string(size_average, reduce)
@@ -40,7 +40,7 @@ def gaussian_nll_loss(
     input: torch.Tensor, target: torch.Tensor, var: torch.Tensor | float, full: bool = False, eps: float = 1e-6,
     reduction: str = "mean",
 ) -> torch.Tensor:  # fmt: skip
-    """Return (log(var) + (x - t)^2 / var) / 2; private variances are not looked at, and are at least one unit."""
+    """Return (log(var) + (x - t)^2 / var) / 2; private variances are not checked, and are clamped to one unit."""
     link = getattr(var, "child", None)
     if not isinstance(var, torch.Tensor):
         var = torch.full(tuple(input.shape), float(var))

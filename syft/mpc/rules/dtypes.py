@@ -1,7 +1,7 @@
 """The dtype that results are decoded to: that of the operands, promoted as torch does.
 
-Rules compute with whole numbers and look at no dtype. It is found from the arguments of a call as torch made it, where
-the rule is registered, so that numbers which a rule makes on its way have no say in it.
+Rules compute with integers and ignore dtypes. The dtype is derived from the arguments of the call where the rule is
+registered, so that intermediate values of a rule do not affect it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from syft.tensors.precision import FLOATS, FixedPrecisionTensor
 
 
 def dtype_of(args: tuple[object, ...], kwargs: dict[str, Any]) -> torch.dtype:
-    """Return the dtype of the result of a call: the one that it names, or what its operands are promoted to."""
+    """Return the dtype of the result of a call: its dtype argument, or the promoted dtype of its operands."""
     for given in (kwargs.get("dtype"), *args):
         if type(given) is torch.dtype and given in FLOATS:
             return given
@@ -30,8 +30,10 @@ def dtype_of(args: tuple[object, ...], kwargs: dict[str, Any]) -> torch.dtype:
         else:
             continue
         has_dimensions = bool(len(leaf.shape))
-        known = dtypes.get(has_dimensions)
-        dtypes[has_dimensions] = dtype if known is None or known is dtype else torch.promote_types(known, dtype)
+        previous = dtypes.get(has_dimensions)
+        dtypes[has_dimensions] = (
+            dtype if previous is None or previous is dtype else torch.promote_types(previous, dtype)
+        )
     found = dtypes.get(True, dtypes.get(False, torch.float32))  # tensors without dimensions promote no others
     return found if found in FLOATS else torch.float32
 

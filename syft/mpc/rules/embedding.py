@@ -1,7 +1,7 @@
-"""Rules for tables whose rows are taken by index: embeddings, bags of them, and indices as rows of zeros and a one.
+"""Rules for embeddings, embedding bags and one_hot.
 
-The table, the indices or both may be private. A private index is compared with every row there is (see `indexing`);
-what that gives is noted with the index, so that the gradient need not compare again.
+The table, the indices or both may be private. A private index is compared with every row (see `indexing`); the result
+is cached with the index, so that the gradient need not compare again.
 """
 
 from __future__ import annotations
@@ -20,55 +20,57 @@ from syft.mpc.rules.operands import (
     Value,
     aten,
     content,
-    form_of,
+    format_of,
     is_link,
     rule,
-    whole,
+    to_integers,
 )
 from syft.mpc.values import ring_ops
 from syft.tensors.additive_shared import AdditiveSharingTensor
 from syft.tensors.precision import FixedPrecisionTensor
 
-# torch's numbers for the modes of bags.
+# torch's codes for the modes of bags.
 SUM, MEAN = 0, 1
 
 
 @rule(aten.embedding.default, in_place=False)
 def embedding(weight: Link | torch.Tensor, indices: AnyTensor, *args: object) -> Link:
-    """Take rows of a table by public or private indices."""
+    """Select rows of a table by public or private indices."""
     if is_link(indices):
         return picked(weight, 0, indices)
-    form = form_of(weight)
-    flat = ring_ops.local(aten.index_select.default, whole(weight, form), 0, indices.reshape(-1))
-    return form.link(ring_ops.reshape(flat, [*indices.shape, weight.shape[1]]))
+    fmt = format_of(weight)
+    flat = ring_ops.local(aten.index_select.default, to_integers(weight, fmt), 0, indices.reshape(-1))
+    return fmt.link(ring_ops.reshape(flat, [*indices.shape, weight.shape[1]]))
 
 
 @rule(aten.embedding_dense_backward.default, in_place=False)
 def embedding_backward(grad: AnyTensor, indices: AnyTensor, count: int, padding: int, scale_by_freq: bool) -> Link:
-    """Gradient of an embedding: rows added up at public or private places."""
-    form = form_of(grad) if is_link(grad) else form_of(indices)
+    """Gradient of an embedding: rows added up at public or private indices."""
+    fmt = format_of(grad) if is_link(grad) else format_of(indices)
     if not is_link(indices):
-        return form.link(_added_up(grad, indices, count, padding, scale_by_freq, form))
+        return fmt.link(_added_up(grad, indices, count, padding, scale_by_freq, fmt))
     if scale_by_freq:
         raise UnsupportedOperation(
-            "scale_grad_by_freq with encrypted indices", "encrypted tensors", "How often each comes is private."
+            "scale_grad_by_freq with encrypted indices",
+            "encrypted tensors",
+            "The frequency of an encrypted index is private: leave scale_grad_by_freq out.",
         )
-    made = spread(grad, 0, indices, count, form)
+    made = spread(grad, 0, indices, count, fmt)
     if 0 <= padding < count:
         made = ring_ops.mul(made, (torch.arange(count) != padding).long().view(-1, 1))
-    return form.link(made)
+    return fmt.link(made)
 
 
 def _added_up(
-    grad: AnyTensor, indices: torch.Tensor, count: int, padding: int, by_frequency: bool, form: FixedPointFormat
+    grad: AnyTensor, indices: torch.Tensor, count: int, padding: int, by_frequency: bool, fmt: FixedPointFormat
 ) -> Value:
     width = grad.shape[-1]
-    rows = ring_ops.reshape(whole(grad, form), [indices.numel(), width])
+    rows = ring_ops.reshape(to_integers(grad, fmt), [indices.numel(), width])
     flat = indices.reshape(-1)
     if bool((flat == padding).any()):
         rows = ring_ops.mul(rows, (flat != padding).long().view(-1, 1))
     if by_frequency and flat.numel():
-        rows = public_scaling.divide(rows, torch.bincount(flat, minlength=count)[flat].view(-1, 1), form)
+        rows = public_scaling.divide(rows, torch.bincount(flat, minlength=count)[flat].view(-1, 1), fmt)
     base, rows = ring_ops.together([torch.zeros(count, width, dtype=torch.int64), rows])
     return ring_ops.local(aten.index_add.default, base, 0, flat, rows)
 
@@ -81,7 +83,7 @@ def embedding_bag(
     weight: AnyTensor, indices: AnyTensor, offsets: torch.Tensor, scale_grad_by_freq: bool = False, mode: int = SUM,
     sparse: bool = False, sample_weights: AnyTensor | None = None, include_last_offset: bool = False, padding: int = -1,
 ) -> tuple[Link, torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
-    """Add up, or take the mean of, the rows of each bag; which index is in which bag is public."""
+    """Add up, or average, the rows of each bag; the assignment of indices to bags is public."""
     if mode not in (SUM, MEAN):
         raise UnsupportedOperation("EmbeddingBag(mode='max')", "encrypted tensors", "Use 'sum' or 'mean'.")
     if is_link(indices) and padding >= 0:
@@ -90,22 +92,22 @@ def embedding_bag(
     count, bags = indices.shape.numel(), starts.numel()
     bag_of = torch.searchsorted(starts.contiguous(), torch.arange(count), right=True) - 1
     taken = torch.ones(count, dtype=torch.bool) if is_link(indices) else indices != padding
-    if include_last_offset:  # what comes after the last one is in no bag
+    if include_last_offset:  # indices after the last offset are in no bag
         beyond = torch.arange(count) >= offsets[-1]
         taken, bag_of = taken & ~beyond, bag_of.masked_fill(beyond, -1)
     sizes = torch.zeros(bags, dtype=torch.int64).index_add(0, bag_of.clamp(min=0), taken.long())
     rows = embedding(weight, indices)
     if sample_weights is not None:
         rows = mul(rows, _column(sample_weights))
-    form = form_of(rows)
+    fmt = format_of(rows)
     summed = _bagged(content(rows), bag_of, taken, bags)
     if mode == MEAN:
-        summed = public_scaling.divide(summed, sizes.clamp(min=1).view(-1, 1), form)
-    return form.link(summed), bag_of, sizes, torch.zeros(0, dtype=torch.int64)
+        summed = public_scaling.divide(summed, sizes.clamp(min=1).view(-1, 1), fmt)
+    return fmt.link(summed), bag_of, sizes, torch.zeros(0, dtype=torch.int64)
 
 
 def _column(x: AnyTensor) -> AnyTensor:
-    return form_of(x).link(ring_ops.reshape(content(x), [x.shape[0], 1])) if is_link(x) else x.view(-1, 1)
+    return format_of(x).link(ring_ops.reshape(content(x), [x.shape[0], 1])) if is_link(x) else x.view(-1, 1)
 
 
 def _bagged(rows: Value, bag_of: torch.Tensor, taken: torch.Tensor, bags: int) -> Value:
@@ -121,12 +123,12 @@ def embedding_bag_backward(
     places: object, count: int, by_frequency: bool, mode: int, sparse: bool, sample_weights: AnyTensor,
     padding: int = -1,
 ) -> Link:  # fmt: skip
-    """Gradient of bags: each row gets that of its bag."""
-    form = form_of(grad)
-    given = whole(grad, form)
+    """Gradient of bags: each row gets the gradient of its bag."""
+    fmt = format_of(grad)
+    given = to_integers(grad, fmt)
     if mode == MEAN:
-        given = public_scaling.divide(given, sizes.clamp(min=1).view(-1, 1), form)
-    rows = form.link(ring_ops.local(aten.index_select.default, given, 0, bag_of.clamp(min=0)))
+        given = public_scaling.divide(given, sizes.clamp(min=1).view(-1, 1), fmt)
+    rows = fmt.link(ring_ops.local(aten.index_select.default, given, 0, bag_of.clamp(min=0)))
     if bool((bag_of < 0).any()):
         rows = mul(rows, (bag_of >= 0).view(-1, 1))
     if sample_weights is not None:
@@ -134,15 +136,15 @@ def embedding_bag_backward(
     return embedding_backward(rows, indices, count, padding, by_frequency)
 
 
-# --- what users call ------------------------------------------------------------------------------------------------
+# --- public functions --------------------------------------------------------------------------------------------
 
 
 @FixedPrecisionTensor.implements(torch.nn.functional.one_hot)
 @AdditiveSharingTensor.implements(torch.nn.functional.one_hot)
 def one_hot_of(index: Link, num_classes: int = -1) -> Link:
-    """Return for each private index a row of zeros, with a one where it points; all zeros if that is out of range."""
+    """Return a one-hot row for each private index; all zeros if it is out of range."""
     if num_classes < 1:
         raise UnsupportedOperation(
-            "one_hot without num_classes", type(index).__name__, "The largest index is private: name num_classes."
+            "one_hot without num_classes", type(index).__name__, "The largest index is private: pass num_classes."
         )
-    return bits(one_hot(index, num_classes), form_of(index))
+    return bits(one_hot(index, num_classes), format_of(index))

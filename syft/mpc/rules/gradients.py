@@ -1,9 +1,9 @@
-"""Gradients of means: with more digits than what they are gradients of.
+"""Formats of gradients: with more digits than the values they belong to.
 
-The gradient of a mean of 3,000 numbers is a 3,000th of each: that is nothing with three decimals, and 22 units, of
-which one is rounding, with 16 bits. So what is divided by a public number on the way back gets the digits that this
-takes away, up to ten bits of them. The finest form of operands wins, so gradients keep them all the way, and an
-optimizer that adds a gradient to a parameter rounds once, at the end.
+The gradient of a mean of 3,000 numbers is 1/3,000 of each: zero with three decimals, and 22 units with 16 bits. So a
+division by a public number in a backward pass adds the digits that it costs, up to ten bits. Operations keep the finest
+format of their operands, so gradients keep these digits, and an optimizer that adds a gradient to a parameter rounds
+once.
 """
 
 from __future__ import annotations
@@ -13,37 +13,37 @@ import torch
 from syft.mpc.rules.operands import FixedPointFormat
 from syft.tensors.precision import FixedPrecisionTensor
 
-# How many bits a gradient may have behind the point, and how many of them may be more than it began with.
-MOST_BITS, MORE_BITS = 26, 10
+# The maximum of bits behind the point of a gradient, and of bits added to it.
+MAX_BITS, MAX_EXTRA_BITS = 26, 10
 
 
-def on_the_way_back() -> bool:
-    """Say whether autograd is computing gradients in this thread."""
+def in_backward() -> bool:
+    """Return whether autograd is computing gradients in this thread."""
     return torch._C._current_graph_task_id() != -1
 
 
-def finer(form: FixedPointFormat, divisor: float) -> FixedPointFormat:
-    """Return a form that keeps the digits of numbers that are to be divided by a public number."""
-    if form.model is None:
-        return form
-    digits, base = 0, form.base
+def finer(fmt: FixedPointFormat, divisor: float) -> FixedPointFormat:
+    """Return a format that keeps the digits of numbers after division by a public number."""
+    if fmt.model is None:
+        return fmt
+    digits, base = 0, fmt.base
     while (
         base**digits < abs(divisor)
-        and base ** (digits + 1) <= 1 << MORE_BITS
-        and form.scale * base ** (digits + 1) <= 1 << MOST_BITS
+        and base ** (digits + 1) <= 1 << MAX_EXTRA_BITS
+        and fmt.scale * base ** (digits + 1) <= 1 << MAX_BITS
     ):
         digits += 1
-    return with_digits(form.model, form.model.precision_fractional + digits) if digits else form
+    return with_digits(fmt.model, fmt.model.precision_fractional + digits) if digits else fmt
 
 
 def with_digits(link: FixedPrecisionTensor, digits: int) -> FixedPointFormat:
-    """Return the form of a link with another number of digits behind the point."""
+    """Return the format of a link with another number of digits behind the point."""
     options = link.get_class_attributes() | {"precision_fractional": digits}
     return FixedPointFormat(link.base**digits, FixedPrecisionTensor(**options, owner=link._owner))
 
 
 def coarser(link: FixedPrecisionTensor, bits: int) -> FixedPointFormat:
-    """Return the finest form of the base of a link that has at most a number of bits."""
+    """Return the finest format, in the base of a link, with at most a number of bits."""
     digits = 0
     while link.base ** (digits + 1) <= 1 << bits:
         digits += 1

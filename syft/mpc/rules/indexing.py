@@ -1,8 +1,8 @@
-"""Rules for taking elements: by public indices and masks, and by private indices.
+"""Rules for indexing by public indices and masks, and by private indices.
 
-A private index is compared with every place there is, which gives a one where it points and zeros elsewhere; a
-product with the elements picks. So nobody learns which one was taken, and it is exact. An index out of range gives 0,
-for nobody is to learn that either; a negative one, or one between two places, is out of range.
+A private index is compared with every position, which gives a one-hot row; the product of that row with the elements
+selects one. So no party learns the index, and the result is exact. An index out of range gives 0, because an error
+would reveal it; negative and fractional indices are out of range.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from syft.mpc.rules.operands import (
     Value,
     aten,
     content,
-    form_of,
+    format_of,
     is_link,
     rule,
-    whole,
+    to_integers,
 )
 from syft.mpc.values import ring_ops
 from syft.tensors.additive_shared import AdditiveSharingTensor
 
 
 def refuse_private(operation: object, arguments: object) -> None:
-    """Raise if a link stands where something public is needed, as an index."""
+    """Raise if one of some arguments that must be public is a link."""
     if any(is_link(leaf) for leaf in iter_tensors(arguments)):
         raise UnsupportedOperation(
             f"{operation} with an encrypted index or mask",
             "encrypted tensors",
-            "Which elements are taken would be public; use torch.where, or multiply by the mask.",
+            "The selected positions would be public; use torch.where, or multiply by the mask.",
         )
 
 
@@ -46,33 +46,33 @@ def refuse_private(operation: object, arguments: object) -> None:
 
 
 def one_hot(index: Link, count: int) -> Value:
-    """Return for each private index a row of `count` numbers: 1 where it points, else 0."""
+    """Return a one-hot row of `count` integers for each private index."""
     if index.is_bit:
         refuse_private("Indexing", index)
-    known: Value | None = recall(index, "one_hot", count)
-    if known is not None:
-        return known
-    form = form_of(index)
+    cached: Value | None = recall(index, "one_hot", count)
+    if cached is not None:
+        return cached
+    fmt = format_of(index)
     last = ring_ops.reshape(content(index), [*index.shape, 1])
-    found = ring_ops.zero(ring_ops.sub(last, torch.arange(count) * form.scale))
-    if is_followed():  # the gradient will ask again
+    found = ring_ops.zero(ring_ops.sub(last, torch.arange(count) * fmt.scale))
+    if is_followed():  # the gradient needs it again
         note(index, "one_hot", found, count)
     return found
 
 
 def picked(x: AnyTensor, dim: int, index: Link) -> Link:
-    """Return the slices of x along a dimension that private indices of any shape point at, in place of it."""
-    form = form_of(x) if is_link(x) else form_of(index)
+    """Return the slices of x along a dimension that private indices select; their shape replaces the dimension."""
+    fmt = format_of(x) if is_link(x) else format_of(index)
     dim = _dimension(x, dim)
     count = x.shape[dim]
     before, after = list(x.shape[:dim]), list(x.shape[dim + 1 :])
-    rows = _first(whole(x, form), dim, len(x.shape))
+    rows = _first(to_integers(x, fmt), dim, len(x.shape))
     rows = ring_ops.reshape(rows, [count, torch.Size(before + after).numel()])
     hot = ring_ops.reshape(one_hot(index, count), [index.shape.numel(), count])
     made = ring_ops.reshape(ring_ops.product("matmul", hot, rows), [*index.shape, *before, *after])
     width = len(index.shape)
     order = [*range(width, width + dim), *range(width), *range(width + dim, width + dim + len(after))]
-    return form.link(ring_ops.permute(made, order))
+    return fmt.link(ring_ops.permute(made, order))
 
 
 def _dimension(x: AnyTensor, dim: int) -> int:
@@ -89,12 +89,12 @@ def _first(value: Value, dim: int, count: int) -> Value:
     return ring_ops.permute(value, [dim, *(other for other in range(count) if other != dim)])
 
 
-def spread(new: AnyTensor, dim: int, index: Link, count: int, form: FixedPointFormat) -> Value:
-    """Add up slices at the places that private indices point at: what `picked` is the reverse of."""
+def spread(new: AnyTensor, dim: int, index: Link, count: int, fmt: FixedPointFormat) -> Value:
+    """Add up slices at private indices: the adjoint of `picked`."""
     shape, width = list(new.shape), len(index.shape)
     before, after = shape[:dim], shape[dim + width :]
     order = [*range(dim, dim + width), *range(dim), *range(dim + width, len(shape))]
-    rows = ring_ops.permute(ring_ops.as_tensor(whole(new, form)), order)
+    rows = ring_ops.permute(ring_ops.as_tensor(to_integers(new, fmt)), order)
     rows = ring_ops.reshape(rows, [index.shape.numel(), torch.Size(before + after).numel()])
     hot = ring_ops.reshape(one_hot(index, count), [index.shape.numel(), count])
     made = ring_ops.product("matmul", ring_ops.local(aten.transpose.int, hot, 0, 1), rows)
@@ -103,18 +103,18 @@ def spread(new: AnyTensor, dim: int, index: Link, count: int, form: FixedPointFo
 
 
 def only_private(indices: Sequence[AnyTensor | None]) -> tuple[int, Link]:
-    """Return the dimension and the one private index among indices that name nothing else."""
+    """Return the dimension and the value of a private index that is the only index."""
     named = [(dim, one) for dim, one in enumerate(indices) if is_link(one)]
     if len(named) != 1 or any(one is not None and not is_link(one) for one in indices):
         raise UnsupportedOperation(
-            "Indexing with an encrypted index and another one", "encrypted tensors", "Index with one after the other."
+            "Indexing with an encrypted index and another one", "encrypted tensors", "Use one index after the other."
         )
     return named[0]
 
 
 @AdditiveSharingTensor.implements(torch.Tensor.__getitem__)
 def getitem(x: AnyTensor, key: object) -> Any:
-    """Index whole numbers, or a plain tensor by them: torch would read an index without dimensions by itself."""
+    """Index with a shared scalar, whose value torch would read, as with a shared vector of one element."""
     keys: list[Any] = list(key) if isinstance(key, tuple) else [key]
     numbers = [at for at, one in enumerate(keys) if isinstance(one, AdditiveSharingTensor) and not one.shape]
     others = [one for one in keys if not isinstance(one, slice | int)]
@@ -122,30 +122,30 @@ def getitem(x: AnyTensor, key: object) -> Any:
         return _below(x, key)
     (at,) = numbers
     keys[at] = ring_ops.reshape(keys[at], [1])
-    place = sum(isinstance(one, slice) for one in keys[:at])
-    return _below(_below(x, tuple(keys)).child, (*[slice(None)] * place, 0))
+    position = sum(isinstance(one, slice) for one in keys[:at])
+    return _below(_below(x, tuple(keys)).child, (*[slice(None)] * position, 0))
 
 
 def _below(x: AnyTensor, key: object) -> Any:
-    """Index as torch does, below this rule."""
+    """Index with torch, without this rule."""
     shells = map_tensors(lambda leaf: leaf.wrap() if is_link(leaf) else leaf, (x, key))
     with torch._C.DisableTorchFunctionSubclass():
         return torch.Tensor.__getitem__(*shells)
 
 
-# --- what users call ----------------------------------------------------------------------------------------
+# --- public functions ----------------------------------------------------------------------------------------
 
 
 @rule(aten.index.Tensor, aten._unsafe_index.Tensor, in_place=False)
 def index(x: Link, indices: Sequence[AnyTensor | None]) -> Link:
-    """Take elements by public indices and masks, or by one private index."""
+    """Select elements by public indices and masks, or by one private index."""
     if any(is_link(one) for one in indices):
         return picked(x, *only_private(indices))
-    return form_of(x).link(ring_ops.local(aten.index.Tensor, content(x), places_of(indices)))
+    return format_of(x).link(ring_ops.local(aten.index.Tensor, content(x), index_tensors(indices)))
 
 
-def places_of(indices: Sequence[AnyTensor | None]) -> list[Any]:
-    """Replace public masks by the places where they hold, so that shapes are known without values."""
+def index_tensors(indices: Sequence[AnyTensor | None]) -> list[Any]:
+    """Replace public masks by the indices of their true elements, so that shapes do not depend on values."""
     places: list[Any] = []
     for one in indices:
         if one is not None and one.dtype in (torch.bool, torch.uint8):
@@ -157,29 +157,29 @@ def places_of(indices: Sequence[AnyTensor | None]) -> list[Any]:
 
 @rule(aten.index_select.default, in_place=False)
 def index_select(x: Link, dim: int, indices: AnyTensor) -> Link:
-    """Take rows by public or private indices."""
+    """Select rows by public or private indices."""
     if is_link(indices):
         return picked(x, dim, indices)
-    return form_of(x).link(ring_ops.local(aten.index_select.default, content(x), dim, indices))
+    return format_of(x).link(ring_ops.local(aten.index_select.default, content(x), dim, indices))
 
 
 @rule(aten.gather.default, in_place=False)
 def gather(x: Link, dim: int, indices: AnyTensor, sparse_grad: bool = False) -> Link:
-    """Take elements along a dimension by public or private indices."""
+    """Select elements along a dimension by public or private indices."""
     if is_link(indices):
         return _gathered(x, dim, indices)
-    return form_of(x).link(ring_ops.local(aten.gather.default, content(x), dim, indices))
+    return format_of(x).link(ring_ops.local(aten.gather.default, content(x), dim, indices))
 
 
 def _gathered(x: AnyTensor, dim: int, indices: Link) -> Link:
-    """Multiply ones where indices point by the elements along a dimension, and add up."""
-    form, dim = form_of(x) if is_link(x) else form_of(indices), _dimension(x, dim)
+    """Add up products of one-hot rows with the elements along a dimension."""
+    fmt, dim = format_of(x) if is_link(x) else format_of(indices), _dimension(x, dim)
     if len(indices.shape) != len(x.shape):
         raise IndexError("Index tensor must have the same number of dimensions as input tensor")
-    value: Value = whole(x, form)
+    value: Value = to_integers(x, fmt)
     for other, size in enumerate(indices.shape):
         if other != dim and size != x.shape[other]:
             value = ring_ops.local(aten.slice.Tensor, value, other, 0, size)
     last = [other for other in range(len(x.shape)) if other != dim]
     rows = ring_ops.local(aten.unsqueeze.default, ring_ops.permute(value, [*last, dim]), dim)
-    return form.link(ring_ops.total(ring_ops.mul(one_hot(indices, x.shape[dim]), rows), [len(x.shape)]))
+    return fmt.link(ring_ops.total(ring_ops.mul(one_hot(indices, x.shape[dim]), rows), [len(x.shape)]))

@@ -1,4 +1,4 @@
-"""Rules for products of matrices and for convolutions."""
+"""Rules for matrix products and convolutions."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from syft.mpc.rules.operands import (
     Sizes,
     Value,
     aten,
-    form_of,
+    format_of,
     is_link,
     rule,
-    whole,
+    to_integers,
 )
 from syft.mpc.rules.public_scaling import product
 from syft.mpc.values import ring_ops
@@ -30,8 +30,8 @@ from syft.mpc.values import ring_ops
 @rule(aten.mm.default, aten.bmm.default, aten.mv.default, aten.dot.default, aten.vdot.default, in_place=False)
 def matmul(x: AnyTensor, y: Operand) -> Link:
     """Return x @ y, in this order, whichever of them is private."""
-    form = form_of(x, y)
-    return form.link(product("matmul", x, y, form))
+    fmt = format_of(x, y)
+    return fmt.link(product("matmul", x, y, fmt))
 
 
 @rule(aten.addmm.default, aten.baddbmm.default, aten.addmv.default)
@@ -48,10 +48,10 @@ def addmm(bias: AnyTensor, x: AnyTensor, y: AnyTensor, beta: float = 1, alpha: f
 @rule(aten.addbmm.default)
 def addbmm(bias: AnyTensor, x: AnyTensor, y: AnyTensor, beta: float = 1, alpha: float = 1) -> AnyTensor:
     """Return beta bias + alpha times the sum of x @ y over the batch."""
-    form = form_of(x, y)
+    fmt = format_of(x, y)
     if not is_link(x) and not is_link(y):
         return addmm(bias, torch.eye(x.shape[1], dtype=x.dtype), torch.bmm(x, y).sum(0), beta, alpha)
-    made = form.link(ring_ops.total(product("matmul", x, y, form), [0]))
+    made = fmt.link(ring_ops.total(product("matmul", x, y, fmt), [0]))
     made = made if alpha == 1 else mul(made, alpha)
     return made if beta == 0 else add(made, bias if beta == 1 else mul(bias, beta))
 
@@ -59,8 +59,8 @@ def addbmm(bias: AnyTensor, x: AnyTensor, y: AnyTensor, beta: float = 1, alpha: 
 @rule(aten.addr.default)
 def addr(bias: Operand, x: AnyTensor, y: AnyTensor, beta: float = 1, alpha: float = 1) -> AnyTensor:
     """Return beta bias + alpha x y^T, of vectors."""
-    form = form_of(x, y)
-    made: Any = mul(_column(x, form), y)
+    fmt = format_of(x, y)
+    made: Any = mul(_column(x, fmt), y)
     return add(made if alpha == 1 else mul(made, alpha), bias if beta == 1 else mul(bias, beta))
 
 
@@ -71,8 +71,8 @@ def bilinear(x: torch.Tensor, y: torch.Tensor, weight: torch.Tensor, bias: torch
     return made if bias is None else made + bias
 
 
-def _column(x: AnyTensor, form: FixedPointFormat) -> AnyTensor:
-    return form.link(ring_ops.reshape(whole(x, form), [x.shape[0], 1])) if is_link(x) else x.unsqueeze(1)
+def _column(x: AnyTensor, fmt: FixedPointFormat) -> AnyTensor:
+    return fmt.link(ring_ops.reshape(to_integers(x, fmt), [x.shape[0], 1])) if is_link(x) else x.unsqueeze(1)
 
 
 @rule(aten.convolution.default, in_place=False)
@@ -81,20 +81,20 @@ def convolution(
     transposed: bool, output_padding: Sizes, groups: int,
 ) -> Link:  # fmt: skip
     """Convolve, with any stride, padding, dilation and groups, with or without a bias."""
-    form = form_of(x, weight, bias)
+    fmt = format_of(x, weight, bias)
     count = len(x.shape) - 2
     stride, padding, dilation = _each(count, stride, padding, dilation)
     options: dict[str, Any] = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     if transposed:
         options |= {"transposed": True, "output_padding": _each(count, output_padding)[0]}
-    made = product("conv", x, weight, form, **options)
+    made = product("conv", x, weight, fmt, **options)
     if bias is not None:
-        made = ring_ops.add(made, _per_channel(whole(bias, form), count))
-    return form.link(made)
+        made = ring_ops.add(made, _per_channel(to_integers(bias, fmt), count))
+    return fmt.link(made)
 
 
 def _each(count: int, *options: Sizes) -> list[tuple[int, ...]]:
-    """Return options for every dimension of the images: torch names some once for all."""
+    """Return options for every spatial dimension: torch passes some once for all of them."""
     return [tuple(option) * count if len(option) == 1 else tuple(option) for option in options]
 
 
@@ -109,31 +109,31 @@ def convolution_backward(
 ) -> tuple[Link | None, ...]:  # fmt: skip
     """Gradients of a convolution for input, weight and bias.
 
-    A transposed convolution is the gradient of an ordinary one, so its own gradient is that one, and in the gradient of
-    the weight the image and the gradient change places.
+    A transposed convolution is the gradient of an ordinary one, so its gradient is an ordinary one, and the gradient of
+    its weight swaps image and gradient.
     """
-    form = form_of(grad, x, weight)
+    fmt = format_of(grad, x, weight)
     spatial = len(x.shape) - 2
     stride, padding, dilation = _each(spatial, stride, padding, dilation)
     options: dict[str, Any] = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     grads: list[Any] = [None, None, None]
     if wanted[0] and transposed:
-        grads[0] = form.link(_cropped(product("conv", grad, weight, form, **options), x.shape))
+        grads[0] = fmt.link(_cropped(product("conv", grad, weight, fmt, **options), x.shape))
     elif wanted[0]:
         rest = _unused(x, grad, weight, stride, padding, dilation)
-        grads[0] = form.link(product("conv", grad, weight, form, transposed=True, output_padding=rest, **options))
+        grads[0] = fmt.link(product("conv", grad, weight, fmt, transposed=True, output_padding=rest, **options))
     if wanted[1]:
         image, spread = (grad, x) if transposed else (x, grad)
-        grads[1] = _grad_of_weight(spread, image, weight, form, **options)
+        grads[1] = _grad_of_weight(spread, image, weight, fmt, **options)
     if wanted[2]:
-        grads[2] = form.link(ring_ops.total(whole(grad, form), [0, *range(2, 2 + spatial)]))
+        grads[2] = fmt.link(ring_ops.total(to_integers(grad, fmt), [0, *range(2, 2 + spatial)]))
     return tuple(grads)
 
 
 def _unused(
     x: AnyTensor, grad: AnyTensor, weight: AnyTensor, stride: Sizes, padding: Sizes, dilation: Sizes,
 ) -> tuple[int, ...]:  # fmt: skip
-    """Return how much of the image the last window does not reach."""
+    """Return the part of the image behind the last window, for each dimension."""
     images, gradients, windows = x.shape[2:], grad.shape[2:], weight.shape[2:]
     return tuple(
         images[i] - (gradients[i] - 1) * stride[i] + 2 * padding[i] - dilation[i] * (windows[i] - 1) - 1
@@ -142,7 +142,7 @@ def _unused(
 
 
 def _cropped(value: Value, shape: Sizes) -> Value:
-    """Leave out what is beyond a shape, at the end of each dimension of images."""
+    """Crop spatial dimensions to a shape."""
     for i in range(2, len(shape)):
         if ring_ops.shape_of(value)[i] > shape[i]:
             value = ring_ops.local(aten.slice.Tensor, value, i, 0, shape[i])
@@ -150,36 +150,36 @@ def _cropped(value: Value, shape: Sizes) -> Value:
 
 
 def _grad_of_weight(
-    grad: AnyTensor, x: AnyTensor, weight: AnyTensor, form: FixedPointFormat, stride: Sizes, padding: Sizes,
+    grad: AnyTensor, x: AnyTensor, weight: AnyTensor, fmt: FixedPointFormat, stride: Sizes, padding: Sizes,
     dilation: Sizes, groups: int,
 ) -> Link:  # fmt: skip
-    """Convolve the image with the gradient: batch and channels change places in each group, stride and dilation too."""
+    """Convolve image and gradient, with batch and channels swapped in each group, and stride and dilation swapped."""
     sizes = [weight.shape[1], weight.shape[0], *weight.shape[2:]]
-    if not x.shape[0]:  # torch convolves over no channels to nothing, not to zeros
-        return form.link(torch.zeros(tuple(weight.shape), dtype=torch.int64))
+    if not x.shape[0]:  # torch returns an empty result for no channels, not zeros
+        return fmt.link(torch.zeros(tuple(weight.shape), dtype=torch.int64))
     made = product(
-        "conv", _batch_last(x, groups, form), _permuted(grad, [1, 0, *range(2, len(x.shape))], form), form,
+        "conv", _batch_last(x, groups, fmt), _permuted(grad, [1, 0, *range(2, len(x.shape))], fmt), fmt,
         stride=dilation, padding=padding, dilation=stride, groups=groups,
     )  # fmt: skip
-    return form.link(ring_ops.local(aten.transpose.int, _cropped(made, sizes), 0, 1))
+    return fmt.link(ring_ops.local(aten.transpose.int, _cropped(made, sizes), 0, 1))
 
 
-def _permuted(x: AnyTensor, order: list[int], form: FixedPointFormat) -> AnyTensor:
+def _permuted(x: AnyTensor, order: list[int], fmt: FixedPointFormat) -> AnyTensor:
     if not is_link(x):
         return x.permute(order)
-    return form.link(ring_ops.permute(whole(x, form), order))
+    return fmt.link(ring_ops.permute(to_integers(x, fmt), order))
 
 
-def _batch_last(x: AnyTensor, groups: int, form: FixedPointFormat) -> AnyTensor:
-    """Return images as (channels of a group, groups x batch, ...): the batch is what is summed over in each group."""
+def _batch_last(x: AnyTensor, groups: int, fmt: FixedPointFormat) -> AnyTensor:
+    """Return images as (channels of a group, groups x batch, ...), to sum over the batch in each group."""
     batch, channels, *sizes = x.shape
     if not groups or channels % groups:
-        raise RuntimeError(f"{channels} channels can't be in {groups} groups.")
+        raise RuntimeError(f"convolution: {channels} channels are not divisible into {groups} groups")
     inner = channels // groups
     if groups == 1:
-        return _permuted(x, [1, 0, *range(2, len(x.shape))], form)
+        return _permuted(x, [1, 0, *range(2, len(x.shape))], fmt)
     order = [2, 1, 0, *range(3, 3 + len(sizes))]
     if not is_link(x):
         return x.reshape(batch, groups, inner, *sizes).permute(order).reshape(inner, groups * batch, *sizes)
-    turned = ring_ops.permute(ring_ops.reshape(whole(x, form), [batch, groups, inner, *sizes]), order)
-    return form.link(ring_ops.reshape(turned, [inner, groups * batch, *sizes]))
+    turned = ring_ops.permute(ring_ops.reshape(to_integers(x, fmt), [batch, groups, inner, *sizes]), order)
+    return fmt.link(ring_ops.reshape(turned, [inner, groups * batch, *sizes]))

@@ -1,7 +1,7 @@
-"""Rules for losses and their gradients; other losses are made by torch of calls that have rules.
+"""Rules for losses and their gradients; torch composes other losses of operations that have rules.
 
-A gradient that comes from above is public as a rule (that of a loss is 1), and is taken as a public factor then. Means
-divide their gradients by a public number, and gradients get more digits for that (see `gradients`).
+The incoming gradient is usually public (that of a loss is 1), and is then used as a public factor. Means divide
+gradients by a public number, and gradients get more digits for that (see `gradients`).
 """
 
 from __future__ import annotations
@@ -12,46 +12,46 @@ from syft.mpc.rules import public_scaling
 from syft.mpc.rules.approximations import log, logsigmoid, sigmoid
 from syft.mpc.rules.arithmetic import add, div, mul, sub
 from syft.mpc.rules.gradients import finer
-from syft.mpc.rules.operands import AnyTensor, Link, Operand, aten, content, form_of, is_link, rule, whole
+from syft.mpc.rules.operands import AnyTensor, Link, Operand, aten, content, format_of, is_link, rule, to_integers
 from syft.mpc.rules.public_scaling import times
 from syft.mpc.rules.quotients import QUOTIENT_BITS, divided
 from syft.mpc.rules.reduction import mean, total
 from syft.mpc.values import ring_ops
 
-# torch's numbers for reduction="none", "mean", "sum".
+# torch's codes for reduction="none", "mean", "sum".
 NONE, MEAN, SUM = 0, 1, 2
 
 
 def reduced(x: Link, reduction: int) -> Link:
-    """Return losses as they are, their mean or their sum."""
+    """Return losses, their mean or their sum."""
     return x if reduction == NONE else mean(x) if reduction == MEAN else total(x)
 
 
 def public_part(grad: AnyTensor | float) -> AnyTensor | float:
-    """Return a gradient that is public as a number or a plain tensor, any other one as it is."""
+    """Return a public gradient as a number or a plain tensor, a private one unchanged."""
     if is_link(grad):
         if ring_ops.is_shared(content(grad)):
             return grad
-        grad = content(grad).double() / form_of(grad).scale
+        grad = content(grad).double() / format_of(grad).scale
     return float(grad) if isinstance(grad, float) or grad.numel() == 1 else grad.double()
 
 
-def passed_on(slope: AnyTensor, grad: AnyTensor | float, count: float = 1) -> Link:
-    """Return the slope of a loss times the gradient from above, divided by a public number.
+def chain_rule(slope: AnyTensor, grad: AnyTensor | float, count: float = 1) -> Link:
+    """Return the derivative of a loss times the incoming gradient, divided by a public number.
 
     Args:
-        slope: what a loss changes by with its input, private or public.
+        slope: the derivative of the loss, private or public.
         grad: the gradient of the loss.
-        count: what to divide by: the number of elements, for means.
+        count: the divisor: the number of elements, for means.
     """
-    form = finer(form_of(slope, grad), count)
+    fmt = finer(format_of(slope, grad), count)
     factor = public_part(grad)
     if is_link(factor):
-        made = mul(form.link(whole(slope, form)), factor)
-        return made if count == 1 else form.link(public_scaling.divide(content(made), count, form))
+        made = mul(fmt.link(to_integers(slope, fmt)), factor)
+        return made if count == 1 else fmt.link(public_scaling.divide(content(made), count, fmt))
     if is_link(slope):
-        return form.link(times(whole(slope, form), factor / count, form))
-    return form.link(whole(slope.double() * factor / count, form))
+        return fmt.link(times(to_integers(slope, fmt), factor / count, fmt))
+    return fmt.link(to_integers(slope.double() * factor / count, fmt))
 
 
 def _count(x: AnyTensor, reduction: int) -> int:
@@ -72,7 +72,7 @@ def mse_loss(x: AnyTensor, target: AnyTensor, reduction: int = MEAN) -> Link:
 def mse_loss_backward(grad: AnyTensor, x: AnyTensor, target: AnyTensor, reduction: int) -> Link:
     """Gradient of the squared distance: twice the distance."""
     distance = _distance(x, target)
-    return passed_on(mul(distance, 2) if is_link(distance) else distance * 2, grad, _count(distance, reduction))
+    return chain_rule(mul(distance, 2) if is_link(distance) else distance * 2, grad, _count(distance, reduction))
 
 
 def _distance(x: AnyTensor, target: AnyTensor) -> AnyTensor:
@@ -85,14 +85,14 @@ def times_tensor(x: AnyTensor, y: AnyTensor | float) -> AnyTensor:
 
 
 def _within(x: AnyTensor, bound: float) -> AnyTensor:
-    """Return x within a bound on either side: relu(x + bound) - relu(x - bound) - bound, both at once."""
+    """Return x clamped to [-bound, bound]: relu(x + bound) - relu(x - bound) - bound, in the same rounds."""
     if not is_link(x):
         return x.clamp(-bound, bound)
-    form = form_of(x)
-    limit = whole(bound, form)
+    fmt = format_of(x)
+    limit = to_integers(bound, fmt)
     both = ring_ops.local(aten.stack.default, [ring_ops.add(content(x), limit), ring_ops.sub(content(x), limit)])
     above, below = ring_ops.unbind(ring_ops.relu(both))
-    return form.link(ring_ops.sub(ring_ops.sub(above, below), limit))
+    return fmt.link(ring_ops.sub(ring_ops.sub(above, below), limit))
 
 
 def _huber(x: AnyTensor, target: AnyTensor, delta: float) -> tuple[AnyTensor, AnyTensor]:
@@ -104,7 +104,7 @@ def _huber(x: AnyTensor, target: AnyTensor, delta: float) -> tuple[AnyTensor, An
 
 @rule(aten.huber_loss.default, in_place=False)
 def huber_loss(x: AnyTensor, target: AnyTensor, reduction: int = MEAN, delta: float = 1.0) -> Link:
-    """Half the square of a distance up to delta, and a line beyond."""
+    """Half the squared distance up to delta, linear beyond."""
     return reduced(mul(*_huber(x, target, delta)), reduction)
 
 
@@ -112,7 +112,7 @@ def huber_loss(x: AnyTensor, target: AnyTensor, reduction: int = MEAN, delta: fl
 def huber_loss_backward(grad: AnyTensor, x: AnyTensor, target: AnyTensor, reduction: int, delta: float) -> Link:
     """Gradient of the Huber loss: the distance within delta."""
     distance = _distance(x, target)
-    return passed_on(_within(distance, delta), grad, _count(distance, reduction))
+    return chain_rule(_within(distance, delta), grad, _count(distance, reduction))
 
 
 @rule(aten.smooth_l1_loss.default, in_place=False)
@@ -126,7 +126,7 @@ def smooth_l1_loss(x: AnyTensor, target: AnyTensor, reduction: int = MEAN, beta:
 def smooth_l1_loss_backward(grad: AnyTensor, x: AnyTensor, target: AnyTensor, reduction: int, beta: float) -> Link:
     """Gradient of the smooth absolute distance."""
     distance = _distance(x, target)
-    return passed_on(_within(distance, beta), grad, _count(distance, reduction) * beta)
+    return chain_rule(_within(distance, beta), grad, _count(distance, reduction) * beta)
 
 
 # --- probabilities --------------------------------------------------------------------------------------------------
@@ -137,14 +137,14 @@ def _with_weight(losses: Link, weight: AnyTensor | None) -> Link:
 
 
 def _both_logs(x: AnyTensor) -> tuple[AnyTensor, AnyTensor]:
-    """Return log(1 - x) and log(x) - log(1 - x); torch's own bound for public ones."""
+    """Return log(1 - x) and log(x) - log(1 - x); of a public x, with torch's bound."""
     if not is_link(x):
         first, second = x.double().log().clamp(min=-100), (1 - x.double()).log().clamp(min=-100)
         return second, first - second
-    form, value = form_of(x), content(x)
-    both = ring_ops.local(aten.stack.default, [value, ring_ops.sub(form.scale, value)])
-    log_x, log_rest = ring_ops.unbind(content(log(form.link(both))))
-    return form.link(log_rest), form.link(ring_ops.sub(log_x, log_rest))
+    fmt, value = format_of(x), content(x)
+    both = ring_ops.local(aten.stack.default, [value, ring_ops.sub(fmt.scale, value)])
+    log_x, log_rest = ring_ops.unbind(content(log(fmt.link(both))))
+    return fmt.link(log_rest), fmt.link(ring_ops.sub(log_x, log_rest))
 
 
 @rule(aten.binary_cross_entropy.default, in_place=False)
@@ -153,7 +153,7 @@ def binary_cross_entropy(
 ) -> Link:
     """Return -(t log(x) + (1 - t) log(1 - x)).
 
-    A probability of 0 counts as one unit, as in `log`: its logarithm is -11.1 with 16 bits, where torch has -100.
+    A probability of 0 counts as one unit, as in `log`: its logarithm is -11.1 with 16 bits, and -100 in torch.
     """
     second, difference = _both_logs(x)
     return reduced(_with_weight(_negative(add(second, mul(target, difference))), weight), reduction)
@@ -171,10 +171,10 @@ def binary_cross_entropy_backward(
     weight: AnyTensor | None = None,
     reduction: int = MEAN,
 ) -> Link:
-    """Return (x - t) / (x (1 - x)), and 0 where x is 0 or 1: there a sigmoid has no slope either."""
+    """Return (x - t) / (x (1 - x)), and 0 where x is 0 or 1, like the slope of a sigmoid."""
     distance = _distance(x, target)
     slope = _over_variance(x, distance)
-    return passed_on(slope if weight is None else times_tensor(slope, weight), grad, _count(x, reduction))
+    return chain_rule(slope if weight is None else times_tensor(slope, weight), grad, _count(x, reduction))
 
 
 def _over_variance(x: AnyTensor, distance: AnyTensor) -> AnyTensor:
@@ -182,12 +182,12 @@ def _over_variance(x: AnyTensor, distance: AnyTensor) -> AnyTensor:
     if not is_link(x):
         plain = (x.double() * (1 - x.double())).clamp(min=1e-12)
         return div(distance, plain) if is_link(distance) else distance / plain
-    form, value = form_of(x, distance), whole(x, form_of(x, distance))
-    scale = form.scale**2
-    variance = ring_ops.mul(value, ring_ops.sub(form.scale, value))
+    fmt, value = format_of(x, distance), to_integers(x, format_of(x, distance))
+    scale = fmt.scale**2
+    variance = ring_ops.mul(value, ring_ops.sub(fmt.scale, value))
     if scale > 1 << QUOTIENT_BITS:
-        variance, scale = ring_ops.truncate(variance, form.scale), form.scale
-    return form.link(divided(whole(distance, form), variance, scale))
+        variance, scale = ring_ops.truncate(variance, fmt.scale), fmt.scale
+    return fmt.link(divided(to_integers(distance, fmt), variance, scale))
 
 
 @rule(aten.binary_cross_entropy_with_logits.default, in_place=False)
@@ -220,13 +220,13 @@ def soft_margin_loss_backward(grad: AnyTensor, x: AnyTensor, target: AnyTensor, 
     away: AnyTensor = _negative(target) if is_link(target) else -target
     exponent = times_tensor(x, away)
     slope = times_tensor(away, sigmoid(exponent) if is_link(exponent) else torch.sigmoid(exponent))
-    return passed_on(slope, grad, _count(x, reduction))
+    return chain_rule(slope, grad, _count(x, reduction))
 
 
 @rule(aten.xlogy.Tensor, aten.xlogy.Scalar_Self, aten.xlogy.Scalar_Other)
 def xlogy(x: AnyTensor, y: Operand) -> Link:
-    """Return x log(y), and 0 where x is."""
+    """Return x log(y), and 0 where x is 0."""
     if is_link(y):
         return mul(x, log(y))
-    unit = 1 / form_of(x).scale
+    unit = 1 / format_of(x).scale
     return mul(x, torch.as_tensor(y).double().clamp(min=unit).log())

@@ -14,40 +14,42 @@ from syft.mpc.values import ring_ops
 from syft.mpc.values.encoding import encode_plain
 
 
-def _encode(tensor: torch.Tensor, form: FixedPointFormat) -> Link:
-    return form.link(encode_plain(tensor, form.scale, form.field))
+def _encode(tensor: torch.Tensor, fmt: FixedPointFormat) -> Link:
+    return fmt.link(encode_plain(tensor, fmt.scale, fmt.field))
 
 
 @rule(aten.linalg_inv_ex.default, in_place=False)
 def inverse(x: Link, check_errors: bool = False) -> tuple[Any, torch.Tensor]:
     """Invert a square matrix, or each of a batch (see the protocol `inverse` for its domain and error).
 
-    Of shares nobody can see whether they are singular, so no error is told of them.
+    A shared matrix that is singular raises no error, because no party can detect it.
     """
-    form = encoded(x, "The inverse")
+    fmt = encoded(x, "The inverse")
     if len(x.shape) < 2 or x.shape[-2] != x.shape[-1]:
-        raise SyftError(f"Only square matrices have an inverse, and this one has the shape {tuple(x.shape)}.")
+        raise SyftError(f"inverse() requires a square matrix, got shape {tuple(x.shape)}.")
     value = content(x)
     if ring_ops.is_shared(value):
         nothing = torch.zeros(x.shape[:-2], dtype=torch.int32)
-        return form.link(ring_ops.run("inverse", value, scale=form.scale)), nothing
-    found, info = torch.linalg.inv_ex(value.double() / form.scale, check_errors=check_errors)
+        return fmt.link(ring_ops.run("inverse", value, scale=fmt.scale)), nothing
+    found, info = torch.linalg.inv_ex(value.double() / fmt.scale, check_errors=check_errors)
     if bool((info != 0).any()):
-        raise SyftError("This matrix is singular, so it has no inverse.")
-    return _encode(found, form), info
+        raise SyftError("inverse() got a singular matrix, which has no inverse.")
+    return _encode(found, fmt), info
 
 
 @rule(aten.linalg_qr.default, in_place=False)
 def qr(x: Link, mode: str = "reduced") -> tuple[Any, Any]:
     """Write a matrix as Q R (see the protocol `qr` for its domain and error); with mode "r" Q is empty, as in torch."""
-    form = encoded(x, "QR")
+    fmt = encoded(x, "QR")
     if len(x.shape) != 2:
-        raise UnsupportedOperation("qr of anything but one matrix", "encrypted tensors", "Take them one by one.")
+        raise UnsupportedOperation(
+            "qr of anything but one matrix", "encrypted tensors", "Decompose matrices one by one."
+        )
     value = content(x)
     if not ring_ops.is_shared(value):
-        q, r = torch.linalg.qr(value.double() / form.scale, mode)
-        return _encode(q, form), _encode(r, form)
-    made = client.run("qr", value, scale=form.scale, mode=mode)
+        q, r = torch.linalg.qr(value.double() / fmt.scale, mode)
+        return _encode(q, fmt), _encode(r, fmt)
+    made = client.run("qr", value, scale=fmt.scale, mode=mode)
     if mode == "r":
-        return form.link(torch.zeros(0, dtype=torch.int64)), form.link(made)
-    return form.link(made[0]), form.link(made[1])
+        return fmt.link(torch.zeros(0, dtype=torch.int64)), fmt.link(made)
+    return fmt.link(made[0]), fmt.link(made[1])

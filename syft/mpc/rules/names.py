@@ -1,11 +1,11 @@
-"""What users call an ATen operation: the name in torch, not the one below autograd."""
+"""Public names of ATen operations: F.softmax for aten._softmax."""
 
 from __future__ import annotations
 
 import torch
 import torch.nn.functional as F
 
-# Names that can't be worked out.
+# Names that the rules below do not find.
 _NAMES = {
     "_softmax": "F.softmax",
     "_log_softmax": "F.log_softmax",
@@ -46,25 +46,25 @@ _NAMES = {
 }
 
 
-def called(function: object) -> str:
-    """Return the name under which users know an ATen operation."""
+def public_name(function: object) -> str:
+    """Return the public name of an ATen operation."""
     if not isinstance(function, torch._ops.OpOverload):
         return str(function)
-    return _called(function.overloadpacket.__name__)
+    return _public_name(function.overloadpacket.__name__)
 
 
-def _called(name: str) -> str:
+def _public_name(name: str) -> str:
     if name in _NAMES:
         return _NAMES[name]
     if name.endswith("_backward") and name != "_backward":
-        return f"The gradient of {_called(name.removesuffix('_backward'))}"
+        return f"The gradient of {_public_name(name.removesuffix('_backward'))}"
     bare = name.strip("_")
-    for known in (name, name.removeprefix("_"), bare):
-        if known.startswith(("linalg_", "fft_", "special_")):
-            group, _, rest = known.partition("_")
+    for candidate in (name, name.removeprefix("_"), bare):
+        if candidate.startswith(("linalg_", "fft_", "special_")):
+            group, _, rest = candidate.partition("_")
             if hasattr(getattr(torch, group), rest):
                 return f"torch.{group}.{rest}"
         for owner, prefix in ((torch, "torch"), (F, "F"), (torch.Tensor, "tensor")):
-            if hasattr(owner, known):
-                return f"{prefix}.{known}"
+            if hasattr(owner, candidate):
+                return f"{prefix}.{candidate}"
     return f"aten.{name}"

@@ -1,8 +1,8 @@
-"""Rules for normalisation of layers and groups, and what they share with that of batches; weights public or private.
+"""Rules for layer norm and group norm, and helpers for batch norm; weights public or private.
 
-A distance from the mean is divided by the standard deviation first, and multiplied by the weight then, so that nothing
-in between is larger than it has to be. Variances are kept with twice the digits, and 1 / sqrt(variance) with 22 bits:
-both are few numbers, and whatever is missing in them is missing everywhere.
+A distance from the mean is divided by the standard deviation before it is multiplied by the weight, so that
+intermediate values stay small. Variances have twice the digits, and 1 / sqrt(variance) has 22 bits: they are few
+numbers, and their errors affect every element.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from syft.mpc.rules.operands import (
     Value,
     aten,
     content,
-    form_of,
+    format_of,
     is_link,
     rule,
-    whole,
+    to_integers,
 )
 from syft.mpc.values import ring_ops
 from syft.mpc.values.encoding import encode_plain
 
-# Sums of products have room below this.
+# Sums of products fit below this.
 MAX_SUM = 1 << 54
-# How many units a factor has to one, at most.
+# The maximum of units per one of a factor.
 FACTOR = 1 << 22
 WHITENED = "whitened"
-# Up to here the eps of a length is less than what formats tell apart.
+# An eps of a length up to here is below the resolution of all formats.
 TINY = 1e-6
 
 
@@ -55,11 +55,11 @@ class Whitened:
 
     Attributes:
         made: the numbers.
-        mean: what was subtracted.
-        factor: what was multiplied by, 1 / sqrt(variance), with more digits.
-        squares: whole numbers of the sum of squared distances from the mean.
-        scale: how many of them make one.
-        count: of how many elements.
+        mean: the mean that was subtracted.
+        factor: the factor 1 / sqrt(variance), with more digits.
+        squares: the sum of squared distances from the mean, as integers.
+        scale: the scale of `squares`.
+        count: the number of elements per mean.
     """
 
     made: Link
@@ -69,14 +69,14 @@ class Whitened:
     scale: int
     count: int
 
-    def variance(self, form: FixedPointFormat) -> Link:
-        """Return the variance of what these numbers are a sample of, in a form."""
-        return form.link(ring_ops.truncate(self.squares, max(self.count - 1, 1) * self.scale // form.scale))
+    def variance(self, fmt: FixedPointFormat) -> Link:
+        """Return the unbiased variance in a format."""
+        return fmt.link(ring_ops.truncate(self.squares, max(self.count - 1, 1) * self.scale // fmt.scale))
 
 
-def fine_form(form: FixedPointFormat) -> FixedPointFormat:
-    """Return the form of factors: with more digits."""
-    model, digits = form.model, 0
+def fine_format(fmt: FixedPointFormat) -> FixedPointFormat:
+    """Return the format of factors, which has more digits."""
+    model, digits = fmt.model, 0
     if model is None:
         raise UnsupportedOperation("Normalisation", "AdditiveSharingTensor", "Encode before sharing.")
     while model.base ** (digits + 1) <= FACTOR:
@@ -85,18 +85,18 @@ def fine_form(form: FixedPointFormat) -> FixedPointFormat:
 
 
 def count_of(x: AnyTensor, dims: list[int]) -> int:
-    """Return how many elements are taken together."""
+    """Return the number of elements along dimensions."""
     return math.prod(x.shape[dim] for dim in dims)
 
 
 def as_link(x: AnyTensor, *others: AnyTensor | None) -> Link:
-    """Return an operand as a link; public data meets a private model here."""
-    form = form_of(x, *others)
-    return x if is_link(x) else form.link(whole(x, form))
+    """Return an operand as a link: data may be public when the model is private."""
+    fmt = format_of(x, *others)
+    return x if is_link(x) else fmt.link(to_integers(x, fmt))
 
 
 def inverse_root(value: Value, scale: int, epsilon: float, fine: FixedPointFormat) -> Link:
-    """Return 1 / sqrt(variance + epsilon) of variances with a scale."""
+    """Return 1 / sqrt(variance + epsilon) of variances as integers with a scale."""
     moved = ring_ops.add(value, max(round(epsilon * scale), 1) if epsilon > 0 else round(epsilon * scale))
     if ring_ops.is_shared(moved):
         return fine.link(ring_ops.run("root", moved, kind="rsqrt", scale=scale, out=fine.scale))
@@ -104,28 +104,28 @@ def inverse_root(value: Value, scale: int, epsilon: float, fine: FixedPointForma
     return fine.link(encode_plain(found.nan_to_num(0.0, 0.0, 0.0), fine.scale, fine.field))
 
 
-def squares_scale(form: FixedPointFormat) -> tuple[int, int]:
-    """Return the scale of variances, and what squares are divided by to have it."""
+def squares_scale(fmt: FixedPointFormat) -> tuple[int, int]:
+    """Return the scale of variances, and the divisor of squares that gives it."""
     divisor = 1
-    while form.scale**2 // divisor > MAX_SCALE:
-        divisor *= form.base
-    return form.scale**2 // divisor, divisor
+    while fmt.scale**2 // divisor > MAX_SCALE:
+        divisor *= fmt.base
+    return fmt.scale**2 // divisor, divisor
 
 
 def whiten(x: Link, dims: list[int], epsilon: float) -> Whitened:
     """Subtract the mean along dimensions, and divide by the standard deviation."""
-    form, count = form_of(x), count_of(x, dims)
-    fine, value = fine_form(form), content(x)
+    fmt, count = format_of(x), count_of(x, dims)
+    fine, value = fine_format(fmt), content(x)
     mean = ring_ops.truncate(ring_ops.total(value, dims, True), count)
     distance = ring_ops.sub(value, mean)
-    scale, divisor = squares_scale(form)
+    scale, divisor = squares_scale(fmt)
     squares = ring_ops.total(ring_ops.mul(distance, distance, divisor), dims, True)
     if scale * count <= MAX_SCALE:  # a sum is a mean with another scale
         factor = inverse_root(squares, scale * count, epsilon, fine)
     else:
         factor = inverse_root(ring_ops.truncate(squares, count), scale, epsilon, fine)
-    made = form.link(ring_ops.mul(distance, content(factor), fine.scale))
-    return Whitened(made, form.link(mean), factor, squares, scale, count)
+    made = fmt.link(ring_ops.mul(distance, content(factor), fine.scale))
+    return Whitened(made, fmt.link(mean), factor, squares, scale, count)
 
 
 @overload
@@ -133,7 +133,7 @@ def per_channel(value: None, dims: int) -> None: ...
 @overload
 def per_channel(value: AnyTensor, dims: int) -> AnyTensor: ...
 def per_channel(value: AnyTensor | None, dims: int) -> AnyTensor | None:
-    """Return one number for each channel in a shape that fits images."""
+    """Return one number for each channel in a shape that broadcasts to images."""
     return None if value is None else reshaped(value, [1, -1, *[1] * (dims - 2)])
 
 
@@ -146,7 +146,7 @@ def reshaped(value: AnyTensor, shape: list[int]) -> AnyTensor:
     if not is_link(value):
         return value.reshape(shape)
     rest = value.shape.numel() // abs(math.prod(shape)) if math.prod(shape) else 0
-    return form_of(value).link(ring_ops.reshape(content(value), [rest if size == -1 else size for size in shape]))
+    return format_of(value).link(ring_ops.reshape(content(value), [rest if size == -1 else size for size in shape]))
 
 
 def affine(made: Link, weight: AnyTensor | None, bias: AnyTensor | None) -> Link:
@@ -156,56 +156,56 @@ def affine(made: Link, weight: AnyTensor | None, bias: AnyTensor | None) -> Link
 
 
 def remembered(whitened: Whitened, shape: list[int]) -> tuple[Link, Link]:
-    """Return mean and factor as torch keeps them for the gradient, which also needs the numbers."""
+    """Return mean and factor as torch saves them for the gradient; the whitened numbers are cached with the factor."""
     mean, factor = reshaped(whitened.mean, shape), reshaped(whitened.factor, shape)
     return mean, note(factor, WHITENED, whitened.made) if is_followed() else factor
 
 
 def batch_dims(x: AnyTensor) -> list[int]:
-    """Return all dimensions but that of channels."""
+    """Return all dimensions except that of channels."""
     return [0, *range(2, len(x.shape))]
 
 
 def times_factor(x: AnyTensor, factor: AnyTensor) -> Link:
-    """Multiply by a factor, which may have more digits: the result has those of x."""
+    """Multiply by a factor that may have more digits; the result has the format of x."""
     if not is_link(factor):
         return mul(x, factor)
-    form, own = form_of(x), form_of(factor)
-    return form.link(ring_ops.mul(whole(x, form), content(factor), own.scale))
+    fmt, own = format_of(x), format_of(factor)
+    return fmt.link(ring_ops.mul(to_integers(x, fmt), content(factor), own.scale))
 
 
 # --- gradients ------------------------------------------------------------------------------------------------------
 
 
 def _products(grad: AnyTensor, made: Link, count: int) -> tuple[Value, int, FixedPointFormat]:
-    """Multiply gradients by the numbers they belong to; returns products, with how much too large they are."""
-    form, extra = form_of(grad), form_of(made).scale
-    divisor = extra if form.scale * extra * count > MAX_SUM else 1
-    return ring_ops.mul(whole(grad, form), content(made), divisor), extra // divisor, form
+    """Multiply gradients by the whitened numbers; returns products, the excess of their scale, and their format."""
+    fmt, extra = format_of(grad), format_of(made).scale
+    divisor = extra if fmt.scale * extra * count > MAX_SUM else 1
+    return ring_ops.mul(to_integers(grad, fmt), content(made), divisor), extra // divisor, fmt
 
 
 def pulled_back(grad: AnyTensor, made: Link, dims: list[int]) -> tuple[Any, Any]:
     """Return g - mean(g) - made mean(g made), and the sum of g made, along dimensions."""
     count = count_of(made, dims)
-    products, extra, form = _products(grad, made, count)
+    products, extra, fmt = _products(grad, made, count)
     summed = ring_ops.total(products, dims, True)
-    given, whitened, scale = whole(grad, form), content(made), form_of(made).scale
+    given, whitened, scale = to_integers(grad, fmt), content(made), format_of(made).scale
     along = ring_ops.mul(whitened, ring_ops.truncate(summed, count * extra))
     given = ring_ops.sub(given, ring_ops.truncate(ring_ops.total(given, dims, True), count))
     rest = ring_ops.sub(ring_ops.scale(given, scale), along)
-    return form.link(ring_ops.truncate(rest, scale)), form.link(ring_ops.truncate(summed, extra))
+    return fmt.link(ring_ops.truncate(rest, scale)), fmt.link(ring_ops.truncate(summed, extra))
 
 
 def summed_up(grad: AnyTensor, dims: list[int]) -> Link:
-    """Add gradients up along dimensions."""
-    form = form_of(grad)
-    return form.link(ring_ops.total(whole(grad, form), dims) if dims else whole(grad, form))
+    """Sum gradients along dimensions."""
+    fmt = format_of(grad)
+    return fmt.link(ring_ops.total(to_integers(grad, fmt), dims) if dims else to_integers(grad, fmt))
 
 
 def grad_of_weight(grad: AnyTensor, made: Link, dims: list[int]) -> Link:
-    """Add up gradients times the numbers they belong to, along dimensions."""
-    products, extra, form = _products(grad, made, count_of(made, dims))
-    return form.link(ring_ops.truncate(ring_ops.total(products, dims) if dims else products, extra))
+    """Sum gradients times the whitened numbers along dimensions."""
+    products, extra, fmt = _products(grad, made, count_of(made, dims))
+    return fmt.link(ring_ops.truncate(ring_ops.total(products, dims) if dims else products, extra))
 
 
 # --- layers and groups ----------------------------------------------------------------------------------------------
@@ -274,7 +274,7 @@ def group_norm_backward(
     return tuple(grads)
 
 
-# --- without a mean -------------------------------------------------------------------------------------------------
+# --- without subtraction of the mean -----------------------------------------------------------------------------
 
 
 @composed(F.rms_norm, torch.rms_norm)
@@ -283,8 +283,8 @@ def rms_norm(
 ) -> torch.Tensor:
     """Divide by the root of the mean square along the last dimensions.
 
-    Numbers beside their opposites have no mean, and their mean square is their variance: so this is layer norm, with
-    all of its digits and its gradient.
+    Numbers together with their negatives have mean 0, and their mean square is their variance, so layer norm computes
+    this with all of its digits and with its gradient.
     """
     count = math.prod(normalized_shape)
     flat = x.reshape(*x.shape[: len(x.shape) - len(normalized_shape)], count)
@@ -297,9 +297,9 @@ def rms_norm(
 def normalize(
     x: torch.Tensor, p: float = 2.0, dim: Dims = 1, eps: float = 1e-12, out: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """Divide vectors by their length, or by eps if that is more.
+    """Divide vectors by max(length, eps).
 
-    Lengths of the usual kind are roots of mean squares, up to a factor; no vector is as short as an eps that is tiny.
+    Euclidean lengths are root mean squares, up to a factor; a tiny eps is below the resolution of encoded vectors.
     """
     if p == 2 and isinstance(dim, int) and out is None and eps <= TINY:
         turned = x.movedim(dim, -1)
@@ -311,7 +311,7 @@ def normalize(
 
 @composed(torch._weight_norm)
 def weight_norm(v: torch.Tensor, g: torch.Tensor, dim: int = 0) -> torch.Tensor:
-    """Give each row of a weight a length of its own, as torch.nn.utils.parametrizations.weight_norm does."""
+    """Scale each row of a weight to a given length, as torch.nn.utils.parametrizations.weight_norm does."""
     rows = v.movedim(dim, 0)
     made = normalize(rows.reshape(rows.shape[0], -1)).reshape(rows.shape).movedim(0, dim)
     return made * g
@@ -319,7 +319,7 @@ def weight_norm(v: torch.Tensor, g: torch.Tensor, dim: int = 0) -> torch.Tensor:
 
 @composed(F.cosine_similarity, torch.cosine_similarity)
 def cosine_similarity(x1: torch.Tensor, x2: torch.Tensor, dim: int = 1, eps: float = 1e-8) -> torch.Tensor:
-    """Return the product of vectors of length one; both are divided by their lengths at once."""
+    """Return the dot product of normalised vectors; both are normalised in the same rounds."""
     shape = arithmetic.broadcast(x1.shape, x2.shape)
     both = torch.stack([x1.expand(shape), x2.expand(shape)])
     first, second = normalize(both, dim=dim + 1 if dim >= 0 else dim, eps=eps).unbind(0)

@@ -21,44 +21,44 @@ from syft.mpc.values import ring_ops
 def deviation(
     x: Link, dims: list[int], keepdim: bool, correction: float = 0, epsilon: float = 0.0, name: str = "sqrt"
 ) -> Link:
-    """Return the square root (or, named "rsqrt", what it divides by) of the variance along dimensions plus epsilon.
+    """Return the square root (or, with name "rsqrt", its inverse) of the variance along dimensions plus epsilon.
 
-    Squares are added up before they are rescaled, so that small ones, and epsilon, do not get lost.
+    Squares are added up before they are rescaled, so that small squares, and epsilon, are not rounded to zero.
     """
-    form = encoded(x, "std")
+    fmt = encoded(x, "std")
     count = 1
     for dim in dims:
         count *= x.shape[dim]
     if count - correction <= 0:
-        raise ValueError("A variance needs more elements than its correction.")
+        raise ValueError("std() needs more elements than the correction.")
     distance = content(sub(x, mean(x, dims, True)))
-    return form.link(_root_of_squares(distance, dims, keepdim, form, count - correction, epsilon, name))
+    return fmt.link(_root_of_squares(distance, dims, keepdim, fmt, count - correction, epsilon, name))
 
 
 def _root_of_squares(
-    value: Value, dims: list[int], keepdim: bool, form: FixedPointFormat, count: float, epsilon: float, name: str
+    value: Value, dims: list[int], keepdim: bool, fmt: FixedPointFormat, count: float, epsilon: float, name: str
 ) -> Value:
-    scale = form.scale**2
+    scale = fmt.scale**2
     if not ring_ops.is_shared(value):
 
         def plain(v: torch.Tensor) -> torch.Tensor:
             found = (v * v).sum(dims, keepdim) / count + epsilon if dims else v * v / count + epsilon
             return of_positive(torch.rsqrt if name == "rsqrt" else torch.sqrt)(found)
 
-        return on_plain(plain, value, form)
+        return on_plain(plain, value, fmt)
     divisor = 1
     while scale // divisor > MAX_SCALE:
-        divisor *= form.base
+        divisor *= fmt.base
     summed = ring_ops.total(ring_ops.run("square", value, divisor=divisor), dims, keepdim)
     scale //= divisor
-    whole_count = max(int(count), 1)
-    part = count / whole_count
-    summed = ring_ops.truncate(summed, whole_count) if whole_count > 1 else summed
+    integer_count = max(int(count), 1)
+    part = count / integer_count
+    summed = ring_ops.truncate(summed, integer_count) if integer_count > 1 else summed
     if part != 1:
-        summed = times(summed, 1 / part, form)
+        summed = times(summed, 1 / part, fmt)
     if epsilon:
         summed = ring_ops.add(summed, max(round(epsilon * scale), 1))
-    return ring_ops.run("root", summed, kind=name, scale=scale, out=form.scale)
+    return ring_ops.run("root", summed, kind=name, scale=scale, out=fmt.scale)
 
 
 @rule(aten.std.correction, in_place=False)
@@ -79,9 +79,9 @@ def vector_norm(
 ) -> Link:
     """Norm of vectors along dimensions, of any order."""
     check_dtype(x, dtype)
-    form, dims, order = encoded(x, "norm"), dims_of(x, dim), float(order)
+    fmt, dims, order = encoded(x, "norm"), dims_of(x, dim), float(order)
     if order == 2:
-        return form.link(_root_of_squares(content(x), dims, keepdim, form, 1, 0.0, "sqrt"))
+        return fmt.link(_root_of_squares(content(x), dims, keepdim, fmt, 1, 0.0, "sqrt"))
     if order == 0:
         return total(ne(x, 0), dims, keepdim)
     sizes = absolute(x)

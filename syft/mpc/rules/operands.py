@@ -1,7 +1,7 @@
-"""Operands of rules: whole numbers with a scale, whatever they come as, and links for results.
+"""Operands of rules as integers with a scale, links for results, and the decorators that register rules.
 
-A form says what units whole numbers count: 1/scale. Fixed-precision links have one, shared whole numbers have scale 1.
-Of several forms the finest one wins.
+A format is the unit 1/scale that integers count. Fixed-precision links have one; shared whole numbers have scale 1. An
+operation on several formats uses the finest one.
 """
 
 from __future__ import annotations
@@ -42,33 +42,33 @@ aten = torch.ops.aten
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FixedPointFormat:
-    """What whole numbers count: units of 1/scale; `model` is a link of this form, None for whole numbers as such."""
+    """The unit 1/scale that integers count; `model` is a link of this format, None for whole numbers."""
 
     scale: int
     model: FixedPrecisionTensor | None = None
 
     @property
     def field(self) -> int:
-        """How many whole numbers there are."""
+        """The number of encoded values."""
         return 2**62 if self.model is None else self.model.field
 
     @property
     def base(self) -> int:
-        """The base of digits behind the point."""
+        """The base of the digits behind the point."""
         return 2 if self.model is None else self.model.base
 
     def link(self, value: Value) -> Link:
-        """Return a link of this form around whole numbers."""
+        """Return a link of this format with integers below it."""
         if self.model is not None:
             return self.model.like(value)
         return cast("AdditiveSharingTensor", value)  # plain integers always have a model
 
 
-WHOLE = FixedPointFormat(1)
+WHOLE_NUMBERS = FixedPointFormat(1)
 
 
-def form_of(*operands: object) -> FixedPointFormat:
-    """Return the finest form among operands."""
+def format_of(*operands: object) -> FixedPointFormat:
+    """Return the finest format among operands."""
     finest: FixedPrecisionTensor | None = None
     for leaf in iter_tensors(operands):
         if not isinstance(leaf, FixedPrecisionTensor):
@@ -80,16 +80,16 @@ def form_of(*operands: object) -> FixedPointFormat:
             )
         if finest is None or leaf.precision_fractional > finest.precision_fractional:
             finest = leaf
-    return WHOLE if finest is None else FixedPointFormat(finest.scale, finest)
+    return WHOLE_NUMBERS if finest is None else FixedPointFormat(finest.scale, finest)
 
 
 def is_link(operand: object) -> TypeIs[Link]:
-    """Say whether an operand is a link, so that its values are not to be looked at."""
+    """Return whether an operand is a link."""
     return isinstance(operand, FixedPrecisionTensor | AdditiveSharingTensor)
 
 
 def content(link: Link) -> Value:
-    """Return the whole numbers of a link."""
+    """Return the integers below a link."""
     if isinstance(link, AdditiveSharingTensor):
         return link
     if isinstance(link.child, torch.Tensor) and link.child.is_floating_point():
@@ -98,86 +98,86 @@ def content(link: Link) -> Value:
     return value
 
 
-def memo_of(operand: AnyTensor) -> Any:
-    """Return what holds the numbers of a link, or of a plain tensor: it is another object when they are others."""
+def storage_of(operand: AnyTensor) -> Any:
+    """Return the object that holds the numbers of an operand; it is replaced whenever the numbers change."""
     if isinstance(operand, AdditiveSharingTensor):
         return next(iter(operand.child.values()))
     return operand.__dict__["child"] if isinstance(operand, FixedPrecisionTensor) else operand
 
 
 @overload
-def whole(operand: AnyTensor, form: FixedPointFormat) -> Value: ...
+def to_integers(operand: AnyTensor, fmt: FixedPointFormat) -> Value: ...
 @overload
-def whole(operand: Number, form: FixedPointFormat) -> int: ...
-def whole(operand: Operand, form: FixedPointFormat) -> Value | int:
-    """Return an operand as whole numbers of a form."""
+def to_integers(operand: Number, fmt: FixedPointFormat) -> int: ...
+def to_integers(operand: Operand, fmt: FixedPointFormat) -> Value | int:
+    """Return an operand as integers of a format."""
     if isinstance(operand, FixedPrecisionTensor):
-        return ring_ops.scale(content(operand), form.scale // operand.scale)
+        return ring_ops.scale(content(operand), fmt.scale // operand.scale)
     if isinstance(operand, AdditiveSharingTensor):
-        return ring_ops.scale(operand, form.scale)
+        return ring_ops.scale(operand, fmt.scale)
     if isinstance(operand, torch.Tensor):
-        if form.model is None and operand.is_floating_point():
-            operand = _whole_floats(operand)
-        return encode_plain(operand, form.scale, form.field)
-    return whole_number(operand, form)
+        if fmt.model is None and operand.is_floating_point():
+            operand = _integers_of_floats(operand)
+        return encode_plain(operand, fmt.scale, fmt.field)
+    return to_integer(operand, fmt)
 
 
-# Minus infinity, as masks have it, stands for "no part in a softmax", and so does the lowest number of a dtype. It is
-# kept as this number: far below what exp makes zero of, and with room for sums.
+# Minus infinity in a mask, or the lowest number of a dtype, excludes an element from a softmax. It is encoded as this
+# number: exp of it is zero, and sums with it fit.
 FLOOR = -(2.0**20)
 
 
-def lowest(tensor: torch.Tensor) -> torch.Tensor:
-    """Say where plain numbers are minus infinity, or as low as only masks are."""
+def is_minus_infinity(tensor: torch.Tensor) -> torch.Tensor:
+    """Return where plain numbers are minus infinity, or so low that they must be a mask."""
     return tensor < -(2.0**100)
 
 
 @overload
-def floored(operand: torch.Tensor) -> torch.Tensor: ...
+def with_finite_mask(operand: torch.Tensor) -> torch.Tensor: ...
 @overload
-def floored(operand: Operand) -> Operand: ...
-def floored(operand: Operand) -> Operand:
-    """Return a public operand of a sum or a choice with minus infinity, as masks have it, as a number."""
+def with_finite_mask(operand: Operand) -> Operand: ...
+def with_finite_mask(operand: Operand) -> Operand:
+    """Return a public operand with minus infinity, as in masks, replaced by FLOOR."""
     if isinstance(operand, torch.Tensor) and operand.is_floating_point():
-        low = lowest(operand)
+        low = is_minus_infinity(operand)
         return operand.masked_fill(low, FLOOR) if bool(low.any()) else operand
     return operand
 
 
-def whole_number(number: object, form: FixedPointFormat) -> int:
-    """Return a Python number as whole numbers of a form."""
+def to_integer(number: object, fmt: FixedPointFormat) -> int:
+    """Return a Python number as an integer of a format."""
     if not isinstance(number, int | float):
         raise UnsupportedOperation(f"An operand of type {type(number).__name__}", "encrypted tensors")
     plain = int(number) if float(number).is_integer() else number
-    if form.model is None and not isinstance(plain, int):
-        raise not_whole()
-    return encode_number(plain, form.scale, form.field)
+    if fmt.model is None and not isinstance(plain, int):
+        raise not_whole_error()
+    return encode_number(plain, fmt.scale, fmt.field)
 
 
-def _whole_floats(tensor: torch.Tensor) -> torch.Tensor:
+def _integers_of_floats(tensor: torch.Tensor) -> torch.Tensor:
     if not torch.equal(tensor, tensor.round()):
-        raise not_whole()
+        raise not_whole_error()
     return tensor.to(torch.int64)
 
 
-def not_whole() -> SyftError:
-    """Return what to raise where whole numbers meet others."""
+def not_whole_error() -> SyftError:
+    """Return the error for an operand with fractions in an operation on whole numbers."""
     return SyftError(
         "These shares are of whole numbers, and the other operand is not whole. "
         "Encode before sharing: x.fix_precision().share(...)."
     )
 
 
-# --- registering ------------------------------------------------------------------------------------------------
+# --- registration ------------------------------------------------------------------------------------------------
 
 
 def rule(*operations: Operation, in_place: bool = True, views: bool = False) -> Callable[[RuleFunction], RuleFunction]:
-    """Register a rule for ATen operations on both kinds of links, and for their in-place forms.
+    """Register a rule for ATen operations on both kinds of links, and for their in-place variants.
 
     Args:
         *operations: the operations.
-        in_place: whether their in-place forms are made from the rule.
-        views: whether results are views of an argument; otherwise they never hold the very numbers of one.
+        in_place: whether to register in-place variants too.
+        views: whether results are views of an argument; otherwise a result never shares the numbers of an argument.
     """
 
     def register(function: RuleFunction) -> RuleFunction:
@@ -193,12 +193,12 @@ def rule(*operations: Operation, in_place: bool = True, views: bool = False) -> 
 
 
 def _independent(function: Rule) -> Rule:
-    """Copy a result that holds the very numbers of an argument (x * 1), so that fetching one leaves the other."""
+    """Copy a result that has the same numbers as an argument (x * 1), so that fetching one keeps the other."""
 
     def run(*args: object, **kwargs: object) -> Any:
         result = function(*args, **kwargs)
         if is_link(result) and any(is_link(arg) and content(arg) is content(result) for arg in args):
-            return form_of(result).link(ring_ops.local(aten.clone.default, content(result)))
+            return format_of(result).link(ring_ops.local(aten.clone.default, content(result)))
         return result
 
     return run
@@ -212,7 +212,7 @@ def _register_in_place(operation: Operation, function: Rule) -> None:
 
 
 def writes(*operations: Operation) -> Callable[[RuleFunction], RuleFunction]:
-    """Register a rule for in-place operations on both kinds of links: what it returns is written to its argument."""
+    """Register a rule for in-place operations on both kinds of links; its result is written to its argument."""
 
     def register(function: RuleFunction) -> RuleFunction:
         def written(target: AnyTensor, *args: object, **kwargs: object) -> Link:
@@ -226,7 +226,7 @@ def writes(*operations: Operation) -> Callable[[RuleFunction], RuleFunction]:
 
 
 def write(target: AnyTensor, result: Link, operation: str) -> Link:
-    """Let a link hold what a call returned, in place: in its own form, of its own shape."""
+    """Write a result to a link, in the format of the link."""
     if not is_link(target):
         raise UnsupportedOperation(
             f"{operation} in place on a plain tensor",
@@ -243,20 +243,20 @@ def write(target: AnyTensor, result: Link, operation: str) -> Link:
     if tuple(result.shape) != tuple(target.shape):
         raise UnsupportedOperation(f"{operation} in place with another shape", type(target).__name__)
     if isinstance(target, FixedPrecisionTensor):
-        written = in_form(result, FixedPointFormat(target.scale, target))
-        # What is shared stays shared, also where public numbers are written to it (load_state_dict, zero_).
+        written = in_format(result, FixedPointFormat(target.scale, target))
+        # A shared tensor stays shared when public numbers are written to it (load_state_dict, zero_).
         if ring_ops.is_shared(target.child) and not ring_ops.is_shared(written) and target.child.is_there:
             written = ring_ops.public(ring_ops.as_tensor(written), target.child)
         target.child = written
     else:
         target.child = result.child
-    if type(result) is type(target) and form_of(result).scale == form_of(target).scale:
+    if type(result) is type(target) and format_of(result).scale == format_of(target).scale:
         target.is_bit, target.facts = result.is_bit, result.facts
     return target
 
 
-def in_form(link: AnyTensor, form: FixedPointFormat) -> Value:
-    """Return the whole numbers of a link in a form that may be coarser."""
-    if isinstance(link, FixedPrecisionTensor) and link.scale > form.scale:
-        return ring_ops.truncate(link.child, link.scale // form.scale)
-    return whole(link, form)
+def in_format(link: AnyTensor, fmt: FixedPointFormat) -> Value:
+    """Return an operand as integers of a format that may be coarser."""
+    if isinstance(link, FixedPrecisionTensor) and link.scale > fmt.scale:
+        return ring_ops.truncate(link.child, link.scale // fmt.scale)
+    return to_integers(link, fmt)

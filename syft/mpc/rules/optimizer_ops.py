@@ -1,8 +1,8 @@
-"""Rules for what optimizers do to parameters and to their own state: x + v y z, x + v y / z, a step from x towards y.
+"""Rules for operations of optimizers: addcmul, addcdiv, lerp.
 
-The state of an optimizer is kept in finer forms than the parameters (syft.mpc.optimizers), so operands of different
-forms meet here. A product is made in the form of its result, or the square of a small gradient would be zero; a
-quotient has no more digits than its dividend has.
+The state of an optimizer has finer formats than the parameters (see syft.mpc.optimizers), so these operations have
+operands of different formats. A product is computed in the format of its result, or the square of a small gradient
+would be zero; a quotient has no more digits than its dividend.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from syft.mpc.rules.operands import (
     Number,
     Operand,
     aten,
-    form_of,
-    in_form,
+    format_of,
+    in_format,
     is_link,
     rule,
     write,
@@ -33,7 +33,7 @@ from syft.mpc.rules.quotients import quotient_in
 from syft.mpc.values import ring_ops
 from syft.tensors.precision import FixedPrecisionTensor
 
-# Factors that are finer than this lose digits before they are multiplied, so that the product has room.
+# Finer factors lose digits before they are multiplied, so that the product fits.
 FACTOR_BITS = 20
 
 
@@ -42,23 +42,23 @@ def addcmul(x: AnyTensor, y: Operand, z: Operand, value: Number = 1) -> Link:
     """Return x + value y z."""
     if not is_link(y) and not is_link(z):
         return add(x, y * z, value)
-    form = form_of(x, y, z)
+    fmt = format_of(x, y, z)
     same = y is z
     y = _factor(y)
-    return add(x, form.link(product("mul", y, y if same else _factor(z), form)), value)
+    return add(x, fmt.link(product("mul", y, y if same else _factor(z), fmt)), value)
 
 
 def _factor(link: Operand) -> Operand:
-    """Return an operand with no more digits than leave room for a product."""
+    """Return an operand with few enough digits for a product to fit."""
     if not isinstance(link, FixedPrecisionTensor) or link.scale <= 1 << FACTOR_BITS:
         return link
-    form = coarser(link, FACTOR_BITS)
-    return form.link(in_form(link, form))
+    fmt = coarser(link, FACTOR_BITS)
+    return fmt.link(in_format(link, fmt))
 
 
 @rule(aten.addcdiv.default)
 def addcdiv(x: AnyTensor, y: AnyTensor, z: AnyTensor, value: Number = 1) -> Link:
-    """Return x + value y / z; where z is zero that is x, on shares or not, as x / 0 is 0 here."""
+    """Return x + value y / z; x where z is zero, because x / 0 is 0 here."""
     if not is_link(y) and not is_link(z):
         return add(x, y / z, value)
     if not isinstance(z, FixedPrecisionTensor):
@@ -67,23 +67,23 @@ def addcdiv(x: AnyTensor, y: AnyTensor, z: AnyTensor, value: Number = 1) -> Link
 
 
 def _quotient(x: AnyTensor, y: AnyTensor, z: FixedPrecisionTensor) -> Link:
-    """Return y / z in the finer form of x and y.
+    """Return y / z in the finer format of x and y.
 
-    A quotient is off by as much as a unit of the dividend makes, so that one is given the units of the divisor first.
+    The error of a quotient depends on the unit of the dividend, so that gets the unit of the divisor first.
     """
-    form, fine = form_of(x, y), form_of(y, z)
-    if form.model is None:
-        form = form_of(z)
+    fmt, fine = format_of(x, y), format_of(y, z)
+    if fmt.model is None:
+        fmt = format_of(z)
     if z.scale > 1 << FACTOR_BITS and ring_ops.is_shared(z.child):
-        return _by_reciprocal(y, z, form)
-    return form.link(quotient_in(form, in_form(y, fine), in_form(z, fine)))
+        return _by_reciprocal(y, z, fmt)
+    return fmt.link(quotient_in(fmt, in_format(y, fine), in_format(z, fine)))
 
 
-def _by_reciprocal(y: AnyTensor, z: FixedPrecisionTensor, form: FixedPointFormat) -> Link:
-    """Return y (1 / z): off by 2^-15 of the quotient, in less than half the rounds; that is enough for a step."""
+def _by_reciprocal(y: AnyTensor, z: FixedPrecisionTensor, fmt: FixedPointFormat) -> Link:
+    """Return y (1 / z): relative error 2^-15, which is enough for a step, in less than half the rounds."""
     inner = coarser(z, FACTOR_BITS)
     inverse = inner.link(ring_ops.run("root", z.child, kind="reciprocal", scale=z.scale, out=inner.scale))
-    return form.link(product("mul", y, inverse, form))
+    return fmt.link(product("mul", y, inverse, fmt))
 
 
 @rule(aten.lerp.Scalar, aten.lerp.Tensor)
@@ -93,7 +93,7 @@ def lerp(x: AnyTensor, y: Operand, weight: AnyTensor) -> Link:
 
 
 def _into(choose: Callable[[Operand, Operand], Link]) -> Callable[[Operand, Operand, Link], Link]:
-    """Make the rule of a call that writes to `out`."""
+    """Make the rule of a call with an `out` argument."""
 
     def run(x: Operand, y: Operand, out: Link) -> Link:
         return write(out, choose(x, y), "out=")
@@ -107,7 +107,7 @@ rule(aten.minimum.out, in_place=False, views=True)(_into(minimum))
 
 @composed(torch.Tensor.__rdiv__, torch.Tensor.__rtruediv__)
 def number_over(x: torch.Tensor, number: Number) -> torch.Tensor:
-    """Divide a public number by a tensor: torch multiplies by 1 / x, which has no room in the finest forms."""
+    """Divide a public number by a tensor: torch multiplies by 1 / x, which does not fit in the finest formats."""
     link = getattr(x, "child", None)
     if isinstance(link, FixedPrecisionTensor) and link.scale > 1 << FACTOR_BITS + 10:
         return torch.div(torch.tensor(float(number)), x)

@@ -1,4 +1,4 @@
-"""Rules for pooling: windows are laid out by public positions, then added up or compared."""
+"""Rules for pooling: windows are gathered by public positions, then added up or compared."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from syft.mpc.rules.operands import (
     Value,
     aten,
     content,
-    form_of,
+    format_of,
     rule,
-    whole,
+    to_integers,
 )
 from syft.mpc.rules.windows import Windows, adaptive, regular
 from syft.mpc.values import ring_ops
 
 
-class WindowPlaces(AbstractTensor):
-    """Where in its window each maximum was found: for the gradient alone, so it has no rules.
+class WindowIndices(AbstractTensor):
+    """The indices that max pooling returns: usable only by its gradient, so it has no rules for arithmetic.
 
     Args:
-        child: something of the shape of the result.
-        path: who won each match on the way to the maximum, if autograd follows.
+        child: a tensor with the shape of the result.
+        path: the results of the comparisons that gave each maximum, if autograd records.
     """
 
     level: ClassVar[Level] = Level.ATEN
@@ -51,23 +51,23 @@ class WindowPlaces(AbstractTensor):
         return TensorMeta(torch.Size(self.child.shape), torch.int64)
 
 
-def _of_places(operation: Operation) -> Any:
-    def run(x: Link, *args: object) -> WindowPlaces:
-        return WindowPlaces(operation(x.child, *args), x.path)
+def _on_indices(operation: Operation) -> Any:
+    def run(x: Link, *args: object) -> WindowIndices:
+        return WindowIndices(operation(x.child, *args), x.path)
 
     return run
 
 
-# Pooling in one dimension is pooling in two, with a dimension added and taken away.
+# torch implements pooling in one dimension by pooling in two, with a dimension added and removed.
 for _operation in (aten.squeeze.dim, aten.squeeze.default, aten.unsqueeze.default):
-    WindowPlaces.implements(_operation)(_of_places(_operation))
+    WindowIndices.implements(_operation)(_on_indices(_operation))
 
 
 # --- windows ----------------------------------------------------------------------------------------------------
 
 
 def _image(x: AnyTensor, dims: int) -> tuple[list[int], int, list[int]]:
-    """Return the sizes of an image, how many images there are, and the dimensions before them."""
+    """Return the sizes of an image, the number of images, and the leading dimensions."""
     sizes = list(x.shape[-dims:])
     before = list(x.shape[:-dims])
     return sizes, math.prod(before), before
@@ -82,7 +82,7 @@ def _laid_out(x: Link, positions: torch.Tensor, dims: int) -> Value:
 
 
 def _gathered_back(spread: Value, positions: torch.Tensor, x: AnyTensor, dims: int) -> Value:
-    """Add up what windows give back to each position."""
+    """Sum the gradients of windows at each position."""
     sizes, images, _ = _image(x, dims)
     flat = ring_ops.reshape(spread, [images, positions.numel()])
     nothing = torch.zeros(images, math.prod(sizes), dtype=torch.int64)
@@ -94,37 +94,37 @@ def _gathered_back(spread: Value, positions: torch.Tensor, x: AnyTensor, dims: i
 # --- means ------------------------------------------------------------------------------------------------------
 
 
-def _divided(value: Value, counts: torch.Tensor, form: FixedPointFormat) -> Value:
-    """Divide the sums of windows by how many elements they count."""
+def _divided(value: Value, counts: torch.Tensor, fmt: FixedPointFormat) -> Value:
+    """Divide the sums of windows by the numbers of their elements."""
     if not counts.numel():
         return value
     if int(counts.min()) == int(counts.max()):
         return ring_ops.truncate(value, int(counts.max()))
-    return public_scaling.divide(value, counts, form)
+    return public_scaling.divide(value, counts, fmt)
 
 
 def _average(x: Link, windows: Windows, counts: torch.Tensor) -> Link:
-    form, dims = form_of(x), len(windows.sizes)
-    if form.model is None:
+    fmt, dims = format_of(x), len(windows.sizes)
+    if fmt.model is None:
         raise UnsupportedOperation("A mean of windows", "AdditiveSharingTensor", "Encode before sharing.")
     laid = _laid_out(x, windows.positions.clamp(min=0), dims)
     if not bool(windows.inside.all()):
         laid = ring_ops.mul(laid, windows.inside.long())
-    divided = _divided(ring_ops.total(laid, [1]), counts, form)
-    return form.link(ring_ops.reshape(divided, [*_image(x, dims)[2], *windows.sizes]))
+    divided = _divided(ring_ops.total(laid, [1]), counts, fmt)
+    return fmt.link(ring_ops.reshape(divided, [*_image(x, dims)[2], *windows.sizes]))
 
 
 def _average_back(grad: AnyTensor, x: AnyTensor, windows: Windows, counts: torch.Tensor) -> Link:
     """Spread each gradient over its window."""
-    form, dims = form_of(grad), len(windows.sizes)
-    form = finer(form, int(counts.max()) if counts.numel() else 1)
+    fmt, dims = format_of(grad), len(windows.sizes)
+    fmt = finer(fmt, int(counts.max()) if counts.numel() else 1)
     images = _image(x, dims)[1]
-    shares = _divided(ring_ops.reshape(whole(grad, form), [images, *windows.sizes]), counts, form)
+    shares = _divided(ring_ops.reshape(to_integers(grad, fmt), [images, *windows.sizes]), counts, fmt)
     flat = ring_ops.reshape(shares, [images, 1, *windows.sizes])
     spread = ring_ops.expand(flat, [images, *windows.positions.shape])
     if not bool(windows.inside.all()):
         spread = ring_ops.mul(spread, windows.inside.long())
-    return form.link(_gathered_back(spread, windows.positions.clamp(min=0), x, dims))
+    return fmt.link(_gathered_back(spread, windows.positions.clamp(min=0), x, dims))
 
 
 def _counts(windows: Windows, count_include_pad: bool, divisor: int | None) -> torch.Tensor:
@@ -184,30 +184,32 @@ rule(aten._adaptive_avg_pool3d_backward.default, in_place=False)(_adaptive_avg_p
 # --- maxima -----------------------------------------------------------------------------------------------------
 
 
-def _largest(x: Link, windows: Windows) -> tuple[Link, WindowPlaces]:
-    """Return the largest element of each window, and who won, if that will be needed."""
-    form, dims = form_of(x), len(windows.sizes)
+def _largest(x: Link, windows: Windows) -> tuple[Link, WindowIndices]:
+    """Return the maximum of each window, and the path of its comparisons if the gradient needs it."""
+    fmt, dims = format_of(x), len(windows.sizes)
     laid = _laid_out(x, windows.repeated(), dims)
     found, path = ring_ops.extreme_and_path(laid, 1) if is_followed() else (ring_ops.extreme(laid, 1), None)
-    made = form.link(ring_ops.reshape(found, [*_image(x, dims)[2], *windows.sizes]))
-    return made, WindowPlaces(torch.empty(tuple(made.shape), device="meta"), path)
+    made = fmt.link(ring_ops.reshape(found, [*_image(x, dims)[2], *windows.sizes]))
+    return made, WindowIndices(torch.empty(tuple(made.shape), device="meta"), path)
 
 
-def _largest_back(grad: AnyTensor, x: AnyTensor, windows: Windows, indices: WindowPlaces) -> Link:
-    """Give each gradient to the element of its window that was the largest."""
-    form, dims, positions = form_of(grad, x), len(windows.sizes), windows.repeated()
+def _largest_back(grad: AnyTensor, x: AnyTensor, windows: Windows, indices: WindowIndices) -> Link:
+    """Send each gradient to the maximum of its window."""
+    fmt, dims, positions = format_of(grad, x), len(windows.sizes), windows.repeated()
     path = getattr(indices, "path", None)
     if path is None:
         raise UnsupportedOperation(
-            "The gradient of a maximum whose places were not kept", type(x).__name__, "Call it with gradients enabled."
+            "The gradient of a maximum that was computed without gradients",
+            type(x).__name__,
+            "Enable gradients before pooling.",
         )
-    given = ring_ops.reshape(whole(grad, form), [_image(x, dims)[1], *windows.sizes])
+    given = ring_ops.reshape(to_integers(grad, fmt), [_image(x, dims)[1], *windows.sizes])
     spread = ring_ops.path_back(given, path, positions.shape[0])
     order = [1, 0, *range(2, 2 + dims)]
-    return form.link(_gathered_back(ring_ops.permute(spread, order), positions, x, dims))
+    return fmt.link(_gathered_back(ring_ops.permute(spread, order), positions, x, dims))
 
 
-def _max_pool(dims: int) -> Callable[..., tuple[Link, WindowPlaces]]:
+def _max_pool(dims: int) -> Callable[..., tuple[Link, WindowIndices]]:
     def run(
         x: Link, kernel: Sizes, stride: Sizes = (), padding: Sizes = (0,), dilation: Sizes = (1,),
         ceil_mode: bool = False,
@@ -220,7 +222,7 @@ def _max_pool(dims: int) -> Callable[..., tuple[Link, WindowPlaces]]:
 def _max_pool_backward(dims: int) -> Callable[..., Link]:
     def run(
         grad: AnyTensor, x: Link, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, ceil_mode: bool,
-        indices: WindowPlaces,
+        indices: WindowIndices,
     ) -> Any:  # fmt: skip
         windows = regular(x.shape[-dims:], kernel, stride, padding, dilation, ceil_mode)
         return _largest_back(grad, x, windows, indices)
@@ -228,7 +230,7 @@ def _max_pool_backward(dims: int) -> Callable[..., Link]:
     return run
 
 
-def _adaptive_max_pool(dims: int) -> Callable[..., tuple[Link, WindowPlaces]]:
+def _adaptive_max_pool(dims: int) -> Callable[..., tuple[Link, WindowIndices]]:
     def run(x: Link, output_size: Sizes) -> Any:
         return _largest(x, adaptive(x.shape[-dims:], output_size))
 
@@ -236,7 +238,7 @@ def _adaptive_max_pool(dims: int) -> Callable[..., tuple[Link, WindowPlaces]]:
 
 
 def _adaptive_max_pool_backward(dims: int) -> Callable[..., Link]:
-    def run(grad: AnyTensor, x: Link, indices: WindowPlaces) -> Any:
+    def run(grad: AnyTensor, x: Link, indices: WindowIndices) -> Any:
         return _largest_back(grad, x, adaptive(x.shape[-dims:], grad.shape[-dims:]), indices)
 
     return run

@@ -1,4 +1,4 @@
-"""Rules for powers: whole ones by squaring, others of positive numbers as e^(n log x)."""
+"""Rules for powers: integer powers by squaring, other powers of positive numbers as e^(n log x)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from syft.mpc.rules.operands import (
     Number,
     aten,
     content,
-    form_of,
+    format_of,
     is_link,
     rule,
     writes,
@@ -27,27 +27,27 @@ from syft.mpc.values import ring_ops
 from syft.mpc.values.encoding import encode_plain
 from syft.tensors.precision import FixedPrecisionTensor
 
-# How many different whole powers of a tensor are worked out one by one, and how large a whole power may be.
+# The maximum of different integer powers that are computed one by one, and the maximum integer power.
 MAX_POWERS = 8
-MAX_WHOLE = 64
+MAX_INTEGER_POWER = 64
 _POWERS: dict[float, Callable[[Link], Link]] = {0.5: sqrt, -0.5: rsqrt, -1.0: reciprocal}
 
 
 @writes(aten.pow_.Scalar)
 @rule(aten.pow.Tensor_Scalar)
 def pow_scalar(x: Link, exponent: Number) -> Link:
-    """Return x to a public power: whole ones by squaring, others of positive numbers as e^(n log x)."""
+    """Return x to a public power: integers by squaring, others of positive numbers as e^(n log x)."""
     if float(exponent) in _POWERS:
         return _POWERS[float(exponent)](x)
-    if float(exponent).is_integer() and abs(exponent) <= MAX_WHOLE:
+    if float(exponent).is_integer() and abs(exponent) <= MAX_INTEGER_POWER:
         return power(x, exponent)
-    if float(exponent * 2).is_integer() and 0 < exponent < MAX_WHOLE:
+    if float(exponent * 2).is_integer() and 0 < exponent < MAX_INTEGER_POWER:
         return mul(power(x, int(exponent)), sqrt(x))
     return exp(mul(_log_of_base(x), float(exponent)))
 
 
-# The logarithm of a base that is not positive: small enough for e^(n log x) to be 0 for n from about 0.01 on, and with
-# room for its product with a private n (of up to 2^20 with 16 bits).
+# The logarithm of a base that is not positive: small enough for e^(n log x) to be 0 for n from about 0.01 on, and large
+# enough for its product with a private n (of up to 2^20 with 16 bits) to fit.
 FAR_BELOW = -(1 << 10)
 
 
@@ -61,7 +61,7 @@ def _log_of_base(x: Link) -> Link:
 
 
 def _in_clear(operand: AnyTensor) -> AnyTensor:
-    """Return the numbers of an encoded operand that is not shared, and any other operand as it is."""
+    """Decode an operand that is encoded and not shared; return any other unchanged."""
     if isinstance(operand, FixedPrecisionTensor) and not ring_ops.is_shared(content(operand)):
         return content(operand).double() / operand.scale
     return operand
@@ -69,8 +69,8 @@ def _in_clear(operand: AnyTensor) -> AnyTensor:
 
 @rule(aten.pow.Tensor_Tensor, in_place=False)
 def pow_tensor(x: AnyTensor, exponent: AnyTensor) -> AnyTensor:
-    """Return x to powers element by element: public whole ones by squaring, others of positive numbers."""
-    form = form_of(x, exponent)
+    """Return x to powers element by element: public integers by squaring, others of positive numbers."""
+    fmt = format_of(x, exponent)
     exponent = _in_clear(exponent)
     if is_link(exponent):
         base = _in_clear(x)
@@ -78,26 +78,26 @@ def pow_tensor(x: AnyTensor, exponent: AnyTensor) -> AnyTensor:
             return exp(mul(_log_of_base(base), exponent))
         if not bool((base > 0).all()):
             raise _not_positive("x ** y of a public x that is not positive")
-        return exp(mul(_as(form, exponent), base.double().log()))
+        return exp(mul(_as(fmt, exponent), base.double().log()))
     if not is_link(x):
-        return form.link(encode_plain(x.double() ** exponent, form.scale, form.field))
-    whole = (exponent == exponent.round()) & (exponent.abs() <= MAX_WHOLE)
-    if not bool(whole.any()):
+        return fmt.link(encode_plain(x.double() ** exponent, fmt.scale, fmt.field))
+    is_integer = (exponent == exponent.round()) & (exponent.abs() <= MAX_INTEGER_POWER)
+    if not bool(is_integer.any()):
         return exp(mul(_log_of_base(x), exponent))
-    made = _whole_powers(x, torch.where(whole, exponent, 0).long())
-    if bool(whole.all()):
+    made = _integer_powers(x, torch.where(is_integer, exponent, 0).long())
+    if bool(is_integer.all()):
         return made
-    others = exp(mul(_log_of_base(x), torch.where(whole, 0, exponent)))
-    return add(mul(made, whole.long()), mul(others, (~whole).long()))
+    others = exp(mul(_log_of_base(x), torch.where(is_integer, 0, exponent)))
+    return add(mul(made, is_integer.long()), mul(others, (~is_integer).long()))
 
 
-def _as(form: FixedPointFormat, link: Link) -> Link:
-    """Return a link in a form that is as fine or finer."""
-    return form.link(ring_ops.scale(content(link), form.scale // link.scale))
+def _as(fmt: FixedPointFormat, link: Link) -> Link:
+    """Return a link in a format that is as fine or finer."""
+    return fmt.link(ring_ops.scale(content(link), fmt.scale // link.scale))
 
 
-def _whole_powers(x: Link, exponent: torch.Tensor) -> AnyTensor:
-    """Return x to public whole powers: one by one if they are few, else bit by bit for all elements at once."""
+def _integer_powers(x: Link, exponent: torch.Tensor) -> AnyTensor:
+    """Return x to public integer powers: one by one if they are few, else bit by bit for all elements together."""
     powers = sorted(set(exponent.flatten().tolist()))
     shape = arithmetic.broadcast(tuple(x.shape), tuple(exponent.shape))
     made: AnyTensor = torch.zeros(shape)
@@ -129,6 +129,6 @@ def _not_positive(call: str) -> UnsupportedOperation:
     return UnsupportedOperation(
         call,
         "encrypted tensors",
-        "The base must be positive: nobody can see whether a private y is whole. If all y are whole, use "
+        "The base must be positive, because a private y cannot be tested for integers. If all y are integers, use "
         "abs(x) ** y * (1 - 2 * (y % 2)) for a negative x.",
     )

@@ -1,12 +1,12 @@
-"""Public factors and divisors: as whole numbers, with no more digits than they need, and as many as they need.
+"""Public factors and divisors as integers, with as many digits as they need.
 
-A public number f multiplies whole numbers x as f0 / scale, f0 whole. Where f has few digits (0.5 is 5/10) this is
-exact. Elsewhere more digits follow, each `step` times finer, and x f is worked out as by hand, the last digit first:
-((x f2 / step + x f1) / step + x f0) / scale. So no product is larger than x times max(step, f0), whatever the number of
-digits, and factors of very different size may stand in one tensor.
+A public number f multiplies integers x as f0 / scale, with an integer f0. If f has few digits (0.5 is 5/10) this is
+exact. Otherwise finer digits follow, each `step` times finer, and x f is computed as in long multiplication, the last
+digit first: ((x f2 / step + x f1) / step + x f0) / scale. So no product is larger than x max(step, f0), whatever the
+number of digits, and one tensor may contain factors of very different magnitude.
 
-A single number that is a fraction of small numbers, as learning rates and the like are (0.001, 1/3), is that fraction:
-one division, and no digits at all. One a little below 1 is 1 less such a fraction, which takes no room.
+A single number that is a fraction of small integers, such as most learning rates (0.001, 1/3), is used as that
+fraction: one division, and no digits. A number a little below 1 is 1 minus such a fraction.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from fractions import Fraction
 
 import torch
 
-from syft.exceptions import SyftError
 from syft.mpc.rules.cached_comparisons import as_bit
 from syft.mpc.rules.gradients import coarser
 from syft.mpc.rules.operands import (
@@ -29,42 +28,42 @@ from syft.mpc.rules.operands import (
     Operand,
     Value,
     content,
-    form_of,
-    in_form,
+    format_of,
+    in_format,
     is_link,
-    not_whole,
-    whole,
+    not_whole_error,
+    to_integers,
 )
 from syft.mpc.values import ring_ops
-from syft.mpc.values.encoding import encode_number, encode_plain
+from syft.mpc.values.encoding import encode_number, encode_plain, not_finite_error
 from syft.mpc.values.ring_ops import Term
 from syft.tensors.precision import FixedPrecisionTensor
 
-# How large one digit may be: at least about three decimals, at most 20 bits, and the scale of the form in between.
+# The size of one digit: at least about three decimals, at most 20 bits, and the scale of the format in between.
 MIN_STEP, MAX_STEP = 1000, 1 << 20
-# Forms that are finer than 26 bits leave less room for digits: a step and the scale come to no more than this.
+# The maximum of the step times the scale: formats finer than 26 bits have smaller steps.
 MAX_GROWTH = 1 << 46
-# Up to here there is room for a factor times a whole step.
+# Up to this scale times step, a factor may start with a full digit.
 MAX_ROOMY = 1 << 40
-# How many bits behind the point a product of two links may have before it is rescaled.
+# The maximum of bits behind the point in a product of two links before it is rescaled.
 PRODUCT_BITS = 52
-# How large a fraction's denominator may be, and which part of a number it may miss.
+# The maximum denominator of a fraction, and its maximum relative error.
 MAX_DENOMINATOR, FRACTION_TOLERANCE = 1 << 30, 2.0**-36
-# Beyond this no digit of a factor changes a result that has room.
+# Digits beyond this do not change a result that fits.
 FINEST = 1 << 62
-# Which part of a factor may be missing; and of the factor that stands for a divisor.
+# The maximum relative errors of a factor, and of the reciprocal of a divisor.
 TOLERANCE, DIVISOR_TOLERANCE = 2.0**-15, 2.0**-20
 # Divisors are smaller than this.
 MAX_DIVISOR = 1 << 61
-# How many elements of a tensor are looked at first.
+# The number of elements of a tensor that are tested first.
 SAMPLE = 64
-# For more of them a common multiple is not even looked for.
+# The maximum of different divisors for which a common multiple is computed.
 MAX_DIVISORS = 64
 
 
 @dataclasses.dataclass(slots=True)
 class Digits:
-    """A public factor: `first` / scale, and finer digits, each counting a step-th of the one before."""
+    """A public factor: `first` / scale, and finer digits, each in units of 1/step of the previous one."""
 
     first: torch.Tensor | int
     scale: int
@@ -72,92 +71,92 @@ class Digits:
     finer: tuple[torch.Tensor, ...] = ()
 
 
-def step_of(form: FixedPointFormat) -> int:
-    """Return how large a digit may be: a power of the form's base."""
-    base, step = form.base, form.base
-    while step * base <= min(max(form.scale, MIN_STEP), MAX_STEP, max(MAX_GROWTH // form.scale, MIN_STEP)):
+def step_of(fmt: FixedPointFormat) -> int:
+    """Return the size of a digit: a power of the base of the format."""
+    base, step = fmt.base, fmt.base
+    while step * base <= min(max(fmt.scale, MIN_STEP), MAX_STEP, max(MAX_GROWTH // fmt.scale, MIN_STEP)):
         step *= base
     return step
 
 
 @functools.lru_cache(maxsize=1024)
-def fraction_of(number: float, most: int) -> tuple[int, int] | None:
-    """Return a number as a numerator, of at most a given size, and a denominator, if it is such a fraction."""
+def fraction_of(number: float, max_numerator: int) -> tuple[int, int] | None:
+    """Return a number as numerator, up to a maximum, and denominator; None if it is no such fraction."""
     near = Fraction(number).limit_denominator(MAX_DENOMINATOR)
     missing = abs(near - Fraction(number))
-    if abs(near.numerator) > most or missing > abs(Fraction(number)) * Fraction(FRACTION_TOLERANCE):
+    if abs(near.numerator) > max_numerator or missing > abs(Fraction(number)) * Fraction(FRACTION_TOLERANCE):
         return None
     return near.numerator, near.denominator
 
 
 def digits(
-    number: torch.Tensor | Number, form: FixedPointFormat, tolerance: float = TOLERANCE, each: bool = True
+    number: torch.Tensor | Number, fmt: FixedPointFormat, tolerance: float = TOLERANCE, each: bool = True
 ) -> Digits:
     """Return a public number or tensor as a factor.
 
     Args:
         number: the factor.
-        form: the form of what it multiplies.
-        tolerance: which part of each element may be missing, unless the form is finer than that.
-        each: whether elements count each by itself; if not (in matrices), what is missing is compared with the largest
-            one, and may be as much as the form itself would leave out.
+        fmt: the format of the operand that it multiplies.
+        tolerance: the maximum relative error of each element, unless the format is finer.
+        each: whether the error is relative to each element; if not (in matrices), it is relative to the largest one,
+            and may be as large as the rounding of the format.
     """
     if isinstance(number, int) or (isinstance(number, float) and number.is_integer() and abs(number) < FINEST):
-        return Digits(encode_number(int(number), 1, form.field), 1)
-    if isinstance(number, float) and form.model is not None and math.isfinite(number):
-        fraction = fraction_of(number, step_of(form))
+        return Digits(encode_number(int(number), 1, fmt.field), 1)
+    if isinstance(number, float) and fmt.model is not None and math.isfinite(number):
+        fraction = fraction_of(number, step_of(fmt))
         if fraction is not None:
             return Digits(*fraction)
     tensor = number if isinstance(number, torch.Tensor) else torch.tensor(number, dtype=torch.float64)
     if not tensor.is_floating_point():
-        return Digits(encode_plain(tensor, 1, form.field), 1)
-    made = exact(tensor, form)
+        return Digits(encode_plain(tensor, 1, fmt.field), 1)
+    made = exact(tensor, fmt)
     if made is None:
-        if form.model is None:
-            raise not_whole()
-        finest = 2 / form.scale
-        made = _approximate(tensor, form, min(tolerance, finest) if each else finest, each)
+        if fmt.model is None:
+            raise not_whole_error()
+        finest = 2 / fmt.scale
+        made = _approximate(tensor, fmt, min(tolerance, finest) if each else finest, each)
     if not isinstance(number, torch.Tensor) and not made.finer:
         made.first = int(made.first)
     return made
 
 
-def exact(tensor: torch.Tensor, form: FixedPointFormat) -> Digits | None:
-    """Return a tensor as whole numbers over a small power of the base, if it is nothing else."""
-    most = _most(tensor)
-    scale, step = 1, step_of(form)
+def exact(tensor: torch.Tensor, fmt: FixedPointFormat) -> Digits | None:
+    """Return a tensor as integers over a small power of the base; None if that is not exact."""
+    largest = _max_abs(tensor)
+    scale, step = 1, step_of(fmt)
     sample = tensor.reshape(-1)[:SAMPLE]
-    while scale == 1 or (form.model is not None and scale * min(1.0, most) <= step and scale < FINEST // form.base):
+    while scale == 1 or (fmt.model is not None and scale * min(1.0, largest) <= step and scale < FINEST // fmt.base):
         if _has_digits(sample, scale) and _has_digits(tensor, scale):
-            return Digits(encode_plain((tensor.double() * scale).round(), 1, form.field), scale)
-        scale *= form.base
+            return Digits(encode_plain((tensor.double() * scale).round(), 1, fmt.field), scale)
+        scale *= fmt.base
     return None
 
 
 def _has_digits(tensor: torch.Tensor, scale: int) -> bool:
-    """Say whether all elements are what multiples of 1/scale look like in their dtype."""
+    """Return whether all elements are multiples of 1/scale, rounded to their dtype."""
     scaled = (tensor.double() * scale).round()
     return torch.equal((scaled / scale).to(tensor.dtype), tensor)
 
 
-def _most(tensor: torch.Tensor) -> float:
-    most = float(tensor.detach().abs().max()) if tensor.numel() else 0.0
-    if not math.isfinite(most):
-        raise SyftError("NaN and infinity have no form in fixed precision; take them out first (torch.nan_to_num).")
-    return most
+def _max_abs(tensor: torch.Tensor) -> float:
+    largest = float(tensor.detach().abs().max()) if tensor.numel() else 0.0
+    if not math.isfinite(largest):
+        raise not_finite_error()
+    return largest
 
 
-def _approximate(tensor: torch.Tensor, form: FixedPointFormat, tolerance: float, each: bool) -> Digits:
-    """Return a tensor as digits, so many that what is missing is small enough."""
+def _approximate(tensor: torch.Tensor, fmt: FixedPointFormat, tolerance: float, each: bool) -> Digits:
+    """Return a tensor as enough digits for the error to be within the tolerance."""
     exactly = tensor.detach().double()
-    most, step = _most(tensor), step_of(form)
-    # Where there is little room, a large factor begins with a smaller digit.
-    scale = step if form.scale * step <= MAX_ROOMY else 1
-    while scale * form.base * most <= step and scale * form.base < FINEST:
-        scale *= form.base
-    first = encode_plain(exactly, scale, form.field)
+    largest, step = _max_abs(tensor), step_of(fmt)
+    # If the range is tight, a large factor starts with a smaller digit.
+    scale = step if fmt.scale * step <= MAX_ROOMY else 1
+    while scale * fmt.base * largest <= step and scale * fmt.base < FINEST:
+        scale *= fmt.base
+    first = encode_plain(exactly, scale, fmt.field)
     rest = exactly * scale - first.double()  # in units of the last digit
-    wanted = exactly.abs() if each else torch.full_like(exactly, most)
+    wanted = exactly.abs() if each else torch.full_like(exactly, largest)
     finer, reached = [], scale
     while bool((rest.abs() > wanted * (tolerance * reached)).any()) and reached < FINEST:
         digit = (rest * step).round()
@@ -168,7 +167,7 @@ def _approximate(tensor: torch.Tensor, form: FixedPointFormat, tolerance: float,
 
 
 def multiply(operation: str, x: Value, factor: Digits, swapped: bool = False, **options: object) -> Value:
-    """Multiply whole numbers by a public factor, which may stand on the left."""
+    """Multiply integers by a public factor, which is on the left if swapped."""
 
     def times(digit: torch.Tensor | int, divisor: int = 1) -> Value:
         left, right = (digit, x) if swapped else (x, digit)
@@ -189,24 +188,24 @@ def _carry(times: Callable[..., Value], digit: torch.Tensor | int, carried: Valu
 # --- divisors -----------------------------------------------------------------------------------------------
 
 
-def divide(x: Term, divisor: torch.Tensor | float, form: FixedPointFormat) -> Value:
-    """Divide whole numbers by a public number or tensor: exactly, up to rounding, where it has few digits."""
+def divide(x: Term, divisor: torch.Tensor | float, fmt: FixedPointFormat) -> Value:
+    """Divide integers by a public number or tensor; exact up to rounding if it has few digits."""
     tensor = divisor if isinstance(divisor, torch.Tensor) else torch.tensor(divisor, dtype=torch.float64)
     if not bool((tensor != 0).all()):
         raise ZeroDivisionError("an encrypted tensor can't be divided by zero")
     x = ring_ops.as_tensor(x)
     if not tensor.is_floating_point():
         tensor = tensor.double()
-    fraction = exact(tensor, form)
+    fraction = exact(tensor, fmt)
     if fraction is not None:
-        made = _by_fraction(x, fraction, step_of(form))
+        made = _by_fraction(x, fraction, step_of(fmt))
         if made is not None:
             return made
-    return multiply("mul", x, digits(tensor.double().reciprocal(), form, DIVISOR_TOLERANCE))
+    return multiply("mul", x, digits(tensor.double().reciprocal(), fmt, DIVISOR_TOLERANCE))
 
 
 def _by_fraction(x: Value, fraction: Digits, step: int) -> Value | None:
-    """Divide by n / scale: multiply by what makes all divisors the same, if there is room, and divide by that."""
+    """Divide by n / scale through a common multiple of all divisors; None if that is too large."""
     divisors = torch.as_tensor(fraction.first)
     found = {int(number) for number in divisors.unique()}  # type: ignore[no-untyped-call]
     common = math.lcm(*found) if len(found) <= MAX_DIVISORS else MAX_DIVISOR
@@ -225,34 +224,34 @@ def _by_fraction(x: Value, fraction: Digits, step: int) -> Value | None:
 # --- products -----------------------------------------------------------------------------------------------
 
 
-def product(operation: str, x: Operand, y: Operand, form: FixedPointFormat | None = None, **options: object) -> Value:
-    """Multiply two operands; returns whole numbers of the finest form among them, or of the one given."""
-    form = form or form_of(x, y)
-    if operation == "mul":  # a bit multiplies as the whole number it is, so nothing has to be divided
+def product(operation: str, x: Operand, y: Operand, fmt: FixedPointFormat | None = None, **options: object) -> Value:
+    """Multiply two operands; returns integers of the given format, or else of the finest one among them."""
+    fmt = fmt or format_of(x, y)
+    if operation == "mul":  # a bit multiplies as an integer, so no rescaling is needed
         x, y = as_bit(x), as_bit(y)
     if not is_link(x):
-        return _by_public(operation, y, x, form, True, options)
+        return _by_public(operation, y, x, fmt, True, options)
     if not is_link(y):
-        return _by_public(operation, x, y, form, False, options)
+        return _by_public(operation, x, y, fmt, False, options)
     x, y = with_room(x, y)
-    divisor = _scale(x) * _scale(y) // form.scale
+    divisor = _scale(x) * _scale(y) // fmt.scale
     made = ring_ops.product(operation, content(x), content(y), max(divisor, 1), **options)
-    return made if divisor else ring_ops.scale(made, form.scale // (_scale(x) * _scale(y)))
+    return made if divisor else ring_ops.scale(made, fmt.scale // (_scale(x) * _scale(y)))
 
 
 def _by_public(
-    operation: str, x: Operand, factor: torch.Tensor | Number, form: FixedPointFormat, swapped: bool,
+    operation: str, x: Operand, factor: torch.Tensor | Number, fmt: FixedPointFormat, swapped: bool,
     options: dict[str, object],
 ) -> Value:  # fmt: skip
     """Multiply by a public operand, which is on the left if swapped."""
-    value = ring_ops.as_tensor(whole(x, form))
+    value = ring_ops.as_tensor(to_integers(x, fmt))
     if isinstance(factor, int | float):
-        return times(value, factor, form)
-    return multiply(operation, value, digits(factor, form, each=operation == "mul"), swapped, **options)
+        return times(value, factor, fmt)
+    return multiply(operation, value, digits(factor, fmt, each=operation == "mul"), swapped, **options)
 
 
 def with_room(x: Link, y: Link) -> tuple[Link, Link]:
-    """Return two links with so few digits that their product has ten bits before the point."""
+    """Return two links with few enough digits for their product to have ten bits before the point."""
     if _scale(x) * _scale(y) <= 1 << PRODUCT_BITS:
         return x, y
     same = x is y
@@ -260,21 +259,21 @@ def with_room(x: Link, y: Link) -> tuple[Link, Link]:
     return x, x if same else _rounded(y, (1 << PRODUCT_BITS) // _scale(x))
 
 
-def _rounded(link: Link, most: int) -> Link:
-    if not isinstance(link, FixedPrecisionTensor) or link.scale <= most:
+def _rounded(link: Link, max_scale: int) -> Link:
+    if not isinstance(link, FixedPrecisionTensor) or link.scale <= max_scale:
         return link
-    form = coarser(link, most.bit_length() - 1)
-    return form.link(in_form(link, form))
+    fmt = coarser(link, max_scale.bit_length() - 1)
+    return fmt.link(in_format(link, fmt))
 
 
 def _scale(link: Link) -> int:
     return link.scale if isinstance(link, FixedPrecisionTensor) else 1
 
 
-def times(value: Value, number: torch.Tensor | Number, form: FixedPointFormat) -> Value:
-    """Multiply whole numbers of a form by a public number or tensor."""
-    if isinstance(number, float) and 0.5 < number < 1 and form.model is not None:
-        rest = fraction_of(1 - number, step_of(form))
+def times(value: Value, number: torch.Tensor | Number, fmt: FixedPointFormat) -> Value:
+    """Multiply integers of a format by a public number or tensor."""
+    if isinstance(number, float) and 0.5 < number < 1 and fmt.model is not None:
+        rest = fraction_of(1 - number, step_of(fmt))
         if rest is not None:
             return ring_ops.sub(value, multiply("mul", value, Digits(*rest)))
-    return multiply("mul", value, digits(number, form))
+    return multiply("mul", value, digits(number, fmt))

@@ -1,6 +1,6 @@
 """torch's recurrent layers and cells on encrypted tensors: composed step by step, as syft.nn does.
 
-torch takes one kernel for a layer, or writes in place to hidden states that are plain at first.
+torch uses one kernel for a layer, or writes in place to hidden states that are initially plain.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CELLS: dict[Any, str] = {
 
 
 def _weights(flat: Sequence[Tensor], biases: bool, projected: bool, directions: int) -> list[list[Weights]]:
-    """Sort torch's list of parameters: for each layer, for each direction."""
+    """Group torch's list of parameters by layer and direction."""
 
     def one(parts: Iterator[Tensor]) -> Weights:
         made = Weights(next(parts), next(parts))
@@ -79,7 +79,7 @@ def _layer(kind: CellKind) -> Callable[..., Any]:
         return (output.reshape(-1, output.shape[-1]).index_select(0, rows), *ends)
 
     def run(*args: Any, **kwargs: Any) -> Any:
-        """Tell sequences in a batch from packed ones, which come with the sizes of their batches."""
+        """Dispatch to the padded or the packed call, which has batch sizes as its second tensor."""
         is_packed = isinstance(args[1] if kind.states > 1 else args[2], torch.Tensor)
         return (packed if is_packed else padded)(*args, **kwargs)
 
@@ -113,13 +113,13 @@ def _lengths(batch_sizes: torch.Tensor) -> torch.Tensor:
 
 
 def _rows(batch_sizes: torch.Tensor) -> torch.Tensor:
-    """Return where the rows of a pack are in [time, batch], seen as one dimension."""
+    """Return the flat positions in [time, batch] of the rows of a pack."""
     inside = torch.arange(int(batch_sizes[0])) < batch_sizes.unsqueeze(1)
     return inside.reshape(-1).nonzero().view(-1)
 
 
 def _unpacked(data: Tensor, batch_sizes: torch.Tensor, value: float = 0.0) -> Tensor:
-    """Return packed rows as [time, batch, ...], a number where there is none."""
+    """Return packed rows as [time, batch, ...], padded with a number."""
     steps, count = batch_sizes.numel(), int(batch_sizes[0])
     empty = data.new_full((steps * count, *data.shape[1:]), value)
     return empty.index_copy(0, _rows(batch_sizes), data).view(steps, count, *data.shape[1:])
@@ -130,7 +130,7 @@ def _public(what: str, tensor: torch.Tensor) -> torch.Tensor:
         raise UnsupportedOperation(
             f"{what} with encrypted lengths",
             "encrypted tensors",
-            "Lengths are public; to hide them pad all sequences to one length, and multiply by a private mask.",
+            "Lengths must be public. To hide them, pad all sequences to one length and multiply by a private mask.",
         )
     found: torch.Tensor = torch.as_tensor(tensor)
     return found
@@ -138,13 +138,17 @@ def _public(what: str, tensor: torch.Tensor) -> torch.Tensor:
 
 @composed(torch._pack_padded_sequence)
 def pack_padded_sequence(x: Tensor, lengths: torch.Tensor, batch_first: bool) -> tuple[Tensor, torch.Tensor]:
-    """Put the rows of sequences together step by step, without those behind their ends."""
+    """Pack the rows of sequences step by step, without padding."""
     lengths = _public("pack_padded_sequence", lengths)
     x = x.transpose(0, 1) if batch_first else x
     if lengths.numel() != x.shape[1] or bool((lengths < 1).any()) or int(lengths.max()) > x.shape[0]:
-        raise RuntimeError(f"There must be one length for each of {x.shape[1]} sequences, from 1 to {x.shape[0]}.")
+        raise RuntimeError(
+            f"pack_padded_sequence needs one length from 1 to {x.shape[0]} for each of {x.shape[1]} sequences."
+        )
     if bool((lengths[1:] > lengths[:-1]).any()):
-        raise RuntimeError("Lengths must be sorted, the longest first; or pass enforce_sorted=False.")
+        raise RuntimeError(
+            "pack_padded_sequence needs lengths in descending order. Sort them, or pass enforce_sorted=False."
+        )
     batch_sizes = (lengths > torch.arange(int(lengths[0])).unsqueeze(1)).sum(1)
     used = x.narrow(0, 0, batch_sizes.numel())
     return used.reshape(-1, *x.shape[2:]).index_select(0, _rows(batch_sizes)), batch_sizes
@@ -154,12 +158,12 @@ def pack_padded_sequence(x: Tensor, lengths: torch.Tensor, batch_first: bool) ->
 def pad_packed_sequence(
     data: Tensor, batch_sizes: torch.Tensor, batch_first: bool, padding_value: float, total_length: int = -1
 ) -> tuple[Tensor, torch.Tensor]:
-    """Take packed sequences apart again, with a number behind their ends."""
+    """Unpack sequences, padded with a number."""
     batch_sizes = _public("pad_packed_sequence", batch_sizes)
     steps = batch_sizes.numel()
     if total_length > 0:
         if total_length < steps:
-            raise ValueError(f"total_length is {total_length}, and the longest sequence has {steps} steps.")
+            raise ValueError(f"total_length is {total_length}, but the longest sequence has {steps} steps.")
         batch_sizes = torch.cat([batch_sizes, batch_sizes.new_zeros(total_length - steps)])
     made = _unpacked(data, batch_sizes, padding_value)
     return made.transpose(0, 1) if batch_first else made, _lengths(batch_sizes)

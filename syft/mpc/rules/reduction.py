@@ -9,13 +9,13 @@ import torch
 
 from syft.exceptions import UnsupportedOperation
 from syft.mpc.rules.arithmetic import mul, sub
-from syft.mpc.rules.operands import AnyTensor, Dims, Link, Value, aten, content, form_of, rule
+from syft.mpc.rules.operands import AnyTensor, Dims, Link, Value, aten, content, format_of, rule
 from syft.mpc.rules.public_scaling import times
 from syft.mpc.values import ring_ops
 
 
 def dims_of(x: AnyTensor, dim: Dims) -> list[int]:
-    """Return dimensions as non-negative numbers; all of them if none is named."""
+    """Return dimensions as non-negative numbers; all of them for None or an empty list."""
     count = len(x.shape)
     if dim is None or (not isinstance(dim, int) and not len(dim)):
         return list(range(count))
@@ -29,7 +29,7 @@ def dims_of(x: AnyTensor, dim: Dims) -> list[int]:
 
 
 def check_dtype(x: AnyTensor, dtype: torch.dtype | None) -> None:
-    """Refuse results of another kind; what kind of float they are makes no difference."""
+    """Refuse a dtype of another kind; all float dtypes are accepted for encoded numbers."""
     if dtype is not None and not (dtype.is_floating_point if x.dtype.is_floating_point else dtype is torch.int64):
         raise UnsupportedOperation(f"A reduction to {dtype}", type(x).__name__, "Leave out dtype.")
 
@@ -45,40 +45,40 @@ def _size(x: AnyTensor, dims: list[int]) -> int:
 def total(x: Link, dim: Dims = None, keepdim: bool = False, dtype: torch.dtype | None = None) -> Link:
     """Sum along dimensions."""
     check_dtype(x, dtype)
-    return form_of(x).link(ring_ops.total(content(x), dims_of(x, dim), keepdim))
+    return format_of(x).link(ring_ops.total(content(x), dims_of(x, dim), keepdim))
 
 
 @rule(aten.cumsum.default)
 def cumsum(x: Link, dim: int, dtype: torch.dtype | None = None) -> Link:
     """Running sum."""
     check_dtype(x, dtype)
-    return form_of(x).link(ring_ops.local(aten.cumsum.default, content(x), dim))
+    return format_of(x).link(ring_ops.local(aten.cumsum.default, content(x), dim))
 
 
 @rule(aten.mean.default, aten.mean.dim, in_place=False)
 def mean(x: Link, dim: Dims = None, keepdim: bool = False, dtype: torch.dtype | None = None) -> Link:
     """Mean along dimensions."""
     check_dtype(x, dtype)
-    form, dims = form_of(x), dims_of(x, dim)
-    if form.model is None:
+    fmt, dims = format_of(x), dims_of(x, dim)
+    if fmt.model is None:
         raise UnsupportedOperation("mean", "AdditiveSharingTensor", "Encode before sharing with fix_precision().")
     if not _size(x, dims):
-        raise ValueError("There is no mean of nothing.")
-    return form.link(ring_ops.truncate(ring_ops.total(content(x), dims, keepdim), _size(x, dims)))
+        raise ValueError("mean() of a tensor without elements is not defined.")
+    return fmt.link(ring_ops.truncate(ring_ops.total(content(x), dims, keepdim), _size(x, dims)))
 
 
 @rule(aten.var.correction, in_place=False)
 def variance(x: Link, dim: Dims = None, correction: float | None = 1, keepdim: bool = False) -> Link:
     """Variance along dimensions: the mean of squared distances from the mean."""
-    form, dims = form_of(x), dims_of(x, dim)
+    fmt, dims = format_of(x), dims_of(x, dim)
     correction = 1 if correction is None else correction
     distance = sub(x, mean(x, dims, True))
     squares = total(mul(distance, distance), dims, keepdim)
     count = _size(x, dims) - correction
     if count <= 0:
-        raise ValueError("A variance needs more elements than its correction.")
+        raise ValueError("var() needs more elements than the correction.")
     summed = content(squares)
-    return form.link(times(summed, 1 / count, form) if count % 1 else ring_ops.truncate(summed, int(count)))
+    return fmt.link(times(summed, 1 / count, fmt) if count % 1 else ring_ops.truncate(summed, int(count)))
 
 
 @rule(aten.var_mean.correction, in_place=False)
@@ -106,7 +106,7 @@ def _part(value: Value, start: int, stop: int, step: int = 1) -> Value:
 
 
 def _tree_product(value: Value, scale: int) -> Value:
-    """Multiply along the first dimension, pairs first."""
+    """Multiply along the first dimension in a binary tree."""
     count = ring_ops.shape_of(value)[0]
     while count > 1:
         even = count // 2 * 2
@@ -120,40 +120,40 @@ def _tree_product(value: Value, scale: int) -> Value:
 def product_of_all(x: Link, dtype: torch.dtype | None = None) -> Link:
     """Product of all elements."""
     check_dtype(x, dtype)
-    form = form_of(x)
+    fmt = format_of(x)
     if not x.shape.numel():
         raise UnsupportedOperation("prod of no elements", type(x).__name__)
     flat = ring_ops.reshape(content(x), [x.shape.numel()])
-    return form.link(_tree_product(flat, form.scale))
+    return fmt.link(_tree_product(flat, fmt.scale))
 
 
 @rule(aten.prod.dim_int, in_place=False)
 def product_along(x: Link, dim: int, keepdim: bool = False, dtype: torch.dtype | None = None) -> Link:
     """Product along a dimension."""
     check_dtype(x, dtype)
-    form = form_of(x)
-    made = _tree_product(_along_first(x, dim), form.scale)
+    fmt = format_of(x)
+    made = _tree_product(_along_first(x, dim), fmt.scale)
     if keepdim and len(x.shape):
         made = ring_ops.local(aten.unsqueeze.default, made, dim)
-    return form.link(made)
+    return fmt.link(made)
 
 
 @rule(aten.cumprod.default)
 def cumprod(x: Link, dim: int, dtype: torch.dtype | None = None) -> Link:
-    """Running product: doubling steps, each a product of the whole with itself shifted."""
+    """Running product, in steps that double: each multiplies all elements by shifted ones."""
     check_dtype(x, dtype)
-    form = form_of(x)
+    fmt = format_of(x)
     value, step = _along_first(x, dim), 1
     count = ring_ops.shape_of(value)[0]
     while step < count:
-        later = ring_ops.mul(_part(value, step, count), _part(value, 0, count - step), form.scale)
+        later = ring_ops.mul(_part(value, step, count), _part(value, 0, count - step), fmt.scale)
         value = ring_ops.local(aten.cat.default, [_part(value, 0, step), later])
         step *= 2
     if not len(x.shape):
-        return form.link(ring_ops.reshape(value, []))
+        return fmt.link(ring_ops.reshape(value, []))
     order = list(range(1, len(x.shape)))
     order.insert(dim % len(x.shape), 0)
-    return form.link(ring_ops.permute(value, order))
+    return fmt.link(ring_ops.permute(value, order))
 
 
 # --- extremes -----------------------------------------------------------------------------------------------
@@ -161,36 +161,36 @@ def cumprod(x: Link, dim: int, dtype: torch.dtype | None = None) -> Link:
 
 def _single(largest: bool) -> Callable[[Link], Link]:
     def run(x: Link) -> Link:
-        return form_of(x).link(ring_ops.extreme(content(x), None, False, largest))
+        return format_of(x).link(ring_ops.extreme(content(x), None, False, largest))
 
     return run
 
 
 def _along(largest: bool, kind: Any) -> Callable[..., Any]:
     def run(x: Link, dim: int, keepdim: bool = False) -> Any:
-        form = form_of(x)
-        found, place = ring_ops.extreme_at(content(x), _one_dim(x, dim), keepdim, largest, form.scale)
-        return kind((form.link(found), form.link(place)))
+        fmt = format_of(x)
+        found, index = ring_ops.extreme_at(content(x), _one_dim(x, dim), keepdim, largest, fmt.scale)
+        return kind((fmt.link(found), fmt.link(index)))
 
     return run
 
 
-def _place(largest: bool) -> Callable[..., Link]:
+def _argextreme(largest: bool) -> Callable[..., Link]:
     def run(x: Link, dim: int | None = None, keepdim: bool = False) -> Link:
-        form = form_of(x)
-        _, place = ring_ops.extreme_at(content(x), _one_dim(x, dim), keepdim, largest, form.scale)
-        return form.link(place)
+        fmt = format_of(x)
+        _, index = ring_ops.extreme_at(content(x), _one_dim(x, dim), keepdim, largest, fmt.scale)
+        return fmt.link(index)
 
     return run
 
 
 def _over(largest: bool) -> Callable[..., Link]:
     def run(x: Link, dim: Dims = (), keepdim: bool = False) -> Link:
-        form, dims = form_of(x), dims_of(x, dim)
+        fmt, dims = format_of(x), dims_of(x, dim)
         value = content(x)
         for one in reversed(dims):
             value = ring_ops.extreme(value, one, keepdim, largest)
-        return form.link(value)
+        return fmt.link(value)
 
     return run
 
@@ -205,8 +205,8 @@ rule(aten.max.default, in_place=False)(_single(True))
 rule(aten.min.default, in_place=False)(_single(False))
 rule(aten.max.dim, in_place=False)(_along(True, torch.return_types.max))
 rule(aten.min.dim, in_place=False)(_along(False, torch.return_types.min))
-rule(aten.argmax.default, in_place=False)(_place(True))
-rule(aten.argmin.default, in_place=False)(_place(False))
+rule(aten.argmax.default, in_place=False)(_argextreme(True))
+rule(aten.argmin.default, in_place=False)(_argextreme(False))
 amax, amin = _over(True), _over(False)
 rule(aten.amax.default, in_place=False)(amax)
 rule(aten.amin.default, in_place=False)(amin)

@@ -1,4 +1,4 @@
-"""What is refused, and how: reading values, and calls that have no rule and no decomposition into some that have."""
+"""Refusals: reading private values, and calls without a rule or a decomposition into calls with rules."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from syft.core.dispatch import find_rule, run
 from syft.core.tensor import AbstractTensor, wrapper_class
 from syft.core.trees import map_tensors
 from syft.exceptions import UnsupportedOperation
-from syft.mpc.rules.names import called
+from syft.mpc.rules.names import public_name
 from syft.mpc.rules.operands import AnyTensor, Link, Operation, aten, rule
 from syft.tensors.additive_shared import AdditiveSharingTensor
 from syft.tensors.precision import FixedPrecisionTensor
@@ -23,17 +23,17 @@ HINTS = {
     "sort": "Use max, min or argmax.",
     "median": "Use max, min or mean.",
     "topk": "Use max or argmax.",
-    "nonzero": "How many there are would be public; (x != 0).sum() stays private.",
-    "unique_consecutive": "How many there are would be public.",
-    "_unique2": "How many there are would be public.",
+    "nonzero": "The size of the result would be public; (x != 0).sum() stays private.",
+    "unique_consecutive": "The size of the result would be public.",
+    "_unique2": "The size of the result would be public.",
     "fractional_max_pool2d": "Use F.max_pool2d, or F.adaptive_max_pool2d.",
     "fractional_max_pool3d": "Use F.max_pool3d.",
     "_trilinear": "Use torch.einsum('bi,oij,bj->bo', x, weight, y).",
     "multilabel_margin_loss_forward": "Use F.multilabel_soft_margin_loss.",
-    "masked_select": "How many there are would be public; use torch.where, or multiply by the mask.",
+    "masked_select": "The size of the result would be public; use torch.where, or multiply by the mask.",
 }
-# Decompositions of these would be right, but in numbers far outside of a fixed-precision format; that of the loss also
-# counts labels behind the end of a list.
+# Decompositions of these need numbers far outside a fixed-precision format; that of the loss also counts labels behind
+# the end of a list.
 _NEVER = frozenset({"isclose", "sort", "topk", "median", "multilabel_margin_loss_forward"})
 
 
@@ -47,7 +47,7 @@ _READING = tuple(
 @AdditiveSharingTensor.implements(*_READING)
 @rule(aten._local_scalar_dense.default, aten.is_nonzero.default, in_place=False)
 def refuse_number(x: AnyTensor, *args: object, **kwargs: object) -> Link:
-    """Refuse to give out values, whether torch or the user asks for them."""
+    """Refuse to read values, whether torch or the user does so."""
     if isinstance(x, FixedPrecisionTensor) and not x.is_shared:
         raise ValueError(
             "Fixed-precision tensors can't be converted to boolean values or Python numbers; "
@@ -67,7 +67,7 @@ def refuse_number(x: AnyTensor, *args: object, **kwargs: object) -> Link:
     in_place=False,
 )  # fmt: skip
 def refuse_in_place(x: AnyTensor, *args: object, **kwargs: object) -> Link:
-    """Refuse to change a shape in place, and what else has no in-place form here."""
+    """Refuse to change a shape in place, and other in-place calls without a rule."""
     raise UnsupportedOperation("This in-place form", type(x).__name__, "Use the form that is not in place: x = x.t().")
 
 
@@ -93,14 +93,14 @@ def _decompositions() -> dict[Any, Any]:
 
 
 def _composition(function: Operation) -> Callable[..., Any] | None:
-    """Return how torch composes a call of others, if it does; in inference mode such calls come here as they are."""
+    """Return torch's composition of a call, if there is one: inference mode does not decompose calls."""
     return function.decompose if function._can_decompose() else None
 
 
 def fall_back(cls: type[AbstractTensor], function: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Run a call that has no rule by torch's own decomposition of it into calls that have, or refuse it.
+    """Run a call without a rule by torch's decomposition into calls with rules, or refuse it.
 
-    No decomposition reads values: whatever would is refused by a rule of its own.
+    A decomposition that reads values is refused by the rules for reading.
     """
     if not isinstance(function, torch._ops.OpOverload):
         found = find_rule(cls, function)
@@ -108,16 +108,16 @@ def fall_back(cls: type[AbstractTensor], function: object, args: tuple[Any, ...]
     name = function.overloadpacket.__name__
     decomposition = None if name in _NEVER else _decompositions().get(function, _composition(function))
     if decomposition is None:
-        raise UnsupportedOperation(called(function), cls.__name__, HINTS.get(name, _default_hint()))
+        raise UnsupportedOperation(public_name(function), cls.__name__, HINTS.get(name, _default_hint()))
     shell = wrapper_class()
     wrapped = map_tensors(lambda leaf: leaf.wrap() if isinstance(leaf, AbstractTensor) else leaf, (args, kwargs))
     try:
         result = decomposition(*wrapped[0], **wrapped[1])
     except UnsupportedOperation as error:
-        hint = f"It rests on {error.operation}. {error.hint}"
-        raise UnsupportedOperation(called(function), cls.__name__, hint) from error
+        hint = f"It uses {error.operation}. {error.hint}"
+        raise UnsupportedOperation(public_name(function), cls.__name__, hint) from error
     if result is NotImplemented:
-        raise UnsupportedOperation(called(function), cls.__name__, _default_hint())
+        raise UnsupportedOperation(public_name(function), cls.__name__, _default_hint())
     return map_tensors(lambda leaf: leaf.child if isinstance(leaf, shell) else leaf, result)
 
 

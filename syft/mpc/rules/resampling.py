@@ -1,7 +1,7 @@
-"""Rules for calls that lay images out anew: padding, upsampling, shuffling pixels, unfolding; and their gradients.
+"""Rules for rearranging images: padding, upsampling, pixel shuffle, unfold; and their gradients.
 
-What only moves elements is run on their positions, which are public; its gradient adds up at those. Interpolation is a
-product with a public matrix along each dimension, and its gradient one with the transposed matrix.
+Calls that only move elements are run on public positions; their gradients add up at these positions. Interpolation is
+a product with a public matrix along each dimension, and its gradient one with the transposed matrix.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from syft.mpc.rules.operands import (
     Value,
     aten,
     content,
-    form_of,
+    format_of,
     rule,
-    whole,
+    to_integers,
 )
 from syft.mpc.rules.public_scaling import product
 from syft.mpc.values import ring_ops
 
 
 def _moved(operation: Operation) -> Callable[..., Link]:
-    """Make a rule of a call that only moves elements, by running it on their positions."""
+    """Make the rule of a call that only moves elements, by running it on their positions."""
 
     def run(x: Link, *args: object, **kwargs: object) -> Link:
         refuse_private(operation, (args, kwargs))
-        # Positions as float64, for which torch has every such call; they are exact.
+        # torch supports all these calls for float64, which represents positions exactly.
         positions = torch.arange(x.shape.numel(), dtype=torch.float64).view(tuple(x.shape))
-        return form_of(x).link(ring_ops.pick(content(x), operation(positions, *args, **kwargs).long()))
+        return format_of(x).link(ring_ops.pick(content(x), operation(positions, *args, **kwargs).long()))
 
     return run
 
@@ -49,17 +49,17 @@ for _operation in (
     rule(_operation, in_place=False)(_moved(_operation))
 
 
-# --- each image by itself -----------------------------------------------------------------------------------------
+# --- padding and nearest neighbours ------------------------------------------------------------------------------
 
 
 def _positions(operation: Operation, sizes: list[int], *args: object) -> torch.Tensor:
-    """Return where each element of a moved image comes from: flat positions in the image."""
+    """Return the flat source position of each element of a rearranged image."""
     image = torch.arange(math.prod(sizes), dtype=torch.float64).view(1, 1, *sizes)
     return operation(image, *args).long()[0, 0]  # type: ignore[no-any-return]
 
 
 def _images(value: Value, dims: int) -> tuple[Value, list[int], list[int]]:
-    """Return images as rows, with the dimensions before them and their sizes."""
+    """Return images as rows, with their leading dimensions and their sizes."""
     before, sizes = list(ring_ops.shape_of(value)[:-dims]), list(ring_ops.shape_of(value)[-dims:])
     return ring_ops.reshape(value, [math.prod(before), math.prod(sizes)]), before, sizes
 
@@ -69,7 +69,7 @@ def _forward(operation: Operation, dims: int) -> Callable[..., Link]:
         rows, before, sizes = _images(content(x), dims)
         positions = _positions(operation, sizes, *args)
         picked = ring_ops.local(aten.index_select.default, rows, 1, positions.reshape(-1))
-        return form_of(x).link(ring_ops.reshape(picked, [*before, *positions.shape]))
+        return format_of(x).link(ring_ops.reshape(picked, [*before, *positions.shape]))
 
     return run
 
@@ -81,10 +81,10 @@ def _added_up(value: Value, positions: torch.Tensor, count: int) -> Value:
 
 
 def _backward(operation: Operation, dims: int, shape: Sizes, grad: AnyTensor, *args: object) -> Link:
-    form = form_of(grad)
+    fmt = format_of(grad)
     positions = _positions(operation, list(shape[-dims:]), *args)
-    rows, _, _ = _images(whole(grad, form), dims)
-    return form.link(ring_ops.reshape(_added_up(rows, positions, math.prod(shape[-dims:])), list(shape)))
+    rows, _, _ = _images(to_integers(grad, fmt), dims)
+    return fmt.link(ring_ops.reshape(_added_up(rows, positions, math.prod(shape[-dims:])), list(shape)))
 
 
 def _pad_backward(operation: Operation, dims: int) -> Callable[..., Link]:
@@ -118,7 +118,7 @@ for _dims in (1, 2, 3):
 
 @functools.lru_cache(maxsize=256)
 def _matrix(kind: str, size: int, wanted: int, align: bool, scale: float | None) -> torch.Tensor:
-    """Return what each of the wanted elements takes from each element along one dimension: (size, wanted)."""
+    """Return the interpolation matrix along one dimension: (input size, output size)."""
     eye = torch.eye(size, dtype=torch.float64)
     if kind == "cubic":
         made = aten.upsample_bicubic2d.default(eye.view(1, size, 1, size), [1, wanted], align, None, scale)
@@ -130,11 +130,11 @@ def _matrix(kind: str, size: int, wanted: int, align: bool, scale: float | None)
 
 def _along(value: AnyTensor, dim: int, matrix: torch.Tensor) -> Link:
     """Multiply along one dimension by a public matrix."""
-    form = form_of(value)
+    fmt = format_of(value)
     last = len(value.shape) - 1
-    turned = form.link(ring_ops.local(aten.transpose.int, whole(value, form), dim, last))
-    made = product("matmul", turned, matrix, form)
-    return form.link(ring_ops.local(aten.transpose.int, made, dim, last))
+    turned = fmt.link(ring_ops.local(aten.transpose.int, to_integers(value, fmt), dim, last))
+    made = product("matmul", turned, matrix, fmt)
+    return fmt.link(ring_ops.local(aten.transpose.int, made, dim, last))
 
 
 def _interpolate(kind: str, dims: int) -> Callable[..., Link]:
@@ -167,7 +167,7 @@ for _name, _kind, _dims in (
     rule(getattr(aten, f"{_name}_backward").default, in_place=False)(_interpolate_backward(_kind, _dims))
 
 
-# --- windows side by side -----------------------------------------------------------------------------------------
+# --- unfold and fold -----------------------------------------------------------------------------------------
 
 
 def _columns(sizes: list[int], *options: object) -> torch.Tensor:
@@ -178,18 +178,18 @@ def _columns(sizes: list[int], *options: object) -> torch.Tensor:
 
 @rule(aten.im2col.default, in_place=False)
 def unfold(x: Link, *options: object) -> Link:
-    """Lay windows out side by side."""
+    """Extract windows as columns."""
     rows, before, sizes = _images(content(x), 3)
     positions = _columns(sizes, *options)
     picked = ring_ops.local(aten.index_select.default, rows, 1, positions.clamp(min=0).reshape(-1))
     if bool((positions < 0).any()):
         picked = ring_ops.mul(picked, (positions >= 0).long().reshape(-1))
-    return form_of(x).link(ring_ops.reshape(picked, [*before, *positions.shape]))
+    return format_of(x).link(ring_ops.reshape(picked, [*before, *positions.shape]))
 
 
 @rule(aten.col2im.default, in_place=False)
 def fold(x: Link, output_size: Sizes, kernel_size: Sizes, *options: object) -> Link:
-    """Add windows up to an image."""
+    """Sum windows to an image."""
     rows, before, sizes = _images(content(x), 2)
     shape = [sizes[0] // math.prod(kernel_size), *output_size]
     positions = _columns(shape, kernel_size, *options)
@@ -198,4 +198,4 @@ def fold(x: Link, output_size: Sizes, kernel_size: Sizes, *options: object) -> L
     if bool((positions < 0).any()):
         rows = ring_ops.mul(rows, (positions >= 0).long().reshape(-1))
     summed = _added_up(rows, positions.clamp(min=0), math.prod(shape))
-    return form_of(x).link(ring_ops.reshape(summed, [*before, *shape]))
+    return format_of(x).link(ring_ops.reshape(summed, [*before, *shape]))

@@ -1,7 +1,7 @@
-"""Rules for writing and adding elements at public places, and at private ones where that is what a gradient does.
+"""Rules for writing and adding elements at public indices, and at private ones as gradients need it.
 
-Where a public place is named several times the last one counts. The client sees to that: if each party let its own
-torch decide, which does so anew each time, the shares would no longer fit together.
+If a public index occurs several times, the last value is written. The client ensures that: torch may choose
+differently at each party, and then the shares would not match.
 """
 
 from __future__ import annotations
@@ -14,19 +14,30 @@ import torch
 from syft.exceptions import UnsupportedOperation
 from syft.mpc.rules.arithmetic import add
 from syft.mpc.rules.comparison import eq, where
-from syft.mpc.rules.indexing import one_hot, only_private, places_of, refuse_private, spread
-from syft.mpc.rules.operands import AnyTensor, Link, Operand, Operation, Value, aten, form_of, is_link, rule, whole
+from syft.mpc.rules.indexing import index_tensors, one_hot, only_private, refuse_private, spread
+from syft.mpc.rules.operands import (
+    AnyTensor,
+    Link,
+    Operand,
+    Operation,
+    Value,
+    aten,
+    format_of,
+    is_link,
+    rule,
+    to_integers,
+)
 from syft.mpc.values import ring_ops
 
-# Linear in all links among their arguments, which are brought to one form.
+# Linear in all links among their arguments, which are converted to one format.
 JOINS = (aten.select_scatter.default, aten.slice_scatter.default, aten.diagonal_scatter.default)
 
 
-def placed(x: AnyTensor, new: AnyTensor, write: Callable[[Value, Value], Value]) -> Link:
-    """Run a call that writes into x, with both in one form, and shared if one of them is."""
-    form = form_of(x, new)
-    base, value = ring_ops.together([whole(x, form), whole(new, form)])
-    return form.link(write(base, value))
+def write_into(x: AnyTensor, new: AnyTensor, write: Callable[[Value, Value], Value]) -> Link:
+    """Run a call that writes new values into x, both in one format, and both shared if one of them is."""
+    fmt = format_of(x, new)
+    base, value = ring_ops.together([to_integers(x, fmt), to_integers(new, fmt)])
+    return fmt.link(write(base, value))
 
 
 def _positions(x: AnyTensor) -> torch.Tensor:
@@ -35,7 +46,7 @@ def _positions(x: AnyTensor) -> torch.Tensor:
 
 
 def _written(base: Value, places: torch.Tensor, new: Value) -> Value:
-    """Write at flat public places; of several numbers for one place the last one."""
+    """Write at flat public positions; of several values for one position the last one."""
     flat, steps = places.reshape(-1), torch.arange(places.numel())
     last = torch.full((ring_ops.shape_of(base).numel(),), -1).scatter_reduce(0, flat, steps, "amax")
     taken = last >= 0
@@ -47,55 +58,55 @@ def _written(base: Value, places: torch.Tensor, new: Value) -> Value:
 
 @rule(aten.index_put.default, aten._unsafe_index_put.default)
 def index_put(x: AnyTensor, indices: Sequence[AnyTensor | None], new: AnyTensor, accumulate: bool = False) -> Link:
-    """Write at public places; add at public places, or at those one private index points at."""
+    """Write at public indices; add at public indices, or at one private index."""
     if any(is_link(one) for one in indices):
         return _added(x, indices, new, accumulate)
-    places = places_of(indices)
+    places = index_tensors(indices)
     if accumulate:
-        return placed(x, new, lambda base, value: ring_ops.local(aten.index_put.default, base, places, value, True))
+        return write_into(x, new, lambda base, value: ring_ops.local(aten.index_put.default, base, places, value, True))
     at = aten.index.Tensor(_positions(x), places)
-    return placed(x, new, lambda base, value: _written(base, at, value))
+    return write_into(x, new, lambda base, value: _written(base, at, value))
 
 
 @rule(aten._index_put_impl.default)
 def index_put_unchecked(
     x: AnyTensor, indices: Sequence[AnyTensor | None], new: AnyTensor, accumulate: bool = False, unsafe: bool = False
 ) -> Link:
-    """Write or add at places that were checked before."""
+    """Write or add at indices that were checked before."""
     return index_put(x, indices, new, accumulate)
 
 
 def _added(x: AnyTensor, indices: Sequence[AnyTensor | None], new: AnyTensor, accumulate: bool) -> Link:
     if not accumulate:
         refuse_private("Writing", indices)
-    form = form_of(x, new)
+    fmt = format_of(x, new)
     dim, index = only_private(indices)
-    return form.link(ring_ops.add(whole(x, form), spread(new, dim, index, x.shape[dim], form)))
+    return fmt.link(ring_ops.add(to_integers(x, fmt), spread(new, dim, index, x.shape[dim], fmt)))
 
 
 @rule(aten.index_add.default)
 def index_add(x: AnyTensor, dim: int, indices: AnyTensor, new: AnyTensor, alpha: int = 1) -> Link:
-    """Add rows at public or private places."""
+    """Add rows at public or private indices."""
     if alpha != 1:
         raise UnsupportedOperation("index_add with alpha", type(x).__name__, "Multiply the rows first.")
     if is_link(indices):
         return _added(x, [None] * (dim % len(x.shape)) + [indices], new, True)
-    return placed(x, new, lambda base, value: ring_ops.local(aten.index_add.default, base, dim, indices, value))
+    return write_into(x, new, lambda base, value: ring_ops.local(aten.index_add.default, base, dim, indices, value))
 
 
 @rule(aten.index_copy.default)
 def index_copy(x: AnyTensor, dim: int, indices: torch.Tensor, new: AnyTensor) -> Link:
-    """Write rows at public places."""
+    """Write rows at public indices."""
     refuse_private("index_copy", indices)
     at = _positions(x).index_select(dim, indices)
     if tuple(new.shape) != tuple(at.shape):
-        raise ValueError(f"index_copy: {tuple(at.shape)} elements are written to, and {tuple(new.shape)} given.")
-    return placed(x, new, lambda base, value: _written(base, at, value))
+        raise ValueError(f"index_copy: the source has shape {tuple(new.shape)}, expected {tuple(at.shape)}.")
+    return write_into(x, new, lambda base, value: _written(base, at, value))
 
 
 @rule(aten.put.default)
 def put(x: AnyTensor, indices: torch.Tensor, new: AnyTensor, accumulate: bool = False) -> Link:
-    """Write or add at flat public places."""
+    """Write or add at flat public positions."""
     refuse_private("put", indices)
     count = torch.Size(x.shape).numel()
     at = torch.arange(count)[indices.reshape(-1)]
@@ -107,23 +118,23 @@ def put(x: AnyTensor, indices: torch.Tensor, new: AnyTensor, accumulate: bool = 
         added = ring_ops.local(aten.index_put.default, ring_ops.reshape(base, [count]), [at], value, True)
         return ring_ops.reshape(added, tuple(x.shape))
 
-    return placed(x, new, write)
+    return write_into(x, new, write)
 
 
 @rule(aten.scatter_add.default)
 def scatter_add(x: AnyTensor, dim: int, indices: AnyTensor, new: AnyTensor) -> Link:
-    """Add elements at public or private places along a dimension."""
+    """Add elements at public or private indices along a dimension."""
     if is_link(indices):
         return _scatter_added(x, dim, indices, new)
-    return placed(x, new, lambda base, value: ring_ops.local(aten.scatter_add.default, base, dim, indices, value))
+    return write_into(x, new, lambda base, value: ring_ops.local(aten.scatter_add.default, base, dim, indices, value))
 
 
 def _scatter_added(x: AnyTensor, dim: int, indices: Link, new: AnyTensor) -> Link:
-    """Multiply what is added by ones where private indices point, and add up along the dimension they name."""
-    form = form_of(new) if is_link(new) else form_of(x) if is_link(x) else form_of(indices)
+    """Sum products of new values with one-hot rows of private indices."""
+    fmt = format_of(new) if is_link(new) else format_of(x) if is_link(x) else format_of(indices)
     dim = dim % len(x.shape)
     used = [min(size, wide) for size, wide in zip(new.shape, indices.shape, strict=True)]
-    value = ring_ops.as_tensor(whole(new, form))
+    value = ring_ops.as_tensor(to_integers(new, fmt))
     for other, size in enumerate(used):
         if size != new.shape[other]:
             value = ring_ops.local(aten.slice.Tensor, value, other, 0, size)
@@ -136,12 +147,12 @@ def _scatter_added(x: AnyTensor, dim: int, indices: Link, new: AnyTensor) -> Lin
         sizes += [0, x.shape[other] - ring_ops.shape_of(added)[other]]
     if any(sizes):
         added = ring_ops.local(aten.constant_pad_nd.default, added, sizes)
-    return add(x, form.link(added))
+    return add(x, fmt.link(added))
 
 
 @rule(aten.scatter.src, aten.scatter.value)
 def scatter(x: AnyTensor, dim: int, index: AnyTensor, source: Operand) -> Link:
-    """Write along a dimension at public places; or at one private place a row, as the gradient of max does."""
+    """Write along a dimension at public indices, or at one private index per row, as the gradient of max does."""
     if not is_link(index):
         return _scattered(x, dim, index, source)
     rows = [size for other, size in enumerate(x.shape) if other != dim % len(x.shape)]
@@ -165,12 +176,12 @@ def _scattered(x: AnyTensor, dim: int, index: torch.Tensor, source: Operand) -> 
             value = ring_ops.pick(value, _positions(value)[tuple(used)])
         return _written(base, at, value)
 
-    return placed(x, source, write)
+    return write_into(x, source, write)
 
 
 def _scatter_join(operation: Operation) -> Any:
     def run(x: AnyTensor, new: AnyTensor, *args: object, **kwargs: object) -> Any:
-        return placed(x, new, lambda base, value: ring_ops.local(operation, base, value, *args, **kwargs))
+        return write_into(x, new, lambda base, value: ring_ops.local(operation, base, value, *args, **kwargs))
 
     return run
 

@@ -1,4 +1,4 @@
-"""Rules for calls that move numbers around: shapes, slices, joining, padding, filling."""
+"""Rules for calls that only move numbers: shapes, slices, joining, padding, filling."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from syft.mpc.rules.operands import (
     Value,
     aten,
     content,
-    form_of,
+    format_of,
     is_link,
     rule,
-    whole,
+    to_integers,
 )
 from syft.mpc.values import ring_ops
 from syft.tensors.additive_shared import AdditiveSharingTensor
 
-# Results share memory with their argument in torch, so what is written to one is seen in the other.
+# Results share memory with their argument in torch, so a write to one changes the other.
 VIEWS = (
     aten.view.default, aten.permute.default, aten.transpose.int, aten.t.default, aten.squeeze.default,
     aten.squeeze.dim, aten.squeeze.dims, aten.unsqueeze.default, aten.expand.default, aten.slice.Tensor,
     aten.select.int, aten.diagonal.default, aten.split.Tensor, aten.split_with_sizes.default, aten.unbind.int,
     aten.unfold.default, aten.alias.default, aten.detach.default,
 )  # fmt: skip
-# These change nothing (the second ones, where the shape stays the same), so parties need not be asked.
+# These change nothing (RESHAPES only if the shape stays the same), so they need no message.
 ALIASES = frozenset({aten.alias.default, aten.detach.default})
 RESHAPES = frozenset({aten.view.default, aten.expand.default})
-# Results are new tensors; linear in the first argument, everything else is public.
+# Results are new tensors. The calls are linear in the first argument; all others are public.
 COPIES = (
     aten._unsafe_view.default, aten.roll.default, aten.flip.default, aten.diag_embed.default, aten.tril.default,
     aten.triu.default, aten.repeat.default, aten.trace.default, aten.rot90.default, aten.select_backward.default,
@@ -47,7 +47,7 @@ COPIES = (
 
 
 def _plain_options(kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Drop what says how memory is laid out."""
+    """Drop options about memory layout and dtype."""
     dropped = ("memory_format", "pin_memory", "layout", "device", "dtype", "non_blocking")
     return {key: value for key, value in kwargs.items() if key not in dropped}
 
@@ -55,20 +55,20 @@ def _plain_options(kwargs: dict[str, Any]) -> dict[str, Any]:
 def _copies(operation: Operation) -> Callable[..., Link]:
     def run(x: Link, *args: object, **kwargs: object) -> Link:
         refuse_private(operation, (args, kwargs))
-        return form_of(x).link(ring_ops.local(operation, content(x), *args, **_plain_options(kwargs)))
+        return format_of(x).link(ring_ops.local(operation, content(x), *args, **_plain_options(kwargs)))
 
     return run
 
 
 def _views(operation: Operation) -> Callable[..., Any]:
     def run(x: Link, *args: Any, **kwargs: object) -> Any:
-        form = form_of(x)
+        fmt = format_of(x)
         if operation in ALIASES or (operation in RESHAPES and tuple(args[0]) == tuple(x.shape)):
-            return carry(form.link(_fresh(content(x))), x).view_of(x, _same, _replaced)
+            return carry(fmt.link(_fresh(content(x))), x).view_of(x, _same, _replaced)
         made = ring_ops.local_results(operation, content(x), *args, **kwargs)
         if isinstance(made, list | tuple):
-            return [_as_view(form.link(part), x, operation, args, kwargs, i) for i, part in enumerate(made)]
-        return _as_view(form.link(_fresh(made)), x, operation, args, kwargs, None)
+            return [_as_view(fmt.link(part), x, operation, args, kwargs, i) for i, part in enumerate(made)]
+        return _as_view(fmt.link(_fresh(made)), x, operation, args, kwargs, None)
 
     return run
 
@@ -88,7 +88,7 @@ def _fresh(value: Value) -> Value:
 def _as_view(
     link: Link, x: Link, operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any], part: int | None
 ) -> Link:
-    """Tie a result to what it is a view of."""
+    """Make a result a view of its argument."""
     model = x if isinstance(x, AdditiveSharingTensor) else None
     shape = tuple(x.shape)
 
@@ -112,7 +112,7 @@ def _as_view(
 
     link.is_bit = x.is_bit
     if link.shape.numel() > torch.Size(shape).numel() and torch._C._current_graph_task_id() != -1:
-        return link  # an expanded gradient: autograd keeps it as it is, and adds to it
+        return link  # an expanded gradient: autograd accumulates into it
     link.view_of(x, follow, write_back)
     return link
 
@@ -125,20 +125,20 @@ for _operation in COPIES:
 
 @rule(aten._reshape_alias.default, in_place=False, views=True)
 def reshape_alias(x: Link, size: Sizes, stride: Sizes) -> Link:
-    """Give another shape."""
+    """Change the shape."""
     view: Link = _views(aten.view.default)(x, list(size))
     return view
 
 
 @rule(aten.clone.default, aten.lift_fresh.default, in_place=False)
 def clone(x: Link, **kwargs: object) -> Link:
-    """Copy: shares and whole numbers are never written to, so the copy begins with the same ones."""
-    return form_of(x).link(ring_ops.local(aten.clone.default, content(x)))
+    """Copy."""
+    return format_of(x).link(ring_ops.local(aten.clone.default, content(x)))
 
 
 @rule(aten._to_copy.default, aten.to.dtype, in_place=False)
 def convert(x: Link, *args: object, dtype: torch.dtype | None = None, **kwargs: object) -> Link:
-    """Copy; a conversion between kinds of floats changes nothing, one to whole numbers is refused."""
+    """Copy; conversions between float dtypes are accepted, others are refused."""
     if isinstance(x, AdditiveSharingTensor):
         kept, hint = dtype is torch.int64, "Encode before sharing: x.fix_precision().share(...)."
     else:
@@ -161,19 +161,19 @@ def stack(tensors: Sequence[AnyTensor], dim: int = 0) -> Link:
 
 
 def _joined(operation: Operation, tensors: Sequence[AnyTensor], dim: int) -> Link:
-    form = form_of(tensors)
-    return form.link(ring_ops.local(operation, ring_ops.together([whole(t, form) for t in tensors]), dim))
+    fmt = format_of(tensors)
+    return fmt.link(ring_ops.local(operation, ring_ops.together([to_integers(t, fmt) for t in tensors]), dim))
 
 
 @rule(aten.constant_pad_nd.default, in_place=False)
 def pad(x: Link, sizes: Sizes, value: Number = 0) -> Link:
     """Pad with a number."""
-    form = form_of(x)
+    fmt = format_of(x)
     padded = ring_ops.local(aten.constant_pad_nd.default, content(x), list(sizes))
     if value:
         outside = torch.constant_pad_nd(torch.zeros(tuple(x.shape), dtype=torch.int64), list(sizes), 1)
-        padded = ring_ops.add(padded, outside * whole(value, form))
-    return form.link(padded)
+        padded = ring_ops.add(padded, outside * to_integers(value, fmt))
+    return fmt.link(padded)
 
 
 # --- writing ------------------------------------------------------------------------------------------------
@@ -181,20 +181,20 @@ def pad(x: Link, sizes: Sizes, value: Number = 0) -> Link:
 
 @rule(aten.fill.Scalar, aten.fill.Tensor)
 def fill(x: Link, value: Operand) -> Link:
-    """Write one number everywhere."""
+    """Fill with one number."""
     return copy(x, value)
 
 
 @rule(aten.copy.default)
 def copy(x: Link, source: Operand, non_blocking: bool = False) -> Link:
-    """Write other numbers; what was there is forgotten, and so is whether it was shared."""
-    form = form_of(x)
-    if is_link(source) and form_of(source).scale != form.scale:
-        form = form_of(x, source)
-    value = ring_ops.as_tensor(whole(source, form))
-    if form.model is None and not ring_ops.is_shared(value):
+    """Return the numbers of a source in the shape and, if it is as fine, the format of x."""
+    fmt = format_of(x)
+    if is_link(source) and format_of(source).scale != fmt.scale:
+        fmt = format_of(x, source)
+    value = ring_ops.as_tensor(to_integers(source, fmt))
+    if fmt.model is None and not ring_ops.is_shared(value):
         value = ring_ops.public(value, content(x))
-    return form.link(ring_ops.expand(value, tuple(x.shape)))
+    return fmt.link(ring_ops.expand(value, tuple(x.shape)))
 
 
 @rule(aten.zero.default)
@@ -204,32 +204,32 @@ def zero(x: Link) -> Link:
 
 
 def made_like(x: Link, shape: Sizes, number: Number) -> Link:
-    """Return one public number in a shape, as a link of the kind of x."""
-    form = form_of(x)
-    plain = torch.full(tuple(shape), whole(number, form), dtype=torch.int64)
-    return form.link(plain if form.model is not None else ring_ops.public(plain, content(x)))
+    """Return a shape filled with one public number, as a link of the class and format of x."""
+    fmt = format_of(x)
+    plain = torch.full(tuple(shape), to_integers(number, fmt), dtype=torch.int64)
+    return fmt.link(plain if fmt.model is not None else ring_ops.public(plain, content(x)))
 
 
 @rule(aten.zeros_like.default, aten.empty_like.default, aten.new_zeros.default, aten.new_empty.default,
       aten.new_empty_strided.default, in_place=False)  # fmt: skip
 def zeros(x: Link, size: Sizes | None = None, *args: object, **kwargs: object) -> Link:
-    """Make zeros of the kind of x; memory that nobody wrote to is given out as zeros too."""
+    """Make zeros like x; uninitialised memory is zero too."""
     return made_like(x, x.shape if size is None else size, 0)
 
 
 @rule(aten.ones_like.default, aten.new_ones.default, in_place=False)
 def ones(x: Link, size: Sizes | None = None, **kwargs: object) -> Link:
-    """Make ones of the kind of x."""
+    """Make ones like x."""
     return made_like(x, x.shape if size is None else size, 1)
 
 
 @rule(aten.full_like.default, in_place=False)
 def full_like(x: Link, number: float, **kwargs: object) -> Link:
-    """Make one number of the kind and shape of x."""
+    """Fill the shape of x with one number."""
     return made_like(x, x.shape, number)
 
 
 @rule(aten.new_full.default, in_place=False)
 def new_full(x: Link, size: Sizes, number: float, **kwargs: object) -> Link:
-    """Make one number of the kind of x."""
+    """Fill a shape with one number, in the format of x."""
     return made_like(x, size, number)

@@ -1,4 +1,4 @@
-"""Windows over images of any number of dimensions, as public positions."""
+"""Pooling windows over images with any number of dimensions, as public positions."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import torch
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Windows:
-    """Where the elements of windows are.
+    """The positions of the elements of windows.
 
     Attributes:
-        positions: the flat positions of elements in an image, -1 for those that lie outside: (elements, *windows).
-        counted: which elements lie in the image or in its padding, of the same shape.
+        positions: the flat positions of elements in an image, -1 outside of it: (elements, *windows).
+        counted: whether elements are in the image or in its padding, of the same shape.
     """
 
     positions: torch.Tensor
@@ -23,24 +23,24 @@ class Windows:
 
     @property
     def inside(self) -> torch.Tensor:
-        """Which elements lie in the image."""
+        """Whether elements are in the image."""
         return self.positions >= 0
 
     @property
     def sizes(self) -> list[int]:
-        """How many windows there are, along each dimension."""
+        """The number of windows along each dimension."""
         return list(self.positions.shape[1:])
 
     def repeated(self) -> torch.Tensor:
-        """Return positions with the first element of a window in place of those outside: this changes no maximum."""
+        """Return positions with elements outside the image replaced by the first element of their window."""
         if bool((self.positions.max(0).values < 0).any()):
-            raise RuntimeError("max_pool: a window lies wholly in the padding")
+            raise RuntimeError("max_pool: a window lies entirely in the padding")
         first = self.positions.where(self.inside, torch.iinfo(torch.int64).max).min(0).values
         return self.positions.where(self.inside, first)
 
 
 def each(value: int | Sequence[int], count: int, default: Sequence[int] = ()) -> list[int]:
-    """Return an option for every dimension: torch names some once for all, and leaves out others."""
+    """Return an option for every dimension: torch passes some once for all, and leaves others out."""
     numbers = list(value) if not isinstance(value, int) else [value]
     numbers = numbers or list(default)
     return numbers * count if len(numbers) == 1 else numbers
@@ -50,15 +50,15 @@ def regular(
     sizes: Sequence[int], kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int],
     dilation: Sequence[int] = (1,), ceil: bool = False,
 ) -> Windows:  # fmt: skip
-    """Return windows of one size, at regular distances.
+    """Return windows of one size at a constant stride.
 
     Args:
         sizes: the image's size along each dimension.
         kernel: the size of a window.
-        stride: from one window to the next; the size of a window by default.
-        padding: how far windows reach beyond the image, on both sides.
-        dilation: from one element of a window to the next.
-        ceil: whether a last window may reach beyond the padding.
+        stride: the distance between windows; the size of a window by default.
+        padding: the padding on both sides.
+        dilation: the distance between elements of a window.
+        ceil: whether the last window may exceed the padding.
     """
     count = len(sizes)
     kernels = each(kernel, count)
@@ -72,7 +72,7 @@ def regular(
 
 
 def _number_of(size: int, kernel: int, stride: int, padding: int, dilation: int, ceil: bool) -> int:
-    """Return how many windows there are along a dimension; raise what torch raises where they make no sense."""
+    """Return the number of windows along a dimension; invalid sizes raise the errors of torch."""
     if min(kernel, stride, dilation) < 1:
         raise RuntimeError("pool: kernel size, stride and dilation should be greater than zero")
     if not 0 <= padding <= ((kernel - 1) * dilation + 1) // 2:
@@ -90,11 +90,11 @@ def _number_of(size: int, kernel: int, stride: int, padding: int, dilation: int,
 
 
 def adaptive(sizes: Sequence[int], wanted: int | Sequence[int]) -> Windows:
-    """Return a given number of windows that cover the image; some are larger by an element than others.
+    """Return a given number of windows that cover the image; sizes differ by at most one element.
 
     Args:
         sizes: the image's size along each dimension.
-        wanted: how many windows, along each; None for as many as there are elements.
+        wanted: the number of windows along each dimension; None for the size of the image.
     """
     axes = []
     options: list[int | None] = [*each(wanted, len(sizes))]
@@ -111,7 +111,7 @@ def adaptive(sizes: Sequence[int], wanted: int | Sequence[int]) -> Windows:
 
 
 def _crossed(axes: list[tuple[torch.Tensor, int, int]]) -> Windows:
-    """Make windows of the places along each dimension: (elements, windows), the image's size, and its padding."""
+    """Combine the positions along each dimension: (elements, windows), the size of the image, and its padding."""
     dims = len(axes)
     elements = [places.shape[0] for places, _, _ in axes]
     counts = [places.shape[1] for places, _, _ in axes]

@@ -229,7 +229,7 @@ def look_first(module: torch.nn.Module, args: tuple[object, ...], kwargs: dict[s
 
 
 def _has_others(module: torch.nn.Module, inputs: object) -> bool:
-    """Say whether there are tensors that are neither plain nor encrypted, such as pointers."""
+    """Return whether there are tensors that are neither plain nor encrypted, such as pointers."""
     tensors = (*module.parameters(), *module.buffers(), *iter_tensors(inputs))
     return any(isinstance(tensor, SyftTensor) and link_of(tensor) is None for tensor in tensors)
 

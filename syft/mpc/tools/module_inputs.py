@@ -1,4 +1,4 @@
-"""Examples: what the modules of torch can be called with, worked out from what they are made for."""
+"""Examples: what the modules of torch can be called with, computed from what they are made for."""
 
 from __future__ import annotations
 

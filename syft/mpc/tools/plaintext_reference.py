@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from syft.core.trees import map_tensors
-from syft.mpc.rules.operands import FLOOR, Link, Operation, floored, is_link
+from syft.mpc.rules.operands import FLOOR, Link, Operation, is_link, with_finite_mask
 from syft.mpc.values.encoding import bound
 from syft.tensors.additive_shared import AdditiveSharingTensor
 from syft.tensors.precision import FixedPrecisionTensor
@@ -54,7 +54,7 @@ def reveal(link: Link) -> torch.Tensor:
 def in_double(leaf: object) -> object:
     """Return a plain argument with as many digits as there are, and minus infinity as the number it is kept as."""
     if isinstance(leaf, torch.Tensor) and leaf.is_floating_point():
-        return floored(leaf.detach().double())
+        return with_finite_mask(leaf.detach().double())
     return leaf
 
 

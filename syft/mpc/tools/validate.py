@@ -288,7 +288,7 @@ def _row(check: Check) -> list[str]:
 
 
 def _is_encoded(link: object) -> bool:
-    """Say whether a link is one that has numbers which can be decrypted."""
+    """Return whether a link is one that has numbers which can be decrypted."""
     if isinstance(link, FixedPrecisionTensor):
         below = link.child
         return isinstance(below, AdditiveSharingTensor) or not below.is_floating_point()
@@ -296,7 +296,7 @@ def _is_encoded(link: object) -> bool:
 
 
 def _goes_on(long: torch.Tensor, value: torch.Tensor) -> bool:
-    """Say whether what is carried along can be compared with what comes after."""
+    """Return whether what is carried along can be compared with what comes after."""
     return long.shape == value.shape and bool(torch.isfinite(long).all())
 
 
@@ -319,7 +319,7 @@ def _judge(
         return "undefined", "", infinite.double()
     size = torch.maximum(right.abs() / limit, long.abs() / room)
     badness = (value - right).abs() / allowed
-    # Fine forms lose digits before a product (see `factors.with_room`): where that had no room, the result is off.
+    # Fine formats lose digits before a product (see `public_scaling.with_room`), so a result that fits may be off.
     coarse = plaintext_reference.scale_of(link) * factor <= 1 << PRODUCT_BITS
     if _largest(size) >= 1 and (coarse or _largest(badness) > 1 or _largest(size) >= room / limit):
         return "range", _no_room(limit, factor), size

@@ -1,4 +1,4 @@
-"""Numbers with a fixed point as whole numbers, and back: rounding to the nearest, and refusing what has no room."""
+"""Fixed-point encoding: numbers as integers in units of 1/scale, and back; values out of range are refused."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from syft.tensors.precision import LIMIT, FixedPrecisionTensor, register_codec
 
 
 def bound(field: int) -> int:
-    """Return the bound of whole numbers: they lie in [-bound, bound)."""
+    """Return the bound of encoded values, which lie in [-bound, bound)."""
     return min(field // 2, LIMIT)
 
 
@@ -26,10 +26,15 @@ def _refuse(what: str, scale: int, field: int) -> SyftError:
     )
 
 
+def not_finite_error() -> SyftError:
+    """Return the error for tensors with NaN or infinity."""
+    return SyftError("Fixed precision cannot represent NaN and infinity. Replace them first with torch.nan_to_num.")
+
+
 def encode_number(number: float | int, scale: int, field: int = 2**62) -> int:
     """Return a number as units of 1/scale."""
     if isinstance(number, complex) or (isinstance(number, float) and not math.isfinite(number)):
-        raise SyftError(f"A fixed-precision tensor takes finite real numbers only, not {number}.")
+        raise SyftError(f"Fixed precision represents finite real numbers only, got {number}.")
     units = number * scale if isinstance(number, int) else round(number * scale)
     if not -bound(field) <= units < bound(field):
         raise _refuse("This number", scale, field)
@@ -52,7 +57,7 @@ def encode_plain(tensor: torch.Tensor, scale: int, field: int = 2**62, check_ran
         return whole * scale
     scaled = tensor.double() * scale
     if not bool(torch.isfinite(scaled).all()):
-        raise SyftError("NaN and infinity have no form in fixed precision; take them out first (torch.nan_to_num).")
+        raise not_finite_error()
     if check_range and scaled.numel() and (float(scaled.min()) < -limit or float(scaled.max()) >= limit):
         raise _refuse("A value of this tensor", scale, field)
     return scaled.round().to(torch.int64)
@@ -64,7 +69,7 @@ def decode_plain(whole: torch.Tensor, scale: int, dtype: torch.dtype = torch.flo
 
 
 class FixedPointCodec:
-    """What fixed-precision links need from here."""
+    """The encoding functions that fixed-precision links call."""
 
     @staticmethod
     def encode(tensor: torch.Tensor, link: FixedPrecisionTensor, check_range: bool = True) -> torch.Tensor:
@@ -75,17 +80,17 @@ class FixedPointCodec:
 
     @staticmethod
     def decode(whole: torch.Tensor, link: FixedPrecisionTensor) -> torch.Tensor:
-        """Decode whole numbers in the format of a link."""
+        """Decode integers in the format of a link."""
         return decode_plain(whole, link.scale, link.decodes_to)
 
     @staticmethod
     def truncate(value: Value, divisor: int) -> Value:
-        """Divide whole numbers, here or shared."""
+        """Divide plain or shared integers."""
         return ring_ops.truncate(value, divisor)
 
     @staticmethod
     def share(whole: torch.Tensor, owners: tuple[Any, ...], **options: Any) -> Any:
-        """Share whole numbers."""
+        """Share integers."""
         return sharing.split(whole, owners, **options)
 
 

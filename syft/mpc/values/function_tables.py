@@ -1,9 +1,9 @@
 """Functions as tables of polynomials in whole numbers, which `protocols.lookup.piecewise` evaluates on shares.
 
-A function is cut into pieces of equal width. Around the middle of each stands the polynomial that agrees with it at the
-Chebyshev points of both neighbouring halves and a half more on either side (see `protocols.lookup` for why it has to be
-right as far as the next middle). The number of pieces is the smallest power of two that keeps the error below a unit of
-the format, or below `FINEST`.
+A function is divided into pieces of equal width. Each piece has the polynomial that interpolates it at the Chebyshev
+points of an interval that reaches to the middles of both neighbours (see `protocols.lookup` for why it must be correct
+that far). The number of pieces is the smallest power of two that keeps the error below a unit of the format, or below
+`FINEST`.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ Function = Callable[[torch.Tensor], torch.Tensor]
 Line = tuple[float, float]
 DEGREE = 3
 MIN_WIDTH = 4
-# Finer than this no table is made, whatever the format.
+# The smallest error that a table aims for, whatever the format.
 FINEST = 1e-4
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FunctionShape:
-    """A function and what it is like outside of an interval.
+    """A function on an interval, and the lines that continue it outside.
 
     Attributes:
         function: of float64 tensors.
@@ -52,7 +52,7 @@ class FunctionShape:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Table:
-    """A function as `piecewise` takes it.
+    """The arguments of `piecewise` for a function.
 
     Attributes:
         coefficients: a row for each piece.
@@ -110,7 +110,7 @@ SLOPES: dict[str, Function] = {
 }
 SHAPES |= {name: FunctionShape(slope, -16, 16) for name, slope in SLOPES.items()}
 SHAPES |= {name: FunctionShape(SLOPES[name], -6, 6) for name in ("gelu_slope", "gelu_tanh_slope")}
-# Functions that repeat after a turn: the turn is 2^64, and so are the pieces of the table.
+# Periodic functions: one period is 2^64 units, and so is the table.
 WAVES: dict[str, Function] = {"sin": torch.sin, "cos": torch.cos}
 WAVE_WIDTH = 5
 
@@ -130,7 +130,7 @@ def tabulate(shape: FunctionShape, scale: int, pieces: int | None = None, tolera
         tolerance: how large the error may be, unless the largest table has more.
     """
     if not shape.start < shape.stop or not all(map(math.isfinite, (shape.start, shape.stop))):
-        raise SyftError("A function is approximated on an interval from a smaller to a larger number.")
+        raise SyftError(f"The interval of a function must be finite and ascending, got {shape.start} to {shape.stop}.")
     wanted = max(FINEST, 0.5 / scale) if tolerance is None else tolerance
     first = MIN_WIDTH if pieces is None else max(1, math.ceil(math.log2(pieces)))
     for width in range(first, MAX_WIDTH + 1):
@@ -151,7 +151,7 @@ def _table(shape: FunctionShape, scale: int, width: int) -> Table:
     function = _by_numpy(shape.function)
     found = _fit(function, middles, half, shape.degree)
     inside = (middles > shape.start - half) & (middles < shape.stop + half)
-    found[~inside] = 0  # nobody lands there
+    found[~inside] = 0  # never selected
     distance = float(error(function, middles[inside], half, found[inside]).max())
     coefficients, options = _written(found, scale, low)
     options |= {"edges": (first, last), "outside": (*_line(shape.below, scale), *_line(shape.above, scale))}
@@ -159,7 +159,7 @@ def _table(shape: FunctionShape, scale: int, width: int) -> Table:
 
 
 def _fit(function: Callable[[Any], Any], middles: np.ndarray, half: float, degree: int) -> np.ndarray:
-    """Fit polynomials; the one around 0 is exact there, so that f(0) has no error of the table."""
+    """Fit polynomials; the one around 0 is exact at 0, so that f(0) has no error."""
     found = fit(function, middles, half, degree)
     at = np.flatnonzero(middles == 0)
     if len(at) and np.isfinite(found[at[0]]).all():
@@ -177,7 +177,7 @@ def _written(found: np.ndarray, scale: int, low: int) -> tuple[torch.Tensor, dic
 def _line(line: Line, scale: int) -> tuple[int, int]:
     slope, start = line
     if slope != round(slope):
-        raise SyftError("Outside of its interval a function is a line whose slope is a whole number.")
+        raise SyftError("The slope of a function outside its interval must be a whole number.")
     return round(slope), round(start * scale)
 
 

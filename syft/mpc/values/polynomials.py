@@ -14,7 +14,7 @@ from syft.tensors.fits import Fit
 from syft.tensors.polynomial import register_evaluator
 from syft.tensors.precision import FixedPrecisionTensor
 
-# What a value may come to, in units, and where an interval may end.
+# The maximum of values and of interval ends, in units.
 ROOM = 2.0**56
 
 
@@ -23,10 +23,10 @@ def table_of(fitted: Fit, scale: int, is_slope: bool) -> Table:
     """Return the table of a fit for numbers with a scale."""
     start, stop = fitted.ends
     ends = fitted(torch.tensor([start, stop], dtype=torch.float64)).tolist()
-    most = float(fitted(torch.linspace(start, stop, 1001, dtype=torch.float64)).abs().max())
-    if max(most, abs(start), abs(stop)) * scale >= ROOM:
+    largest = float(fitted(torch.linspace(start, stop, 1001, dtype=torch.float64)).abs().max())
+    if max(largest, abs(start), abs(stop)) * scale >= ROOM:
         raise SyftError(
-            f"Between {start:g} and {stop:g} this function comes to {most:.3g}, which has no room with {scale} units "
+            f"Between {start:g} and {stop:g} this function reaches {largest:.3g}, which has no room with {scale} units "
             "to one. Use fewer digits (precision_fractional), or a smaller interval."
         )
     below, above = (0.0, 0.0) if is_slope else ends
@@ -37,11 +37,11 @@ def table_of(fitted: Fit, scale: int, is_slope: bool) -> Table:
 
 
 class Evaluator:
-    """What polynomial links need from here."""
+    """The functions that polynomial links call."""
 
     @staticmethod
     def evaluate(fitted: Fit, link: FixedPrecisionTensor, is_slope: bool = False) -> FixedPrecisionTensor:
-        """Work out a fit."""
+        """Evaluate a fit."""
         if link.is_shared:
             table = table_of(fitted, link.scale, is_slope)
             return link.like(client.run("piecewise", link.child, table.coefficients, **table.options))
@@ -54,12 +54,12 @@ class Evaluator:
 
     @staticmethod
     def slope(fitted: Fit, link: FixedPrecisionTensor) -> FixedPrecisionTensor:
-        """Work out the derivative of a fit: 0 before and after its intervals."""
+        """Compute the derivative of a fit: 0 before and after its intervals."""
         return Evaluator.evaluate(fitted.slope(), link, is_slope=True)
 
     @staticmethod
     def error(fitted: Fit, link: FixedPrecisionTensor) -> float:
-        """Return what a format adds to the error of a fit."""
+        """Return the error that a format adds to a fit."""
         if not link.is_shared:
             return 0.5 / link.scale
         return table_of(fitted, link.scale, False).error + 1.5 / link.scale

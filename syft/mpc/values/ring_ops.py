@@ -1,7 +1,7 @@
-"""Arithmetic on whole numbers modulo 2^64 that are either here (int64 tensors) or shared among workers.
+"""Arithmetic on integers modulo 2^64 that are plain (int64 tensors) or shared among workers.
 
-Each function computes at once what is plain, and asks the parties to run a protocol where a share is involved, so
-the rules above are written once for both. A public operand may be a tensor or a number.
+Each function computes plain values directly, and runs a protocol if an operand is shared, so that rules are written
+once for both. A public operand may be a tensor or a number.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def run(name: str, *args: object, **options: object) -> AdditiveSharingTensor:
 
 
 def is_shared(x: object) -> TypeIs[AdditiveSharingTensor]:
-    """Say whether a value is shared."""
+    """Return whether a value is shared."""
     return isinstance(x, AdditiveSharingTensor)
 
 
@@ -49,12 +49,12 @@ def as_tensor(x: torch.Tensor | int) -> torch.Tensor: ...
 @overload
 def as_tensor(x: AdditiveSharingTensor) -> AdditiveSharingTensor: ...
 def as_tensor(x: Term) -> Value:
-    """Return a value as something with a shape."""
+    """Return a public number as a tensor, any other value unchanged."""
     return torch.tensor(x, dtype=torch.int64) if isinstance(x, int) else x
 
 
 def divide(x: torch.Tensor, divisor: int) -> torch.Tensor:
-    """Divide plain whole numbers by a positive one, rounding to the nearest."""
+    """Divide plain integers by a positive one, rounding to the nearest."""
     return x if divisor == 1 else torch.div(x + divisor // 2, divisor, rounding_mode="floor")
 
 
@@ -84,7 +84,7 @@ def scale(x: Value, factor: int) -> Value:
     """Multiply by a public whole number."""
     if factor == 1:
         return x
-    # As a sum, which needs no dealer.
+    # A sum, unlike a product, needs no dealer.
     return run("add_public", x, 0, alpha=factor) if is_shared(x) else product("mul", x, factor)
 
 
@@ -101,7 +101,7 @@ def _conv_of_floats(x: torch.Tensor, weight: torch.Tensor, transposed: bool = Fa
 
 _PLAIN: dict[str, Any] = {"mul": torch.mul, "matmul": arithmetic.matmul, "conv": arithmetic.conv}
 _FLOATS: dict[str, Any] = {"mul": torch.mul, "matmul": torch.matmul, "conv": _conv_of_floats}
-# Plain products below this have room, half of a divisor included.
+# Plain products below this fit, with half of a divisor added.
 ROOM = 2.0**63 * (1 - 2.0**-20)
 
 
@@ -111,12 +111,12 @@ def _largest(x: torch.Tensor) -> int:
 
 
 def _check_room(operation: str, x: torch.Tensor, y: torch.Tensor, divisor: int, options: dict[str, object]) -> None:
-    """Raise if a plain product does not fit into 64 bits, rather than let it wrap around."""
+    """Raise if a plain product does not fit into 64 bits; it would wrap around."""
     if not x.numel() or not y.numel():
         return
-    most = float(_largest(x) * _largest(y))
+    largest = float(_largest(x) * _largest(y))
     terms = 1 if operation == "mul" else max(x.numel(), y.numel())
-    if most * terms + divisor < ROOM:
+    if largest * terms + divisor < ROOM:
         return
     if float(_FLOATS[operation](x.double(), y.double(), **options).abs().max()) + divisor >= ROOM:
         raise SyftError(
@@ -163,7 +163,7 @@ def truncate(x: Value, divisor: int) -> Value:
 # --- comparisons ------------------------------------------------------------------------------------------------
 
 
-# The protocol that a link names -> how its ways to compare are called.
+# The comparison protocol of a link -> the prefix of its protocol names.
 COMPARISONS = {"beaver": "", "snn": "snn_", "fss": "fss_"}
 
 
@@ -174,8 +174,8 @@ def _compare(name: str, x: AdditiveSharingTensor, **options: object) -> Value:
 def negative(x: Value, scale: int = 1, invert: bool = False) -> Value:
     """Return `scale` where a value is negative (inverted: where it is not), and 0 elsewhere.
 
-    To compare two values is to do this to their difference. That is right for values in [-2^62, 2^62); with
-    protocol "snn" the difference itself must lie in there, as it does for values in [-2^61, 2^61).
+    Two values are compared by the sign of their difference. This is correct for values in [-2^62, 2^62); with protocol
+    "snn" the difference itself must be in this range, as it is for values in [-2^61, 2^61).
     """
     if is_shared(x):
         return _compare("negative", x, invert=invert, scale=scale)
@@ -190,18 +190,18 @@ def zero(x: Value, scale: int = 1, invert: bool = False) -> Value:
 
 
 def relu(x: Value) -> Value:
-    """Keep what is not negative, and make the rest zero."""
+    """Return max(x, 0)."""
     return _compare("relu", x) if is_shared(x) else x.clamp(min=0)
 
 
 def relu_and_bits(x: Value, *names: str) -> tuple[Value, ...]:
-    """Keep what is not negative, and return 1 or 0 for where x >= 0 ("ge") or x > 0 ("gt"), at no further cost."""
+    """Return max(x, 0), and bits for x >= 0 ("ge") or x > 0 ("gt") at no further cost."""
     if is_shared(x):
         return tuple(client.run("relu", x, bits=names))
     return x.clamp(min=0), *[(x >= 0 if name == "ge" else x > 0).long() for name in names]
 
 
-# --- what is linear or only moves numbers -----------------------------------------------------------------------
+# --- linear operations -----------------------------------------------------------------------
 
 
 _VIEWS = {aten.view.default: aten.reshape.default, aten._unsafe_view.default: aten.reshape.default}
@@ -219,8 +219,8 @@ def unbind(x: Value) -> list[Value]:
 
 
 def local_results(operation: Operation, *args: object, **kwargs: object) -> Any:
-    """Run a call of the closed table of linear ATen operations; what is plain among several values is shared first."""
-    # What looks contiguous to its user may not be so here, or at a party.
+    """Run a call of the closed table of linear ATen operations; plain values among shared ones are shared first."""
+    # A tensor that is contiguous for the user may not be contiguous here, or at a party.
     operation = _VIEWS.get(operation, operation)
     if not any(is_shared(leaf) for leaf in iter_tensors(args)):
         return operation(*args, **kwargs)
@@ -230,7 +230,7 @@ def local_results(operation: Operation, *args: object, **kwargs: object) -> Any:
 
 
 def together(items: Sequence[Term]) -> list[Value]:
-    """Share what is plain among values, if any of them is shared, so that they can be put together."""
+    """Share plain values if any of them is shared, so that they can be combined."""
     model = next((item for item in items if is_shared(item)), None)
     if model is None:
         return [as_tensor(item) for item in items]
@@ -238,13 +238,13 @@ def together(items: Sequence[Term]) -> list[Value]:
 
 
 def public(plain: torch.Tensor, model: Value) -> AdditiveSharingTensor:
-    """Return public numbers as shares that anybody may know, at the parties of a shared tensor."""
+    """Return public numbers as shares, which hide nothing, at the parties of a shared tensor."""
     nothing = scale(local(aten.sum.default, model), 0)
     return run("add_public", nothing, plain)
 
 
 def reshape(x: Term, shape: Sequence[int]) -> Value:
-    """Give a value another shape."""
+    """Change the shape of a value."""
     x = as_tensor(x)
     if isinstance(x, torch.Tensor):
         return x.reshape(tuple(shape))
@@ -252,18 +252,18 @@ def reshape(x: Term, shape: Sequence[int]) -> Value:
 
 
 def permute(x: Value, order: list[int]) -> Value:
-    """Put dimensions in another order."""
+    """Permute dimensions."""
     return local(aten.permute.default, x, order)
 
 
 def pick(x: Value, positions: torch.Tensor) -> Value:
-    """Return the elements of a value at flat public positions, in the shape of these."""
+    """Return the elements of a value at flat public positions, in the shape of the positions."""
     flat = reshape(x, [shape_of(x).numel()])
     return reshape(local(aten.index_select.default, flat, 0, positions.reshape(-1)), positions.shape)
 
 
 def put(x: Value, positions: torch.Tensor, new: Value) -> Value:
-    """Return a value with other numbers at flat public positions."""
+    """Return a value with new numbers at flat public positions."""
     x, new = together([x, new])
     flat, count = reshape(x, [shape_of(x).numel()]), positions.numel()
     rows = reshape(expand(new, positions.shape), [count])
@@ -302,9 +302,9 @@ def _plain_extreme(x: torch.Tensor, dim: int | None, keepdim: bool, largest: boo
 def extreme_at(
     x: Value, dim: int | None = None, keepdim: bool = False, largest: bool = True, scale: int = 1
 ) -> tuple[Value, Value]:
-    """Return the largest (or smallest) element along a dimension, or of all, and its place times a scale.
+    """Return the largest (or smallest) element along a dimension, or of all, and its index times a scale.
 
-    Of equal elements the first one counts, whatever torch does.
+    Of equal elements the first one is returned, unlike in torch.
     """
     if is_shared(x):
         found, place = client.run("extreme_at", x, dim=dim, keepdim=keepdim, largest=largest, scale=scale)
@@ -322,7 +322,7 @@ def _plain_extreme_at(
 
 
 def extreme_and_path(x: Value, dim: int) -> tuple[Value, Value]:
-    """Return the largest element along a dimension, and what `path_back` needs to find it again."""
+    """Return the largest element along a dimension, and the path that `path_back` needs."""
     if is_shared(x):
         found, path = client.run("extreme_path", x, dim=dim)
         return found, path
@@ -331,7 +331,7 @@ def extreme_and_path(x: Value, dim: int) -> tuple[Value, Value]:
 
 
 def path_back(grad: Value, path: Value, count: int) -> Value:
-    """Return values where the largest of `count` elements was, in a new first dimension, and 0 where it was not."""
+    """Return gradients at the largest of `count` elements, in a new first dimension, and 0 elsewhere."""
     if not is_shared(path):
         return mul(path, grad)
     grad, path = together([grad, path])

@@ -1,4 +1,4 @@
-"""Split secrets among workers, and let the parties bring them together again."""
+"""Split secrets into shares at workers, and reconstruct them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class OutOfRangeError(SyftError):
 
     @staticmethod
     def without_index() -> SyftError:
-        """Return the error for a reader who may not learn anything about the values."""
+        """Return the error for a client that must not learn anything about the values."""
         return SyftError(_refusal("a value of this tensor is outside"))
 
 
@@ -49,9 +49,9 @@ def generate_shares(secret: torch.Tensor | int, count: int) -> list[torch.Tensor
 
 
 def _shares_of(whole: torch.Tensor, count: int) -> list[torch.Tensor]:
-    """Split whole numbers that are known to be in range."""
+    """Split integers that have passed the range check."""
     if count < 2:
-        raise SyftError("A secret is split into two shares or more.")
+        raise SyftError(f"A secret is split into at least two shares, got {count}.")
     generator = local()
     shares = [generator.words(*whole.shape).clone() for _ in range(count - 1)]
     last = whole.clone()
@@ -65,7 +65,7 @@ def whole_numbers(secret: torch.Tensor | int) -> torch.Tensor:
 
     Raises:
         SyftError: the tensor holds floats.
-        OutOfRange: a value is outside [-2**62, 2**62), where comparison and truncation would be wrong.
+        OutOfRangeError: a value is outside [-2**62, 2**62), where comparison and truncation would be wrong.
     """
     tensor = secret if isinstance(secret, torch.Tensor) else torch.tensor(secret)
     if tensor.is_floating_point() or tensor.is_complex():
@@ -86,7 +86,7 @@ def _check_range(whole: torch.Tensor, unsigned: bool) -> None:
     low, high = (int(end) for end in whole.aminmax())
     if (0 if unsigned else -LIMIT) <= low and high < LIMIT:
         return
-    if unsigned:  # flipping the highest bit puts unsigned words in order
+    if unsigned:  # flipping the highest bit orders unsigned integers
         worst = (whole ^ -(2**63)).argmax()
     else:
         worst = whole.argmax() if high > -low else whole.argmin()
@@ -94,7 +94,7 @@ def _check_range(whole: torch.Tensor, unsigned: bool) -> None:
 
 
 def check_parties(owners: tuple[Any, ...], crypto_provider: Any, insecure: bool) -> tuple[list[Any], Any]:
-    """Return the workers that get shares and the provider, after checking that they make sense."""
+    """Check the parties and the provider; returns them as workers."""
     me = local_worker()
     flat = [owner for entry in owners for owner in (entry if isinstance(entry, list | tuple) else (entry,))]
     workers = [me.get_worker(owner, fail_hard=True) for owner in flat]
@@ -134,7 +134,7 @@ def split(
         crypto_provider: the worker that deals randomness for products and comparisons.
         protocol: how to compare.
         insecure: whether the provider may be one of the owners.
-        field: kept from earlier releases; shares are modulo 2**64.
+        field: ignored; accepted for compatibility; shares are modulo 2**64.
     """
     whole = whole_numbers(secret)
     workers, provider = check_parties(owners, crypto_provider, insecure)
@@ -159,7 +159,7 @@ def zero(link: AdditiveSharingTensor) -> AdditiveSharingTensor:
 
 
 def refreshed(link: AdditiveSharingTensor) -> AdditiveSharingTensor:
-    """Split the same values anew: with dealt shares of zero, or with some made here where there is no dealer."""
+    """Split the same values again, with shares of zero from the dealer, or from this process without a dealer."""
     if link.crypto_provider is not None:
         made: AdditiveSharingTensor = client.run("refresh", link)
         return made
