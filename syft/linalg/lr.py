@@ -1,4 +1,4 @@
-"""Linear regression over rows of several owners: sums are shared, and only the results become public."""
+"""Linear regression over rows of several owners: sums are secret-shared, and only the results become public."""
 
 from __future__ import annotations
 
@@ -22,49 +22,49 @@ if TYPE_CHECKING:
 
 __all__ = ["DASH", "EncryptedLinearRegression"]
 
-# Below this the exact one of the two results for the intercept's error has room.
+# Below this the more exact of the two results for the error of the intercept fits.
 EXACT_LEVER = 2.0**12
 
 
 class EncryptedLinearRegression:
-    """Ordinary least squares over rows that several owners hold, without anybody seeing rows of another.
+    """Ordinary least squares over rows of several owners, which stay private.
 
-    Each owner computes means and sums of products of its own rows, where they are, and shares them among all owners
-    and `hbc_worker`: each gets numbers that are random by themselves. The parties add up, invert the Gram matrix and
-    solve under encryption, in 71 rounds, and 7 for each doubling of the number of owners. What becomes public:
+    Each owner computes means and sums of products of its own rows locally, and secret-shares them among all owners and
+    `hbc_worker`. The parties add up, invert the Gram matrix and solve under encryption, in 71 rounds, plus 7 for each
+    doubling of the number of owners. The public results are:
 
-    * the coefficients and the intercept, and what the standard errors are made of: the residual sum of squares, and the
+    * the coefficients and the intercept, and the parts of the standard errors: the residual sum of squares, and the
       diagonal of the inverse of the Gram matrix;
     * whether columns are collinear;
-    * for each column the power of two next above its largest root mean square at any owner, so that all units will do;
-    * shapes: how many rows each owner has, and how many columns there are.
+    * for each column the power of two above its largest root mean square at any owner, so that any unit works;
+    * shapes: the number of rows of each owner, and the number of columns.
 
-    An owner needs to trust nobody with its rows but the crypto provider, who must not tell its numbers to a party: all
-    other owners and the helper together can't read an owner's shares. With few rows the results themselves may tell
-    something about single ones.
+    An owner needs to trust only the crypto provider, which must not reveal its randomness to a party: all other owners
+    and the helper together can't reconstruct the rows of an owner. With few rows, the results themselves may reveal
+    something about single rows.
 
-    Columns may be of any units, and may be correlated as far as a variance inflation factor of 5,000; where they are
-    more so, `fit` says that they are collinear. Coefficients are right to about 1e-6 of (standard deviation of y over
-    that of the column), standard errors to 1e-5 of themselves; to 1e-3 where columns have variance inflation factors in
-    the thousands and means hundreds of times their standard deviation as well.
+    Columns may have any units, and variance inflation factors up to 5,000; beyond that `fit` raises an error about
+    collinearity. The error of coefficients is about 1e-6 of (standard deviation of y over that of the column), and the
+    relative error of standard errors 1e-5; 1e-3 if columns have variance inflation factors in the thousands and also
+    means hundreds of times their standard deviation.
 
     Args:
         crypto_provider: the worker that deals randomness, and holds neither rows nor shares.
         hbc_worker: an honest-but-curious worker that holds shares, and no rows.
-        precision_fractional: with how many decimals `summarize` shows results. Computation is not less exact with less:
-            it has 40 bits (12 decimals) for columns that are brought to size one.
-        fit_intercept: whether there is an intercept. If not, columns are taken as they are.
+        precision_fractional: the number of decimals that `summarize` shows. The computation always has 40 bits (12
+            decimals) for columns scaled to size one.
+        fit_intercept: whether there is an intercept. If not, columns are not centered.
 
     Attributes:
         coef: the coefficients, one for each column.
-        intercept: the intercept, a number in a tensor; None if there is none.
+        intercept: the intercept, a scalar tensor; None without intercept.
         se_coef: their standard errors.
         se_intercept: that of the intercept.
         pvalue_coef: two-sided p-values of Student's t test that a coefficient is 0, in float64.
         pvalue_intercept: that of the intercept.
         sigma2: the variance of the residuals.
         sigma: its root, the residual standard error.
-        total_size: how many rows there were.
+        total_size: the number of rows.
         dgf: degrees of freedom.
     """
 
@@ -76,7 +76,7 @@ class EncryptedLinearRegression:
         fit_intercept: bool = True,
     ) -> None:
         if type(precision_fractional) is not int or not 1 <= precision_fractional <= 12:
-            raise SyftError("precision_fractional is a whole number of decimals, from 1 to 12.")
+            raise SyftError(f"precision_fractional must be an integer from 1 to 12, got {precision_fractional!r}.")
         self.crypto_provider = crypto_provider
         self.hbc_worker = hbc_worker
         self.precision_fractional = precision_fractional
@@ -96,7 +96,7 @@ class EncryptedLinearRegression:
         """Fit to rows at two owners or more.
 
         Args:
-            X_ptrs: a pointer to a matrix for each owner; as many columns at each, as many rows as it has.
+            X_ptrs: a pointer to a matrix for each owner; the number of columns is the same at each.
             y_ptrs: a pointer to a vector (or one column) for each owner, in the same order.
 
         Returns:
@@ -116,7 +116,7 @@ class EncryptedLinearRegression:
         return self
 
     def _solve(self, owners: Owners, count: int) -> tuple[torch.Tensor, torch.Tensor, float]:
-        """Return coefficients, the diagonal of the inverse Gram matrix, and what the intercept's error needs."""
+        """Return coefficients, the diagonal of the inverse Gram matrix, and the leverage of the intercept."""
         total = owners.rows
         centered: list[Any] = []
         means: list[Any] = []
@@ -137,7 +137,7 @@ class EncryptedLinearRegression:
             raise SyftError(
                 "The columns of X are collinear, or nearly so"
                 + (" (a column that never changes is collinear with the intercept)" if self.fit_intercept else "")
-                + ", so coefficients can't be told. Leave columns out that follow from others."
+                + ", so coefficients can't be determined. Leave out columns that follow from others."
             )
         fine, rough = (levers.get().double() / torch.tensor([2.0**bits for bits in LEVER])).tolist()
         return revealed(solved, COEFFICIENT), revealed(spread, SPREAD), fine if rough < EXACT_LEVER else rough
@@ -145,7 +145,7 @@ class EncryptedLinearRegression:
     def _residual(self, owners: Owners, coefficients: torch.Tensor) -> tuple[float, float]:
         """Return the intercept and the residual sum of squares over the number of rows.
 
-        The coefficients are public now, so each owner computes its own residuals exactly, and shares sums of them.
+        The coefficients are public now, so each owner computes its own residuals exactly, and shares their sums.
         """
         negated = torch.cat([-coefficients, torch.ones(1, dtype=torch.float64)])
         rests = [owner.data @ owner.send(negated) for owner in owners.each]
@@ -166,7 +166,7 @@ class EncryptedLinearRegression:
         lever: float,
         kind: torch.dtype,
     ) -> None:
-        """Compute what is public from what was revealed, in the units of the data."""
+        """Compute the public attributes from the revealed values, in the units of the data."""
         unit = 2.0 ** float(exponents[-1])
         units = torch.pow(2.0, exponents[-1] - exponents[:-1])
         variance = max(residual, 0.0) * self.total_size / self.dgf
@@ -184,7 +184,7 @@ class EncryptedLinearRegression:
             self.pvalue_intercept = p_values(statistic, self.dgf)
 
     def predict(self, X: torch.Tensor) -> torch.Tensor:
-        """Return X coef + intercept: here, or where X is if it is a pointer, or on shares."""
+        """Return X coef + intercept: locally, at the location of a pointer, or on shares."""
         self._check_fitted()
         columns = len(self.coef)
         _check_columns(X, columns)
@@ -225,7 +225,7 @@ class EncryptedLinearRegression:
 
     def _check_fitted(self) -> None:
         if self.coef is None:
-            raise SyftError("This regression has no results yet: call .fit(X_ptrs, y_ptrs) first.")
+            raise SyftError("This regression has no results yet. Call .fit(X_ptrs, y_ptrs) first.")
 
     def __repr__(self) -> str:
         provider, helper = (getattr(worker, "id", worker) for worker in (self.crypto_provider, self.hbc_worker))
@@ -238,19 +238,19 @@ class EncryptedLinearRegression:
 
 def _check_columns(x: object, columns: int) -> None:
     if not isinstance(x, torch.Tensor) or x.dim() not in (1, 2) or x.shape[-1] != columns:
-        raise SyftError(f"predict takes a matrix of {columns} columns (or a pointer to one), as fit did.")
+        raise SyftError(f"predict takes a matrix of {columns} columns (or a pointer to one), like fit.")
 
 
 def _check_size(owners: Owners, count: int, freedom: int) -> None:
     if count > MAX_COLUMNS:
-        raise SyftError(f"There are {count} columns; a regression under encryption takes up to {MAX_COLUMNS}.")
+        raise SyftError(f"An encrypted regression takes at most {MAX_COLUMNS} columns, got {count}.")
     if freedom < 1:
         raise SyftError(
-            f"{owners.rows} rows are too few for {count} columns: there must be at least {owners.rows - freedom + 1}."
+            f"{owners.rows} rows are too few for {count} columns; at least {owners.rows - freedom + 1} are needed."
         )
 
 
 def _shown(number: float, digits: int) -> str:
-    """Write a number with so many decimals, or with a power of ten where those would show nothing."""
+    """Format a number with a number of decimals, or in scientific notation if these would be zero."""
     plain = not number or 10 ** (-digits / 2) <= abs(number) < 10**8
     return f"{number:.{digits}f}" if plain else f"{number:.{digits}e}"

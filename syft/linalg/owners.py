@@ -1,4 +1,4 @@
-"""Owners of rows: checked before anything is shared, and asked for sums that only leave them as secret shares."""
+"""Owners of rows: checked before anything is shared; only secret shares of sums leave them."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ NOTHING = -500.0
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Owner:
-    """Who holds some rows.
+    """A worker that owns rows.
 
     Attributes:
         worker: the worker.
-        rows: how many.
-        data: a pointer to all columns side by side, float64; the last one is what to explain.
+        rows: the number of rows.
+        data: a pointer to all columns in float64; the last one is the dependent variable.
     """
 
     worker: BaseWorker
@@ -45,16 +45,16 @@ class Owner:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Owners:
-    """All owners, and with whom they compute: each of them is a party, and the helper is one more.
+    """All owners, the helper and the crypto provider. The parties are the owners and the helper.
 
-    So nobody learns anything of an owner's rows as long as that owner keeps its own shares to itself, and as long as
-    the crypto provider, who holds none, keeps what it deals to itself.
+    The rows of an owner stay private as long as the owner keeps its own shares secret, and the crypto provider, which
+    has no shares, keeps the dealt randomness secret.
 
     Attributes:
         each: the owners.
         helper: the honest-but-curious worker.
         provider: the crypto provider.
-        widths: how many columns came from each of the lists.
+        widths: the number of columns of each list.
     """
 
     each: tuple[Owner, ...]
@@ -64,26 +64,26 @@ class Owners:
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
+        """The total number of rows."""
         return sum(owner.rows for owner in self.each)
 
     def share(self, pointer: Any, bits: int) -> Any:
-        """Have the holder of a tensor split it among all parties; only shares leave it."""
+        """Let the worker that holds a tensor split it among all parties; only shares leave it."""
         parties = [*(owner.worker for owner in self.each), self.helper]
         encoded = pointer.fix_precision(base=2, precision_fractional=bits)
         return encoded.share(*parties, crypto_provider=self.provider).get()
 
     def shared_sum(self, pointers: Sequence[torch.Tensor], bits: int) -> Any:
-        """Share what each owner holds, and add up."""
+        """Return the shared sum of one tensor per owner."""
         first, *others = [self.share(pointer, bits) for pointer in pointers]
         for other in others:
             first = first + other
         return first
 
     def exponents(self) -> torch.Tensor:
-        """Return for each column the power of two next above the largest root mean square of an owner.
+        """Return for each column the exponent of the power of two above the largest root mean square of an owner.
 
-        The largest is found among shares; it becomes public, so that all columns can be brought to size one.
+        The maximum is computed on shares and becomes public, so that all columns can be scaled to size one.
         """
         found = []
         for owner in self.each:
@@ -107,23 +107,23 @@ def link_of(shared: Any) -> AdditiveSharingTensor:
 
 
 def revealed(link: AdditiveSharingTensor, bits: int) -> torch.Tensor:
-    """Bring shares together, of numbers with some bits behind the point."""
+    """Fetch and decode shares of numbers with a number of bits behind the point."""
     whole: Any = link.get()
     values: torch.Tensor = whole.double() / 2.0**bits
     return values
 
 
 def gather(lists: dict[str, Sequence[torch.Tensor]], crypto_provider: WorkerOrId, hbc_worker: WorkerOrId) -> Owners:
-    """Check everything that can be checked before anything is shared, and put the columns of each owner together.
+    """Check all arguments before anything is shared, and concatenate the columns of each owner.
 
     Args:
-        lists: pointers of each owner, by the name of the argument; the last list is what to explain, one column.
+        lists: argument name -> one pointer per owner; the last list is the dependent variable, one column.
         crypto_provider: the worker that deals randomness.
-        hbc_worker: the worker that holds shares of all, and no rows.
+        hbc_worker: the worker that holds shares, but no rows.
     """
     provider, helper = _third("crypto_provider", crypto_provider), _third("hbc_worker", hbc_worker)
     if provider.id == helper.id:
-        raise SyftError(f"crypto_provider and hbc_worker are the same worker, {helper.id!r}: name two different ones.")
+        raise SyftError(f"crypto_provider and hbc_worker are the same worker, {helper.id!r}. Pass two workers.")
     pointers = {name: _pointers(name, items) for name, items in lists.items()}
     count = _same_length(pointers)
     workers = [_place(pointers, number) for number in range(count)]
@@ -141,69 +141,69 @@ def gather(lists: dict[str, Sequence[torch.Tensor]], crypto_provider: WorkerOrId
 
 def _third(name: str, worker: WorkerOrId | None) -> BaseWorker:
     if worker is None:
-        raise SyftError(f"{name} is missing: name a worker that holds none of the data.")
+        raise SyftError(f"{name} is missing. Pass a worker that holds none of the data.")
     found: BaseWorker = local_worker().get_worker(worker, fail_hard=True)
     return found
 
 
 def _pointers(name: str, items: object) -> list[Any]:
-    """Return a list of pointers, or say what is wrong with it."""
+    """Check a list of pointers and return it."""
     if not isinstance(items, list | tuple) or not items:
-        raise SyftError(f"{name} is a list of pointers, one for each owner: [x.send(bob), z.send(alice)].")
+        raise SyftError(f"{name} must be a list of pointers, one for each owner: [x.send(bob), z.send(alice)].")
     for number, item in enumerate(items):
         link = item.__dict__.get("child") if isinstance(item, SyftTensor) else None
         if not isinstance(link, PointerTensor):
             kind = type(link or item).__name__
-            raise SyftError(f"{name}[{number}] is a {kind}, not a pointer to an owner's tensor: send it first.")
+            raise SyftError(f"{name}[{number}] must be a pointer to an owner's tensor, got {kind}. Send it first.")
     return list(items)
 
 
 def _same_length(pointers: dict[str, list[Any]]) -> int:
     lengths = {name: len(items) for name, items in pointers.items()}
     if len(set(lengths.values())) > 1:
-        told = ", ".join(f"{name} has {length}" for name, length in lengths.items())
-        raise SyftError(f"All lists have one pointer for each owner, but {told}.")
+        details = ", ".join(f"{name} has {length}" for name, length in lengths.items())
+        raise SyftError(f"All lists must have one pointer for each owner, but {details}.")
     (count,) = set(lengths.values())
     if count < 2:
-        raise SyftError("There is one owner only, who needs no encryption: give pointers to two owners or more.")
+        raise SyftError(f"Encryption needs at least two owners, got {count}. Pass pointers to two owners or more.")
     return count
 
 
 def _place(pointers: dict[str, list[Any]], number: int) -> BaseWorker:
-    """Return the worker that holds what all lists have at one place."""
+    """Return the worker that holds the tensors of all lists at one index."""
     places = {items[number].child.location.id: items[number].child.location for items in pointers.values()}
     if len(places) > 1:
-        told = ", ".join(
+        details = ", ".join(
             f"{name}[{number}] is at {items[number].child.location.id!r}" for name, items in pointers.items()
         )
-        raise SyftError(f"What belongs together must be at the same owner, but {told}.")
+        raise SyftError(f"Tensors with the same index must be at the same owner, but {details}.")
     found: BaseWorker = next(iter(places.values()))
     return found
 
 
 def _check_workers(workers: list[BaseWorker], provider: BaseWorker, helper: BaseWorker) -> None:
-    """Raise unless all who take part are different, and live where they can reach each other."""
+    """Raise unless all workers are different, and can reach each other."""
     names = [worker.id for worker in workers]
     for name in names:
         if names.count(name) > 1:
-            raise SyftError(f"Worker {name!r} has several of the pointers: put its rows together first (torch.cat).")
+            raise SyftError(f"Worker {name!r} has several of the pointers. Concatenate its rows first with torch.cat.")
     for role, worker in (("crypto_provider", provider), ("hbc_worker", helper)):
         if worker.id in names:
-            raise SyftError(f"Worker {worker.id!r} owns rows, so it can't be the {role} too: name another worker.")
+            raise SyftError(f"Worker {worker.id!r} owns rows, so it can't be the {role} too. Pass another worker.")
     if len(workers) >= MAX_PARTIES:
-        raise SyftError(f"There are {len(workers)} owners; up to {MAX_PARTIES - 1} can compute together.")
+        raise SyftError(f"At most {MAX_PARTIES - 1} owners can compute together, got {len(workers)}.")
     everybody = (*workers, provider, helper)
     if len({bool(getattr(worker, "in_own_process", False)) for worker in everybody}) > 1:
         raise SyftError(
-            "Some of the owners, the crypto_provider and the hbc_worker live in this process and some in processes of "
-            "their own. All must be of one kind to compute together."
+            "Some of the owners, the crypto_provider and the hbc_worker live in this process and some in other "
+            "processes. All must be of one kind to compute together."
         )
 
 
 def _matrix(name: str, number: int, pointer: torch.Tensor, single: bool) -> torch.Tensor:
-    """Return a pointer to a matrix of real numbers; where one column is meant, a vector will do."""
+    """Return a pointer to a matrix of real numbers; a vector is accepted for a single column."""
     if pointer.is_complex():
-        raise SyftError(f"{name}[{number}] has complex numbers; a regression takes real ones.")
+        raise SyftError(f"{name}[{number}] has complex numbers; a regression takes real numbers.")
     if single and pointer.dim() == 1:
         return pointer.view(-1, 1)
     if pointer.dim() != 2:
@@ -225,9 +225,9 @@ def _same_width(name: str, items: list[torch.Tensor]) -> int:
 def _same_rows(parts: dict[str, torch.Tensor], worker: BaseWorker) -> int:
     rows = {name: part.shape[0] for name, part in parts.items()}
     if len(set(rows.values())) > 1:
-        told = ", ".join(f"{name} has {number}" for name, number in rows.items())
-        raise SyftError(f"The tensors of worker {worker.id!r} have different numbers of rows: {told}.")
+        details = ", ".join(f"{name} has {number}" for name, number in rows.items())
+        raise SyftError(f"The tensors of worker {worker.id!r} have different numbers of rows: {details}.")
     (number,) = set(rows.values())
     if not number:
-        raise SyftError(f"Worker {worker.id!r} has no rows: leave it out.")
+        raise SyftError(f"Worker {worker.id!r} has no rows. Leave it out.")
     return int(number)

@@ -20,40 +20,40 @@ if TYPE_CHECKING:
 
 
 class DASH:
-    """Explain y by each column of X together with all columns of C, over rows that several owners hold.
+    """Regress y on each column of X together with all columns of C, over rows of several owners.
 
-    This is how associations with many genetic variants are looked for: X has a column for each variant, C has what is
-    always taken into account (age, sex, and a column of ones if there should be an intercept). The results are those of
-    one ordinary least squares problem for each column of X.
+    This is a genome-wide association study: X has a column for each genetic variant, C has the covariates (age, sex,
+    and a column of ones for an intercept). The results are those of one ordinary least squares problem for each column
+    of X.
 
-    Each owner writes its own C as Q R, and shares R, Q^T X, Q^T y, and sums of products of what is orthogonal to C,
-    among all owners and `hbc_worker`. The parties combine the R's by reflections and compute all columns side by side:
-    in 25 rounds, 32 for each column of C, and 7 for each doubling of the number of owners. What becomes public:
-    coefficients and standard errors; whether C is collinear, and which columns of X are explained by C; for each column
-    the power of two next above its largest root mean square at any owner; and shapes. For whom to trust see
+    Each owner decomposes its own C as Q R, and secret-shares R, Q^T X, Q^T y, and sums of products of residuals with
+    respect to C, among all owners and `hbc_worker`. The parties combine the R's by reflections and compute all columns
+    in parallel: in 25 rounds, plus 32 for each column of C, and 7 for each doubling of the number of owners. The public
+    results are coefficients and standard errors; whether C is collinear, and the columns of X that C explains; for each
+    column the power of two above its largest root mean square at any owner; and shapes. For the trust assumptions see
     `EncryptedLinearRegression`.
 
-    Columns may be of any units. Coefficients are right to about 1e-6 of a standard error, and standard errors to 1e-6
-    of themselves, if what C leaves of y is not below 1 / 30 of y's root mean square (1e-3 for 1 / 1000): take large
-    constants off y first. Columns of X that are explained by C (up to 1 / 1000 of their root mean square), such as one
-    that never changes, get NaN.
+    Columns may have any units. The error of coefficients is about 1e-6 of a standard error, and the relative error of
+    standard errors 1e-6, if the residual of y with respect to C is at least 1 / 30 of the root mean square of y (1e-3
+    for 1 / 1000): subtract large constants from y first. Columns of X that C explains (up to 1 / 1000 of their root
+    mean square), such as constant ones, get NaN.
 
     Args:
         crypto_provider: the worker that deals randomness, and holds neither rows nor shares.
         hbc_worker: an honest-but-curious worker that holds shares, and no rows.
-        precision_fractional: ignored; accepted for compatibility: computation has 40 bits (12 decimals) in any case.
+        precision_fractional: ignored; accepted for compatibility. The computation always has 40 bits (12 decimals).
 
     Attributes:
         coef: a coefficient for each column of X.
         se: their standard errors.
         pvalue: two-sided p-values of Student's t test that a coefficient is 0, in float64.
-        total_size: how many rows there were.
+        total_size: the number of rows.
         dgf: degrees of freedom.
     """
 
     def __init__(self, crypto_provider: WorkerOrId, hbc_worker: WorkerOrId, precision_fractional: int = 6) -> None:
         if type(precision_fractional) is not int or not 1 <= precision_fractional <= 12:
-            raise SyftError("precision_fractional is a whole number of decimals, from 1 to 12.")
+            raise SyftError(f"precision_fractional must be an integer from 1 to 12, got {precision_fractional!r}.")
         self.crypto_provider = crypto_provider
         self.hbc_worker = hbc_worker
         self.precision_fractional = precision_fractional
@@ -70,7 +70,7 @@ class DASH:
 
         Args:
             X_ptrs: a pointer to a matrix for each owner: the columns to scan.
-            C_ptrs: a pointer to a matrix for each owner: the columns that are always there.
+            C_ptrs: a pointer to a matrix for each owner: the covariates.
             y_ptrs: a pointer to a vector (or one column) for each owner.
 
         Returns:
@@ -82,8 +82,8 @@ class DASH:
         freedom = owners.rows - permanent - 1
         if freedom < 1:
             raise SyftError(
-                f"{owners.rows} rows are too few for {permanent} columns of C and one of X: there must be at least "
-                f"{permanent + 2}."
+                f"{owners.rows} rows are too few for {permanent} columns of C and one of X; at least {permanent + 2} "
+                "are needed."
             )
         exponents = owners.exponents()
         owners = owners.scaled(exponents)
@@ -112,7 +112,7 @@ class DASH:
 
     def _result(self, name: str) -> torch.Tensor:
         if self.coef is None:
-            raise SyftError("This scan has no results yet: call .fit(X_ptrs, C_ptrs, y_ptrs) first.")
+            raise SyftError("This scan has no results yet. Call .fit(X_ptrs, C_ptrs, y_ptrs) first.")
         found: torch.Tensor = getattr(self, name)
         return found
 
@@ -123,7 +123,7 @@ class DASH:
 
 
 def _scan(owners: Owners, permanent: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return which columns of X are not explained by C, and for all of them what the scan gives."""
+    """Return which columns of X are not explained by C, their coefficients, and their residual variances."""
     total = owners.rows
     root = math.sqrt(total)
     compressed: list[Any] = []
@@ -146,5 +146,5 @@ def _scan(owners: Owners, permanent: int) -> tuple[torch.Tensor, torch.Tensor, t
         link_of(summed[-1:]),
     )
     if not good.get().item():
-        raise SyftError("The columns of C are collinear, or nearly so. Leave columns out that follow from others.")
+        raise SyftError("The columns of C are collinear, or nearly so. Leave out columns that follow from others.")
     return there.get() > 0, revealed(slopes, POINT), revealed(spreads, POINT)

@@ -6,18 +6,18 @@ import math
 
 import torch
 
-# Continued fractions end when they change by less, or after as many terms: about sqrt(degrees of freedom) are needed.
+# Continued fractions stop at this change, or at this number of terms: about sqrt(degrees of freedom) are needed.
 TINY = 1e-300
 ENOUGH = 1e-14
 MAX_TERMS = 2_000
-# From so many degrees of freedom on a normal deviate is nearer than that (Wallace, 1959).
+# From this number of degrees of freedom on, a normal approximation is more exact (Wallace, 1959).
 MANY = 20_000
 
 
 def p_values(t: torch.Tensor, freedom: int) -> torch.Tensor:
-    """Return how probable a t as far from 0, on either side, is: I_x(n / 2, 1 / 2) for x = n / (n + t^2).
+    """Return the two-sided tail probabilities of t: I_x(n / 2, 1 / 2) for x = n / (n + t^2).
 
-    Right to 1e-9, and to 1e-4 of itself in far tails. NaN gives NaN, infinity gives 0.
+    The error is below 1e-9, and relative 1e-4 in far tails. NaN gives NaN, infinity gives 0.
 
     Args:
         t: t statistics.
@@ -31,7 +31,7 @@ def p_values(t: torch.Tensor, freedom: int) -> torch.Tensor:
     finite = torch.where(torch.isfinite(squares), squares, torch.zeros_like(squares))
     x, rest = freedom / (freedom + finite), finite / (freedom + finite)
     a, b = freedom / 2, 0.5
-    # Where x is large the other end of the distribution is the shorter way.
+    # For large x, the continued fraction of the other tail converges faster.
     near = x > (a + 1) / (a + b + 2)
     found = _tail(torch.where(near, rest, x), torch.where(near, b, a), torch.where(near, a, b))
     found = torch.where(near, 1 - found, found)
@@ -40,7 +40,7 @@ def p_values(t: torch.Tensor, freedom: int) -> torch.Tensor:
 
 
 def _tail(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Return the regularised incomplete beta function I_x(a, b): a power times a continued fraction (Lentz's way)."""
+    """Return the regularised incomplete beta function I_x(a, b): a power times a continued fraction (Lentz's method)."""
     a, b = a.double(), b.double()
     log_power = a * torch.log(x.clamp(min=TINY)) + b * torch.log1p(-x)
     scale = torch.exp(log_power - (torch.lgamma(a) + torch.lgamma(b) - torch.lgamma(a + b))) / a

@@ -1,6 +1,6 @@
-"""Layers of the documented line that run on plain, remote and encrypted tensors.
+"""Layers that run on plain, remote and encrypted tensors: recurrent layers, Conv2d, AvgPool2d.
 
-torch's own layers do so too; these keep the documented names, defaults and parameters.
+torch's own layers do so too; these have the names, defaults and parameters of PySyft 0.2.
 """
 
 from syft.nn.conv import Conv2d

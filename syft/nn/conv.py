@@ -10,17 +10,17 @@ __all__ = ["Conv2d"]
 
 
 class Conv2d(torch.nn.Conv2d):
-    """torch's own layer, with the defaults of the documented one: there is no bias unless it is asked for.
+    """torch.nn.Conv2d with bias=False by default.
 
     Args:
         in_channels: channels of the input.
         out_channels: channels of the output.
         kernel_size: size of the window, a number or (height, width).
-        stride: how far the window moves.
-        padding: what is added at each edge; a number, (height, width), "same" or "valid".
-        dilation: the distance of the places in a window.
-        groups: in how many groups channels are split.
-        bias: whether a number is added to each channel.
+        stride: the distance between windows.
+        padding: added at each edge; a number, (height, width), "same" or "valid".
+        dilation: the distance between elements of a window.
+        groups: the number of groups of channels.
+        bias: whether to add a bias to each channel.
         padding_mode: "zeros", "reflect", "replicate" or "circular".
     """
 

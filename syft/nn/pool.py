@@ -8,15 +8,15 @@ __all__ = ["AvgPool2d"]
 
 
 class AvgPool2d(torch.nn.AvgPool2d):
-    """torch's own layer: the mean of each window.
+    """torch.nn.AvgPool2d.
 
     Args:
         kernel_size: size of the window, a number or (height, width).
-        stride: how far the window moves; by its own size by default.
-        padding: zeros that are added at each edge.
-        ceil_mode: whether windows that lie partly beyond the edge count.
+        stride: the distance between windows; the size of a window by default.
+        padding: the number of zeros added at each edge.
+        ceil_mode: whether windows may exceed the edge.
         count_include_pad: whether added zeros count in the mean.
-        divisor_override: what sums are divided by, in place of the size of the window.
+        divisor_override: the divisor of sums, instead of the size of the window.
     """
 
     def __init__(

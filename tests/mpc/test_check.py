@@ -14,7 +14,7 @@ import syft as sy
 from syft.exceptions import UnsupportedOperation
 from syft.mpc.rules.names import public_name
 from syft.mpc.tools import check
-from syft.mpc.tools.check import ModelNotSupported, look_first
+from syft.mpc.tools.check import ModelNotSupported, check_before_call
 from tests.mpc.running import cast_of
 
 BITS = {"base": 2, "precision_fractional": 16}
@@ -114,7 +114,7 @@ def test_what_was_not_looked_at_is_not_fine(hook):
     report = sy.mpc.check(nn.CTCLoss())
     assert not report and not report.ok and report.unseen == ["the model (CTCLoss)"]
     assert repr(report) == (
-        "Not looked at, for want of an example: the model (CTCLoss). Give one: sy.mpc.check(model, x)."
+        "Not checked without an example input: the model (CTCLoss). Pass one: sy.mpc.check(model, x)."
     )
 
 
@@ -224,7 +224,7 @@ def test_an_encrypted_model_says_everything_before_it_computes(cast):
         assert isinstance(told.value, UnsupportedOperation) and "layers.1.1" in str(told.value)
     del told
     model.get().float_precision()
-    assert look_first not in model._forward_pre_hooks.values()
+    assert check_before_call not in model._forward_pre_hooks.values()
     assert model(torch.rand(4, 4)).shape == (4, 4)
 
 

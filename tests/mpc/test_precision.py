@@ -60,7 +60,7 @@ def test_dtypes(dtype):
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_what_is_not_finite_is_refused(value):
-    with pytest.raises(SyftError, match=r"NaN and infinity .*nan_to_num"):
+    with pytest.raises(SyftError, match=r"NaN and infinity\. .*nan_to_num"):
         torch.tensor([1.0, value]).fix_precision()
     with pytest.raises(SyftError, match="finite real numbers only"):
         torch.tensor([1.0]).fix_precision() + value

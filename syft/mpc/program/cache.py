@@ -1,4 +1,4 @@
-"""Replay: what a function does on shares is recorded, sent as one program, and used again when it is called again."""
+"""Cached programs: a function on shares is recorded, sent as one program, and replayed in later calls."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from syft.mpc.runtime.recording import ShareRecording, SymbolicShareError, Value
 from syft.tensors.precision import FixedPrecisionTensor
 from syft.tensors.views import Viewable
 
-# For how many forms of its arguments a function is remembered; each has a copy of what is public.
-MAX_FORMS = 8
+# The maximum of cached signatures per function; each has a copy of the public tensors.
+MAX_SIGNATURES = 8
 
 
 class _Switch(threading.local):
@@ -34,7 +34,7 @@ _switch = _Switch()
 
 @contextmanager
 def op_by_op() -> Iterator[None]:
-    """Run every operation by itself inside a `with` block: no programs, as a profile by operations needs it."""
+    """Run every operation by itself inside a `with` block, without programs."""
     _switch.off += 1
     try:
         yield
@@ -46,14 +46,14 @@ def op_by_op() -> Iterator[None]:
 
 
 @dataclasses.dataclass(slots=True)
-class _Known:
-    """What was recorded for some forms, and can be used again.
+class _CachedProgram:
+    """A recorded program for one signature.
 
     Attributes:
         assembled: the steps.
-        sources: for each input, where it comes from.
-        public: what was public, by number of the tensor.
-        result: what the function returned, with outlines.
+        sources: the source of each input.
+        public: the public tensors, by index.
+        result: the result of the function, with symbolic shares.
     """
 
     assembled: Assembled
@@ -62,7 +62,7 @@ class _Known:
     result: Any
 
     def inputs(self, leaves: list[Any]) -> dict[Value, Any] | None:
-        """Return the links that the inputs are now; None if something else than shares is not as it was."""
+        """Return the current links of the inputs; None if a public tensor has changed."""
         if not all(torch.equal(_plain(leaves[number]), value) for number, value in self.public.items()):
             return None
         links = {value: source.find(leaves) for value, source in self.sources.items()}
@@ -83,10 +83,10 @@ def _plain(leaf: object) -> torch.Tensor:
 
 
 class _Realized:
-    """Put what the parties hold in place of outlines.
+    """Replaces symbolic shares by pointers to the shares of the parties.
 
     Args:
-        made: the pointers to it, by value.
+        made: the pointers, by value.
     """
 
     def __init__(self, made: dict[Value, Shares]) -> None:
@@ -94,7 +94,7 @@ class _Realized:
         self._known: dict[int, Any] = {}
 
     def tree(self, result: object, copied: bool = False) -> Any:
-        """Return a result with links to shares; what is plain is copied if it is to be given out again."""
+        """Return a result with links to shares; plain tensors are copied if asked for."""
 
         def real(leaf: object) -> object:
             if isinstance(leaf, SyftTensor):
@@ -107,14 +107,14 @@ class _Realized:
         return map_tensors(real, result)
 
     def link(self, link: Any) -> Any:
-        """Return a link to shares in place of an outline; any other is returned as it is."""
+        """Return a link to shares for a symbolic link; any other link unchanged."""
         if isinstance(link, FixedPrecisionTensor):
             below = self.link(link.child)
             return link if below is link.child else self._once(link, lambda: _flagged(link.like(below), link))
         value = value_of(link)
         if value is None or value not in self.made:
             return link
-        if type(link) is dict:  # what is below a link to shares
+        if type(link) is dict:  # the child of a link to shares
             return self.made[value]
         return self._once(link, lambda: _flagged(link.like(self.made[value]), link))
 
@@ -130,23 +130,23 @@ def _flagged(link: Link, source: Link) -> Link:
 
 
 class Programs:
-    """What a function does on shares, for each form of its arguments that it was called with."""
+    """The programs of a function on shares, one for each signature of its arguments."""
 
     def __init__(self) -> None:
-        self._known: dict[Any, _Known] = {}
+        self._known: dict[Any, _CachedProgram] = {}
 
     def run(self, call: Callable[[], Any], leaves: list[Any], key: object = ()) -> Any:
-        """Call a function as a program, with the steps of an earlier call if they are the same.
+        """Call a function as a program; replays the steps of an earlier call with the same signature.
 
         Args:
-            call: calls it.
+            call: calls the function.
             leaves: the tensors that it depends on.
-            key: what else it depends on; None if that can't be said, so that it is recorded each time.
+            key: everything else it depends on; None if unknown, so that it is recorded each time.
         """
         if is_followed(leaves) or current.recording is not None or _switch.off or observers.state.watchers:
             return call()
-        form = None if key is None else (key, signature(leaves))
-        known = None if form is None else self._known.get(form)
+        signature_key = None if key is None else (key, signature(leaves))
+        known = None if signature_key is None else self._known.get(signature_key)
         links = None if known is None else known.inputs(leaves)
         if known is not None and links is not None:
             return known.run(links)
@@ -161,28 +161,28 @@ class Programs:
         model: Any = assembled.inputs[0].link if assembled.inputs else None
         realized = _Realized(assembled.run({value: value.shares or {} for value in assembled.inputs}, model))
         for link, child in recording.writes:
-            link.__dict__["child"] = realized.link(child)  # its views are among the writes
+            link.__dict__["child"] = realized.link(child)  # the writes include its views
             link._forget()
         for link, name, (fact, about) in _lasting(recording):
             link.facts = {**(link.facts or {}), name: (realized.tree(fact), about)}
-        if form is not None:
-            self._remember(form, assembled, recording, before, result)
+        if signature_key is not None:
+            self._remember(signature_key, assembled, recording, before, result)
         return realized.tree(result)
 
     def _remember(
-        self, form: object, assembled: Assembled, recording: ShareRecording, before: _Before, result: object
+        self, signature_key: object, assembled: Assembled, recording: ShareRecording, before: _Before, result: object
     ) -> None:
-        """Keep what was recorded, unless another call may have to do something else."""
+        """Cache a recording, unless the next call may differ."""
         sources = sources_of(assembled.inputs, before.leaves)
         changes = recording.writes or recording.noted or not before.is_now()
         if changes or sources is None or not _is_all_new(result, recording):
             return
-        for value in assembled.inputs:  # not to keep the shares of this call
+        for value in assembled.inputs:  # do not keep the shares of this call
             value.shares, value.link = {}, None
-        self._known.pop(form, None)
-        for oldest in list(self._known)[: max(0, len(self._known) + 1 - MAX_FORMS)]:
+        self._known.pop(signature_key, None)
+        for oldest in list(self._known)[: max(0, len(self._known) + 1 - MAX_SIGNATURES)]:
             self._known.pop(oldest, None)
-        self._known[form] = _Known(assembled, sources, before.public, map_tensors(_own, result))
+        self._known[signature_key] = _CachedProgram(assembled, sources, before.public, map_tensors(_own, result))
 
 
 def _own(leaf: object) -> object:
@@ -195,10 +195,10 @@ def is_followed(leaves: list[Any]) -> bool:
 
 
 class _Before:
-    """What a recording might change besides links: plain tensors, and torch's random numbers.
+    """A snapshot of the state that a recording may change besides links: plain tensors and torch's random state.
 
     Args:
-        leaves: the tensors that a function depends on.
+        leaves: the tensors that the function depends on.
     """
 
     def __init__(self, leaves: list[Any]) -> None:
@@ -209,12 +209,12 @@ class _Before:
         self.random = torch.get_rng_state()
 
     def is_now(self) -> bool:
-        """Return whether everything is as it was."""
+        """Return whether nothing has changed."""
         same = all(torch.equal(_plain(self.leaves[number]), value) for number, value in self.public.items())
         return same and torch.equal(self.random, torch.get_rng_state())
 
     def restore(self) -> None:
-        """Put back what was changed."""
+        """Restore the snapshot."""
         torch.set_rng_state(self.random)
         for number, value in self.public.items():
             plain = _plain(self.leaves[number])
@@ -223,7 +223,7 @@ class _Before:
 
 
 def _is_tree(value: object) -> bool:
-    """Return whether all tensors of a value are found by walking it."""
+    """Return whether a value consists of containers that can be traversed."""
     if type(value) in SCALARS or is_leaf(value):
         return True
     if isinstance(value, tuple) or type(value) is list:
@@ -232,17 +232,17 @@ def _is_tree(value: object) -> bool:
 
 
 def _assemble(recording: ShareRecording, result: object) -> Assembled:
-    """Make a program of what was recorded, or say why it has to be run step by step."""
+    """Compile a recording; raises if its steps must run one by one."""
     leaves = list(iter_tensors(result))
     if not _is_tree(result) or any(
         leaf.requires_grad and not leaf.is_leaf for leaf in leaves if isinstance(leaf, torch.Tensor)
     ):
-        raise NotOneProgramError("Gradients, and results in containers of other kinds, need every step by itself.")
+        raise NotOneProgramError("Gradients, and results in containers of other classes, need every step by itself.")
     links = {id(link): link for leaf in leaves if (link := link_of(leaf)) is not None}
     roots = {id(_root(link)): _root(link) for link in links.values()}
     views = [link for link in links.values() if link._parent is not None]
     if len(roots) != len(links) or not all(recording.has_made(_root(link)) for link in views):
-        raise NotOneProgramError("What is returned as a view of something else stays one.")
+        raise NotOneProgramError("A result that is a view of an input must stay a view.")
     facts = [link_of(part) for _, _, (fact, _) in _lasting(recording) for part in iter_tensors(fact)]
     contents = [*links.values(), *[child for _, child in recording.writes], *facts]
     values = [value_of(c.child if isinstance(c, FixedPrecisionTensor) else c) for c in contents]
@@ -250,7 +250,7 @@ def _assemble(recording: ShareRecording, result: object) -> Assembled:
 
 
 def _lasting(recording: ShareRecording) -> list[Any]:
-    """Return what was noted of links from outside, and is not about something that was there for the moment."""
+    """Return the facts of links from outside the recording that do not refer to temporary tensors."""
     return [
         row
         for row in recording.noted
@@ -265,7 +265,7 @@ def _root(link: Viewable) -> Viewable:
 
 
 def _is_all_new(result: object, recording: ShareRecording) -> bool:
-    """Return whether a result holds nothing that was there before: neither links nor shares."""
+    """Return whether a result has no links or shares from outside the recording."""
     links = [link for leaf in iter_tensors(result) if (link := link_of(leaf)) is not None]
     sharings = [sharing for link in links if (sharing := sharing_of(link)) is not None]
     return all(map(recording.has_made, links)) and all(recording.gives(value_of(sharing)) for sharing in sharings)

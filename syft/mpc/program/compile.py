@@ -1,4 +1,4 @@
-"""Assembly: recorded steps become messages, one to each party where that is possible."""
+"""Compile recorded steps to messages, one to each party if possible."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ Shares = dict[Any, Any]
 
 
 class NotOneProgramError(SyftError):
-    """What was recorded can't be run as one program."""
+    """A recording can't run as one program."""
 
 
 @dataclasses.dataclass(slots=True)
 class Part:
-    """What the parties are asked for with one message each.
+    """The part of a program that is one message to each party.
 
     Attributes:
-        name: the protocol: a program, or a single step that takes a helper.
-        args: its arguments, with values in place of shared tensors.
-        options: its named arguments.
-        outputs: the values it gives.
-        done: the values that nobody needs after it.
+        name: the protocol: a program, or a single step that needs a helper.
+        args: its arguments, with values instead of shared tensors.
+        options: its keyword arguments.
+        outputs: the values it returns.
+        done: the values that are not needed after it.
     """
 
     name: str
@@ -45,11 +45,11 @@ class Part:
 
 
 class Assembled:
-    """Steps that are ready to be run, as often as there are shares to run them on.
+    """Compiled steps, which can be run any number of times.
 
     Args:
-        recording: where the steps come from.
-        outputs: the values that are wanted; steps that none of them needs are left out.
+        recording: the recorded steps.
+        outputs: the values to return; steps that none of them needs are left out.
     """
 
     def __init__(self, recording: ShareRecording, outputs: Iterable[Value]) -> None:
@@ -68,10 +68,10 @@ class Assembled:
         _let_go(self.parts, self.outputs)
 
     def run(self, inputs: dict[Value, Shares], model: AdditiveSharingTensor) -> dict[Value, Shares]:
-        """Send the messages; returns the pointers to what the parties will hold.
+        """Send the messages; returns the pointers to the results.
 
         Args:
-            inputs: the pointers that the inputs stand for now.
+            inputs: the pointers of the inputs.
             model: a link of the same parties.
         """
         shares = dict(inputs)
@@ -111,7 +111,7 @@ def _needed(steps: list[RecordedStep], outputs: list[Value]) -> list[RecordedSte
 
 
 def _cut(steps: list[RecordedStep], outputs: list[Value]) -> Iterator[Part]:
-    """Cut steps into programs: what takes a helper, and so another circle of parties, is run by itself."""
+    """Divide steps into programs: a step that needs a helper, and so other parties, is a part by itself."""
     after = _last_uses(steps, outputs)
     limit = current().max_plan_operations
     together: list[RecordedStep] = []
@@ -129,13 +129,13 @@ def _cut(steps: list[RecordedStep], outputs: list[Value]) -> Iterator[Part]:
 
 
 def _last_uses(steps: list[RecordedStep], outputs: list[Value]) -> dict[Value, int]:
-    """Return the number of the last step that needs each value; outputs are needed after all steps."""
+    """Return the index of the last step that needs each value; outputs are needed after all steps."""
     last = {value: number for number, step in enumerate(steps) for value in _values((step.args, step.options))}
     return last | dict.fromkeys(outputs, len(steps))
 
 
 def _program(steps: list[RecordedStep], outputs: list[Value]) -> Part:
-    """Write steps down as a program gets them, see `protocols.program`."""
+    """Encode steps as arguments of `protocols.program`."""
     made = {id(value) for step in steps for value in step.results}
     given = {id(leaf): leaf for leaf in _leaves(steps) if id(leaf) not in made}
     numbers = {key: number for number, key in enumerate(given)}
@@ -171,7 +171,7 @@ def _written(argument: object, numbers: dict[int, int]) -> object:
 
 
 def _let_go(parts: list[Part], outputs: list[Value]) -> None:
-    """Note with each part which values are needed for the last time."""
+    """Set the values of each part that are needed for the last time."""
     needed = set(outputs)
     for part in reversed(parts):
         for value in [*part.outputs, *_values(part.args)]:

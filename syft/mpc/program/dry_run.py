@@ -1,7 +1,7 @@
-"""A dry run: a model is called, nothing is sent, and whatever it can't do on encrypted tensors is noted.
+"""Dry run: call a model without sending anything, and collect the operations that encrypted tensors don't support.
 
-After a failure it goes on with an outline of the shape that torch says the result has, so that all failures are found.
-Nothing stays changed: modules, buffers, links and random numbers are as before.
+After a failure the run continues with a symbolic result of the shape that torch computes, so that all failures are
+found. Modules, buffers, links and random state are restored afterwards.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from syft.tensors.precision import FixedPrecisionTensor
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Problem:
-    """Something that a model can't do on encrypted tensors.
+    """An operation of a model that encrypted tensors don't support.
 
     Attributes:
-        path: where: the name of the module in the model, empty for the model itself.
+        path: the name of the module in the model, empty for the model itself.
         module: the class of the module.
-        operation: what it calls.
-        instead: what to use instead.
+        operation: the unsupported operation.
+        instead: the operation to use instead.
     """
 
     path: str
@@ -48,7 +48,7 @@ class Problem:
 _READ = "Reading a value"
 _STAY_PRIVATE = "Comparisons stay private: use torch.where, or multiply by them; or decrypt first."
 _Tensor: Any = torch.Tensor
-# What a dry run goes on with where the model reads values.
+# The values with which a dry run continues if the model reads values.
 _READINGS: dict[Any, Callable[[Any], Any]] = {
     _Tensor.item: lambda x: 1.0 if x.is_floating_point() else 1,
     _Tensor.__bool__: lambda x: True,
@@ -61,14 +61,14 @@ _READINGS: dict[Any, Callable[[Any], Any]] = {
 
 
 class _Stop(SyftError):
-    """Nothing can be said of what comes after this."""
+    """The dry run can't continue after this operation."""
 
 
 class DryRun(TorchFunctionMode):
-    """Notes what fails while a model is called.
+    """Collects unsupported operations while a model is called.
 
     Attributes:
-        problems: what was found.
+        problems: the problems.
     """
 
     def __init__(self) -> None:
@@ -79,7 +79,7 @@ class DryRun(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Note values that are read, and calls that are refused as the user writes them."""
+        """Record reads of values, and refused calls as the user wrote them."""
         kwargs = kwargs or {}
         reading = _READINGS.get(func)
         if reading is not None and isinstance(args[0], SyftTensor):
@@ -94,7 +94,7 @@ class DryRun(TorchFunctionMode):
             return self._instead(func, args, kwargs)
 
     def watch(self, function: Operation, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[], Any]) -> Any:
-        """Run an ATen operation; what it is made of is part of it."""
+        """Run an ATen operation; nested operations are part of it."""
         if self._inside:
             return run()
         self._inside = True
@@ -112,8 +112,8 @@ class DryRun(TorchFunctionMode):
             self._inside = False
 
     def _note_error(self, name: str, error: Exception) -> None:
-        told = isinstance(error, UnsupportedOperation)
-        self._note(getattr(error, "operation", name), getattr(error, "hint", "") if told else str(error))
+        has_hint = isinstance(error, UnsupportedOperation)
+        self._note(getattr(error, "operation", name), getattr(error, "hint", "") if has_hint else str(error))
 
     def _note(self, operation: str, instead: str) -> None:
         path, module = module_place() or ("", None)
@@ -121,7 +121,7 @@ class DryRun(TorchFunctionMode):
         self.problems.setdefault(Problem(path, kind, operation, instead))
 
     def _instead(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Return an outline of what a call would have returned."""
+        """Return a symbolic result with the shape of the real one."""
         if getattr(getattr(function, "_schema", None), "is_mutable", False) or kwargs.get("out") is not None:
             return args[0]
         models = [leaf.child if isinstance(leaf, SyftTensor) else leaf for leaf in iter_tensors((args, kwargs))]
@@ -153,7 +153,7 @@ def _without_values(leaf: torch.Tensor | Link) -> torch.Tensor:
 
 
 def like(model: Link, shape: torch.Size) -> Link:
-    """Return an outline of a shape, of the form of a link."""
+    """Return a symbolic link with a shape, like another link."""
     if isinstance(model, AdditiveSharingTensor):
         return outline(Value(shape), model)
     if isinstance(model.child, AdditiveSharingTensor):
@@ -161,7 +161,7 @@ def like(model: Link, shape: torch.Size) -> Link:
     return model.like(torch.zeros(shape, dtype=torch.int64))
 
 
-# --- outlines of what is plain ----------------------------------------------------------------------------------
+# --- symbolic tensors ----------------------------------------------------------------------------------
 
 
 class _Nobody:
@@ -171,35 +171,35 @@ class _Nobody:
         self.id = id
 
 
-def encrypted_form() -> FixedPrecisionTensor:
-    """Return a link as tensors have that are encoded and shared, with nobody in particular."""
+def encrypted_example() -> FixedPrecisionTensor:
+    """Return the link of an encoded and shared tensor, with placeholder parties."""
     value = Value(torch.Size(()))
     shares = {name: SymbolicShare(value, _Nobody(name)) for name in ("alice", "bob")}
     return FixedPrecisionTensor(child=AdditiveSharingTensor(shares, crypto_provider=_Nobody("carol")))
 
 
-def shared_outline(plain: torch.Tensor, form: FixedPrecisionTensor) -> SyftTensor:
-    """Return a plain tensor as it would be encrypted: floats encoded and shared, whole numbers shared.
+def symbolic_encryption(plain: torch.Tensor, example: FixedPrecisionTensor) -> SyftTensor:
+    """Return the symbolic encryption of a plain tensor: floats encoded and shared, integers shared.
 
     Args:
         plain: the tensor.
-        form: a link of the form that encrypted tensors have.
+        example: the link of an encrypted tensor.
     """
     is_float = plain.is_floating_point()
-    model = form if is_float or not isinstance(form.child, AdditiveSharingTensor) else form.child
+    model = example if is_float or not isinstance(example.child, AdditiveSharingTensor) else example.child
     return make_shell(like(model, plain.shape), plain.requires_grad and is_float)
 
 
-# --- modules as they were ---------------------------------------------------------------------------------------
+# --- restoring modules ---------------------------------------------------------------------------------------
 
 
 @contextmanager
-def kept(model: torch.nn.Module, replace: Callable[[torch.Tensor], torch.Tensor]) -> Iterator[None]:
-    """Let other tensors stand for those of a model; afterwards every module is as it was.
+def replaced_tensors(model: torch.nn.Module, replace: Callable[[torch.Tensor], torch.Tensor]) -> Iterator[None]:
+    """Replace the tensors of a model inside a `with` block; afterwards every module is restored.
 
     Args:
         model: the model.
-        replace: returns what stands for a parameter or a buffer.
+        replace: returns the replacement of a parameter or a buffer.
     """
     standing: dict[int, torch.Tensor] = {}
 
@@ -226,55 +226,55 @@ def kept(model: torch.nn.Module, replace: Callable[[torch.Tensor], torch.Tensor]
 
 
 def _own(tensor: torch.Tensor) -> torch.Tensor:
-    """Return what stands for a tensor as it is: buffers may be written to, and links are put back anyway."""
+    """Return the default replacement: a copy of a plain buffer, which may be written to, else the tensor itself."""
     return tensor if isinstance(tensor, SyftTensor | torch.nn.Parameter) else tensor.clone()
 
 
 @dataclasses.dataclass(slots=True)
-class Looked:
-    """What a dry run found.
+class DryRunResult:
+    """The result of a dry run.
 
     Attributes:
-        problems: what the model can't do.
-        error: why the model itself came to no end, such as shapes that do not fit.
+        problems: the unsupported operations.
+        error: the error of the model itself, such as shapes that don't match.
     """
 
     problems: list[Problem]
     error: Exception | None = None
 
 
-def look(
+def dry_run(
     model: torch.nn.Module,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     replace: Callable[[torch.Tensor], torch.Tensor] = _own,
-) -> Looked:
-    """Call a model without computing anything on shares, and see what it can't do.
+) -> DryRunResult:
+    """Call a model without computing on shares, and collect its unsupported operations.
 
     Args:
         model: the model.
-        args: what it is called with.
-        kwargs: what it is called with, by name.
-        replace: returns what stands for a parameter or a buffer.
+        args: its arguments.
+        kwargs: its keyword arguments.
+        replace: returns the replacement of a parameter or a buffer.
     """
     run = DryRun()
     failure: Exception | None = None
     numbers, more = torch.get_rng_state(), random.getstate()
     try:
         with ExitStack() as stack:
-            stack.enter_context(warnings.catch_warnings(action="ignore"))  # they are for the call itself
-            stack.enter_context(kept(model, replace))
+            stack.enter_context(warnings.catch_warnings(action="ignore"))  # the real call warns
+            stack.enter_context(replaced_tensors(model, replace))
             stack.enter_context(observers.unwatched())
             stack.enter_context(ShareRecording())
             stack.enter_context(observers.watching(run.watch))
             stack.enter_context(run)
             model(*args, **kwargs)
     except _Stop:
-        return Looked(list(run.problems))
-    except Exception as error:  # whatever the user's code raises
-        failure = error.with_traceback(None)  # which holds on to tensors
+        return DryRunResult(list(run.problems))
+    except Exception as error:  # user code may raise anything
+        failure = error.with_traceback(None)  # a traceback keeps tensors alive
     finally:
         if not torch.equal(numbers, torch.get_rng_state()):
             torch.set_rng_state(numbers)
         random.setstate(more)
-    return Looked(list(run.problems), failure)
+    return DryRunResult(list(run.problems), failure)

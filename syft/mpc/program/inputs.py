@@ -1,4 +1,4 @@
-"""Sources: the tensors that a function depends on, their forms, and where the inputs of its program come from."""
+"""Inputs of programs: signatures of the tensors that a function depends on, and the sources of inputs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from syft.tensors.precision import FixedPrecisionTensor
 
 
 def link_of(leaf: object) -> Link | None:
-    """Return the link of an encrypted tensor, None of anything else."""
+    """Return the link of an encrypted tensor; None for other objects."""
     link = leaf.__dict__.get("child") if isinstance(leaf, SyftTensor) else leaf
     return link if isinstance(link, FixedPrecisionTensor | AdditiveSharingTensor) else None
 
@@ -30,43 +30,43 @@ def sharing_of(leaf: object) -> AdditiveSharingTensor | None:
 
 
 def plain_of(leaf: object) -> torch.Tensor | None:
-    """Return what is public of a tensor: itself, or the whole numbers of an encoded one."""
+    """Return the public numbers of a tensor: itself, or the integers of an encoded one; None if it is shared."""
     link = link_of(leaf)
     below = link.child if isinstance(link, FixedPrecisionTensor) else None if link is not None else leaf
     return below if isinstance(below, torch.Tensor) else None
 
 
-def form_of(leaf: torch.Tensor | AbstractTensor) -> tuple[Any, ...]:
-    """Return what a recording depends on of a tensor, besides what is public of it."""
+def spec_of(leaf: torch.Tensor | AbstractTensor) -> tuple[Any, ...]:
+    """Return the properties of a tensor that a recording depends on, besides public values."""
     link, sharing = link_of(leaf), sharing_of(leaf)
-    form: tuple[Any, ...] = (tuple(leaf.shape), leaf.dtype)
+    spec: tuple[Any, ...] = (tuple(leaf.shape), leaf.dtype)
     if isinstance(link, FixedPrecisionTensor):
-        form += (link.base, link.precision_fractional, link.field, link.is_bit)
+        spec += (link.base, link.precision_fractional, link.field, link.is_bit)
     if sharing is not None:
         provider = getattr(sharing.crypto_provider, "id", sharing.crypto_provider)
-        form += (tuple(sharing.child), provider, sharing.protocol, sharing.insecure, sharing.is_bit)
-    return form
+        spec += (tuple(sharing.child), provider, sharing.protocol, sharing.insecure, sharing.is_bit)
+    return spec
 
 
 def signature(leaves: list[Any]) -> tuple[Any, ...]:
-    """Return the forms of tensors, and which of them are the same."""
+    """Return the specs of tensors, and which of them are identical."""
     first: dict[int, int] = {}
     places = []
     for number, leaf in enumerate(leaves):
         sharing = sharing_of(leaf)
         places.append(first.setdefault(id(leaf) if sharing is None else key_of(sharing), number))
-    return (torch.is_inference_mode_enabled(), *places, *map(form_of, leaves))
+    return (torch.is_inference_mode_enabled(), *places, *map(spec_of, leaves))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ProgramInput:
-    """Where an input comes from: a tensor, or something that was noted of it.
+    """The source of an input: a tensor, or a fact that is cached with it.
 
     Attributes:
-        leaf: the number of the tensor.
-        key: what was noted; None for the tensor itself.
-        position: which of the links that were noted together.
-        other: the number of the tensor that the note is about too, if there is one.
+        leaf: the index of the tensor.
+        key: the key of the fact; None for the tensor itself.
+        position: the index of the link within the fact.
+        other: the index of the tensor that the fact compares with, if there is one.
     """
 
     leaf: int
@@ -75,7 +75,7 @@ class ProgramInput:
     other: int | None = None
 
     def find(self, leaves: list[Any]) -> AdditiveSharingTensor | None:
-        """Return the link that the input is now; None if what was noted holds no longer."""
+        """Return the current link of the input; None if the fact is no longer valid."""
         if self.key is None:
             return sharing_of(leaves[self.leaf])
         link = link_of(leaves[self.leaf])
@@ -93,7 +93,7 @@ def _other(leaf: object) -> object:
 
 
 def sources_of(inputs: list[Value], leaves: list[Any]) -> dict[Value, ProgramInput] | None:
-    """Return where each input comes from; None if one comes from elsewhere."""
+    """Return the source of each input; None if one has no source among the tensors."""
     places: dict[int, ProgramInput] = {}
     others = {id(_other(leaf)): number for number, leaf in enumerate(leaves)}
     for number, leaf in enumerate(leaves):

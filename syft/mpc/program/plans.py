@@ -1,4 +1,4 @@
-"""Plans on shares: a built plan that is called with encrypted tensors, or whose state is shared, runs as a program."""
+"""Plans on shares: a built plan with encrypted arguments or shared state runs as a program."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from syft.messaging.plan.record.recording import current as current_recorder
 from syft.mpc.program.cache import Programs
 from syft.mpc.program.inputs import link_of, sharing_of
 
-# Operations of plans with these in their names are about gradients, which need every operation by itself.
+# Operations with these names compute gradients, which need every operation by itself.
 _GRADIENTS = ("backward", "requires_grad", "retain_grad", "autograd", GRADIENT, OPTIMIZER_STEP)
 
 
 class _Memory:
-    """What is kept with a compiled plan.
+    """The programs of a compiled plan.
 
     Args:
-        compiled: it.
+        compiled: the plan.
     """
 
     def __init__(self, compiled: Compiled) -> None:
@@ -30,11 +30,11 @@ class _Memory:
 
 
 def run(compiled: Compiled, inputs: Sequence[Any], state: list[Any], optimizers: list[Any]) -> Any:
-    """Run a compiled plan: as a program if something is shared, else operation by operation.
+    """Run a compiled plan: as a program if a tensor is shared, else operation by operation.
 
     Args:
         compiled: the plan.
-        inputs: the tensors it is called with.
+        inputs: its arguments.
         state: its own tensors.
         optimizers: its optimizers.
     """

@@ -1,7 +1,7 @@
 """Programs: a function of encrypted tensors, run with one message to each party.
 
-The function is recorded (see `recording`), and its steps go to the parties all at once. As long as it is called with
-tensors of the same forms, and what is public is the same, the steps of the first call are used again.
+The function is recorded (see `recording`), and its steps are sent to the parties in one message. Later calls with
+tensors of the same shapes and formats, and the same public values, replay the recorded steps.
 
 Example:
     >>> import torch
@@ -36,7 +36,7 @@ from syft.mpc.program.compile import NotOneProgramError
 
 
 def _structure(value: object) -> object:
-    """Return everything but the tensors of some arguments, as something that can be looked up."""
+    """Return a hashable description of arguments without their tensors."""
     if is_leaf(value):
         return "tensor"
     if isinstance(value, tuple | list):
@@ -45,14 +45,14 @@ def _structure(value: object) -> object:
         return (dict, *[(key, _structure(item)) for key, item in value.items()])
     if type(value) in SCALARS:
         return (type(value), value)
-    raise NotOneProgramError("Other objects may change from call to call.")
+    raise NotOneProgramError("Arguments of other classes may change from call to call.")
 
 
 class RecordedFunction:
     """A function or a module that runs as a program.
 
     Args:
-        function: it.
+        function: the function or module.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -61,7 +61,7 @@ class RecordedFunction:
         self._owner = getattr(function, "__self__", function)
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
-        """Call the function; what it computes on shares goes to each party in one message."""
+        """Call the function; its operations on shares are sent to each party in one message."""
         modules = self._modules()
         leaves = [leaf for leaf in iter_tensors((args, kwargs)) if isinstance(leaf, torch.Tensor | AbstractTensor)]
         leaves += [tensor for module in modules for tensor in (*module.parameters(), *module.buffers())]
@@ -85,10 +85,9 @@ class RecordedFunction:
 def as_program(function: Callable[..., Any], *examples: object) -> Callable[..., Any]:
     """Return a function or a module as one that runs with one message to each party.
 
-    It is recorded when it is called with tensors of new forms, and its steps are used again after that. It should
-    depend on nothing but its arguments, and the modules and tensors that it names; what is public among these may
-    change, it is recorded again then. Where autograd records a call, every operation is run by itself: call it under
-    `torch.no_grad()`.
+    It is recorded at the first call with tensors of new shapes or formats, and replayed after that. It must depend only
+    on its arguments, and on the modules and tensors that it names; if public values among these change, it is recorded
+    again. If autograd records a call, every operation runs by itself: call it under `torch.no_grad()`.
 
     Args:
         function: a function of encrypted tensors, or a module.

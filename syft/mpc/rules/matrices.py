@@ -33,7 +33,7 @@ def inverse(x: Link, check_errors: bool = False) -> tuple[Any, torch.Tensor]:
         return fmt.link(ring_ops.run("inverse", value, scale=fmt.scale)), nothing
     found, info = torch.linalg.inv_ex(value.double() / fmt.scale, check_errors=check_errors)
     if bool((info != 0).any()):
-        raise SyftError("inverse() got a singular matrix, which has no inverse.")
+        raise SyftError("inverse() got a matrix that is singular, so it has no inverse.")
     return _encode(found, fmt), info
 
 

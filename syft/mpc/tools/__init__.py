@@ -1,1 +1,1 @@
-"""Tools for authors of encrypted programs: check, validate, profile."""
+"""Tools for authors of encrypted models: check, validate, profile. Nothing in the runtime depends on them."""

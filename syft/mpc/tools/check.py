@@ -1,4 +1,4 @@
-"""Check a model before anything is encrypted: what of it can't run on encrypted tensors, all at once.
+"""Check a model before it is encrypted: list all operations that don't run on encrypted tensors.
 
 Example:
     >>> import torch
@@ -31,23 +31,23 @@ from syft.exceptions import SyftError, UnsupportedOperation
 from syft.hook import base
 from syft.hook.syft_tensor import SyftTensor
 from syft.messaging.plan.record.recording import current as current_recorder
-from syft.mpc.program.dry_run import Looked, Problem, encrypted_form, look, shared_outline
-from syft.mpc.program.inputs import form_of, link_of
+from syft.mpc.program.dry_run import DryRunResult, Problem, dry_run, encrypted_example, symbolic_encryption
+from syft.mpc.program.inputs import link_of, spec_of
 from syft.mpc.runtime import recording
 from syft.mpc.tools.module_inputs import examples_for, guesses
 from syft.tensors.precision import FixedPrecisionTensor
 
 
 class Report:
-    """What a model can't do on encrypted tensors: a collection of problems, so it is true if there are any.
+    """The problems of a model on encrypted tensors: a collection, which is true if there are any.
 
     Args:
-        problems: what was found.
-        unseen: the names of modules that could not be looked at.
+        problems: the problems.
+        unseen: the names of modules that were not checked.
 
     Attributes:
-        problems: what was found: each with `path`, `module`, `operation` and `instead`.
-        unseen: the names of modules that could not be looked at without an example of what they take.
+        problems: the problems, each with `path`, `module`, `operation` and `instead`.
+        unseen: the names of modules that were not checked, because they need an example input.
     """
 
     def __init__(self, problems: list[Problem], unseen: list[str] | None = None) -> None:
@@ -56,7 +56,7 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether everything was looked at and runs on encrypted tensors."""
+        """Whether everything was checked and runs on encrypted tensors."""
         return not self.problems and not self.unseen
 
     def __len__(self) -> int:
@@ -73,7 +73,7 @@ class Report:
         rows = [f"{head} not run on encrypted tensors:", table_of(self.problems)] if count else []
         if self.unseen:
             rows.append(
-                f"Not looked at, for want of an example: {', '.join(self.unseen)}. Give one: sy.mpc.check(model, x)."
+                f"Not checked without an example input: {', '.join(self.unseen)}. Pass one: sy.mpc.check(model, x)."
             )
         return "\n".join(rows)
 
@@ -88,85 +88,86 @@ def table_of(problems: list[Problem]) -> str:
 
 
 def check(model: torch.nn.Module, *inputs: object, **kwargs: object) -> Report:
-    """List everything in a model that can't run on encrypted tensors; nothing is sent and nothing changes.
+    """List all operations of a model that don't run on encrypted tensors; nothing is sent, and the model is unchanged.
 
-    A model or inputs that are encrypted are taken as they are. Plain inputs stand for encrypted ones: floats in fixed
-    precision, whole numbers shared; masks (bool) stay public. A plain model stands for an encrypted one, unless the
-    inputs are encrypted: then it stays public, as it would.
+    Plain inputs are treated as if they were encrypted: floats in fixed precision, integers shared; masks (bool) stay
+    public. A plain model is treated as if it were encrypted, unless the inputs are encrypted: then it stays public.
 
-    Without inputs each module is looked at by itself, and the whole model if the first layer tells what it takes.
+    Without inputs, each module is checked by itself, and the whole model if its first layer determines the input.
 
     Args:
         model: the model, or a loss.
-        *inputs: what it is called with, or tensors of these shapes.
-        **kwargs: what it is called with by name.
+        *inputs: the inputs of a call, or tensors of the same shapes.
+        **kwargs: inputs by name.
     """
     if not isinstance(model, torch.nn.Module):
-        raise SyftError(f"check() takes a module, not a {type(model).__name__}: sy.mpc.check(model, example).")
+        raise SyftError(f"check() takes a module, got {type(model).__name__}. Use sy.mpc.check(model, example).")
     if _has_others(model, (inputs, kwargs)):
-        raise SyftError("check() takes plain or encrypted tensors, not pointers: check a plain model with an example.")
+        raise SyftError(
+            "check() takes plain or encrypted tensors, not pointers. Check a plain model with a plain example."
+        )
     if not inputs and not kwargs:
-        return _look_at_parts(model)
+        return _check_parts(model)
     encrypted = any(isinstance(leaf, SyftTensor) for leaf in iter_tensors((inputs, kwargs)))
-    looked = _look(model, inputs, kwargs) if encrypted else _look_as_private(model, inputs, kwargs)
-    if looked.error is not None and not looked.problems:
-        raise looked.error
-    return Report(looked.problems)
+    found = _dry_run(model, inputs, kwargs) if encrypted else _dry_run_as_private(model, inputs, kwargs)
+    if found.error is not None and not found.problems:
+        raise found.error
+    return Report(found.problems)
 
 
-def _look(
+def _dry_run(
     model: torch.nn.Module,
     args: tuple[object, ...],
     kwargs: dict[str, object],
     *replace: Callable[[torch.Tensor], torch.Tensor],
-) -> Looked:
-    before, _state.looking = _state.looking, True
+) -> DryRunResult:
+    before, _state.running = _state.running, True
     try:
         with torch.no_grad():
-            return look(model, args, kwargs, *replace)
+            return dry_run(model, args, kwargs, *replace)
     finally:
-        _state.looking = before
+        _state.running = before
 
 
-def _look_as_private(model: torch.nn.Module, args: tuple[object, ...], kwargs: dict[str, object]) -> Looked:
-    """Look at a model as if it and what it is called with were encrypted."""
+def _dry_run_as_private(model: torch.nn.Module, args: tuple[object, ...], kwargs: dict[str, object]) -> DryRunResult:
+    """Dry-run a model as if it and its inputs were encrypted."""
     links = (link_of(tensor) for tensor in (*model.parameters(), *model.buffers()))
-    form = next((link for link in links if isinstance(link, FixedPrecisionTensor)), None) or encrypted_form()
+    example = next((link for link in links if isinstance(link, FixedPrecisionTensor)), None) or encrypted_example()
 
     def private(leaf: object) -> object:
         if not isinstance(leaf, torch.Tensor) or isinstance(leaf, SyftTensor) or leaf.dtype is torch.bool:
             return leaf
-        return shared_outline(leaf, form)
+        return symbolic_encryption(leaf, example)
 
     def parameter(tensor: torch.Tensor) -> torch.Tensor:
         if isinstance(tensor, SyftTensor):
             return tensor
-        # Only floats of a model are encrypted; its whole numbers count something.
-        return shared_outline(tensor.detach(), form) if tensor.is_floating_point() else tensor.clone()
+        # Only float parameters are encrypted; integers of a model are counters.
+        return symbolic_encryption(tensor.detach(), example) if tensor.is_floating_point() else tensor.clone()
 
-    return _look(model, *map_tensors(private, (args, kwargs)), parameter)
+    return _dry_run(model, *map_tensors(private, (args, kwargs)), parameter)
 
 
 class _CheckState(threading.local):
-    looking = False
+    running = False
 
 
 _state = _CheckState()
 
 
 def _attempt(model: torch.nn.Module, candidates: list[tuple[Any, ...]]) -> tuple[list[Problem], bool]:
-    """Look at a model with the first arguments that fit it; returns what was found, and whether some did fit."""
-    most: list[Problem] = []
+    """Dry-run a model with the first arguments it accepts; returns the problems, and whether any were accepted."""
+    longest: list[Problem] = []
     for args in candidates:
-        found = _look_as_private(model, args, {})
-        most = max(most, found.problems, key=len)
+        found = _dry_run_as_private(model, args, {})
+        longest = max(longest, found.problems, key=len)
         if found.error is None:
             return found.problems, True
-    return most, False
+    return longest, False
 
 
-def _look_at_parts(model: torch.nn.Module) -> Report:
-    """Look at a whole model with what it may take, and at each module of torch by itself."""
+def _check_parts(model: torch.nn.Module) -> Report:
+    """Check a whole model with guessed inputs, and each module of torch by itself."""
     found, fits = _attempt(model, guesses(model))
     places, unseen = [], []
     for name, part in model.named_modules():
@@ -187,7 +188,7 @@ _CONTAINERS = (torch.nn.Sequential, torch.nn.ModuleList, torch.nn.ModuleDict)
 
 
 class ModelNotSupported(UnsupportedOperation):
-    """A model that was encrypted does something that can't be done on encrypted tensors."""
+    """An encrypted model has operations that don't run on encrypted tensors."""
 
     def __init__(self, problems: list[Problem]) -> None:
         SyftError.__init__(
@@ -200,31 +201,31 @@ class ModelNotSupported(UnsupportedOperation):
         self.place = problems[0].path
 
 
-# The forms of inputs that modules were looked at with.
-_looked: weakref.WeakKeyDictionary[torch.nn.Module, set[Any]] = weakref.WeakKeyDictionary()
-MAX_FORMS = 64
+# The signatures of inputs with which modules were checked.
+_checked: weakref.WeakKeyDictionary[torch.nn.Module, set[Any]] = weakref.WeakKeyDictionary()
+MAX_SIGNATURES = 64
 
 
-def look_first(module: torch.nn.Module, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
-    """Look at an encrypted module before it is called with inputs of new forms: a forward hook."""
-    if _state.looking or recording.current.recording is not None or current_recorder() is not None:
+def check_before_call(module: torch.nn.Module, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
+    """Check an encrypted module before it is called with inputs of a new signature: a forward pre-hook."""
+    if _state.running or recording.current.recording is not None or current_recorder() is not None:
         return
-    forms = (module.training, _forms((args, kwargs)))
-    known = _looked.setdefault(module, set())
-    if forms in known:
+    signature = (module.training, _signature((args, kwargs)))
+    seen = _checked.setdefault(module, set())
+    if signature in seen:
         return
-    if len(known) >= MAX_FORMS:
-        known.clear()
-    known.add(forms)
+    if len(seen) >= MAX_SIGNATURES:
+        seen.clear()
+    seen.add(signature)
     if any(map(_is_hooked, module.modules())) or _has_others(module, (args, kwargs)):
-        return  # hooks of the user would see outlines, and what is remote would be computed
-    _state.looking = True
+        return  # user hooks would get symbolic tensors, and remote calls would run
+    _state.running = True
     try:
-        problems = look(module, args, kwargs).problems  # any other error it will raise again, without help
+        problems = dry_run(module, args, kwargs).problems  # the call itself raises any other error
     finally:
-        _state.looking = False
+        _state.running = False
     if problems:
-        known.discard(forms)
+        seen.discard(signature)
         raise ModelNotSupported(problems)
 
 
@@ -235,27 +236,27 @@ def _has_others(module: torch.nn.Module, inputs: object) -> bool:
 
 
 def _is_hooked(part: torch.nn.Module) -> bool:
-    ours = [hook is look_first for hook in part._forward_pre_hooks.values()]
+    ours = [hook is check_before_call for hook in part._forward_pre_hooks.values()]
     return bool(part._forward_hooks) or not all(ours)
 
 
-def _forms(value: object) -> object:
+def _signature(value: object) -> object:
     if isinstance(value, torch.Tensor | AbstractTensor):
-        return form_of(value)
+        return spec_of(value)
     if isinstance(value, tuple | list):
-        return (type(value), *map(_forms, value))
+        return (type(value), *map(_signature, value))
     if type(value) is dict:
-        return tuple([(key, _forms(item)) for key, item in value.items()])
+        return tuple([(key, _signature(item)) for key, item in value.items()])
     return value if isinstance(value, int | float | str | type(None)) else type(value)
 
 
 def _changed(module: torch.nn.Module, encrypted: bool) -> None:
-    """Have a module looked at before it is called, once it is encrypted; or no longer."""
-    _looked.pop(module, None)
+    """Add the check to a module when it is encrypted, or remove it."""
+    _checked.pop(module, None)
     hooks: Any = module._forward_pre_hooks
-    ours = [key for key, hook in hooks.items() if hook is look_first]
+    ours = [key for key, hook in hooks.items() if hook is check_before_call]
     if encrypted and not ours:
-        module.register_forward_pre_hook(look_first, with_kwargs=True)
+        module.register_forward_pre_hook(check_before_call, with_kwargs=True)
     if not encrypted:
         for key in ours:
             del hooks[key]

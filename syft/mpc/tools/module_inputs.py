@@ -1,4 +1,4 @@
-"""Examples: what the modules of torch can be called with, computed from what they are made for."""
+"""Example inputs for modules of torch, derived from their settings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 Args = tuple[torch.Tensor, ...]
-# How large images (and signals) are, the likeliest first.
+# Sizes of images and signals, the likeliest first.
 SIZES = (28, 32, 16, 64, 8, 224)
 _PLAIN_SHAPES = ((2, 4), (2, 4, 8), (2, 4, 8, 8), (2, 4, 6, 6, 6), (4,))
 
@@ -43,7 +43,7 @@ def _classes(module: nn.Module) -> list[Args]:
     return [(torch.zeros(2, 4), _indices(2))]
 
 
-# What a module is -> arguments to try, the first that fit are taken.
+# Module class -> candidate arguments; the first that work are used.
 EXAMPLES: dict[type[nn.Module], Callable[[Any], list[Args]]] = {
     nn.Linear: lambda m: [_zeros(2, m.in_features)],
     nn.Bilinear: lambda m: [(torch.zeros(2, m.in1_features), torch.zeros(2, m.in2_features))],
@@ -87,12 +87,12 @@ EXAMPLES: dict[type[nn.Module], Callable[[Any], list[Args]]] = {
     nn.CrossEntropyLoss: _classes,
     nn.NLLLoss: _classes,
 }
-# Layers that say what a model takes.
+# Layers that determine the input of a model.
 _FIRST = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Embedding, nn.RNN, nn.LSTM, nn.GRU)
 
 
 def examples_for(module: nn.Module) -> list[Args]:
-    """Return arguments to try a module of torch with; none for other modules, and for mere containers."""
+    """Return candidate arguments for a module of torch; none for other modules and for containers."""
     for kind in type(module).__mro__:
         if kind in EXAMPLES:
             return EXAMPLES[kind](module)
@@ -103,7 +103,7 @@ def examples_for(module: nn.Module) -> list[Args]:
 
 
 def guesses(model: nn.Module) -> list[Args]:
-    """Return arguments that a whole model may take, by its first layer."""
+    """Return candidate arguments for a whole model, derived from its first layer."""
     for part in model.modules():
         if isinstance(part, _FIRST):
             first = examples_for(part)

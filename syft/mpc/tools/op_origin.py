@@ -1,7 +1,7 @@
-"""OriginTracker: which call of the user, and which module of her model, an ATen operation belongs to.
+"""OriginTracker: the user's call and the module that an ATen operation belongs to.
 
-An operation of a backward pass belongs to the call and the module that it is the gradient of: autograd numbers its
-nodes, and those of the forward pass are noted here.
+An operation of a backward pass belongs to the call and the module of the forward pass: autograd numbers its nodes, and
+the tracker records the origin of each number in the forward pass.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _INDEXING = {"__getitem__": "x[...]", "__setitem__": "x[...] = y"}
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class OpOrigin:
-    """Where an operation comes from.
+    """The origin of an operation.
 
     Attributes:
         operation: its name at the ATen level, such as "addmm".
-        call: what the user called, such as "linear"; empty if nobody knows.
+        call: the user's call, such as "linear"; empty if unknown.
         module: the module, as `name (Class)`; empty outside of one.
         backward: whether it belongs to a gradient.
     """
@@ -41,20 +41,20 @@ class OpOrigin:
 
     @property
     def name(self) -> str:
-        """The name for people."""
+        """The display name."""
         if self.backward:
             return f"gradient of {self.call}" if self.call else f"{self.operation}, in backward"
         return self.call or self.operation
 
 
 def name_of(function: object) -> str:
-    """Return the short name of a torch function: that of an operator is the one people write."""
+    """Return the short name of a torch function; operators have their symbol."""
     last = function_name(function).rpartition(".")[2]
     return _INDEXING.get(last) or OPERATORS.get(last, last)
 
 
 class _Calls(TorchFunctionMode):
-    """Notes which torch function the user called; those inside it are not seen: torch takes a mode away meanwhile."""
+    """Records the torch function that the user called; torch disables the mode for calls inside it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class _Calls(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Run a call with its name noted."""
+        """Run a call with its name recorded."""
         if func in METADATA or getattr(func, "__name__", "") in ("__get__", "__set__", "backward"):
             return func(*args, **(kwargs or {}))
         self.names.append(name_of(func))
@@ -74,7 +74,7 @@ class _Calls(TorchFunctionMode):
 
 
 class OriginTracker:
-    """Knows where the operations of this thread come from, inside a `with` block."""
+    """Tracks the origins of operations in this thread, inside a `with` block."""
 
     def __init__(self) -> None:
         self._calls = _Calls()
@@ -99,7 +99,7 @@ class OriginTracker:
         self._stack.close()
 
     def _enter_module(self, module: torch.nn.Module, args: object) -> None:
-        if not self._modules:  # the whole of a model: names of its parts count from here
+        if not self._modules:  # the outermost module: names of its parts are relative to it
             self._paths = {id(part): name for name, part in module.named_modules()}
         kind, name = type(module).__name__, self._paths.get(id(module), "")
         self._modules.append(f"{name} ({kind})" if name else kind)
@@ -112,19 +112,19 @@ class OriginTracker:
             self._modules.pop()
 
     def here(self, function: Operation) -> OpOrigin:
-        """Return where the operation comes from that is about to run."""
+        """Return the origin of the operation that is about to run."""
         operation = function.overloadpacket.__name__
         node: Any = torch._C._current_autograd_node()
         if node is not None:
             forward = self._nodes.get(node._sequence_nr())
             known = forward or OpOrigin("")
             return OpOrigin(operation, known.call or known.operation, known.module, True)
-        place = OpOrigin(
+        origin = OpOrigin(
             operation,
             self._calls.names[-1] if self._calls.names else "",
             self._modules[-1] if self._modules else "",
         )
         if torch.is_grad_enabled():
-            # The node was made just before the operation runs; what runs after it without one does not count.
-            self._nodes.setdefault(torch._C._autograd._get_sequence_nr() - 1, place)
-        return place
+            # The node is created just before its operation runs; later operations without a node are ignored.
+            self._nodes.setdefault(torch._C._autograd._get_sequence_nr() - 1, origin)
+        return origin

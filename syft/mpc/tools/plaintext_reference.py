@@ -1,7 +1,7 @@
-"""Shadows: what an encrypted operation should give, computed in float64 beside it.
+"""The expected result of an encrypted operation, computed in float64.
 
-Most operations are the same ATen call on plain tensors. The few that are not are a table: random ones repeat the
-choice that was made, and where several places are equally right any of them is.
+Most operations are the same ATen call on plain tensors. A table has the exceptions: random operations repeat the random
+choice, and of several equally correct indices any is accepted.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from syft.tensors.additive_shared import AdditiveSharingTensor
 from syft.tensors.precision import FixedPrecisionTensor
 
 aten = torch.ops.aten
-# Called with plain arguments, named ones, and what the encrypted operation gave (decrypted): what it should have given.
+# A function of plain arguments, keyword arguments and the decrypted result; it returns the expected result.
 Meant = Callable[[tuple[Any, ...], dict[str, Any], Any], Any]
 MEANT: dict[str, Meant] = {}
-# Nothing is known of what these should give: fresh random numbers, or memory nobody has written to.
+# Operations without an expected result: random numbers and uninitialised memory.
 UNKNOWN = frozenset(
     "bernoulli bernoulli_ rand_like randn_like randint_like normal normal_ uniform_ random_ empty_like new_empty "
     "new_empty_strided empty_strided multinomial dropout".split()
 )
-# Products of two encrypted operands have twice as many digits behind the point before they are rescaled.
+# Products of two encrypted operands have twice the digits before they are rescaled.
 PRODUCTS = frozenset(
     "mul mul_ mm bmm mv dot vdot addmm addmv addbmm baddbmm addr convolution square square_ pow pow_ addcmul addcmul_ "
     "matmul".split()
@@ -35,12 +35,12 @@ PRODUCTS = frozenset(
 
 
 def scale_of(link: Link) -> int:
-    """Return how many units make one."""
+    """Return the scale of a link."""
     return link.scale if isinstance(link, FixedPrecisionTensor) else 1
 
 
 def room_of(link: Link) -> float:
-    """Return the bound of what fits into the format of a link."""
+    """Return the bound of the values of a link."""
     return bound(link.field) / link.scale if isinstance(link, FixedPrecisionTensor) else 2.0**62
 
 
@@ -52,14 +52,14 @@ def reveal(link: Link) -> torch.Tensor:
 
 
 def in_double(leaf: object) -> object:
-    """Return a plain argument with as many digits as there are, and minus infinity as the number it is kept as."""
+    """Return a plain argument in float64, with minus infinity as it is encoded."""
     if isinstance(leaf, torch.Tensor) and leaf.is_floating_point():
         return with_finite_mask(leaf.detach().double())
     return leaf
 
 
 def _in_doubles(args: Any) -> Any:
-    """Ask for float64 where the user's call asks for another float."""
+    """Replace float dtypes in arguments by float64."""
     if isinstance(args, torch.dtype):
         return torch.float64 if args.is_floating_point else args
     if type(args) in (tuple, list):
@@ -68,13 +68,13 @@ def _in_doubles(args: Any) -> Any:
 
 
 def compute(function: Operation, args: tuple[Any, ...], kwargs: dict[str, Any], found: object) -> Any:
-    """Return what an operation should give.
+    """Return the expected result of an operation.
 
     Args:
         function: the operation.
-        args: its arguments, plain.
-        kwargs: its named arguments, plain.
-        found: what the encrypted operation gave, plain.
+        args: its plain arguments.
+        kwargs: its plain keyword arguments.
+        found: the decrypted result.
     """
     args, kwargs = _in_doubles(_typed(function, args)), _in_doubles(kwargs)
     if function.overloadpacket.__name__ in _MASKING:
@@ -83,18 +83,18 @@ def compute(function: Operation, args: tuple[Any, ...], kwargs: dict[str, Any], 
     with torch.no_grad():
         if meant is not None:
             return meant(args, kwargs, found)
-        # What looks contiguous to its user may not be so here.
+        # A tensor that is contiguous for the user may not be contiguous here.
         made = _RESHAPES.get(function, function)(*args, **kwargs)
     return map_tensors(lambda leaf: leaf.double() if leaf.dtype is torch.bool else leaf, made)
 
 
 _MASKING = frozenset({"masked_fill", "masked_fill_", "where", "fill", "fill_", "full_like", "new_full"})
-# Encrypted masks and indices are numbers; torch wants these.
+# Encrypted masks and indices are numbers; torch requires these dtypes.
 _TYPES = {"condition": torch.bool, "mask": torch.bool, "index": torch.int64, "indices": torch.int64}
 
 
 def _typed(function: Operation, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Give arguments the dtypes that torch takes: masks and indices, by their names, and all of bitwise calls."""
+    """Convert arguments to the dtypes that torch requires: masks and indices by name, and all of bitwise calls."""
     bitwise = function.overloadpacket.__name__.startswith("bitwise_")
 
     def typed(name: str, value: object) -> Any:
@@ -114,7 +114,7 @@ _RESHAPES: dict[Operation, Operation] = {
 
 
 def pairs(found: object, meant: object) -> Iterator[tuple[Link, torch.Tensor | None]]:
-    """Give the links of a result, each with what it should be; None if there is nothing to compare it with."""
+    """Yield the links of a result with their expected values; None if there is no expected value."""
     if is_link(found):
         yield found, meant if isinstance(meant, torch.Tensor) else None
     elif isinstance(found, tuple | list) and type(found) in (tuple, list):
@@ -132,11 +132,11 @@ def plain(args: object, known: Callable[[Link], torch.Tensor]) -> Any:
     return map_tensors(leaf, args)
 
 
-# --- what is not the same call on plain tensors -----------------------------------------------------------------
+# --- operations that differ from the call on plain tensors -----------------------------------------------------
 
 
 def _dropout(args: tuple[Any, ...], kwargs: dict[str, Any], found: Sequence[torch.Tensor]) -> Any:
-    """Drop what was dropped."""
+    """Repeat the mask of the encrypted dropout."""
     x, p, train = (*args, *kwargs.values(), True)[:3]
     if not train or p == 0:
         return x, None
@@ -145,7 +145,7 @@ def _dropout(args: tuple[Any, ...], kwargs: dict[str, Any], found: Sequence[torc
 
 
 def _pooled(operation: Operation) -> Meant:
-    """Compare what a pooling gives, not the places it came from: they have forms of their own."""
+    """Compare the values of a pooling, not its indices, which are of another class."""
 
     def meant(args: tuple[Any, ...], kwargs: dict[str, Any], found: Any) -> Any:
         return operation(*args, **kwargs)[0], None
@@ -154,7 +154,7 @@ def _pooled(operation: Operation) -> Meant:
 
 
 def _unpooled(operation: Operation, pool: Operation) -> Meant:
-    """Send a gradient back to the places that a pooling in float64 takes its values from."""
+    """Send a gradient to the maxima of a pooling in float64."""
 
     def meant(args: tuple[Any, ...], kwargs: dict[str, Any], found: Any) -> Any:
         grad, x, *sizes, _ = args
@@ -164,7 +164,7 @@ def _unpooled(operation: Operation, pool: Operation) -> Meant:
 
 
 def _place(operation: Operation, sign: int) -> Meant:
-    """Take a place for right if the element there is as large as the largest."""
+    """Accept an index if its element is as large as the largest."""
 
     def meant(args: tuple[Any, ...], kwargs: dict[str, Any], found: Any) -> Any:
         right = operation(*args, **kwargs)
@@ -177,7 +177,7 @@ def _place(operation: Operation, sign: int) -> Meant:
 
 
 def _accept(x: torch.Tensor, found: torch.Tensor, right: torch.Tensor, dim: int | None, keepdim: bool) -> torch.Tensor:
-    """Return the places found where they are as good as the right ones, and the right ones elsewhere."""
+    """Return found indices where their elements are as large as at the right ones, and the right ones elsewhere."""
     given = found.long()
     if dim is None:
         x, dim, given, right = x.reshape(-1), 0, given.reshape(1), right.reshape(1)

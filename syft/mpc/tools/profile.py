@@ -32,16 +32,16 @@ from syft.mpc.values.ring_ops import Operation
 
 @dataclasses.dataclass(slots=True)
 class ProfileRow:
-    """One line of the table: all operations of one name.
+    """One row of the table: all operations of one name.
 
     Attributes:
         name: of the operations.
-        calls: how many there were.
-        runs: how many protocols the parties ran for them.
-        seconds: how long they took: at the client with parties in its process, otherwise at the slowest party.
-        rounds: how often the parties waited for each other.
-        bytes: what the busiest party sent to others.
-        dealt: what the dealer sent.
+        calls: the number of operations.
+        runs: the number of protocol runs.
+        seconds: the time at the client with parties in its process, otherwise at the slowest party.
+        rounds: the number of communication rounds.
+        bytes: the number of bytes sent by the busiest party.
+        dealt: the number of bytes sent by the dealer.
     """
 
     name: str
@@ -52,36 +52,36 @@ class ProfileRow:
     bytes: int = 0
     dealt: int = 0
 
-    def take(self, other: ProfileRow) -> None:
-        """Add another line to this one."""
+    def add(self, other: ProfileRow) -> None:
+        """Add another row to this one."""
         for field in ("calls", "runs", "seconds", "rounds", "bytes", "dealt"):
             setattr(self, field, getattr(self, field) + getattr(other, field))
 
 
 @dataclasses.dataclass(slots=True)
 class _ProfiledCall:
-    """One operation: where it comes from, its own seconds at the client, and the runs it asked for."""
+    """One operation: its origin, its own seconds at the client, and its protocol runs."""
 
-    place: OpOrigin
+    origin: OpOrigin
     seconds: float = 0.0
     runs: list[tuple[Any, str]] = dataclasses.field(default_factory=list)
 
 
-# How lines are grouped -> the name of the line that an operation belongs to.
+# Grouping -> the name of the row of an operation.
 GROUPS: dict[str, Callable[[OpOrigin], str]] = {
-    "call": lambda place: place.name,
-    "operation": lambda place: place.operation,
-    "module": lambda place: (place.module or "-") + (", backward" if place.backward else ""),
+    "call": lambda origin: origin.name,
+    "operation": lambda origin: origin.operation,
+    "module": lambda origin: (origin.module or "-") + (", backward" if origin.backward else ""),
 }
 _NOWHERE = OpOrigin("", "elsewhere")
 COLUMNS = ("", "calls", "time", "of all", "rounds", "of all", "a party sends", "of all", "dealt")
 
 
 class Profile(cost_meter.Meter):
-    """What was run inside a `with sy.mpc.profile()` block, and what it cost.
+    """The operations inside a `with sy.mpc.profile()` block, and their costs.
 
     Attributes:
-        seconds: how long the block took, as a clock on the wall tells.
+        seconds: the wall-clock time of the block.
     """
 
     def __init__(self, by: str, show: bool) -> None:
@@ -93,12 +93,12 @@ class Profile(cost_meter.Meter):
         self._calls: list[_ProfiledCall] = []
         self._open: list[_ProfiledCall] = []
         self._inner: list[float] = []
-        self._whereabouts = OriginTracker()
+        self._origins = OriginTracker()
         self._stack = contextlib.ExitStack()
         self._began = 0.0
 
     def __enter__(self) -> Profile:
-        for context in (op_by_op(), self._whereabouts, watching(self._watch)):
+        for context in (op_by_op(), self._origins, watching(self._watch)):
             self._stack.enter_context(context)
         super().__enter__()
         self._began = time.perf_counter()
@@ -106,7 +106,7 @@ class Profile(cost_meter.Meter):
 
     def __exit__(self, *exception: object) -> None:
         try:
-            super().__exit__(*exception)  # waits for parties in processes of their own
+            super().__exit__(*exception)  # waits for parties in other processes
         finally:
             self.seconds = time.perf_counter() - self._began
             self._stack.close()
@@ -114,8 +114,8 @@ class Profile(cost_meter.Meter):
             sys.stdout.write(f"{self!r}\n")
 
     def _watch(self, function: Operation, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[], Any]) -> Any:
-        """Run an operation and note how long it took, less the operations inside of it."""
-        call = _ProfiledCall(self._whereabouts.here(function))
+        """Run an operation and record its time without that of the operations inside it."""
+        call = _ProfiledCall(self._origins.here(function))
         self._calls.append(call)
         self._open.append(call)
         self._inner.append(0.0)
@@ -130,31 +130,31 @@ class Profile(cost_meter.Meter):
                 self._inner[-1] += elapsed
 
     def begun(self, key: object, name: str) -> None:
-        """Note which operation a run belongs to."""
+        """Record the operation that a run belongs to."""
         super().begun(key, name)
         if not self._open:
             self._calls.append(_ProfiledCall(_NOWHERE))
         (self._open or self._calls)[-1].runs.append((key, name))
 
     def lines(self, by: str | None = None) -> list[ProfileRow]:
-        """Return the lines of the table, the slowest first.
+        """Return the rows of the table, the slowest first.
 
         Args:
-            by: what makes a line: "call" (what was called, such as linear), "operation" (ATen's name, such as addmm),
-                "module" (a part of the model) or "protocol" (what the parties ran).
+            by: how rows are grouped: "call" (the user's call, such as linear), "operation" (the name in ATen, such as
+                addmm), "module" (a part of the model) or "protocol" (the protocol that the parties ran).
         """
         by = by or self.by
         _check_group(by)
         found: dict[str, ProfileRow] = {}
         for call in self._calls:
-            for line in self._by_protocol(call) if by == "protocol" else [self._by_place(call, GROUPS[by])]:
-                found.setdefault(line.name, ProfileRow(line.name)).take(line)
+            for line in self._by_protocol(call) if by == "protocol" else [self._by_origin(call, GROUPS[by])]:
+                found.setdefault(line.name, ProfileRow(line.name)).add(line)
         return sorted(found.values(), key=lambda line: -line.seconds)
 
-    def _by_place(self, call: _ProfiledCall, name: Callable[[OpOrigin], str]) -> ProfileRow:
-        line = ProfileRow(name(call.place), 1)
+    def _by_origin(self, call: _ProfiledCall, name: Callable[[OpOrigin], str]) -> ProfileRow:
+        line = ProfileRow(name(call.origin), 1)
         for part in self._by_protocol(call):
-            line.take(dataclasses.replace(part, calls=0))
+            line.add(dataclasses.replace(part, calls=0))
         if not any(key in self.remote for key, _ in call.runs):
             line.seconds = call.seconds or line.seconds
         return line
@@ -168,14 +168,14 @@ class Profile(cost_meter.Meter):
 
     @property
     def total(self) -> ProfileRow:
-        """Everything together."""
+        """The sum of all rows."""
         return _total(self.lines())
 
     def table(self, by: str | None = None) -> str:
         """Return the table as text.
 
         Args:
-            by: what makes a line, as for `lines`.
+            by: how rows are grouped, as for `lines`.
         """
         return grid_text(COLUMNS, self._rows(by), left=1)
 
@@ -197,13 +197,13 @@ class Profile(cost_meter.Meter):
 
 def _check_group(by: str) -> None:
     if by not in (*GROUPS, "protocol"):
-        raise SyftError(f"A profile is grouped by one of {', '.join(GROUPS)} and protocol, not by {str(by)[:40]!r}.")
+        raise SyftError(f"A profile is grouped by one of {', '.join(GROUPS)} and protocol, got {str(by)[:40]!r}.")
 
 
 def _total(lines: list[ProfileRow]) -> ProfileRow:
     total = ProfileRow("all together")
     for line in lines:
-        total.take(line)
+        total.add(line)
     return total
 
 
@@ -231,16 +231,16 @@ def _size(count: int) -> str:
 def profile(by: str = "call", show: bool = True) -> Profile:
     """Measure what encrypted operations cost inside a `with` block, and print it as a table at its end.
 
-    Each operation is run by itself, also those of plans and programs, which are quicker as a whole. Time is that of the
-    client where the parties live in its process, and that of the slowest party where they have their own, waiting for
-    the others included. Rounds and bytes are those of the party that sends most.
+    Each operation runs by itself, also in plans and programs, which are faster as a whole. Time is measured at the
+    client if the parties live in its process, otherwise at the slowest party, including waiting. Rounds and bytes are
+    those of the party that sends most.
 
     Args:
-        by: what makes a line: "call" (what was called, such as linear), "operation" (ATen's name, such as addmm),
-            "module" (a part of the model) or "protocol" (what the parties ran).
+        by: how rows are grouped: "call" (the user's call, such as linear), "operation" (ATen's name, such as addmm),
+            "module" (a part of the model) or "protocol" (the protocol that the parties ran).
         show: whether the table is printed when the block ends; it is what `print(p)` shows.
 
     Returns:
-        A context manager that gives a `Profile`: `lines()`, `total`, `table(by=...)`.
+        A context manager that returns a `Profile`: `lines()`, `total`, `table(by=...)`.
     """
     return Profile(by, show)

@@ -1,7 +1,7 @@
-"""Validation: every encrypted operation beside its plaintext, to find the first that drifts. For toy data only.
+"""Validation: compare every encrypted operation with its plaintext, to find the first that drifts. For toy data only.
 
 THIS DECRYPTS EVERYTHING: all arguments and results of all operations come to this process in clear, and the errors
-and reports show some of them. Use it on made-up data to find what is wrong with a model, never on anybody's secrets.
+and reports show some of them. Use it on synthetic data to debug a model, never on real secrets.
 
 Example:
     >>> import torch
@@ -37,32 +37,32 @@ from syft.mpc.tools.op_origin import OpOrigin, OriginTracker
 from syft.tensors.additive_shared import AdditiveSharingTensor
 from syft.tensors.precision import FixedPrecisionTensor
 
-# How far an operation may be off by default: this, or a few units of the last place, for values up to one; and the
-# same part of larger ones. Whole numbers are exact.
+# The default tolerance: this, or a few units in the last place, for values up to one; relative for larger values. Whole
+# numbers are exact.
 TOLERANCE = 1e-2
 UNITS = 8
-# How many rows a text shows.
+# The maximum of rows in a text.
 SHOWN = 20
 
 
 @dataclasses.dataclass(frozen=True)
 class Check:
-    """One encrypted operation beside its plaintext.
+    """The comparison of one encrypted operation with its plaintext.
 
     Attributes:
-        number: the how-manieth operation it was, from 1.
-        place: what was called, and where.
-        kind: "" if all is well; "drift", "range" (no room in the format), "undefined" (the plaintext is no finite
-            number) or "accumulated".
+        number: the one-based index of the operation.
+        place: the origin of the operation.
+        kind: "" if the result is correct; "drift", "range" (does not fit the format), "undefined" (the plaintext is not
+            finite) or "accumulated".
         shapes: of the encrypted arguments, and of the result after an arrow.
-        difference: the largest difference from what the operation should give for its own arguments.
-        allowed: how much it may be at that place.
+        difference: the largest difference from the plaintext of the operation on its own decrypted arguments.
+        allowed: the tolerance at that element.
         where: the index of the largest difference.
         found: the decrypted value there.
-        meant: the value it should be.
-        carried: how far arguments were off already, against float64 carried along from the beginning.
-        accumulated: how far the result is off against that.
-        note: what else there is to know.
+        meant: the expected value.
+        carried: the error of the arguments, relative to float64 computed since the start of the block.
+        accumulated: the error of the result relative to that.
+        note: an additional explanation.
     """
 
     number: int
@@ -88,12 +88,12 @@ class Check:
         if self.note:
             text += f" {self.note}"
         if self.carried > self.allowed:
-            text += f" Its arguments were off by {self.carried:.3g} already, since the beginning."
+            text += f" Its arguments were already off by {self.carried:.3g} since the start of the block."
         return text
 
 
 _KINDS = {
-    "": "as it should be",
+    "": "correct",
     "drift": "it drifts",
     "range": "no room in the format",
     "undefined": "its plaintext is not a finite number",
@@ -102,12 +102,12 @@ _KINDS = {
 
 
 class Validation:
-    """What was checked inside a `with sy.mpc.validate()` block.
+    """The results of a `with sy.mpc.validate()` block.
 
     Attributes:
-        checks: one for each result of an operation that was compared.
-        report: those that drifted, in order.
-        unchecked: names of operations that have no plaintext to compare with, and how often they were met.
+        checks: one for each compared result of an operation.
+        report: the checks that failed, in order.
+        unchecked: names of operations without a plaintext, with their numbers of calls.
     """
 
     def __init__(self, tolerance: float | None, accumulated: float | None, raises: bool) -> None:
@@ -117,14 +117,14 @@ class Validation:
         self.checks: list[Check] = []
         self.unchecked: dict[str, int] = {}
         self._number = 0
-        self._whereabouts = OriginTracker()
-        # float64 carried along from where each link was first met.
+        self._origins = OriginTracker()
+        # link -> float64 values computed since the link first occurred.
         self._carried: weakref.WeakKeyDictionary[Any, torch.Tensor] = weakref.WeakKeyDictionary()
         self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> Validation:
         self._stack.enter_context(op_by_op())
-        self._stack.enter_context(self._whereabouts)
+        self._stack.enter_context(self._origins)
         self._stack.enter_context(watching(self._watch))
         return self
 
@@ -138,12 +138,12 @@ class Validation:
         return [check for check in self.checks if check.kind]
 
     def _watch(self, function: Operation, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[], Any]) -> Any:
-        """Run an operation, and its plaintext beside it."""
+        """Run an operation, and compare it with its plaintext."""
         links = [leaf for leaf in iter_tensors((args, kwargs)) if isinstance(leaf, torch.Tensor) is False]
         if recording.current.recording is not None or not all(map(_is_encoded, links)):
             return run()
         self._number += 1
-        number, place = self._number, self._whereabouts.here(function)
+        number, place = self._number, self._origins.here(function)
         with unwatched():
             inputs = {id(link): plaintext_reference.reveal(link) for link in links}
             carried = max((self._off(link, inputs[id(link)]) for link in links), default=0.0)
@@ -173,21 +173,21 @@ class Validation:
         return result
 
     def _compute(self, function: Operation, plain: tuple[tuple[Any, ...], dict[str, Any]], found: object) -> Any:
-        """Return what an operation should give for plain arguments; None if torch can't say."""
+        """Return the expected result of an operation on plain arguments; None if torch can't compute it."""
         try:
             return plaintext_reference.compute(function, plain[0], plain[1], found)
         except (RuntimeError, TypeError, IndexError, ValueError, NotImplementedError):
             return None
 
     def _skip(self, place: OpOrigin, result: object) -> object:
-        """Go on without a comparison: what comes is compared with what is found here."""
+        """Continue without a comparison: later results are compared relative to this one."""
         self.unchecked[place.operation] = self.unchecked.get(place.operation, 0) + 1
         for link, _ in plaintext_reference.pairs(result, None):
             self._carried.pop(link, None)
         return result
 
     def _off(self, link: Link, value: torch.Tensor) -> float:
-        """Return how far a link is off against what is carried along; what is met for the first time is right."""
+        """Return the accumulated error of a link; 0 if it occurs for the first time."""
         known = self._carried.get(link)
         if known is None or known.shape != value.shape:
             self._carried[link] = value.clone()
@@ -198,7 +198,7 @@ class Validation:
         self, number: int, place: OpOrigin, shapes: str, link: Link, value: torch.Tensor, right: torch.Tensor,
         carried: float, factor: int,
     ) -> None:  # fmt: skip
-        """Compare one result with what it should be, and write it down."""
+        """Compare one result with its expected value, and record the check."""
         value, right, long = value.double(), right.double(), self._carried[link].double()
         if value.shape != right.shape:
             raise DriftError(f"Operation {number}, {place.name}, {shapes}: float64 gives shape {_shape(right.shape)}.")
@@ -238,7 +238,7 @@ class Validation:
             raise DriftError(str(check))
 
     def _allowed(self, link: Link, right: torch.Tensor) -> torch.Tensor:
-        """Return how far each element may be off."""
+        """Return the tolerance of each element."""
         if self.tolerance is not None:
             tolerance = self.tolerance
         elif isinstance(link, FixedPrecisionTensor):
@@ -248,7 +248,7 @@ class Validation:
         return right.abs().clamp(min=1.0) * tolerance
 
     def table(self) -> str:
-        """Return the operations that drifted as a table; all of them if none did."""
+        """Return the failed checks as a table; all checks if none failed."""
         return grid_text(_COLUMNS, [_row(check) for check in (self.report or self.checks)[:SHOWN]])
 
     def __repr__(self) -> str:
@@ -256,8 +256,10 @@ class Validation:
         if self.report:
             return f"<{count} operations checked, {len(self.report)} drifted>\n{self.table()}"
         worst = max(self.checks, key=lambda check: check.difference, default=None)
-        most = f"; the largest difference is {worst.difference:.3g} in {worst.place.name}" if worst is not None else ""
-        return f"<{count} operations checked, none drifted{most}>"
+        largest = (
+            f"; the largest difference is {worst.difference:.3g} in {worst.place.name}" if worst is not None else ""
+        )
+        return f"<{count} operations checked, none drifted{largest}>"
 
     def _repr_html_(self) -> str:
         rows = (self.report or self.checks)[:SHOWN]
@@ -288,7 +290,7 @@ def _row(check: Check) -> list[str]:
 
 
 def _is_encoded(link: object) -> bool:
-    """Return whether a link is one that has numbers which can be decrypted."""
+    """Return whether a link has numbers that can be decrypted."""
     if isinstance(link, FixedPrecisionTensor):
         below = link.child
         return isinstance(below, AdditiveSharingTensor) or not below.is_floating_point()
@@ -296,7 +298,7 @@ def _is_encoded(link: object) -> bool:
 
 
 def _goes_on(long: torch.Tensor, value: torch.Tensor) -> bool:
-    """Return whether what is carried along can be compared with what comes after."""
+    """Return whether accumulated values can be compared with later results."""
     return long.shape == value.shape and bool(torch.isfinite(long).all())
 
 
@@ -311,7 +313,7 @@ def _largest(values: torch.Tensor) -> float:
 def _judge(
     link: Link, value: torch.Tensor, right: torch.Tensor, long: torch.Tensor, allowed: torch.Tensor, factor: int
 ) -> tuple[str, str, torch.Tensor]:
-    """Say what is wrong with a result, what there is to know of it, and how bad each element is."""
+    """Return the kind of a failure, a note, and the badness of each element."""
     room = plaintext_reference.room_of(link)
     limit = min(room, 2.0**62 / (plaintext_reference.scale_of(link) * factor))
     infinite = ~torch.isfinite(right)
@@ -345,25 +347,25 @@ def _tensors(result: object, found: object) -> list[torch.Tensor]:
 
 
 def validate(tolerance: float | None = None, accumulated: float | None = None, raises: bool = True) -> Validation:
-    """Run each encrypted operation beside its plaintext, and report the first that drifts.
+    """Compare each encrypted operation with its plaintext, and report the first that drifts.
 
-    THIS DECRYPTS EVERYTHING that is computed inside the `with` block, here at the client. It is for toy data.
-    A worker whose policy keeps its shares refuses, as it refuses `get()`.
+    THIS DECRYPTS EVERYTHING that is computed inside the `with` block, at the client. It is for toy data.
+    A worker whose policy does not release its shares refuses, as it refuses `get()`.
 
     Each ATen operation on encrypted tensors, of a forward or a backward pass, in place or not, is computed in float64
-    from its own decrypted arguments; then its decrypted result is compared. So an operation is blamed for its own
-    error only. How far results are from float64 carried along since the beginning is told too.
+    from its own decrypted arguments, and compared with its decrypted result. So a check reports the error of one
+    operation only. The report also has the error accumulated since the start of the block.
 
     Args:
-        tolerance: how far an element may be off, times its magnitude where that is above one. By default 0.01 or 8
-            units of the last place, whichever is more; whole numbers are exact.
-        accumulated: how far a result may be off since the beginning; not limited by default. Comparisons of nearly
-            equal numbers may turn out otherwise, so that it says less than it seems to.
+        tolerance: the maximum error of an element, times its magnitude if that is above one. By default 0.01 or 8
+            units in the last place, whichever is more; whole numbers are exact.
+        accumulated: the maximum error of a result since the start of the block; not limited by default. Comparisons of
+            nearly equal numbers may differ, so a larger error need not mean a mistake.
         raises: whether the first operation that drifts raises `DriftError`; if not, `report` lists all.
 
     Returns:
-        A context manager that gives a `Validation`.
+        A context manager that returns a `Validation`.
     """
     if tolerance is not None and not tolerance > 0:
-        raise SyftError("The tolerance of sy.mpc.validate is a positive number.")
+        raise SyftError(f"The tolerance of sy.mpc.validate must be positive, got {tolerance}.")
     return Validation(tolerance, accumulated, raises)
