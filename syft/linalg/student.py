@@ -40,7 +40,7 @@ def p_values(t: torch.Tensor, freedom: int) -> torch.Tensor:
 
 
 def _tail(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Return the regularised incomplete beta function I_x(a, b): a power times a continued fraction (Lentz's method)."""
+    """Return the regularised incomplete beta function I_x(a, b): a power times a continued fraction (Lentz)."""
     a, b = a.double(), b.double()
     log_power = a * torch.log(x.clamp(min=TINY)) + b * torch.log1p(-x)
     scale = torch.exp(log_power - (torch.lgamma(a) + torch.lgamma(b) - torch.lgamma(a + b))) / a
