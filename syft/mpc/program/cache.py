@@ -16,7 +16,7 @@ from syft.core.trees import SCALARS, is_leaf, iter_tensors, map_tensors
 from syft.hook.syft_tensor import SyftTensor, make_shell
 from syft.mpc.program.compile import Assembled, NotOneProgramError, Shares
 from syft.mpc.program.inputs import ProgramInput, link_of, plain_of, sharing_of, signature, sources_of
-from syft.mpc.rules.operands import Link
+from syft.mpc.rules.types import Link
 from syft.mpc.runtime.recording import ShareRecording, SymbolicShareError, Value, current, value_of
 from syft.tensors.precision import FixedPrecisionTensor
 from syft.tensors.views import Viewable

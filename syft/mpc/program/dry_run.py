@@ -22,7 +22,8 @@ from syft.exceptions import SyftError, UnsupportedOperation
 from syft.hook.module_path import module_place
 from syft.hook.syft_tensor import SyftTensor, make_shell
 from syft.mpc.rules.names import public_name
-from syft.mpc.rules.operands import Link, Operation, aten, is_link
+from syft.mpc.rules.operands import aten, is_link
+from syft.mpc.rules.types import Link, Operation
 from syft.mpc.runtime.recording import ShareRecording, SymbolicShare, SymbolicShareError, Value, outline
 from syft.tensors.additive_shared import AdditiveSharingTensor
 from syft.tensors.precision import FixedPrecisionTensor

@@ -10,7 +10,7 @@ import torch
 from syft.core.tensor import AbstractTensor
 from syft.core.trees import iter_tensors
 from syft.hook.syft_tensor import SyftTensor
-from syft.mpc.rules.operands import Link
+from syft.mpc.rules.types import Link
 from syft.mpc.runtime.recording import Value, key_of
 from syft.tensors.additive_shared import AdditiveSharingTensor
 from syft.tensors.precision import FixedPrecisionTensor

@@ -27,20 +27,9 @@ from syft.mpc.rules.comparison import (
     relu_with_bits,
     stack_pair,
 )
-from syft.mpc.rules.operands import (
-    AnyTensor,
-    FixedPointFormat,
-    Link,
-    Number,
-    Value,
-    aten,
-    content,
-    format_of,
-    is_link,
-    rule,
-    to_integers,
-)
+from syft.mpc.rules.operands import FixedPointFormat, aten, content, format_of, is_link, rule, to_integers
 from syft.mpc.rules.public_scaling import product, times
+from syft.mpc.rules.types import AnyTensor, Link, Number, Value
 from syft.mpc.values import ring_ops
 
 

@@ -16,7 +16,8 @@ from syft.exceptions import UnsupportedOperation
 from syft.mpc.protocols.exponential import edges
 from syft.mpc.rules.arithmetic import add, div, mul, reciprocal, sub
 from syft.mpc.rules.comparison import clamp, ge
-from syft.mpc.rules.operands import AnyTensor, FixedPointFormat, Link, Value, aten, content, format_of, is_link, rule
+from syft.mpc.rules.operands import FixedPointFormat, aten, content, format_of, is_link, rule
+from syft.mpc.rules.types import AnyTensor, Link, Value
 from syft.mpc.values import ring_ops
 from syft.mpc.values.encoding import encode_plain
 from syft.mpc.values.function_tables import SLOPES, table_of

@@ -32,19 +32,9 @@ from syft.mpc.rules.normalization import (
     times_factor,
     whiten,
 )
-from syft.mpc.rules.operands import (
-    AnyTensor,
-    FixedPointFormat,
-    Link,
-    aten,
-    content,
-    format_of,
-    is_link,
-    rule,
-    to_integers,
-    write,
-)
+from syft.mpc.rules.operands import FixedPointFormat, aten, content, format_of, is_link, rule, to_integers, write
 from syft.mpc.rules.public_scaling import times
+from syft.mpc.rules.types import AnyTensor, Link
 from syft.mpc.values import ring_ops
 
 

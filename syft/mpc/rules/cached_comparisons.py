@@ -11,7 +11,8 @@ from typing import Any
 
 import torch
 
-from syft.mpc.rules.operands import AnyTensor, Link, Operand, Value, is_link, storage_of
+from syft.mpc.rules.operands import is_link, storage_of
+from syft.mpc.rules.types import AnyTensor, Link, Operand, Value
 from syft.mpc.values import ring_ops
 from syft.tensors.views import watch
 

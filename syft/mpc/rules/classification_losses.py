@@ -15,19 +15,9 @@ from syft.mpc.rules.comparison import gt
 from syft.mpc.rules.gradients import finer
 from syft.mpc.rules.indexing import one_hot
 from syft.mpc.rules.losses import MEAN, NONE, chain_rule, public_part, reduced, times_tensor
-from syft.mpc.rules.operands import (
-    AnyTensor,
-    FixedPointFormat,
-    Link,
-    Value,
-    aten,
-    content,
-    format_of,
-    is_link,
-    rule,
-    to_integers,
-)
+from syft.mpc.rules.operands import FixedPointFormat, aten, content, format_of, is_link, rule, to_integers
 from syft.mpc.rules.reduction import total
+from syft.mpc.rules.types import AnyTensor, Link, Value
 from syft.mpc.values import ring_ops
 
 HOT = "one_hot"

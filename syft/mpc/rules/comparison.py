@@ -17,12 +17,7 @@ from syft.mpc.ring import arithmetic
 from syft.mpc.rules.arithmetic import sub
 from syft.mpc.rules.cached_comparisons import BIT, compared, inverted, note, recall
 from syft.mpc.rules.operands import (
-    AnyTensor,
     FixedPointFormat,
-    Link,
-    Number,
-    Operand,
-    Value,
     aten,
     content,
     format_of,
@@ -31,8 +26,8 @@ from syft.mpc.rules.operands import (
     to_integers,
     with_finite_mask,
 )
+from syft.mpc.rules.types import AnyTensor, Link, Number, Operand, Term, Value
 from syft.mpc.values import ring_ops
-from syft.mpc.values.ring_ops import Term
 from syft.tensors.precision import FixedPrecisionTensor
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from syft.mpc.rules.types import Term, Value
 from syft.mpc.values import ring_ops
-from syft.mpc.values.ring_ops import Term, Value
 
 
 def floor_divide_public(x: Value, divisor: int) -> Value:

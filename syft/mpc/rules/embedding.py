@@ -13,18 +13,8 @@ from syft.mpc.rules import public_scaling
 from syft.mpc.rules.arithmetic import mul
 from syft.mpc.rules.comparison import bits
 from syft.mpc.rules.indexing import one_hot, picked, spread
-from syft.mpc.rules.operands import (
-    AnyTensor,
-    FixedPointFormat,
-    Link,
-    Value,
-    aten,
-    content,
-    format_of,
-    is_link,
-    rule,
-    to_integers,
-)
+from syft.mpc.rules.operands import FixedPointFormat, aten, content, format_of, is_link, rule, to_integers
+from syft.mpc.rules.types import AnyTensor, Link, Value
 from syft.mpc.values import ring_ops
 from syft.tensors.additive_shared import AdditiveSharingTensor
 from syft.tensors.precision import FixedPrecisionTensor

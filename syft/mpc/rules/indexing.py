@@ -16,18 +16,8 @@ from syft.core.autograd_state import is_followed
 from syft.core.trees import iter_tensors, map_tensors
 from syft.exceptions import UnsupportedOperation
 from syft.mpc.rules.cached_comparisons import note, recall
-from syft.mpc.rules.operands import (
-    AnyTensor,
-    FixedPointFormat,
-    Link,
-    Value,
-    aten,
-    content,
-    format_of,
-    is_link,
-    rule,
-    to_integers,
-)
+from syft.mpc.rules.operands import FixedPointFormat, aten, content, format_of, is_link, rule, to_integers
+from syft.mpc.rules.types import AnyTensor, Link, Value
 from syft.mpc.values import ring_ops
 from syft.tensors.additive_shared import AdditiveSharingTensor
 

@@ -10,20 +10,9 @@ import torch.nn.functional as F
 
 from syft.hook.composed import composed
 from syft.mpc.rules.arithmetic import add, mul
-from syft.mpc.rules.operands import (
-    AnyTensor,
-    FixedPointFormat,
-    Link,
-    Operand,
-    Sizes,
-    Value,
-    aten,
-    format_of,
-    is_link,
-    rule,
-    to_integers,
-)
+from syft.mpc.rules.operands import FixedPointFormat, aten, format_of, is_link, rule, to_integers
 from syft.mpc.rules.public_scaling import product
+from syft.mpc.rules.types import AnyTensor, Link, Operand, Sizes, Value
 from syft.mpc.values import ring_ops
 
 

@@ -12,10 +12,11 @@ from syft.mpc.rules import public_scaling
 from syft.mpc.rules.approximations import log, logsigmoid, sigmoid
 from syft.mpc.rules.arithmetic import add, div, mul, sub
 from syft.mpc.rules.gradients import finer
-from syft.mpc.rules.operands import AnyTensor, Link, Operand, aten, content, format_of, is_link, rule, to_integers
+from syft.mpc.rules.operands import aten, content, format_of, is_link, rule, to_integers
 from syft.mpc.rules.public_scaling import times
 from syft.mpc.rules.quotients import QUOTIENT_BITS, divided
 from syft.mpc.rules.reduction import mean, total
+from syft.mpc.rules.types import AnyTensor, Link, Operand
 from syft.mpc.values import ring_ops
 
 # torch's codes for reduction="none", "mean", "sum".

@@ -8,7 +8,8 @@ import torch
 
 from syft.exceptions import SyftError, UnsupportedOperation
 from syft.mpc.rules.approximations import encoded
-from syft.mpc.rules.operands import FixedPointFormat, Link, aten, content, rule
+from syft.mpc.rules.operands import FixedPointFormat, aten, content, rule
+from syft.mpc.rules.types import Link
 from syft.mpc.runtime import client
 from syft.mpc.values import ring_ops
 from syft.mpc.values.encoding import encode_plain

@@ -23,20 +23,8 @@ from syft.mpc.ring import arithmetic
 from syft.mpc.rules.arithmetic import add, mul, sub
 from syft.mpc.rules.cached_comparisons import note, recall
 from syft.mpc.rules.gradients import with_digits
-from syft.mpc.rules.operands import (
-    AnyTensor,
-    Dims,
-    FixedPointFormat,
-    Link,
-    Sizes,
-    Value,
-    aten,
-    content,
-    format_of,
-    is_link,
-    rule,
-    to_integers,
-)
+from syft.mpc.rules.operands import FixedPointFormat, aten, content, format_of, is_link, rule, to_integers
+from syft.mpc.rules.types import AnyTensor, Dims, Link, Sizes, Value
 from syft.mpc.values import ring_ops
 from syft.mpc.values.encoding import encode_plain
 

@@ -11,10 +11,11 @@ from syft.mpc.protocols.exponential import MAX_SCALE
 from syft.mpc.rules.approximations import encoded, of_positive, on_plain
 from syft.mpc.rules.arithmetic import sub
 from syft.mpc.rules.comparison import absolute, ne
-from syft.mpc.rules.operands import Dims, FixedPointFormat, Link, Value, aten, content, rule
+from syft.mpc.rules.operands import FixedPointFormat, aten, content, rule
 from syft.mpc.rules.powers import pow_scalar
 from syft.mpc.rules.public_scaling import times
 from syft.mpc.rules.reduction import amax, amin, check_dtype, dims_of, mean, total
+from syft.mpc.rules.types import Dims, Link, Value
 from syft.mpc.values import ring_ops
 
 

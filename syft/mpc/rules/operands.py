@@ -7,7 +7,7 @@ operation on several formats uses the finest one.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 import torch
@@ -16,26 +16,15 @@ from syft.core.tensor import Rule
 from syft.core.trees import iter_tensors
 from syft.exceptions import SyftError, UnsupportedOperation
 from syft.mpc.rules.dtypes import with_dtype
+from syft.mpc.rules.types import AnyTensor, Link, Number, Operand, Operation, Value
 from syft.mpc.values import ring_ops
 from syft.mpc.values.encoding import encode_number, encode_plain
-from syft.mpc.values.ring_ops import Operation as Operation
-from syft.mpc.values.ring_ops import Value as Value
 from syft.tensors.additive_shared import AdditiveSharingTensor
 from syft.tensors.precision import FixedPrecisionTensor
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
-Link = FixedPrecisionTensor | AdditiveSharingTensor
-# A tensor in a call on encrypted tensors: private (a link) or public.
-AnyTensor = Link | torch.Tensor
-Number = int | float
-# An operand: a tensor, or a public number.
-Operand = AnyTensor | Number
-# Dimensions as users name them: one, several, or all (None).
-Dims = int | Sequence[int] | None
-# Sizes, strides and the like: one integer for each dimension, or one for all of them.
-Sizes = Sequence[int]
 RuleFunction = TypeVar("RuleFunction", bound=Callable[..., Any])
 aten = torch.ops.aten
 

@@ -14,19 +14,8 @@ from syft.core.tensor import AbstractTensor, Level
 from syft.exceptions import UnsupportedOperation
 from syft.mpc.rules import public_scaling
 from syft.mpc.rules.gradients import finer
-from syft.mpc.rules.operands import (
-    AnyTensor,
-    FixedPointFormat,
-    Link,
-    Operation,
-    Sizes,
-    Value,
-    aten,
-    content,
-    format_of,
-    rule,
-    to_integers,
-)
+from syft.mpc.rules.operands import FixedPointFormat, aten, content, format_of, rule, to_integers
+from syft.mpc.rules.types import AnyTensor, Link, Operation, Sizes, Value
 from syft.mpc.rules.windows import Windows, adaptive, regular
 from syft.mpc.values import ring_ops
 

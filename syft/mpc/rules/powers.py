@@ -11,18 +11,8 @@ from syft.exceptions import UnsupportedOperation
 from syft.mpc.ring import arithmetic
 from syft.mpc.rules.approximations import apply, exp, rsqrt, sqrt
 from syft.mpc.rules.arithmetic import add, mul, power, reciprocal
-from syft.mpc.rules.operands import (
-    AnyTensor,
-    FixedPointFormat,
-    Link,
-    Number,
-    aten,
-    content,
-    format_of,
-    is_link,
-    rule,
-    writes,
-)
+from syft.mpc.rules.operands import FixedPointFormat, aten, content, format_of, is_link, rule, writes
+from syft.mpc.rules.types import AnyTensor, Link, Number
 from syft.mpc.values import ring_ops
 from syft.mpc.values.encoding import encode_plain
 from syft.tensors.precision import FixedPrecisionTensor

@@ -23,10 +23,6 @@ from syft.mpc.rules.cached_comparisons import as_bit
 from syft.mpc.rules.gradients import coarser
 from syft.mpc.rules.operands import (
     FixedPointFormat,
-    Link,
-    Number,
-    Operand,
-    Value,
     content,
     format_of,
     in_format,
@@ -34,9 +30,9 @@ from syft.mpc.rules.operands import (
     not_whole_error,
     to_integers,
 )
+from syft.mpc.rules.types import Link, Number, Operand, Term, Value
 from syft.mpc.values import ring_ops
 from syft.mpc.values.encoding import encode_number, encode_plain, not_finite_error
-from syft.mpc.values.ring_ops import Term
 from syft.tensors.precision import FixedPrecisionTensor
 
 # The size of one digit: at least about three decimals, at most 20 bits, and the scale of the format in between.

@@ -7,8 +7,8 @@ import torch
 from syft.mpc.rules.division import quotient
 from syft.mpc.rules.gradients import coarser
 from syft.mpc.rules.operands import FixedPointFormat
+from syft.mpc.rules.types import Term, Value
 from syft.mpc.values import ring_ops
-from syft.mpc.values.ring_ops import Term, Value
 
 # Quotients have no finer units: the protocol supports scales up to 2^40, with an odd part up to 2^24.
 QUOTIENT_BITS = 34

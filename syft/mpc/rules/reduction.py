@@ -9,8 +9,9 @@ import torch
 
 from syft.exceptions import UnsupportedOperation
 from syft.mpc.rules.arithmetic import mul, sub
-from syft.mpc.rules.operands import AnyTensor, Dims, Link, Value, aten, content, format_of, rule
+from syft.mpc.rules.operands import aten, content, format_of, rule
 from syft.mpc.rules.public_scaling import times
+from syft.mpc.rules.types import AnyTensor, Dims, Link, Value
 from syft.mpc.values import ring_ops
 
 

@@ -13,7 +13,8 @@ from syft.core.tensor import AbstractTensor, wrapper_class
 from syft.core.trees import map_tensors
 from syft.exceptions import UnsupportedOperation
 from syft.mpc.rules.names import public_name
-from syft.mpc.rules.operands import AnyTensor, Link, Operation, aten, rule
+from syft.mpc.rules.operands import aten, rule
+from syft.mpc.rules.types import AnyTensor, Link, Operation
 from syft.tensors.additive_shared import AdditiveSharingTensor
 from syft.tensors.precision import FixedPrecisionTensor
 from syft.tensors.views import register_fallback

@@ -14,19 +14,9 @@ from typing import Any
 import torch
 
 from syft.mpc.rules.indexing import refuse_private
-from syft.mpc.rules.operands import (
-    AnyTensor,
-    Link,
-    Operation,
-    Sizes,
-    Value,
-    aten,
-    content,
-    format_of,
-    rule,
-    to_integers,
-)
+from syft.mpc.rules.operands import aten, content, format_of, rule, to_integers
 from syft.mpc.rules.public_scaling import product
+from syft.mpc.rules.types import AnyTensor, Link, Operation, Sizes, Value
 from syft.mpc.values import ring_ops
 
 

@@ -15,18 +15,8 @@ from syft.exceptions import UnsupportedOperation
 from syft.mpc.rules.arithmetic import add
 from syft.mpc.rules.comparison import eq, where
 from syft.mpc.rules.indexing import index_tensors, one_hot, only_private, refuse_private, spread
-from syft.mpc.rules.operands import (
-    AnyTensor,
-    Link,
-    Operand,
-    Operation,
-    Value,
-    aten,
-    format_of,
-    is_link,
-    rule,
-    to_integers,
-)
+from syft.mpc.rules.operands import aten, format_of, is_link, rule, to_integers
+from syft.mpc.rules.types import AnyTensor, Link, Operand, Operation, Value
 from syft.mpc.values import ring_ops
 
 # Linear in all links among their arguments, which are converted to one format.

@@ -6,8 +6,9 @@ import torch
 
 from syft.mpc.rules.approximations import encoded, exp_of_negative, on_plain
 from syft.mpc.rules.arithmetic import mul, sub
-from syft.mpc.rules.operands import AnyTensor, Dims, Link, aten, content, is_link, rule
+from syft.mpc.rules.operands import aten, content, is_link, rule
 from syft.mpc.rules.reduction import check_dtype, dims_of, total
+from syft.mpc.rules.types import AnyTensor, Dims, Link
 from syft.mpc.values import ring_ops
 
 

@@ -10,21 +10,8 @@ import torch
 from syft.exceptions import UnsupportedOperation
 from syft.mpc.rules.cached_comparisons import carry
 from syft.mpc.rules.indexing import refuse_private
-from syft.mpc.rules.operands import (
-    AnyTensor,
-    Link,
-    Number,
-    Operand,
-    Operation,
-    Sizes,
-    Value,
-    aten,
-    content,
-    format_of,
-    is_link,
-    rule,
-    to_integers,
-)
+from syft.mpc.rules.operands import aten, content, format_of, is_link, rule, to_integers
+from syft.mpc.rules.types import AnyTensor, Link, Number, Operand, Operation, Sizes, Value
 from syft.mpc.values import ring_ops
 from syft.tensors.additive_shared import AdditiveSharingTensor
 

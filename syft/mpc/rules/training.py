@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 
 from syft.mpc.rules.arithmetic import mul
-from syft.mpc.rules.operands import AnyTensor, Link, aten, content, format_of, rule
+from syft.mpc.rules.operands import aten, content, format_of, rule
 from syft.mpc.rules.public_scaling import times
+from syft.mpc.rules.types import AnyTensor, Link
 from syft.mpc.values import ring_ops
 
 

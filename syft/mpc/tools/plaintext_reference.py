@@ -13,7 +13,8 @@ from typing import Any
 import torch
 
 from syft.core.trees import map_tensors
-from syft.mpc.rules.operands import FLOOR, Link, Operation, is_link, with_finite_mask
+from syft.mpc.rules.operands import FLOOR, is_link, with_finite_mask
+from syft.mpc.rules.types import Link, Operation
 from syft.mpc.values.encoding import bound
 from syft.tensors.additive_shared import AdditiveSharingTensor
 from syft.tensors.precision import FixedPrecisionTensor

@@ -29,8 +29,8 @@ from syft.core.trees import iter_tensors
 from syft.display import grid_html, grid_text
 from syft.exceptions import DriftError, SyftError
 from syft.mpc.program.cache import op_by_op
-from syft.mpc.rules.operands import Link, Operation
 from syft.mpc.rules.public_scaling import PRODUCT_BITS
+from syft.mpc.rules.types import Link, Operation
 from syft.mpc.runtime import recording
 from syft.mpc.tools import plaintext_reference
 from syft.mpc.tools.op_origin import OpOrigin, OriginTracker
