@@ -1,26 +1,24 @@
-"""How states follow each other in recurrent layers: written once for plain, remote and encrypted tensors.
+"""Recurrent layers, step by step: the same code for plain, remote and encrypted tensors.
 
-Only calls that all of them have are used, none of them in place. Encrypted products and functions cost rounds, so
-what can be computed for all steps, both directions or several gates at once is: the part of the input before the
-first step, and the two directions side by side, as a batch.
+It uses only calls that all of them support, none in place. Encrypted products and functions cost rounds, so the input
+part of all steps is computed before the first step, and both directions and several gates are computed together.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import torch
+from torch import Tensor
 from torch.nn import functional as F
 
-Tensor = Any
 State = tuple[Tensor, ...]
 # (gates of the input, gates of the hidden state, state) -> the next state
 Step = Callable[[Tensor, Tensor, State], State]
 
 
-# --- one step of each kind of cell; the last dimension holds the gates one after the other, in torch's order -----
+# --- steps of cells; the last dimension has the gates in torch's order -------------------------------------------
 
 
 def tanh_step(inputs: Tensor, hidden: Tensor, state: State) -> State:
@@ -34,17 +32,17 @@ def relu_step(inputs: Tensor, hidden: Tensor, state: State) -> State:
 
 
 def lstm_step(inputs: Tensor, hidden: Tensor, state: State) -> State:
-    """One step of a long short-term memory: gates for input, forgetting, cell (twice what it is) and output."""
+    """One step of a long short-term memory: gates for input, forget, cell (doubled) and output."""
     size = state[1].shape[-1]
     keep, cell, output = torch.split(torch.sigmoid(inputs + hidden), [2 * size, size, size], -1)
-    # tanh(x) = 2 sigmoid(2 x) - 1, so one call serves all gates. Both products at once: what comes in, what stays.
-    coming, staying = (keep * torch.cat([2 * cell - 1, state[1]], -1)).chunk(2, -1)
-    memory = coming + staying
+    # tanh(x) = 2 sigmoid(2 x) - 1, so one sigmoid computes all gates. Both products run together.
+    added, remembered = (keep * torch.cat([2 * cell - 1, state[1]], -1)).chunk(2, -1)
+    memory = added + remembered
     return output * torch.tanh(memory), memory
 
 
 def gru_step(inputs: Tensor, hidden: Tensor, state: State) -> State:
-    """One step of a gated recurrent unit: gates to reset, to update, and the new state."""
+    """One step of a gated recurrent unit: gates for reset and update, and the new state."""
     size = state[0].shape[-1]
     gates, new = torch.split(inputs, [2 * size, size], -1)
     hidden_gates, hidden_new = torch.split(hidden, [2 * size, size], -1)
@@ -58,10 +56,10 @@ class CellKind:
     """A kind of cell.
 
     Attributes:
-        step: its step.
-        gates: how many gates it has.
-        states: how many tensors are its state.
-        doubled: which gate its step takes twice as large as it is.
+        step: the step function.
+        gates: the number of gates.
+        states: the number of state tensors.
+        doubled: the index of the gate that the step function takes doubled.
     """
 
     step: Step
@@ -83,7 +81,7 @@ KINDS = {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Weights:
-    """The parameters of one direction of one layer, as torch shapes them; biases and the projection may be missing."""
+    """The parameters of one direction of one layer, in torch's shapes; biases and the projection are optional."""
 
     inputs: Tensor
     hidden: Tensor
@@ -92,18 +90,17 @@ class Weights:
     projection: Tensor | None = None
 
     def prepared(self, kind: CellKind) -> Weights:
-        """Return them as the step of a kind of cell takes them."""
+        """Return the parameters that the step function of a kind of cell takes."""
         if kind.doubled is None:
             return self
         names = ("inputs", "hidden", "input_bias", "hidden_bias")
-        made = {name: _doubled(getattr(self, name), kind.gates, kind.doubled) for name in names}
-        return dataclasses.replace(self, **made)
+        given = {name: weight for name in names if (weight := getattr(self, name)) is not None}
+        doubled = {name: _doubled(weight, kind.gates, kind.doubled) for name, weight in given.items()}
+        return dataclasses.replace(self, **doubled)
 
 
-def _doubled(weight: Tensor | None, count: int, gate: int) -> Tensor | None:
+def _doubled(weight: Tensor, count: int, gate: int) -> Tensor:
     """Double the rows of one gate."""
-    if weight is None:
-        return None
     parts = list(weight.chunk(count))
     parts[gate] = 2 * parts[gate]
     return torch.cat(parts)
@@ -127,20 +124,20 @@ def _joined(parts: Sequence[Tensor], dim: int) -> Tensor:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Turn:
-    """How the second direction reads sequences of a batch backwards, each from its own end."""
+    """Reverses the sequences of a batch for the second direction, each from its own end."""
 
     lengths: torch.Tensor | None = None
 
     def backwards(self, x: Tensor) -> Tensor:
-        """Turn sequences [time, batch, ...] around; what lies behind their ends stays there."""
+        """Reverse sequences [time, batch, ...]; padding stays at the end."""
         if self.lengths is None:
             return x.flip(0)
         times = torch.arange(x.shape[0]).unsqueeze(1)
-        places = torch.where(times < self.lengths, self.lengths - 1 - times, times)
-        return torch.gather(x, 0, places.unsqueeze(-1).expand(x.shape))
+        sources = torch.where(times < self.lengths, self.lengths - 1 - times, times)
+        return torch.gather(x, 0, sources.unsqueeze(-1).expand(x.shape))
 
-    def kept(self, time: int, new: State, old: State) -> State:
-        """Return the state after a time: the old one for sequences that had ended before."""
+    def select(self, time: int, new: State, old: State) -> State:
+        """Return the state after a step: the old one for sequences that have ended."""
         if self.lengths is None or bool((self.lengths > time).all()):
             return new
         alive = (self.lengths > time).view(-1, 1)
@@ -148,9 +145,9 @@ class Turn:
 
 
 def _gates(x: Tensor, weights: Sequence[Weights], turn: Turn) -> list[Tensor]:
-    """Return what the input adds to the gates: [direction, batch, gates] for each time, as each direction reads."""
-    biases = [one.input_bias for one in weights]
-    bias = None if biases[0] is None else _joined(biases, 0)
+    """Return the input part of the gates for each step, in the order of each direction: [direction, batch, gates]."""
+    biases = [one.input_bias for one in weights if one.input_bias is not None]
+    bias = _joined(biases, 0) if biases else None
     made = F.linear(x, _joined([one.inputs for one in weights], 0), bias)
     if len(weights) == 1:
         return list(made.unsqueeze(1).unbind(0))
@@ -166,29 +163,29 @@ def layer(
     Args:
         kind: the kind of cell.
         x: [time, batch, features].
-        state: where it starts, [direction, batch, features] each.
+        state: the initial state, [direction, batch, features] each.
         weights: of one direction, or of two.
-        turn: how sequences of several lengths are read backwards, and where they end.
+        turn: reverses sequences of different lengths.
 
     Returns:
-        (outputs [time, batch, features of all directions], state at the end).
+        (outputs [time, batch, features of all directions], final state).
     """
     if not x.shape[0]:
-        raise RuntimeError("A sequence must have one step at least.")
+        raise RuntimeError("A recurrent layer needs sequences of at least one step.")
     turn = turn or Turn()
     weights = [one.prepared(kind) for one in weights]
     hidden_weights = _stacked([one.hidden for one in weights]).transpose(1, 2)
-    biases = [one.hidden_bias for one in weights]
-    hidden_bias = None if biases[0] is None else _stacked(biases).unsqueeze(1)
-    projections = [one.projection for one in weights]
-    projection = None if projections[0] is None else _stacked(projections).transpose(1, 2)
+    biases = [one.hidden_bias for one in weights if one.hidden_bias is not None]
+    hidden_bias = _stacked(biases).unsqueeze(1) if biases else None
+    projections = [one.projection for one in weights if one.projection is not None]
+    projection = _stacked(projections).transpose(1, 2) if projections else None
     outputs = []
     for time, inputs in enumerate(_gates(x, weights, turn)):
         hidden = torch.matmul(state[0], hidden_weights)
         new = kind.step(inputs, hidden if hidden_bias is None else hidden + hidden_bias, state)
         if projection is not None:
             new = (torch.matmul(new[0], projection), *new[1:])
-        state = turn.kept(time, new, state)
+        state = turn.select(time, new, state)
         outputs.append(new[0])
     made = torch.stack(outputs)
     parts = [made.select(1, 0)]
@@ -205,14 +202,14 @@ def layers(
     dropout: float = 0.0,
     turn: Turn | None = None,
 ) -> tuple[Tensor, State]:
-    """Run layers on top of each other over sequences [time, batch, features].
+    """Run stacked layers over sequences [time, batch, features].
 
     Args:
         kind: the kind of cell.
         x: the sequences.
-        state: where they start, [layer and direction, batch, features] each.
+        state: the initial state, [layer and direction, batch, features] each.
         weights: of each layer, those of each direction.
-        dropout: how much of the output of each layer but the last is dropped.
+        dropout: the probability of dropping an output of each layer except the last.
         turn: as for `layer`.
     """
     ends: list[State] = []

@@ -1,6 +1,6 @@
 """Recurrent cells and layers made of Linear layers, for plain, remote and encrypted tensors.
 
-Given the same weights they compute what torch's own do.
+With equal weights they compute the same as those of torch.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from syft.nn import recurrence
-from syft.nn.recurrence import KINDS, CellKind, State, Tensor, Weights
+from syft.nn.recurrence import KINDS, CellKind, State, Weights
 from syft.tensors.precision import FixedPrecisionTensor
 
 __all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "RNNCellBase"]
 
 
 def _zeros(x: Tensor, *shape: int) -> Tensor:
-    """Return zeros of the kind of x, also shared if it is: zeros that a call makes by itself are public."""
+    """Return zeros of the kind of x: shared if x is shared, unlike those of new_zeros."""
     zeros = x.new_zeros(shape)
     link = getattr(x, "child", None)
     if isinstance(link, FixedPrecisionTensor) and link.is_shared:
@@ -29,14 +29,14 @@ def _zeros(x: Tensor, *shape: int) -> Tensor:
 
 
 class RNNCellBase(nn.Module):
-    """What recurrent cells have in common: one Linear layer for the input and one for the hidden state.
+    """Base class of recurrent cells: one Linear layer for the input and one for the hidden state.
 
     Args:
         input_size: features of the input.
         hidden_size: features of the state.
         bias: whether the Linear layers have a bias.
-        num_chunks: how many gates there are; the Linear layers give all of them, one after the other.
-        nonlinearity: "tanh" or "relu", for cells that have a choice.
+        num_chunks: the number of gates; the Linear layers compute all of them.
+        nonlinearity: "tanh" or "relu", for cells that support it.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class RNNCellBase(nn.Module):
     ) -> None:
         super().__init__()
         if nonlinearity not in (None, "tanh", "relu"):
-            raise ValueError(f"Unknown nonlinearity {nonlinearity!r}; it is 'tanh' or 'relu'.")
+            raise ValueError(f"Unknown nonlinearity {nonlinearity!r}; use 'tanh' or 'relu'.")
         self.input_size = input_size
         self.hidden_size = hidden_size
         self.bias = bias
@@ -56,27 +56,25 @@ class RNNCellBase(nn.Module):
 
     @property
     def kind(self) -> CellKind:
-        """The step of this cell."""
-        raise NotImplementedError(
-            f"{type(self).__name__} does not say what its step is; use RNNCell, GRUCell or LSTMCell"
-        )
+        """The kind of this cell, which has its step function."""
+        raise NotImplementedError(f"{type(self).__name__} does not define `kind`; use RNNCell, GRUCell or LSTMCell")
 
     def reset_parameters(self) -> None:
-        """Draw all parameters evenly from [-1/sqrt(hidden_size), 1/sqrt(hidden_size)]."""
+        """Draw all parameters uniformly from [-1/sqrt(hidden_size), 1/sqrt(hidden_size)]."""
         bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size else 0.0
         for parameter in self.parameters():
             nn.init.uniform_(parameter, -bound, bound)
 
     def init_hidden(self, input: Tensor) -> Tensor:
-        """Return a state of zeros for a batch of inputs, of their kind: here, remote, encoded or shared."""
+        """Return a state of zeros for a batch of inputs, of their kind: plain, remote, encoded or shared."""
         return _zeros(input, *input.shape[:-1], self.hidden_size)
 
     def weights(self) -> Weights:
-        """Return the parameters of this cell by their roles."""
+        """Return the parameters of this cell."""
         return Weights(self.fc_xh.weight, self.fc_hh.weight, self.fc_xh.bias, self.fc_hh.bias)
 
     def extra_repr(self) -> str:
-        """Say what `print` shows besides the layers."""
+        """Return the settings that `repr` shows."""
         more = "" if self.nonlinearity in (None, "tanh") else f", nonlinearity={self.nonlinearity}"
         return f"{self.input_size}, {self.hidden_size}{more}"
 
@@ -87,7 +85,7 @@ class RNNCellBase(nn.Module):
 
 
 class RNNCell(RNNCellBase):
-    """h' = tanh(W x + b + V h + c), or with relu in place of tanh.
+    """h' = tanh(W x + b + V h + c), or with relu instead of tanh.
 
     Args:
         input_size: features of the input.
@@ -101,7 +99,7 @@ class RNNCell(RNNCellBase):
 
     @property
     def kind(self) -> CellKind:
-        """The step of this cell."""
+        """The kind of this cell, which has its step function."""
         return KINDS[self.nonlinearity or "tanh"]
 
     def forward(self, x: Tensor, h: Tensor | None = None) -> Tensor:
@@ -116,7 +114,7 @@ class GRUCell(RNNCellBase):
         input_size: features of the input.
         hidden_size: features of the state.
         bias: whether there are biases.
-        nonlinearity: not used; a gated recurrent unit has no choice.
+        nonlinearity: ignored.
     """
 
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str | None = None) -> None:
@@ -124,7 +122,7 @@ class GRUCell(RNNCellBase):
 
     @property
     def kind(self) -> CellKind:
-        """The step of this cell."""
+        """The kind of this cell, which has its step function."""
         return KINDS["gru"]
 
     def forward(self, x: Tensor, h: Tensor | None = None) -> Tensor:
@@ -139,7 +137,7 @@ class LSTMCell(RNNCellBase):
         input_size: features of the input.
         hidden_size: features of the state and of the memory.
         bias: whether there are biases.
-        nonlinearity: not used; a long short-term memory has no choice.
+        nonlinearity: ignored.
     """
 
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str | None = None) -> None:
@@ -147,11 +145,11 @@ class LSTMCell(RNNCellBase):
 
     @property
     def kind(self) -> CellKind:
-        """The step of this cell."""
+        """The kind of this cell, which has its step function."""
         return KINDS["lstm"]
 
     def reset_parameters(self) -> None:
-        """Draw all parameters, then add one to what the forget gate starts with, so that memory lasts at first."""
+        """Draw all parameters, then add one to the bias of the forget gate, so that the initial cell remembers."""
         super().reset_parameters()
         if self.bias:
             with torch.no_grad():
@@ -170,13 +168,13 @@ class RNNBase(nn.Module):
     Args:
         input_size: features of the input.
         hidden_size: features of the states.
-        num_layers: how many layers lie on top of each other.
+        num_layers: the number of stacked layers.
         bias: whether there are biases.
         batch_first: whether sequences are [batch, time, features] rather than [time, batch, features].
-        dropout: how much of the output of each layer but the last is dropped while training.
-        bidirectional: whether a second direction reads sequences from their end.
+        dropout: the probability of dropping an output of each layer except the last, in training.
+        bidirectional: whether there is a second direction, from the end of sequences.
         base_cell: the class of the cells.
-        nonlinearity: "tanh" or "relu", for cells that have a choice.
+        nonlinearity: "tanh" or "relu", for cells that support it.
     """
 
     def __init__(
@@ -193,9 +191,9 @@ class RNNBase(nn.Module):
     ) -> None:
         super().__init__()
         if not 0 <= dropout <= 1:
-            raise ValueError(f"dropout is a share between 0 and 1, not {dropout!r}.")
+            raise ValueError(f"dropout must be a probability from 0 to 1, got {dropout!r}.")
         if num_layers < 1:
-            raise ValueError(f"There is one layer at least, not {num_layers}.")
+            raise ValueError(f"num_layers must be at least 1, got {num_layers}.")
         self.input_size = input_size
         self.hidden_size = hidden_size
         self.num_layers = num_layers
@@ -212,8 +210,8 @@ class RNNBase(nn.Module):
             base_cell(width, hidden_size, bias, **options) for width in widths if bidirectional
         )
 
-    def init_hidden(self, input: Tensor) -> Any:
-        """Return a state of zeros for sequences, of their kind: here, remote, encoded or shared."""
+    def init_hidden(self, input: Tensor) -> Tensor | State:
+        """Return a state of zeros for sequences, of their kind: plain, remote, encoded or shared."""
         batch = input.shape[0 if self.batch_first else 1]
         zeros = _zeros(input, self.num_layers * self.num_directions, batch, self.hidden_size)
         return zeros if self._kind.states == 1 else (zeros,) * self._kind.states
@@ -228,15 +226,15 @@ class RNNBase(nn.Module):
         lists: list[Any] = [self.rnn_forward, self.rnn_backward] if self.bidirectional else [self.rnn_forward]
         return [[cell.weights() for cell in cells] for cells in zip(*lists, strict=True)]
 
-    def forward(self, x: Tensor, h: Any = None) -> tuple[Tensor, Any]:
-        """Run over sequences; zeros are the state to start from by default.
+    def forward(self, x: Tensor, h: Tensor | State | None = None) -> tuple[Tensor, Tensor | State]:
+        """Run over sequences, from a state of zeros by default.
 
         Args:
             x: [time, batch, features] or [batch, time, features], or one sequence [time, features].
             h: [layers and directions, batch, features], without a batch for one sequence; (h, c) for an LSTM.
 
         Returns:
-            (output, state at the end), of the form of x and h.
+            (output, final state), in the layout of x and h.
         """
         single = x.dim() == 2
         if single:
@@ -252,15 +250,15 @@ class RNNBase(nn.Module):
             output = output.transpose(0, 1)
         return output, ends[0] if len(ends) == 1 else ends
 
-    def _state(self, x: Tensor, h: Any, single: bool) -> State:
+    def _state(self, x: Tensor, h: Tensor | State | None, single: bool) -> State:
         shape = (self.num_layers * self.num_directions, x.shape[1], self.hidden_size)
         if h is None:
             return (x.new_zeros(shape),) * self._kind.states
-        state = tuple(h) if self._kind.states > 1 else (h,)
+        state = (h,) if self._kind.states == 1 and isinstance(h, Tensor) else tuple(h)
         state = tuple(part.unsqueeze(1) for part in state) if single else state
         if len(state) != self._kind.states or any(tuple(part.shape) != shape for part in state):
             found = ", ".join(str(tuple(part.shape)) for part in state)
-            raise ValueError(f"The state must be {self._kind.states} of shape {shape}, not {found}.")
+            raise ValueError(f"The state must be {self._kind.states} of shape {shape}, got {found}.")
         return state
 
 
@@ -270,12 +268,12 @@ class RNN(RNNBase):
     Args:
         input_size: features of the input.
         hidden_size: features of the states.
-        num_layers: how many layers lie on top of each other.
+        num_layers: the number of stacked layers.
         nonlinearity: "tanh" or "relu".
         bias: whether there are biases.
         batch_first: whether sequences are [batch, time, features].
-        dropout: how much of the output of each layer but the last is dropped while training.
-        bidirectional: whether a second direction reads sequences from their end.
+        dropout: the probability of dropping an output of each layer except the last, in training.
+        bidirectional: whether there is a second direction, from the end of sequences.
     """
 
     def __init__(
@@ -295,17 +293,7 @@ class RNN(RNNBase):
 
 
 class GRU(RNNBase):
-    """Layers of `GRUCell`; the signature is torch's.
-
-    Args:
-        input_size: features of the input.
-        hidden_size: features of the states.
-        num_layers: how many layers lie on top of each other.
-        bias: whether there are biases.
-        batch_first: whether sequences are [batch, time, features].
-        dropout: how much of the output of each layer but the last is dropped while training.
-        bidirectional: whether a second direction reads sequences from their end.
-    """
+    """Layers of `GRUCell`; arguments as for torch.nn.GRU."""
 
     def __init__(
         self,
@@ -321,17 +309,7 @@ class GRU(RNNBase):
 
 
 class LSTM(RNNBase):
-    """Layers of `LSTMCell`; the signature is torch's, and the state is (h, c).
-
-    Args:
-        input_size: features of the input.
-        hidden_size: features of the states.
-        num_layers: how many layers lie on top of each other.
-        bias: whether there are biases.
-        batch_first: whether sequences are [batch, time, features].
-        dropout: how much of the output of each layer but the last is dropped while training.
-        bidirectional: whether a second direction reads sequences from their end.
-    """
+    """Layers of `LSTMCell`; arguments as for torch.nn.LSTM; the state is (h, c)."""
 
     def __init__(
         self,

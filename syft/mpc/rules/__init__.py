@@ -3,7 +3,7 @@
 Here is no protocol and no message: rules call `syft.mpc.values.ring_ops`.
 """
 
-from syft.mpc.rules import (
+from syft.mpc.rules import (  # noqa: F401  (registers their rules)
     activations,
     approximations,
     arithmetic,
@@ -32,33 +32,3 @@ from syft.mpc.rules import (
     structure,
     training,
 )
-
-__all__ = [
-    "activations",
-    "approximations",
-    "arithmetic",
-    "attention",
-    "batch_norm",
-    "classification_losses",
-    "comparison",
-    "composed_functions",
-    "composed_losses",
-    "embedding",
-    "indexing",
-    "linear",
-    "losses",
-    "matrices",
-    "normalization",
-    "norms",
-    "optimizer_ops",
-    "pooling",
-    "powers",
-    "recurrent",
-    "reduction",
-    "refusals",
-    "resampling",
-    "scatter",
-    "softmax",
-    "structure",
-    "training",
-]

@@ -56,22 +56,20 @@ def _exp_plain(x: torch.Tensor, fmt: FixedPointFormat) -> torch.Tensor:
     return torch.where(x * fmt.scale < first, torch.zeros_like(made), made)
 
 
+def _exp(x: Link, negative: bool) -> Link:
+    plain = functools.partial(_exp_plain, fmt=encoded(x, "exp"))
+    return apply(x, "exp", lambda v, f: ring_ops.run("exp", v, scale=f.scale, negative=negative), plain)
+
+
 @rule(aten.exp.default)
 def exp(x: Link) -> Link:
     """e^x."""
-    fmt = encoded(x, "exp")
-    return apply(x, "exp", lambda v, f: ring_ops.run("exp", v, scale=f.scale), functools.partial(_exp_plain, fmt=fmt))
+    return _exp(x, False)
 
 
 def exp_of_negative(x: Link) -> Link:
     """e^x where no x is positive; needs one comparison less."""
-    fmt = encoded(x, "exp")
-    return apply(
-        x,
-        "exp",
-        lambda v, f: ring_ops.run("exp", v, scale=f.scale, negative=True),
-        functools.partial(_exp_plain, fmt=fmt),
-    )
+    return _exp(x, True)
 
 
 @rule(aten.exp2.default)

@@ -6,7 +6,7 @@ import torch
 
 from syft.exceptions import UnsupportedOperation
 from syft.mpc.rules import public_scaling
-from syft.mpc.rules.division import floor_divide_public, integer_quotient
+from syft.mpc.rules.division import divided, floor_divide_public, integer_quotient, quotient_in
 from syft.mpc.rules.gradients import MAX_EXTRA_BITS, finer, in_backward
 from syft.mpc.rules.operands import (
     FixedPointFormat,
@@ -21,7 +21,6 @@ from syft.mpc.rules.operands import (
     writes,
 )
 from syft.mpc.rules.public_scaling import digits, product, times
-from syft.mpc.rules.quotients import divided, quotient_in
 from syft.mpc.rules.types import AnyTensor, Link, Number, Operand, Value
 from syft.mpc.values import ring_ops
 from syft.tensors.precision import FixedPrecisionTensor

@@ -8,15 +8,13 @@ scaled_dot_product_attention; there are no NaNs.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
+from torch import Tensor
 from torch.nn import functional as F
 
 from syft.hook.composed import composed
 from syft.mpc.rules.operands import is_link, is_minus_infinity
-
-Tensor = Any
 
 
 def _is_private(tensor: torch.Tensor) -> bool:
@@ -162,11 +160,11 @@ def multi_head_attention_forward(
     if single:
         query, key, value = _with_batch(query, key, value)
     time, batch, size = query.shape
-    if use_separate_proj_weight:
-        weights = [q_proj_weight, k_proj_weight, v_proj_weight]
-        q, *keys = _separate_projections([query, key, value], weights, in_proj_bias)
-    else:
+    if in_proj_weight is not None and not use_separate_proj_weight:
         q, *keys = _packed_projections(query, key, value, in_proj_weight, in_proj_bias)
+    else:
+        weights = [one for one in (q_proj_weight, k_proj_weight, v_proj_weight) if one is not None]
+        q, *keys = _separate_projections([query, key, value], weights, in_proj_bias)
     masks = _masks(attn_mask, key_padding_mask, query, key, num_heads)
     if bias_k is not None and bias_v is not None:
         keys, masks = _more(keys, masks, [more.expand(1, batch, size) for more in (bias_k, bias_v)], 0)

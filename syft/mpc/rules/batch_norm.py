@@ -26,13 +26,22 @@ from syft.mpc.rules.normalization import (
     per_channel,
     pulled_back,
     remembered,
-    reshaped,
     squares_scale,
     summed_up,
     times_factor,
     whiten,
 )
-from syft.mpc.rules.operands import FixedPointFormat, aten, content, format_of, is_link, rule, to_integers, write
+from syft.mpc.rules.operands import (
+    FixedPointFormat,
+    aten,
+    content,
+    format_of,
+    is_link,
+    reshaped,
+    rule,
+    to_integers,
+    write,
+)
 from syft.mpc.rules.public_scaling import times
 from syft.mpc.rules.types import AnyTensor, Link
 from syft.mpc.values import ring_ops

@@ -15,7 +15,7 @@ from syft.mpc.rules.comparison import gt
 from syft.mpc.rules.gradients import finer
 from syft.mpc.rules.indexing import one_hot
 from syft.mpc.rules.losses import MEAN, NONE, chain_rule, public_part, reduced, times_tensor
-from syft.mpc.rules.operands import FixedPointFormat, aten, content, format_of, is_link, rule, to_integers
+from syft.mpc.rules.operands import FixedPointFormat, aten, content, format_of, is_link, reshaped, rule, to_integers
 from syft.mpc.rules.reduction import total
 from syft.mpc.rules.types import AnyTensor, Link, Value
 from syft.mpc.values import ring_ops
@@ -47,7 +47,7 @@ def _classes_back(value: Value, dim: int) -> Value:
 
 def _with_last(x: AnyTensor) -> AnyTensor:
     """Append a dimension to a private or public tensor."""
-    return format_of(x).link(ring_ops.local(aten.unsqueeze.default, content(x), -1)) if is_link(x) else x.unsqueeze(-1)
+    return reshaped(x, [*x.shape, 1])
 
 
 def _hot(target: AnyTensor, count: int, ignored: int) -> Value:
@@ -182,9 +182,9 @@ def _excess(x: AnyTensor, target: AnyTensor, margin: float) -> Link:
 def _as_rows(x: AnyTensor, target: AnyTensor) -> tuple[AnyTensor, AnyTensor]:
     """Return inputs with a dimension of classes, and targets in their shape: torch accepts scalars too."""
     if not len(x.shape):
-        x = format_of(x).link(ring_ops.reshape(content(x), [1])) if is_link(x) else x.view(1)
+        x = reshaped(x, [1])
     if len(x.shape) == 1 and target.shape.numel() == 1:
-        target = format_of(target).link(ring_ops.reshape(content(target), [])) if is_link(target) else target.view(())
+        target = reshaped(target, [])
     return x, target
 
 

@@ -1,11 +1,16 @@
-"""Division by private numbers, and exact division of whole numbers by public ones."""
+"""Division by private numbers, and exact division of whole numbers by public ones; x / 0 is 0, plain or shared."""
 
 from __future__ import annotations
 
 import torch
 
+from syft.mpc.rules.gradients import coarser
+from syft.mpc.rules.operands import FixedPointFormat
 from syft.mpc.rules.types import Term, Value
 from syft.mpc.values import ring_ops
+
+# Quotients have no finer units: the protocol supports scales up to 2^40, with an odd part up to 2^24.
+QUOTIENT_BITS = 34
 
 
 def floor_divide_public(x: Value, divisor: int) -> Value:
@@ -33,7 +38,19 @@ def integer_quotient(x: Term, y: Term) -> Value:
     return ring_ops.run("floor_divide", x, y)
 
 
-def quotient(x: Term, y: Term, scale: int) -> Value:
-    """Divide by private numbers: x scale / y (see the protocol `divide` for its domain and error)."""
-    x, y = ring_ops.together([x, y])
-    return ring_ops.run("divide", x, y, scale=scale)
+def divided(dividend: Term, divisor: Term, scale: int) -> Value:
+    """Return dividend scale / divisor, and 0 where the divisor is zero."""
+    if ring_ops.is_shared(dividend) or ring_ops.is_shared(divisor):
+        x, y = ring_ops.together([dividend, divisor])
+        return ring_ops.run("divide", x, y, scale=scale)
+    dividend, divisor = ring_ops.as_tensor(dividend), ring_ops.as_tensor(divisor)
+    safe = torch.where(divisor == 0, 1, divisor).double()
+    return torch.where(divisor == 0, 0, (dividend.double() * scale / safe).round().long())
+
+
+def quotient_in(fmt: FixedPointFormat, dividend: Term, divisor: Term) -> Value:
+    """Return the quotient of integers with the same units, as integers of a format."""
+    if fmt.scale <= 1 << QUOTIENT_BITS or fmt.model is None:
+        return divided(dividend, divisor, fmt.scale)
+    inner = coarser(fmt.model, QUOTIENT_BITS)
+    return ring_ops.scale(divided(dividend, divisor, inner.scale), fmt.scale // inner.scale)

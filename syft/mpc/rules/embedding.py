@@ -13,7 +13,7 @@ from syft.mpc.rules import public_scaling
 from syft.mpc.rules.arithmetic import mul
 from syft.mpc.rules.comparison import bits
 from syft.mpc.rules.indexing import one_hot, picked, spread
-from syft.mpc.rules.operands import FixedPointFormat, aten, content, format_of, is_link, rule, to_integers
+from syft.mpc.rules.operands import FixedPointFormat, aten, content, format_of, is_link, reshaped, rule, to_integers
 from syft.mpc.rules.types import AnyTensor, Link, Value
 from syft.mpc.values import ring_ops
 from syft.tensors.additive_shared import AdditiveSharingTensor
@@ -88,16 +88,12 @@ def embedding_bag(
     sizes = torch.zeros(bags, dtype=torch.int64).index_add(0, bag_of.clamp(min=0), taken.long())
     rows = embedding(weight, indices)
     if sample_weights is not None:
-        rows = mul(rows, _column(sample_weights))
+        rows = mul(rows, reshaped(sample_weights, [-1, 1]))
     fmt = format_of(rows)
     summed = _bagged(content(rows), bag_of, taken, bags)
     if mode == MEAN:
         summed = public_scaling.divide(summed, sizes.clamp(min=1).view(-1, 1), fmt)
     return fmt.link(summed), bag_of, sizes, torch.zeros(0, dtype=torch.int64)
-
-
-def _column(x: AnyTensor) -> AnyTensor:
-    return format_of(x).link(ring_ops.reshape(content(x), [x.shape[0], 1])) if is_link(x) else x.view(-1, 1)
 
 
 def _bagged(rows: Value, bag_of: torch.Tensor, taken: torch.Tensor, bags: int) -> Value:
@@ -122,7 +118,7 @@ def embedding_bag_backward(
     if bool((bag_of < 0).any()):
         rows = mul(rows, (bag_of >= 0).view(-1, 1))
     if sample_weights is not None:
-        rows = mul(rows, _column(sample_weights))
+        rows = mul(rows, reshaped(sample_weights, [-1, 1]))
     return embedding_backward(rows, indices, count, padding, by_frequency)
 
 

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 
 from syft.hook.composed import composed
 from syft.mpc.rules.arithmetic import add, mul
-from syft.mpc.rules.operands import FixedPointFormat, aten, format_of, is_link, rule, to_integers
+from syft.mpc.rules.operands import FixedPointFormat, aten, format_of, is_link, reshaped, rule, to_integers
 from syft.mpc.rules.public_scaling import product
 from syft.mpc.rules.types import AnyTensor, Link, Operand, Sizes, Value
 from syft.mpc.values import ring_ops
@@ -23,34 +23,30 @@ def matmul(x: AnyTensor, y: Operand) -> Link:
     return fmt.link(product("matmul", x, y, fmt))
 
 
+def _plus_bias(made: AnyTensor, bias: Operand, beta: float, alpha: float) -> AnyTensor:
+    made = made if alpha == 1 else mul(made, alpha)
+    return made if beta == 0 else add(made, bias if beta == 1 else mul(bias, beta))
+
+
 @rule(aten.addmm.default, aten.baddbmm.default, aten.addmv.default)
 def addmm(bias: AnyTensor, x: AnyTensor, y: AnyTensor, beta: float = 1, alpha: float = 1) -> AnyTensor:
     """Return beta bias + alpha x @ y."""
-    made = matmul(x, y) if is_link(x) or is_link(y) else x @ y
-    if alpha != 1:
-        made = mul(made, alpha)
-    if beta == 0:
-        return made
-    return add(made, bias if beta == 1 else mul(bias, beta))
+    return _plus_bias(matmul(x, y) if is_link(x) or is_link(y) else x @ y, bias, beta, alpha)
 
 
 @rule(aten.addbmm.default)
 def addbmm(bias: AnyTensor, x: AnyTensor, y: AnyTensor, beta: float = 1, alpha: float = 1) -> AnyTensor:
     """Return beta bias + alpha times the sum of x @ y over the batch."""
-    fmt = format_of(x, y)
     if not is_link(x) and not is_link(y):
         return addmm(bias, torch.eye(x.shape[1], dtype=x.dtype), torch.bmm(x, y).sum(0), beta, alpha)
-    made = fmt.link(ring_ops.total(product("matmul", x, y, fmt), [0]))
-    made = made if alpha == 1 else mul(made, alpha)
-    return made if beta == 0 else add(made, bias if beta == 1 else mul(bias, beta))
+    fmt = format_of(x, y)
+    return _plus_bias(fmt.link(ring_ops.total(product("matmul", x, y, fmt), [0])), bias, beta, alpha)
 
 
 @rule(aten.addr.default)
 def addr(bias: Operand, x: AnyTensor, y: AnyTensor, beta: float = 1, alpha: float = 1) -> AnyTensor:
     """Return beta bias + alpha x y^T, of vectors."""
-    fmt = format_of(x, y)
-    made: Any = mul(_column(x, fmt), y)
-    return add(made if alpha == 1 else mul(made, alpha), bias if beta == 1 else mul(bias, beta))
+    return _plus_bias(mul(reshaped(x, [x.shape[0], 1]), y), bias, beta, alpha)
 
 
 @composed(torch.bilinear, F.bilinear)
@@ -58,10 +54,6 @@ def bilinear(x: torch.Tensor, y: torch.Tensor, weight: torch.Tensor, bias: torch
     """Return x^T W y for each matrix W, and add the bias."""
     made = torch.einsum("...oj,...j->...o", torch.einsum("...i,oij->...oj", x, weight), y)
     return made if bias is None else made + bias
-
-
-def _column(x: AnyTensor, fmt: FixedPointFormat) -> AnyTensor:
-    return fmt.link(ring_ops.reshape(to_integers(x, fmt), [x.shape[0], 1])) if is_link(x) else x.unsqueeze(1)
 
 
 @rule(aten.convolution.default, in_place=False)

@@ -11,10 +11,10 @@ import torch
 from syft.mpc.rules import public_scaling
 from syft.mpc.rules.approximations import log, logsigmoid, sigmoid
 from syft.mpc.rules.arithmetic import add, div, mul, sub
+from syft.mpc.rules.division import QUOTIENT_BITS, divided
 from syft.mpc.rules.gradients import finer
 from syft.mpc.rules.operands import aten, content, format_of, is_link, rule, to_integers
 from syft.mpc.rules.public_scaling import times
-from syft.mpc.rules.quotients import QUOTIENT_BITS, divided
 from syft.mpc.rules.reduction import mean, total
 from syft.mpc.rules.types import AnyTensor, Link, Operand
 from syft.mpc.values import ring_ops
@@ -166,11 +166,7 @@ def _negative(x: AnyTensor) -> Link:
 
 @rule(aten.binary_cross_entropy_backward.default, in_place=False)
 def binary_cross_entropy_backward(
-    grad: AnyTensor,
-    x: AnyTensor,
-    target: AnyTensor,
-    weight: AnyTensor | None = None,
-    reduction: int = MEAN,
+    grad: AnyTensor, x: AnyTensor, target: AnyTensor, weight: AnyTensor | None = None, reduction: int = MEAN
 ) -> Link:
     """Return (x - t) / (x (1 - x)), and 0 where x is 0 or 1, like the slope of a sigmoid."""
     distance = _distance(x, target)

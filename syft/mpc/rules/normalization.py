@@ -23,7 +23,8 @@ from syft.mpc.ring import arithmetic
 from syft.mpc.rules.arithmetic import add, mul, sub
 from syft.mpc.rules.cached_comparisons import note, recall
 from syft.mpc.rules.gradients import with_digits
-from syft.mpc.rules.operands import FixedPointFormat, aten, content, format_of, is_link, rule, to_integers
+from syft.mpc.rules.operands import FixedPointFormat, aten, content, format_of, is_link, reshaped, rule, to_integers
+from syft.mpc.rules.reduction import count_of
 from syft.mpc.rules.types import AnyTensor, Dims, Link, Sizes, Value
 from syft.mpc.values import ring_ops
 from syft.mpc.values.encoding import encode_plain
@@ -72,11 +73,6 @@ def fine_format(fmt: FixedPointFormat) -> FixedPointFormat:
     return with_digits(model, max(digits, model.precision_fractional))
 
 
-def count_of(x: AnyTensor, dims: list[int]) -> int:
-    """Return the number of elements along dimensions."""
-    return math.prod(x.shape[dim] for dim in dims)
-
-
 def as_link(x: AnyTensor, *others: AnyTensor | None) -> Link:
     """Return an operand as a link: data may be public when the model is private."""
     fmt = format_of(x, *others)
@@ -123,18 +119,6 @@ def per_channel(value: AnyTensor, dims: int) -> AnyTensor: ...
 def per_channel(value: AnyTensor | None, dims: int) -> AnyTensor | None:
     """Return one number for each channel in a shape that broadcasts to images."""
     return None if value is None else reshaped(value, [1, -1, *[1] * (dims - 2)])
-
-
-@overload
-def reshaped(value: Link, shape: list[int]) -> Link: ...
-@overload
-def reshaped(value: AnyTensor, shape: list[int]) -> AnyTensor: ...
-def reshaped(value: AnyTensor, shape: list[int]) -> AnyTensor:
-    """Return a link or a public tensor in another shape."""
-    if not is_link(value):
-        return value.reshape(shape)
-    rest = value.shape.numel() // abs(math.prod(shape)) if math.prod(shape) else 0
-    return format_of(value).link(ring_ops.reshape(content(value), [rest if size == -1 else size for size in shape]))
 
 
 def affine(made: Link, weight: AnyTensor | None, bias: AnyTensor | None) -> Link:

@@ -7,6 +7,7 @@ operation on several formats uses the finest one.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
@@ -109,6 +110,18 @@ def to_integers(operand: Operand, fmt: FixedPointFormat) -> Value | int:
             operand = _integers_of_floats(operand)
         return encode_plain(operand, fmt.scale, fmt.field)
     return to_integer(operand, fmt)
+
+
+@overload
+def reshaped(value: Link, shape: list[int]) -> Link: ...
+@overload
+def reshaped(value: AnyTensor, shape: list[int]) -> AnyTensor: ...
+def reshaped(value: AnyTensor, shape: list[int]) -> AnyTensor:
+    """Return a link or a public tensor in another shape."""
+    if not is_link(value):
+        return value.reshape(shape)
+    rest = value.shape.numel() // abs(math.prod(shape)) if math.prod(shape) else 0
+    return format_of(value).link(ring_ops.reshape(content(value), [rest if size == -1 else size for size in shape]))
 
 
 # Minus infinity in a mask, or the lowest number of a dtype, excludes an element from a softmax. It is encoded as this

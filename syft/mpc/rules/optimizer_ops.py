@@ -14,10 +14,10 @@ import torch
 from syft.hook.composed import composed
 from syft.mpc.rules.arithmetic import add, div, mul, sub
 from syft.mpc.rules.comparison import maximum, minimum
+from syft.mpc.rules.division import quotient_in
 from syft.mpc.rules.gradients import coarser
 from syft.mpc.rules.operands import FixedPointFormat, aten, format_of, in_format, is_link, rule, write
 from syft.mpc.rules.public_scaling import product
-from syft.mpc.rules.quotients import quotient_in
 from syft.mpc.rules.types import AnyTensor, Link, Number, Operand
 from syft.mpc.values import ring_ops
 from syft.tensors.precision import FixedPrecisionTensor

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -122,52 +123,30 @@ def _counts(windows: Windows, count_include_pad: bool, divisor: int | None) -> t
     return (windows.counted if count_include_pad else windows.inside).sum(0)
 
 
-def _avg_pool(dims: int) -> Callable[..., Link]:
-    def run(
-        x: Link, kernel: Sizes, stride: Sizes = (), padding: Sizes = (0,), ceil_mode: bool = False,
-        count_include_pad: bool = True, divisor_override: int | None = None,
-    ) -> Any:  # fmt: skip
-        windows = regular(x.shape[-dims:], kernel, stride, padding, ceil=ceil_mode)
-        return _average(x, windows, _counts(windows, count_include_pad, divisor_override))
-
-    return run
+def _avg_pool(
+    dims: int, x: Link, kernel: Sizes, stride: Sizes = (), padding: Sizes = (0,), ceil_mode: bool = False,
+    count_include_pad: bool = True, divisor_override: int | None = None,
+) -> Link:  # fmt: skip
+    windows = regular(x.shape[-dims:], kernel, stride, padding, ceil=ceil_mode)
+    return _average(x, windows, _counts(windows, count_include_pad, divisor_override))
 
 
-def _avg_pool_backward(dims: int) -> Callable[..., Link]:
-    def run(
-        grad: AnyTensor, x: Link, kernel: Sizes, stride: Sizes, padding: Sizes, ceil_mode: bool,
-        count_include_pad: bool, divisor_override: int | None,
-    ) -> Any:  # fmt: skip
-        windows = regular(x.shape[-dims:], kernel, stride, padding, ceil=ceil_mode)
-        return _average_back(grad, x, windows, _counts(windows, count_include_pad, divisor_override))
-
-    return run
+def _avg_pool_backward(
+    dims: int, grad: AnyTensor, x: Link, kernel: Sizes, stride: Sizes, padding: Sizes, ceil_mode: bool,
+    count_include_pad: bool, divisor_override: int | None,
+) -> Link:  # fmt: skip
+    windows = regular(x.shape[-dims:], kernel, stride, padding, ceil=ceil_mode)
+    return _average_back(grad, x, windows, _counts(windows, count_include_pad, divisor_override))
 
 
-def _adaptive_avg_pool(dims: int) -> Callable[..., Link]:
-    def run(x: Link, output_size: Sizes) -> Any:
-        windows = adaptive(x.shape[-dims:], output_size)
-        return _average(x, windows, _counts(windows, False, None))
-
-    return run
+def _adaptive_avg_pool(dims: int, x: Link, output_size: Sizes) -> Link:
+    windows = adaptive(x.shape[-dims:], output_size)
+    return _average(x, windows, _counts(windows, False, None))
 
 
-def _adaptive_avg_pool_backward(dims: int) -> Callable[..., Link]:
-    def run(grad: AnyTensor, x: Link) -> Any:
-        windows = adaptive(x.shape[-dims:], grad.shape[-dims:])
-        return _average_back(grad, x, windows, _counts(windows, False, None))
-
-    return run
-
-
-rule(aten.avg_pool2d.default, in_place=False)(_avg_pool(2))
-rule(aten.avg_pool3d.default, in_place=False)(_avg_pool(3))
-rule(aten.avg_pool2d_backward.default, in_place=False)(_avg_pool_backward(2))
-rule(aten.avg_pool3d_backward.default, in_place=False)(_avg_pool_backward(3))
-rule(aten._adaptive_avg_pool2d.default, in_place=False)(_adaptive_avg_pool(2))
-rule(aten._adaptive_avg_pool3d.default, in_place=False)(_adaptive_avg_pool(3))
-rule(aten._adaptive_avg_pool2d_backward.default, in_place=False)(_adaptive_avg_pool_backward(2))
-rule(aten._adaptive_avg_pool3d_backward.default, in_place=False)(_adaptive_avg_pool_backward(3))
+def _adaptive_avg_pool_backward(dims: int, grad: AnyTensor, x: Link) -> Link:
+    windows = adaptive(x.shape[-dims:], grad.shape[-dims:])
+    return _average_back(grad, x, windows, _counts(windows, False, None))
 
 
 # --- maxima -----------------------------------------------------------------------------------------------------
@@ -198,46 +177,39 @@ def _largest_back(grad: AnyTensor, x: AnyTensor, windows: Windows, indices: Wind
     return fmt.link(_gathered_back(ring_ops.permute(spread, order), positions, x, dims))
 
 
-def _max_pool(dims: int) -> Callable[..., tuple[Link, WindowIndices]]:
-    def run(
-        x: Link, kernel: Sizes, stride: Sizes = (), padding: Sizes = (0,), dilation: Sizes = (1,),
-        ceil_mode: bool = False,
-    ) -> Any:  # fmt: skip
-        return _largest(x, regular(x.shape[-dims:], kernel, stride, padding, dilation, ceil_mode))
-
-    return run
+def _max_pool(
+    dims: int, x: Link, kernel: Sizes, stride: Sizes = (), padding: Sizes = (0,), dilation: Sizes = (1,),
+    ceil_mode: bool = False,
+) -> tuple[Link, WindowIndices]:  # fmt: skip
+    return _largest(x, regular(x.shape[-dims:], kernel, stride, padding, dilation, ceil_mode))
 
 
-def _max_pool_backward(dims: int) -> Callable[..., Link]:
-    def run(
-        grad: AnyTensor, x: Link, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, ceil_mode: bool,
-        indices: WindowIndices,
-    ) -> Any:  # fmt: skip
-        windows = regular(x.shape[-dims:], kernel, stride, padding, dilation, ceil_mode)
-        return _largest_back(grad, x, windows, indices)
-
-    return run
+def _max_pool_backward(
+    dims: int, grad: AnyTensor, x: Link, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes,
+    ceil_mode: bool, indices: WindowIndices,
+) -> Link:  # fmt: skip
+    windows = regular(x.shape[-dims:], kernel, stride, padding, dilation, ceil_mode)
+    return _largest_back(grad, x, windows, indices)
 
 
-def _adaptive_max_pool(dims: int) -> Callable[..., tuple[Link, WindowIndices]]:
-    def run(x: Link, output_size: Sizes) -> Any:
-        return _largest(x, adaptive(x.shape[-dims:], output_size))
-
-    return run
+def _adaptive_max_pool(dims: int, x: Link, output_size: Sizes) -> tuple[Link, WindowIndices]:
+    return _largest(x, adaptive(x.shape[-dims:], output_size))
 
 
-def _adaptive_max_pool_backward(dims: int) -> Callable[..., Link]:
-    def run(grad: AnyTensor, x: Link, indices: WindowIndices) -> Any:
-        return _largest_back(grad, x, adaptive(x.shape[-dims:], grad.shape[-dims:]), indices)
-
-    return run
+def _adaptive_max_pool_backward(dims: int, grad: AnyTensor, x: Link, indices: WindowIndices) -> Link:
+    return _largest_back(grad, x, adaptive(x.shape[-dims:], grad.shape[-dims:]), indices)
 
 
-rule(aten.max_pool2d_with_indices.default, in_place=False)(_max_pool(2))
-rule(aten.max_pool3d_with_indices.default, in_place=False)(_max_pool(3))
-rule(aten.max_pool2d_with_indices_backward.default, in_place=False)(_max_pool_backward(2))
-rule(aten.max_pool3d_with_indices_backward.default, in_place=False)(_max_pool_backward(3))
-rule(aten.adaptive_max_pool2d.default, in_place=False)(_adaptive_max_pool(2))
-rule(aten.adaptive_max_pool3d.default, in_place=False)(_adaptive_max_pool(3))
-rule(aten.adaptive_max_pool2d_backward.default, in_place=False)(_adaptive_max_pool_backward(2))
-rule(aten.adaptive_max_pool3d_backward.default, in_place=False)(_adaptive_max_pool_backward(3))
+_RULES: dict[str, Callable[..., Any]] = {
+    "avg_pool{}d": _avg_pool,
+    "avg_pool{}d_backward": _avg_pool_backward,
+    "_adaptive_avg_pool{}d": _adaptive_avg_pool,
+    "_adaptive_avg_pool{}d_backward": _adaptive_avg_pool_backward,
+    "max_pool{}d_with_indices": _max_pool,
+    "max_pool{}d_with_indices_backward": _max_pool_backward,
+    "adaptive_max_pool{}d": _adaptive_max_pool,
+    "adaptive_max_pool{}d_backward": _adaptive_max_pool_backward,
+}
+for _name, _function in _RULES.items():
+    for _dims in (2, 3):
+        rule(getattr(aten, _name.format(_dims)).default, in_place=False)(functools.partial(_function, _dims))

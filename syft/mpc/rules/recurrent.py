@@ -10,20 +10,16 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from syft.exceptions import UnsupportedOperation
 from syft.hook.composed import composed
 from syft.mpc.rules.operands import is_link
 from syft.nn import recurrence
-from syft.nn.recurrence import KINDS, CellKind, State, Tensor, Turn, Weights
+from syft.nn.recurrence import KINDS, CellKind, State, Turn, Weights
 
 # torch's calls -> the kind of cell.
-LAYERS: dict[Any, str] = {
-    torch.rnn_tanh: "tanh",
-    torch.rnn_relu: "relu",
-    torch.gru: "gru",
-    torch.lstm: "lstm",
-}
+LAYERS: dict[Any, str] = {torch.rnn_tanh: "tanh", torch.rnn_relu: "relu", torch.gru: "gru", torch.lstm: "lstm"}
 CELLS: dict[Any, str] = {
     torch.rnn_tanh_cell: "tanh",
     torch.rnn_relu_cell: "relu",

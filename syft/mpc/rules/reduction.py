@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -35,11 +36,9 @@ def check_dtype(x: AnyTensor, dtype: torch.dtype | None) -> None:
         raise UnsupportedOperation(f"A reduction to {dtype}", type(x).__name__, "Leave out dtype.")
 
 
-def _size(x: AnyTensor, dims: list[int]) -> int:
-    size = 1
-    for dim in dims:
-        size *= x.shape[dim]
-    return size
+def count_of(x: AnyTensor, dims: list[int]) -> int:
+    """Return the number of elements along dimensions."""
+    return math.prod(x.shape[dim] for dim in dims)
 
 
 @rule(aten.sum.default, aten.sum.dim_IntList, in_place=False)
@@ -63,9 +62,9 @@ def mean(x: Link, dim: Dims = None, keepdim: bool = False, dtype: torch.dtype | 
     fmt, dims = format_of(x), dims_of(x, dim)
     if fmt.model is None:
         raise UnsupportedOperation("mean", "AdditiveSharingTensor", "Encode before sharing with fix_precision().")
-    if not _size(x, dims):
+    if not count_of(x, dims):
         raise ValueError("mean() of a tensor without elements is not defined.")
-    return fmt.link(ring_ops.truncate(ring_ops.total(content(x), dims, keepdim), _size(x, dims)))
+    return fmt.link(ring_ops.truncate(ring_ops.total(content(x), dims, keepdim), count_of(x, dims)))
 
 
 @rule(aten.var.correction, in_place=False)
@@ -75,7 +74,7 @@ def variance(x: Link, dim: Dims = None, correction: float | None = 1, keepdim: b
     correction = 1 if correction is None else correction
     distance = sub(x, mean(x, dims, True))
     squares = total(mul(distance, distance), dims, keepdim)
-    count = _size(x, dims) - correction
+    count = count_of(x, dims) - correction
     if count <= 0:
         raise ValueError("var() needs more elements than the correction.")
     summed = content(squares)

@@ -35,58 +35,35 @@ def _sequence(width: int, count: int = 1) -> Args:
     return tuple([torch.zeros(3, 2, width) for _ in range(count)])
 
 
-def _distance(module: nn.Module) -> list[Args]:
-    return [(torch.zeros(2, 4), torch.zeros(2, 4))]
-
-
-def _classes(module: nn.Module) -> list[Args]:
-    return [(torch.zeros(2, 4), _indices(2))]
-
-
+# Modules of two tensors of one shape.
+_DISTANCES = (
+    nn.CosineSimilarity, nn.PairwiseDistance, nn.MSELoss, nn.L1Loss, nn.SmoothL1Loss, nn.HuberLoss, nn.BCELoss,
+    nn.BCEWithLogitsLoss, nn.KLDivLoss, nn.PoissonNLLLoss,
+)  # fmt: skip
 # Module class -> candidate arguments; the first that work are used.
-EXAMPLES: dict[type[nn.Module], Callable[[Any], list[Args]]] = {
-    nn.Linear: lambda m: [_zeros(2, m.in_features)],
-    nn.Bilinear: lambda m: [(torch.zeros(2, m.in1_features), torch.zeros(2, m.in2_features))],
-    nn.Conv1d: lambda m: _images(m.in_channels, 1),
-    nn.Conv2d: lambda m: _images(m.in_channels, 2),
-    nn.Conv3d: lambda m: _images(m.in_channels, 3),
-    nn.ConvTranspose1d: lambda m: _images(m.in_channels, 1),
-    nn.ConvTranspose2d: lambda m: _images(m.in_channels, 2),
-    nn.ConvTranspose3d: lambda m: _images(m.in_channels, 3),
-    nn.BatchNorm1d: _of_norm((0, 1)),
-    nn.BatchNorm2d: _of_norm((2,)),
-    nn.BatchNorm3d: _of_norm((3,)),
-    nn.InstanceNorm1d: _of_norm((1,)),
-    nn.InstanceNorm2d: _of_norm((2,)),
-    nn.InstanceNorm3d: _of_norm((3,)),
-    nn.GroupNorm: lambda m: [_zeros(2, m.num_channels, 4)],
-    nn.LayerNorm: lambda m: [_zeros(2, *m.normalized_shape)],
-    nn.RMSNorm: lambda m: [_zeros(2, *m.normalized_shape)],
-    nn.Embedding: lambda m: [(_indices(2, 3),)],
-    nn.EmbeddingBag: lambda m: [(_indices(2, 3),)],
-    nn.RNN: lambda m: [_sequence(m.input_size)],
-    nn.LSTM: lambda m: [_sequence(m.input_size)],
-    nn.GRU: lambda m: [_sequence(m.input_size)],
-    nn.RNNCell: lambda m: [_zeros(2, m.input_size)],
-    nn.LSTMCell: lambda m: [_zeros(2, m.input_size)],
-    nn.GRUCell: lambda m: [_zeros(2, m.input_size)],
-    nn.MultiheadAttention: lambda m: [_sequence(m.embed_dim, 3)],
-    nn.TransformerEncoderLayer: lambda m: [_sequence(m.self_attn.embed_dim)],
-    nn.TransformerDecoderLayer: lambda m: [_sequence(m.self_attn.embed_dim, 2)],
-    nn.PReLU: lambda m: [_zeros(2, max(m.num_parameters, 1))],
-    nn.CosineSimilarity: _distance,
-    nn.PairwiseDistance: _distance,
-    nn.MSELoss: _distance,
-    nn.L1Loss: _distance,
-    nn.SmoothL1Loss: _distance,
-    nn.HuberLoss: _distance,
-    nn.BCELoss: _distance,
-    nn.BCEWithLogitsLoss: _distance,
-    nn.KLDivLoss: _distance,
-    nn.PoissonNLLLoss: _distance,
-    nn.CrossEntropyLoss: _classes,
-    nn.NLLLoss: _classes,
-}
+_RULES: list[tuple[tuple[type[nn.Module], ...], Callable[[Any], list[Args]]]] = [
+    ((nn.Linear,), lambda m: [_zeros(2, m.in_features)]),
+    ((nn.Bilinear,), lambda m: [(torch.zeros(2, m.in1_features), torch.zeros(2, m.in2_features))]),
+    ((nn.Conv1d, nn.ConvTranspose1d), lambda m: _images(m.in_channels, 1)),
+    ((nn.Conv2d, nn.ConvTranspose2d), lambda m: _images(m.in_channels, 2)),
+    ((nn.Conv3d, nn.ConvTranspose3d), lambda m: _images(m.in_channels, 3)),
+    ((nn.BatchNorm1d,), _of_norm((0, 1))),
+    ((nn.InstanceNorm1d,), _of_norm((1,))),
+    ((nn.BatchNorm2d, nn.InstanceNorm2d), _of_norm((2,))),
+    ((nn.BatchNorm3d, nn.InstanceNorm3d), _of_norm((3,))),
+    ((nn.GroupNorm,), lambda m: [_zeros(2, m.num_channels, 4)]),
+    ((nn.LayerNorm, nn.RMSNorm), lambda m: [_zeros(2, *m.normalized_shape)]),
+    ((nn.Embedding, nn.EmbeddingBag), lambda m: [(_indices(2, 3),)]),
+    ((nn.RNN, nn.LSTM, nn.GRU), lambda m: [_sequence(m.input_size)]),
+    ((nn.RNNCell, nn.LSTMCell, nn.GRUCell), lambda m: [_zeros(2, m.input_size)]),
+    ((nn.MultiheadAttention,), lambda m: [_sequence(m.embed_dim, 3)]),
+    ((nn.TransformerEncoderLayer,), lambda m: [_sequence(m.self_attn.embed_dim)]),
+    ((nn.TransformerDecoderLayer,), lambda m: [_sequence(m.self_attn.embed_dim, 2)]),
+    ((nn.PReLU,), lambda m: [_zeros(2, max(m.num_parameters, 1))]),
+    (_DISTANCES, lambda m: [(torch.zeros(2, 4), torch.zeros(2, 4))]),
+    ((nn.CrossEntropyLoss, nn.NLLLoss), lambda m: [(torch.zeros(2, 4), _indices(2))]),
+]
+EXAMPLES = {kind: examples for kinds, examples in _RULES for kind in kinds}
 # Layers that determine the input of a model.
 _FIRST = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Embedding, nn.RNN, nn.LSTM, nn.GRU)
 

@@ -120,9 +120,7 @@ class OriginTracker:
             known = forward or OpOrigin("")
             return OpOrigin(operation, known.call or known.operation, known.module, True)
         origin = OpOrigin(
-            operation,
-            self._calls.names[-1] if self._calls.names else "",
-            self._modules[-1] if self._modules else "",
+            operation, self._calls.names[-1] if self._calls.names else "", self._modules[-1] if self._modules else ""
         )
         if torch.is_grad_enabled():
             # The node is created just before its operation runs; later operations without a node are ignored.
