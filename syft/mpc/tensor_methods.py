@@ -338,7 +338,7 @@ def _peer(worker: BaseWorker, name: object) -> BaseWorker:
     """Return a known worker by its id; the error does not list the others, which are not the client's business."""
     found = worker if name == worker.id else worker.known(name) if isinstance(name, int | str) else None
     if found is None:
-        raise WorkerNotFoundException(name, ("not told to peers",))
+        raise WorkerNotFoundException(name, ("not disclosed to peers",))
     return found
 
 

@@ -10,7 +10,7 @@ from scipy import stats
 
 
 def spread(tensor: torch.Tensor, sizes: list[int], workers: list[Any]) -> list[Any]:
-    """Send the rows of a tensor to owners, so many to each."""
+    """Send the rows of a tensor to owners, a given number to each."""
     return [part.send(worker) for part, worker in zip(tensor.split(sizes), workers, strict=True)]
 
 

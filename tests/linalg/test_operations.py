@@ -150,14 +150,14 @@ def test_inverse_of_plain_remote_and_encoded_matrices(workers, form, dtype):
 @pytest.mark.parametrize(
     ("matrix", "text"),
     [
-        (torch.ones(2, 3), "takes a square matrix, and this one has the shape"),
-        (torch.ones(3), "takes a matrix, and this has 1 dimensions"),
-        (torch.ones(2, 2, 2), "takes a matrix, and this has 3 dimensions"),
+        (torch.ones(2, 3), "requires a square matrix, got shape"),
+        (torch.ones(3), "takes a matrix, got a tensor with 1 dimensions"),
+        (torch.ones(2, 2, 2), "takes a matrix, got a tensor with 3 dimensions"),
         (torch.ones(2, 2), "is singular"),
         (torch.zeros(2, 2), "is singular"),
-        (torch.tensor([[1.0, 2.0], [0.0, 1.0]]), "takes a symmetric matrix, and this one is not"),
-        (torch.eye(2).long(), "takes a matrix of floats, not of torch.int64"),
-        ([[1.0]], "takes a tensor, not a list"),
+        (torch.tensor([[1.0, 2.0], [0.0, 1.0]]), "requires a symmetric matrix"),
+        (torch.eye(2).long(), "takes a matrix of floats, got torch.int64"),
+        ([[1.0]], "takes a tensor, got list"),
         (torch.tensor([[float("nan")]]), "not finite"),
     ],
 )
@@ -176,7 +176,7 @@ def test_shares_that_can_not_be_inverted_are_refused_before_anything_runs(make_w
     with sy.mpc.count() as tally:
         with pytest.raises(SyftError, match="takes encoded numbers"):
             inv_sym(whole)
-        with pytest.raises(SyftError, match="takes a square matrix"):
+        with pytest.raises(SyftError, match="requires a square matrix"):
             inv_sym(wide)
         with pytest.raises(SyftError, match="requires a square matrix"):
             torch.linalg.inv(wide)
@@ -277,12 +277,12 @@ def test_qr_of_nothing_and_of_zeros(make_worker):
 def test_bad_arguments_of_qr(make_worker):
     alice, bob, carol = (make_worker(name) for name in ("alice", "bob", "carol"))
     x = torch.eye(2).fix_precision().share(alice, bob, crypto_provider=carol)
-    with pytest.raises(SyftError, match="modes 'reduced', 'complete', 'r', not 'full'"):
+    with pytest.raises(SyftError, match="modes 'reduced', 'complete', 'r', got 'full'"):
         qr(x, mode="full")
     for factor in (0, -1.0, float("inf"), float("nan")):
-        with pytest.raises(SyftError, match="norm_factor is a positive number"):
+        with pytest.raises(SyftError, match="norm_factor must be positive"):
             qr(x, norm_factor=factor)
-    with pytest.raises(SyftError, match="takes a matrix, and this has 1"):
+    with pytest.raises(SyftError, match="takes a matrix, got a tensor with 1"):
         qr(x[0])
     with pytest.raises(UnsupportedOperation, match="one matrix"):
         torch.linalg.qr(torch.ones(2, 2, 2).fix_precision())

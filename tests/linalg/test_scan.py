@@ -114,9 +114,9 @@ def test_before_a_fit_and_bad_arguments(cast):
     made = DASH(provider, helper)
     assert repr(made).endswith("not fitted>")
     for call in (made.get_coeff, made.get_standard_errors, made.get_p_values):
-        with pytest.raises(SyftError, match=r"call .fit\(X_ptrs, C_ptrs, y_ptrs\) first"):
+        with pytest.raises(SyftError, match=r"Call .fit\(X_ptrs, C_ptrs, y_ptrs\) first"):
             call()
-    with pytest.raises(SyftError, match="precision_fractional is a whole number"):
+    with pytest.raises(SyftError, match="precision_fractional must be an integer"):
         DASH(provider, helper, precision_fractional=40)
     x, c, y = (spread(part, [60, 60], owners[:2]) for part in study())
     for bad, text in (

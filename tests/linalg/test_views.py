@@ -1,4 +1,4 @@
-"""What a party sees of an inversion, a decomposition or a regression is distributed the same, whatever the secrets are."""
+"""The view of a party in an inversion, a decomposition or a regression does not depend on the secrets."""
 
 from __future__ import annotations
 

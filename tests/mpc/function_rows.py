@@ -29,9 +29,9 @@ class Function:
 
     Attributes:
         call: the function, of encrypted numbers and of float64.
-        points: the numbers it is compared at, in units, for so many units to one.
-        domain: which numbers these are, as the page says it.
-        outside: what the function is elsewhere, as the page says it.
+        points: the numbers at which it is compared, in units, for a scale.
+        domain: the domain, as on the page.
+        outside: the value outside the domain, as on the page.
         units: how many units of the last place it may be off,
         absolute: and how much beyond that,
         relative: and which part of the result.

@@ -358,7 +358,7 @@ def test_one_hot(cast):
         F.one_hot(whole)
 
 
-# What is random -------------------------------------------------------------------------------------------------------
+# Random operations -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("make", [nn.Dropout, nn.Dropout1d, nn.AlphaDropout])

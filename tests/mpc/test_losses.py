@@ -197,7 +197,7 @@ def test_probabilities_of_zero_and_one_have_a_loss(cast):
     x = encrypted(torch.tensor([0.0, 1.0, 0.0, 1.0]), parties[:2], provider).requires_grad_()
     losses = F.binary_cross_entropy(x, torch.tensor([0.0, 1.0, 1.0, 0.0]), reduction="none")
     losses.sum().backward()
-    # What is certain and right costs nothing; what is certain and wrong costs what one unit costs.
+    # A certain and right prediction has loss 0; a certain and wrong one has the loss of one unit.
     assert torch.allclose(decrypted(losses), torch.tensor([0.0, 0.0, 11.09, 11.09]), atol=0.01)
     assert decrypted(x.grad).abs().max() == 0
 

@@ -1,4 +1,4 @@
-"""The page of operations is what the tables say."""
+"""docs/operations.md agrees with the tables of the tests and the protocols."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.mpc.running import numbers, run
 WRITTEN = Path(__file__).parents[2] / "docs" / "reference" / "operations.md"
 
 
-# What was measured varies a little, for rounding is random.
+# Measured errors vary, because rounding is random.
 MEASURED = re.compile(r"~[0-9.]+e[-+][0-9]+")
 
 
@@ -73,7 +73,7 @@ def test_the_table_says_what_a_protocol_costs(name: str) -> None:
     with lockstep.count() as tally:
         run(entry.function, 2, *args, **OPTIONS[name])
     assert tally.rounds == int(re.split(r"[, ]", entry.rounds)[0])
-    # What is written is rounded up, by a sixth at most.
+    # The numbers on the page are rounded up, by a sixth at most.
     assert tally.bytes <= float(re.split(r"[, ]", entry.bytes)[0]) * size + 1 <= tally.bytes * 7 / 6 + 2
 
 

@@ -112,9 +112,9 @@ def test_dropout_is_between_layers():
 def test_settings_that_make_no_sense():
     with pytest.raises(ValueError, match="'tanh' or 'relu'"):
         sy.nn.RNNCell(3, 4, nonlinearity="sine")
-    with pytest.raises(ValueError, match="between 0 and 1"):
+    with pytest.raises(ValueError, match="from 0 to 1"):
         sy.nn.RNN(3, 4, dropout=2)
-    with pytest.raises(ValueError, match="one layer"):
+    with pytest.raises(ValueError, match="num_layers must be at least 1"):
         sy.nn.LSTM(3, 4, num_layers=0)
     with pytest.raises(ValueError, match=r"2 of shape \(1, 2, 4\)"):
         sy.nn.LSTM(3, 4)(torch.zeros(5, 2, 3), (torch.zeros(1, 2, 4), torch.zeros(1, 3, 4)))

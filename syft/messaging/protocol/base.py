@@ -205,5 +205,5 @@ def known_worker(owner: Any, place: Any) -> Any:
     """Return a worker that a received protocol names; whom the receiver knows is nobody else's business."""
     worker = owner if place == owner.id else owner.known(place)
     if worker is None:
-        raise WorkerNotFoundException(place, ("not told to peers",))
+        raise WorkerNotFoundException(place, ("not disclosed to peers",))
     return worker
