@@ -115,7 +115,7 @@ def test_gradient_of_an_inverse(make_worker):
     assert torch.allclose(found, (y.grad + y.grad.T).tril() - y.grad.diag().diag(), atol=1e-3)
 
 
-def test_the_inverse_takes_as_many_rounds_whatever_the_size(make_worker):
+def test_rounds_of_the_inverse_do_not_depend_on_the_size(make_worker):
     alice, bob, carol = (make_worker(name) for name in ("alice", "bob", "carol"))
     for size in (1, 4, 16):
         x = torch.eye(size).fix_precision().share(alice, bob, crypto_provider=carol)
@@ -124,7 +124,7 @@ def test_the_inverse_takes_as_many_rounds_whatever_the_size(make_worker):
         assert tally.rounds == 74
 
 
-def test_what_is_above_the_diagonal_does_not_count(make_worker):
+def test_the_upper_triangle_is_ignored(make_worker):
     alice, bob, carol = (make_worker(name) for name in ("alice", "bob", "carol"))
     x = torch.tensor([[4.0, 9.0], [2.0, 3.0]]).fix_precision().share(alice, bob, crypto_provider=carol)
     found = inv_sym(x).get().float_precision()
@@ -261,7 +261,7 @@ def test_qr_of_plain_remote_and_encoded_matrices(workers, form):
     assert all(torch.allclose(one, other, atol=20 / scale_of(form)) for one, other in zip(found, (q, r), strict=True))
 
 
-def test_qr_of_nothing_and_of_zeros(make_worker):
+def test_qr_of_empty_and_zero_matrices(make_worker):
     alice, bob, carol = (make_worker(name) for name in ("alice", "bob", "carol"))
     for shape in ((3, 0), (0, 2), (0, 0), (3, 2)):
         x = torch.zeros(*shape).fix_precision().share(alice, bob, crypto_provider=carol)

@@ -136,7 +136,7 @@ def test_results_have_the_type_of_the_data(cast):
         lambda x: x * 0,
     ],
 )
-def test_collinear_columns_are_told(cast, spoil):
+def test_collinear_columns_are_refused(cast, spoil):
     x, y = rows(100, 3)
     with pytest.raises(SyftError, match="columns of X are collinear, or nearly so"):
         fit(cast, spoil(x), y, [50, 50])

@@ -94,7 +94,7 @@ def test_columns_that_are_explained_get_nan(cast):
     check(made, x[:, keep], c, y)
 
 
-def test_collinear_permanent_columns_are_told(cast):
+def test_collinear_covariates_are_refused(cast):
     x, c, y = study()
     for more in (c[:, 1:2] + c[:, 2:3], torch.zeros(120, 1), 2 * c[:, :1]):
         with pytest.raises(SyftError, match="columns of C are collinear"):

@@ -29,7 +29,7 @@ def test_closed_forms():
     assert torch.allclose(p_values(t, 2), 1 - t / (2 + t * t).sqrt(), atol=1e-14)
 
 
-def test_what_is_no_number():
+def test_nan_and_infinity():
     found = p_values(torch.tensor([math.nan, math.inf, -math.inf]), 5)
     assert math.isnan(float(found[0])) and found[1:].tolist() == [0, 0]
     assert p_values(torch.zeros(0), 5).shape == (0,)

@@ -311,7 +311,7 @@ def test_a_result_is_not_its_argument(name, encoded, here):
 # Claims on shares ----------------------------------------------------------------------------------------------------
 
 
-def test_nothing_is_left_behind(cast, nothing_left):
+def test_no_objects_are_left_at_workers(cast, nothing_left):
     bob, alice, carl, dealer = cast
     x = torch.tensor([[1.5, -2.0], [0.5, 3.0]]).fix_precision().share(bob, alice, carl, crypto_provider=dealer)
     y = (x @ x).relu()
@@ -324,7 +324,7 @@ def test_nothing_is_left_behind(cast, nothing_left):
     nothing_left(*cast)
 
 
-def test_a_failed_call_leaves_nothing(here, nothing_left):
+def test_a_failed_call_leaves_no_objects(here, nothing_left):
     bob, alice, _carl, dealer = here
     x = torch.ones(2, 3).fix_precision().share(bob, alice, crypto_provider=dealer)
     for call in (
@@ -446,7 +446,7 @@ def test_mistakes_of_remote_sharing(here):
         stream.run("syft.share", (encoded.child.ref(), "x", alice.id), {}, 1235)
 
 
-def test_multi_pointers_are_encoded_in_each_place(here):
+def test_multi_pointers_are_encoded_at_each_worker(here):
     bob, alice, *_ = here
     pointers = torch.tensor([1.5]).send(bob, alice).fix_precision()
     assert [t.child.child.tolist() for t in pointers.get()] == [[1500], [1500]]

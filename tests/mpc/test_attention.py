@@ -67,7 +67,7 @@ def test_attention_in_decimals(cast):
     check(Attention(is_causal=True), inputs, cast, "data", form=DECIMALS, units=12)
 
 
-def test_what_is_masked_has_no_weight_at_all(cast):
+def test_masked_elements_have_weight_zero(cast):
     query, key = torch.randn(4, 3), torch.randn(4, 3)
     value = torch.tensor([[1.0], [2.0], [3.0], [1e6]])
     mask = torch.tensor([True, True, True, False]).expand(4, 4)
@@ -120,7 +120,7 @@ def test_infinity_elsewhere_is_refused(cast):
     del secret
 
 
-def test_two_masks_at_once_are_refused(cast):
+def test_two_masks_are_refused(cast):
     secret = shared(torch.randn(4, 3), cast[0][:2], cast[1])
     with pytest.raises(RuntimeError, match="is_causal"):
         F.scaled_dot_product_attention(secret, secret, secret, attn_mask=~CAUSAL, is_causal=True)

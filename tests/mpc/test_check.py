@@ -62,7 +62,7 @@ def rows(problems):
     return [(problem.path, problem.module, problem.operation) for problem in problems]
 
 
-def test_all_problems_at_once(hook):
+def test_all_problems_are_listed(hook):
     model = Halves()
     for report in (sy.mpc.check(model, torch.zeros(4, 4)), sy.mpc.check(model, x=torch.rand(4, 4))):
         assert rows(report) == WANTED and len(report) == 4 and report and not report.ok
@@ -110,7 +110,7 @@ def test_modules_of_torch_by_themselves(hook):
     assert report.unseen == ["the model (Unknown)"] and repr(report).endswith("Give one: sy.mpc.check(model, x).")
 
 
-def test_what_was_not_looked_at_is_not_fine(hook):
+def test_unchecked_modules_are_reported(hook):
     report = sy.mpc.check(nn.CTCLoss())
     assert not report and not report.ok and report.unseen == ["the model (CTCLoss)"]
     assert repr(report) == (
@@ -126,7 +126,7 @@ def test_layers_and_losses(hook):
         assert sy.mpc.check(module).ok, module
 
 
-def test_shapes_that_do_not_fit_are_told_as_torch_does(hook):
+def test_wrong_shapes_raise_the_error_of_torch(hook):
     with pytest.raises(RuntimeError, match="can't be multiplied|shapes"):
         sy.mpc.check(nn.Linear(3, 2), torch.zeros(2, 4))
     with pytest.raises(sy.exceptions.SyftError, match="takes a module"):
@@ -169,7 +169,7 @@ def assert_same(model, before):
     assert model.lstm._flat_weights[0] is model.lstm.weight_ih_l0
 
 
-def test_nothing_changes(hook, cast):
+def test_the_model_is_unchanged(hook, cast):
     model, x = Noted(), torch.rand(4, 3)
     before = state_of(model)
     sy.mpc.check(model, x)
@@ -212,7 +212,7 @@ def test_two_runs_are_the_same_with_and_without_a_check(hook, cast):
 # --- encrypted modules are looked at before they run --------------------------------------------------------------
 
 
-def test_an_encrypted_model_says_everything_before_it_computes(cast):
+def test_an_encrypted_model_lists_all_problems_before_it_computes(cast):
     model, x = shared(cast, Halves()), shared(cast, torch.rand(4, 4))
     for _ in range(2):
         with (
@@ -228,7 +228,7 @@ def test_an_encrypted_model_says_everything_before_it_computes(cast):
     assert model(torch.rand(4, 4)).shape == (4, 4)
 
 
-def test_a_model_is_looked_at_once_for_each_form(cast, monkeypatch):
+def test_a_model_is_checked_once_for_each_signature(cast, monkeypatch):
     looks = []
     look = check.look
     monkeypatch.setattr(check, "look", lambda *args: looks.append(1) or look(*args))
@@ -261,7 +261,7 @@ def test_hooks_of_the_user_see_no_outlines(cast):
     seen.clear()
 
 
-def test_what_is_remote_is_not_looked_at(bob):
+def test_remote_models_are_not_checked(bob):
     model = nn.Sequential(nn.Linear(3, 3), Sorted())
     x = torch.rand(2, 3).send(bob)
     with pytest.raises(sy.exceptions.SyftError, match="not pointers"):
@@ -274,7 +274,7 @@ def test_what_is_remote_is_not_looked_at(bob):
     assert not sent.messages
 
 
-def test_training_an_encrypted_model_goes_on_as_before(cast):
+def test_the_check_does_not_disturb_training(cast):
     model, plain = nn.Linear(3, 1), nn.Linear(3, 1)
     plain.load_state_dict(model.state_dict())
     x, y = torch.rand(8, 3), torch.rand(8, 1)
@@ -297,7 +297,7 @@ def test_training_an_encrypted_model_goes_on_as_before(cast):
 # --- where, in errors of operations -------------------------------------------------------------------------------
 
 
-def test_an_operation_names_itself_and_its_place(cast):
+def test_an_error_names_the_operation_and_its_module(cast):
     x = shared(cast, torch.rand(3, 4))
     model = nn.ModuleDict({"layers": nn.Sequential(nn.ReLU(), Sorted())})
     with pytest.raises(UnsupportedOperation, match=r"^torch.sort is not .*It is called in 1 \(Sorted\)\.$") as told:

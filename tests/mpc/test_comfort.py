@@ -23,7 +23,7 @@ def trio(make_worker: Any) -> list[Any]:
     return [make_worker(name) for name in ("alice", "bob", "dealer")]
 
 
-def test_a_model_comes_back_while_a_result_is_alive(trio: list[Any]) -> None:
+def test_a_model_can_be_fetched_while_a_result_is_alive(trio: list[Any]) -> None:
     alice, bob, dealer = trio
     model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1))
     x = torch.randn(5, 3)
@@ -52,7 +52,7 @@ def test_gradients_come_along(trio: list[Any]) -> None:
     assert model.weight.requires_grad
 
 
-def test_a_model_that_can_not_change_keeps_what_it_has(trio: list[Any]) -> None:
+def test_a_failed_conversion_leaves_the_model_unchanged(trio: list[Any]) -> None:
     model = nn.Linear(2, 1)
     view = model.weight.view(-1)
     with pytest.raises(SyftError, match=r"Nothing was changed.*no_grad"):
@@ -88,7 +88,7 @@ def test_values_are_not_formatted_saved_or_given_to_numpy(trio: list[Any]) -> No
     assert torch.equal(copy.deepcopy(x).get().float_precision(), torch.tensor([1.5, 2.5]))
 
 
-def test_a_notebook_shows_who_holds_shares(trio: list[Any]) -> None:
+def test_a_notebook_shows_the_holders_of_shares(trio: list[Any]) -> None:
     alice, bob, dealer = trio
     shown = torch.tensor([1.5]).fix_precision().share(alice, bob, crypto_provider=dealer)._repr_html_()
     assert all(worker.id in shown for worker in trio)
@@ -125,7 +125,7 @@ def test_documented_methods_are_attributes_of_the_classes(trio: list[Any]) -> No
         number.mul_and_div(4, "add")
 
 
-def test_shares_that_could_not_all_be_fetched_stay(trio: list[Any], make_worker: Any, kind: str) -> None:
+def test_shares_stay_if_one_of_them_can_not_be_fetched(trio: list[Any], make_worker: Any, kind: str) -> None:
     alice, bob, dealer = (make_worker(name, kind) for name in ("alice", "bob", "dealer"))
     x = torch.tensor([1, 2]).share(alice, bob, crypto_provider=dealer)
     bob.policy = DenyAll()

@@ -175,7 +175,7 @@ def test_conversions_between_floats(share):
     assert opened(x).dtype is torch.float32
 
 
-def test_what_is_written_to_keeps_its_dtype(share):
+def test_in_place_writes_keep_the_dtype(share):
     x = share(torch.tensor([1.5, -2.0]))
     x.add_(share(torch.tensor([1.0, 1.0], dtype=torch.float64)))
     x[0] = 7.0

@@ -62,7 +62,7 @@ REQUIRED = {"sigmoid": 1e-3, "tanh": 1e-3, "exp": 1e-3, "log": 5e-5, "sqrt": 5e-
 
 
 @pytest.mark.parametrize("name", REQUIRED)
-def test_what_is_declared_is_close_enough(name):
+def test_declared_bounds_are_tight(name):
     function = FUNCTIONS[name]
     result = torch.logspace(-6, 6, 50, dtype=torch.float64)
     assert bool((function.allowed(result, 2**16) <= REQUIRED[name] * result.clamp(min=1)).all())
@@ -141,7 +141,7 @@ def test_outside_of_the_domain(form, count, cast):
     assert all(abs(wave) <= scale + 2 for wave in waves)
 
 
-def test_nothing_to_divide_by(cast):
+def test_division_by_zero(cast):
     parties, provider = cast
     for count in (0, 2):
         given = encoded(torch.tensor([0, 2**16]), BITS, parties[:count], provider)
@@ -222,7 +222,7 @@ def test_powers(name, form, cast):
         assert bool(((found - wanted).abs() <= allowed).all())
 
 
-def test_powers_of_what_is_negative(cast):
+def test_powers_of_negative_numbers(cast):
     parties, provider = cast
     x = torch.tensor([-2.0, -0.5, 3.0]).fix_precision().share(*parties[:2], crypto_provider=provider)
     assert numbers_of(x**3).sub(torch.tensor([-8.0, -0.125, 27.0])).abs().max() < 0.03
@@ -234,7 +234,7 @@ def test_powers_of_what_is_negative(cast):
 
 
 @pytest.mark.parametrize("exponent", [0.3, 3.3, 10.3, 100.0])
-def test_private_powers_of_what_is_not_positive(exponent, cast):
+def test_private_powers_of_numbers_that_are_not_positive(exponent, cast):
     parties, provider = cast
     x = encoded(torch.tensor([0, -1, -(2**16), -(2**20)] * 20), BITS, parties[:2], provider)
     y = encoded(torch.full((80,), round(exponent * 2**16)), BITS, parties[:2], provider)
@@ -243,7 +243,7 @@ def test_private_powers_of_what_is_not_positive(exponent, cast):
     assert set(units_of(x ** (0 - y)).tolist()) == {largest}
 
 
-def test_norms_of_nothing_but_zeros(cast):
+def test_norms_of_zeros(cast):
     parties, provider = cast
     x = encoded(torch.zeros(2, 3, dtype=torch.int64), BITS, parties[:2], provider)
     for order in (0, 0.5, 1, 2, 3, 2.5, math.inf):
@@ -319,7 +319,7 @@ def test_dimensions(name, count, cast):
     assert torch.allclose(numbers_of(found), wanted, atol=2e-4)
 
 
-def test_nothing_along_a_dimension(cast):
+def test_reductions_over_an_empty_dimension(cast):
     parties, provider = cast
     x = torch.zeros(2, 0).fix_precision().share(*parties[:2], crypto_provider=provider)
     assert x.softmax(0).shape == (2, 0) and x.softmax(1).shape == (2, 0) and x.log_softmax(0).shape == (2, 0)

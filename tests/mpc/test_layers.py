@@ -187,7 +187,7 @@ def test_gradients_with_other_protocols(name, protocol, cast):
     assert torch.allclose(decrypted(x.grad), plain.grad, atol=2e-3)
 
 
-def test_what_is_known_is_forgotten_when_values_change(cast):
+def test_cached_facts_are_dropped_when_values_change(cast):
     parties, provider = cast
     x = encrypted(torch.tensor([-1.0, 0.0, 2.0]), parties[:2], provider).requires_grad_()
     y = x.relu()
@@ -205,7 +205,7 @@ def test_what_is_known_is_forgotten_when_values_change(cast):
     assert decrypted(x.detach() > 0).tolist() == [1, 1, 1]
 
 
-def test_nothing_is_kept_where_no_gradient_is_wanted(cast):
+def test_no_facts_are_cached_without_gradients(cast):
     parties, provider = cast
     x = encrypted(torch.tensor([-1.0, 2.0]), parties[:2], provider)
     assert x.relu().child.facts is None
@@ -296,7 +296,7 @@ COMPOSED = {
 
 @pytest.mark.parametrize("private", [(True, True), (True, False), (False, True)])
 @pytest.mark.parametrize("name", COMPOSED)
-def test_functions_that_are_composed_anew(name, private, cast):
+def test_functions_with_their_own_composition(name, private, cast):
     parties, provider = cast
     call, *shapes = COMPOSED[name]
     torch.manual_seed(0)
@@ -393,7 +393,7 @@ def test_rrelu_in_training_is_refused(cast):
 
 @pytest.mark.parametrize("bits", [("gt",), ("ge",), ("ge", "gt"), ("gt", "ge")])
 @pytest.mark.parametrize("count", [2, 3, 4])
-def test_relu_and_what_it_finds(count, bits):
+def test_relu_caches_its_comparison(count, bits):
     x = EDGES.view(1, -1)
     made, *found = run(PROTOCOLS["relu"].function, count, x, bits=bits)
     assert torch.equal(made, x.clamp(min=0))
@@ -404,7 +404,7 @@ def test_relu_and_what_it_finds(count, bits):
 
 
 @pytest.mark.parametrize("size", range(1, 8))
-def test_the_way_back_from_a_maximum(size):
+def test_the_gradient_of_a_maximum(size):
     torch.manual_seed(size)
     x, grad = torch.randint(-3, 4, (5, size, 2)), torch.randint(-9, 10, (5, 2))
     made, path = run(PROTOCOLS["extreme_path"].function, 3, x, dim=1)
@@ -415,7 +415,7 @@ def test_the_way_back_from_a_maximum(size):
 
 
 @pytest.mark.parametrize("shared", [False, True])
-def test_no_images_at_all(shared, cast):
+def test_an_empty_batch_of_images(shared, cast):
     parties, provider = cast
     who = (parties[:2], provider) if shared else ()
     convolutions = (nn.Conv2d(2, 4, 3, groups=2), nn.ConvTranspose2d(2, 3, 2))

@@ -180,7 +180,7 @@ def test_private_weights_of_classes(cast):
         assert (decrypted(mine.grad) - exact.grad).abs().max() < 1e-3
 
 
-def test_what_is_public_may_be_the_input(cast):
+def test_the_input_may_be_public(cast):
     parties, provider = cast
     target = encrypted(BINARY, parties[:2], provider)
     for loss in (F.mse_loss, F.binary_cross_entropy, F.binary_cross_entropy_with_logits, F.huber_loss):

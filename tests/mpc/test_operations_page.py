@@ -66,7 +66,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-def test_the_table_says_what_a_protocol_costs(name: str) -> None:
+def test_declared_costs_of_protocols(name: str) -> None:
     entry = PROTOCOLS[name]
     size = 6400
     args = [numbers(size, bits=20) + 2**21 for _ in range(2 if "divide" in name else 1)]
@@ -78,7 +78,7 @@ def test_the_table_says_what_a_protocol_costs(name: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["log", "reciprocal"])
-def test_the_table_says_what_roots_cost(kind: str) -> None:
+def test_declared_costs_of_roots(kind: str) -> None:
     entry = PROTOCOLS["root"]
     with lockstep.count() as tally:
         run(entry.function, 2, numbers(640, bits=20), kind=kind, scale=65536)
@@ -88,7 +88,7 @@ def test_the_table_says_what_roots_cost(kind: str) -> None:
 
 
 @pytest.mark.parametrize(("count", "more"), [(2, 13), (8, 13), (10, 13), (16, 23), (32, 23)])
-def test_the_table_says_what_softmax_costs(count: int, more: int) -> None:
+def test_declared_costs_of_softmax(count: int, more: int) -> None:
     entry = PROTOCOLS["softmax"]
     with lockstep.count() as tally:
         run(entry.function, 2, numbers(64, count, bits=18), dim=1, scale=65536)

@@ -196,7 +196,7 @@ def test_made_before_the_model_was_encrypted(name, two):
 
 
 @pytest.mark.parametrize("name", ["momentum", "Adam"])
-def test_training_goes_on_in_the_clear_and_encrypted_again(name, two):
+def test_training_continues_after_decryption_and_encryption(name, two):
     plain, private = net(), net()
     made = [OPTIMIZERS[name](plain.parameters()), OPTIMIZERS[name](private.parameters())]
     stages = [X, encrypted(X, two), X, encrypted(X, ((), None))]
@@ -340,7 +340,7 @@ def test_refused_before_the_first_step(make, two):
     assert not any(optimizer.state.values())
 
 
-def test_every_optimizer_of_torch_is_known():
+def test_every_optimizer_of_torch_is_supported_or_refused():
     known = {*optimizers.STATES, *optimizers.REFUSED}
     found = {one for one in vars(optim).values() if isinstance(one, type) and issubclass(one, optim.Optimizer)}
     assert {one for one in found - {optim.Optimizer} if not known & set(one.__mro__)} == set()
@@ -355,7 +355,7 @@ def test_options_that_are_refused(option, two):
         optimizer.step()
 
 
-def test_the_hook_is_taken_back(hook):
+def test_unhook_removes_the_step_hook(hook):
     from torch.optim.optimizer import _global_optimizer_pre_hooks as installed
 
     assert optimizers.prepare in installed.values()
@@ -366,7 +366,7 @@ def test_the_hook_is_taken_back(hook):
         sy.TorchHook(torch)
 
 
-def test_a_plain_optimizer_is_left_alone():
+def test_a_plain_optimizer_is_unchanged():
     model = net()
     optimizer = optim.Adam(model.parameters(), lr=0.01)
     step(model, optimizer, X)

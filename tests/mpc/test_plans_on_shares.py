@@ -142,7 +142,7 @@ def test_random_numbers_are_drawn_at_each_call(cast):
     assert not torch.allclose(seen[0], seen[1], atol=0.2) and not torch.allclose(seen[1], seen[2], atol=0.2)
 
 
-def test_what_a_plan_changes_in_place(cast):
+def test_a_plan_may_change_its_arguments_in_place(cast):
     @sy.func2plan(args_shape=[(2,)], state=(torch.zeros(2),))
     def running(x, state):
         (total,) = state.read()

@@ -59,7 +59,7 @@ def test_dtypes(dtype):
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_what_is_not_finite_is_refused(value):
+def test_nan_and_infinity_are_refused(value):
     with pytest.raises(SyftError, match=r"NaN and infinity\. .*nan_to_num"):
         torch.tensor([1.0, value]).fix_precision()
     with pytest.raises(SyftError, match="finite real numbers only"):
@@ -281,7 +281,7 @@ def test_values_are_not_given_out():
         bool(x > 1)
 
 
-def test_what_is_here_already_is_returned_as_it_is():
+def test_get_returns_local_values_unchanged():
     x = torch.ones(1).fix_prec()
     assert x.get().child is x.child
 
@@ -469,7 +469,7 @@ def test_buffers_are_encoded_and_shared_too(cast):
     assert net.running_mean.tolist() == [1, 1]
 
 
-def test_unhook_takes_the_names_back(hook):
+def test_unhook_removes_the_names(hook):
     hook.unhook()
     assert not hasattr(torch.Tensor, "fix_precision")
     assert not hasattr(torch.optim.Optimizer, "fix_precision")

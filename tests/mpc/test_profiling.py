@@ -96,7 +96,7 @@ def test_the_table_is_printed_and_can_be_shown_again(make_worker: Any, capsys: p
     assert not cost_meter.meters
 
 
-def test_operations_inside_of_others_are_counted_once(make_worker: Any) -> None:
+def test_nested_operations_are_counted_once(make_worker: Any) -> None:
     parties = [make_worker(name) for name in ("alice", "bob", "carol")]
     x = share(torch.rand(3, 4), parties)
     with sy.mpc.count() as counted, sy.mpc.profile("operation", show=False) as p:
@@ -123,7 +123,7 @@ def test_programs_are_run_operation_by_operation(make_worker: Any) -> None:
     assert counted.runs == 1
 
 
-def test_what_it_can_not_group_by_is_refused() -> None:
+def test_unknown_groupings_are_refused() -> None:
     with pytest.raises(SyftError, match="call, operation, module and protocol"):
         sy.mpc.profile(by="colour")
     with sy.mpc.profile(show=False) as p:
@@ -191,7 +191,7 @@ class TestProcesses:
             large * large
 
 
-def test_what_a_worker_notes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_costs_kept_by_a_worker_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cost_meter, "MAX_NOTED", 2)
     notes, cost = cost_meter.CostNotes(), cost_meter.Cost(0.5, 1, 2, 3)
     notes.add("me", 0, cost)  # nobody asked yet

@@ -64,7 +64,7 @@ FUNCTIONS = [
 
 @pytest.mark.parametrize("options", [BITS, DECIMALS], ids=["bits", "decimals"])
 @pytest.mark.parametrize("number", range(len(FUNCTIONS)))
-def test_programs_give_what_operations_give(cast, number, options):
+def test_programs_and_operations_have_equal_results(cast, number, options):
     function = FUNCTIONS[number]
     x, y = torch.rand(3, 4) + 0.5, torch.rand(3, 4) + 1
     private = shared(cast, x, options), shared(cast, y, options)
@@ -98,7 +98,7 @@ def test_one_operand_is_public(cast):
                 assert counts == {1} and torch.allclose(value(result), function(*plain), atol=5e-3)
 
 
-def test_the_steps_are_recorded_once_for_each_form(pair):
+def test_the_steps_are_recorded_once_for_each_signature(pair):
     calls = []
 
     @as_program
@@ -121,7 +121,7 @@ def test_the_steps_are_recorded_once_for_each_form(pair):
     assert value(again(y, y)).tolist() == [9, 9] and value(again(x, y)).tolist() == [3, 3]
 
 
-def test_not_more_forms_are_kept_than_can_be_of_use(pair):
+def test_the_number_of_cached_signatures_is_limited(pair):
     calls = []
 
     def function(x):
@@ -192,7 +192,7 @@ def test_intermediate_values_are_let_go_of_while_it_runs(pair, monkeypatch):
 # --- what programs can't be, and what changes -------------------------------------------------------------------
 
 
-def test_random_masks_are_drawn_anew(cast):
+def test_random_masks_are_drawn_for_each_call(cast):
     x = shared(cast, torch.ones(50))
     dropped = as_program(nn.Dropout(0.5))
     seen = []
@@ -346,7 +346,7 @@ def test_long_programs_are_cut(pair):
     assert counts == {3} and value(result).tolist() == [11, 12]
 
 
-def test_what_nobody_needs_is_not_computed(pair):
+def test_unused_steps_are_not_computed(pair):
     x = shared(pair, torch.tensor([1.0, 2.0]))
     with sy.mpc.count() as tally:
         as_program(lambda x: ((x > 0), x + 1)[1])(x)
@@ -367,7 +367,7 @@ class Net(nn.Module):
         return self.fc(F.max_pool2d(F.relu(self.conv(x)), 2).flatten(1)) + self.shift
 
 
-def test_a_module_and_what_becomes_of_its_weights(cast):
+def test_a_module_follows_changes_of_its_weights(cast):
     parties, provider = cast
     model, x = Net(), torch.rand(2, 1, 8, 8)
     private = shared(cast, x)
@@ -394,7 +394,7 @@ def test_a_module_and_what_becomes_of_its_weights(cast):
         assert torch.allclose(value(method(private)), expected - 1, atol=2e-3)
 
 
-def test_what_is_worked_out_of_weights_is_kept_until_they_change(cast):
+def test_values_derived_from_weights_are_cached_until_they_change(cast):
     parties, provider = cast
     model, plain = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)), nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3))
     x = torch.rand(8, 3)
@@ -454,7 +454,7 @@ def test_modules_and_tensors_that_a_function_names(pair):
         assert torch.allclose(value(run(shared(pair, x))), layer(x) + 5, atol=1e-3)
 
 
-def test_examples_are_recorded_at_once(pair):
+def test_examples_are_recorded_immediately(pair):
     calls = []
 
     def function(x):

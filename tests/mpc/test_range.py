@@ -93,7 +93,7 @@ def test_unsigned_words(parties):
             torch.tensor([5, value], dtype=torch.uint64).share(*parties)
 
 
-def test_nothing_is_in_range(parties, provider):
+def test_empty_tensors_are_in_range(parties, provider):
     for dtype in (torch.int64, torch.uint8, torch.bool):
         empty = torch.zeros(0, 3, dtype=dtype).share(*parties, crypto_provider=provider)
         assert empty.get().shape == (0, 3)

@@ -101,7 +101,7 @@ def test_other_ways_to_compare(protocol, cast):
     near("a result", [model(secret)[0]], [model(x)[0]], 1e-3)
 
 
-def test_a_batch_of_nobody(cast):
+def test_an_empty_batch(cast):
     secret = shared(torch.zeros(2, 0, 3), cast[0][:2], cast[1])
     assert opened(LAYERS["lstm"]()(secret)[0]).shape == (2, 0, 4)
     secret = shared(torch.zeros(0, 2, 3), cast[0][:2], cast[1])

@@ -48,7 +48,7 @@ def encrypted_training(parties: list[Any]) -> Any:
 
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("shared", [False, True], ids=["plain", "shared"])
-def test_nothing_of_the_matrix_drifts(form: str, shared: bool, parties: list[Any]) -> None:
+def test_no_operation_of_the_matrix_drifts(form: str, shared: bool, parties: list[Any]) -> None:
     drifted: list[Any] = []
     unchecked: set[str] = set()
     for name in list(MATRIX)[:: 9 if shared else 3]:
@@ -118,7 +118,7 @@ def test_all_reports_are_collected(break_rule: Any) -> None:
     assert "<table" in v._repr_html_() and "neg" in v._repr_html_()
 
 
-def test_what_adds_up_is_told_and_limited_on_request() -> None:
+def test_accumulated_errors_are_reported_and_limited_on_request() -> None:
     def many(x: Any) -> Any:
         total = x * 0
         for _ in range(20):

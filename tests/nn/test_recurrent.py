@@ -129,7 +129,7 @@ def test_a_memory_starts_by_not_forgetting():
     assert sy.nn.LSTMCell(3, 4, bias=False).fc_xh.bias is None
 
 
-def test_what_print_shows():
+def test_repr_shows_settings():
     assert repr(sy.nn.RNNCell(3, 4, nonlinearity="relu")).startswith("RNNCell(\n  3, 4, nonlinearity=relu")
     assert repr(sy.nn.GRUCell(3, 4)).startswith("GRUCell(\n  3, 4\n")
 
