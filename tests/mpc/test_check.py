@@ -107,7 +107,7 @@ def test_modules_of_torch_by_themselves(hook):
     report = sy.mpc.check(Unknown())
     assert {problem.path for problem in report} == {"inner.pool"}
     assert report.problems[0].module == "FractionalMaxPool2d" and "F.max_pool2d" in report.problems[0].instead
-    assert report.unseen == ["the model (Unknown)"] and repr(report).endswith("Give one: sy.mpc.check(model, x).")
+    assert report.unseen == ["the model (Unknown)"] and repr(report).endswith("Pass one: sy.mpc.check(model, x).")
 
 
 def test_unchecked_modules_are_reported(hook):
@@ -229,24 +229,24 @@ def test_an_encrypted_model_lists_all_problems_before_it_computes(cast):
 
 
 def test_a_model_is_checked_once_for_each_signature(cast, monkeypatch):
-    looks = []
-    look = check.look
-    monkeypatch.setattr(check, "look", lambda *args: looks.append(1) or look(*args))
+    runs = []
+    dry_run = check.dry_run
+    monkeypatch.setattr(check, "dry_run", lambda *args: runs.append(1) or dry_run(*args))
     model = shared(cast, nn.Sequential(nn.Linear(3, 3), nn.ReLU()))
     x = shared(cast, torch.rand(2, 3))
     with torch.no_grad():
         for given, count in ((x, 1), (x, 1), (shared(cast, torch.rand(2, 3)), 1), (torch.rand(2, 3), 2), (x[:1], 3)):
             model(given)
-            assert len(looks) == count
+            assert len(runs) == count
         model.eval()
         model(x)
-        assert len(looks) == 4
+        assert len(runs) == 4
         proxy = model.copy()
         assert torch.allclose(proxy(x).get().float_precision(), model(x).get().float_precision(), atol=1e-3)
-        assert len(looks) == 5
+        assert len(runs) == 5
         model.get()
         model(x)
-        assert len(looks) == 5 and not model._forward_pre_hooks and not model._forward_pre_hooks_with_kwargs
+        assert len(runs) == 5 and not model._forward_pre_hooks and not model._forward_pre_hooks_with_kwargs
     del proxy
 
 
@@ -270,7 +270,7 @@ def test_remote_models_are_not_checked(bob):
     with pytest.raises(sy.exceptions.SyftError, match="not pointers"):
         sy.mpc.check(model)
     with torch.no_grad(), sy.count_messages() as sent:
-        check.look_first(model, (x,), {})  # as it is called for a model that was encoded where it is
+        check.check_before_call(model, (x,), {})  # as it is called for a model that was encoded where it is
     assert not sent.messages
 
 

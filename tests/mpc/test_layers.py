@@ -393,7 +393,7 @@ def test_rrelu_in_training_is_refused(cast):
 
 @pytest.mark.parametrize("bits", [("gt",), ("ge",), ("ge", "gt"), ("gt", "ge")])
 @pytest.mark.parametrize("count", [2, 3, 4])
-def test_relu_caches_its_comparison(count, bits):
+def test_relu_returns_bits_of_its_comparison(count, bits):
     x = EDGES.view(1, -1)
     made, *found = run(PROTOCOLS["relu"].function, count, x, bits=bits)
     assert torch.equal(made, x.clamp(min=0))

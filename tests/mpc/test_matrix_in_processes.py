@@ -52,7 +52,7 @@ def test_all_rows(count: int, form: str, processes: tuple[list[Any], Any]) -> No
         assert not party._objects
 
 
-def test_refused_calls_are_refused(processes: tuple[list[Any], Any]) -> None:
+def test_refused_calls_are_refused_in_processes_too(processes: tuple[list[Any], Any]) -> None:
     parties, provider = processes
     for call in REFUSED.values():
         with pytest.raises(sy.exceptions.UnsupportedOperation):

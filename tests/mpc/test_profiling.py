@@ -128,7 +128,7 @@ def test_unknown_groupings_are_refused() -> None:
         sy.mpc.profile(by="colour")
     with sy.mpc.profile(show=False) as p:
         pass
-    with pytest.raises(SyftError, match="not by 'size'"):
+    with pytest.raises(SyftError, match="got 'size'"):
         p.table("size")
     assert p.lines() == [] and "0 operations" in repr(p)
 
