@@ -51,7 +51,7 @@ from syft.pointers.pointer_protocol import PointerProtocol as PointerProtocol
 from syft.sandbox import create_sandbox as create_sandbox
 from syft.serde import deserialize as deserialize
 from syft.serde import serialize as serialize
-from syft.serde import wire_codes as _rows  # noqa: F401  (gives this library's types their wire codes)
+from syft.serde import wire_codes as _wire_codes  # noqa: F401  (registers this library's types)
 from syft.tensors import native as _native  # noqa: F401  (fills the table of tensor methods)
 from syft.tensors.additive_shared import AdditiveSharingTensor as AdditiveSharingTensor
 from syft.tensors.functions import combine_pointers as combine_pointers

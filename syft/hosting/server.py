@@ -332,7 +332,5 @@ def failed_inference(worker: Any, hosted: HostedModel, args: Any, error: Excepti
     return ModelError(f"{text} The {type(error).__name__} behind this may show its numbers, so it is not told.")
 
 
-for _cls, _code in m.CODES.items():
-    register(_cls, code=_code)
 register(HostedModel, code=170)
 pointer_kinds["model"] = ObjectPointer

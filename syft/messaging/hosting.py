@@ -109,15 +109,3 @@ class SharedInferenceMessage(Message):
     schema: ClassVar[dict[str, Any]] = {
         "contents": tuple, "name": str, "version": str, "run_id": (int, str), "return_id": (int, str),
     }  # fmt: skip
-
-
-# Wire codes; a code is for ever.
-CODES: dict[type[Message], int] = {
-    HostModelMessage: 150,
-    HostSharesMessage: 151,
-    ModelsMessage: 152,
-    DownloadModelMessage: 153,
-    DeleteModelMessage: 154,
-    InferenceMessage: 155,
-    SharedInferenceMessage: 156,
-}

@@ -373,12 +373,3 @@ class ErrorMessage(Message):
 
     schema: ClassVar[dict[str, Any]] = {"contents": tuple}
     items: ClassVar[Any] = str
-
-
-MESSAGE_TYPES: tuple[type[Message], ...] = (
-    Message, Operation, ObjectMessage, ObjectRequestMessage, IsNoneMessage, GetShapeMessage,
-    ForceObjectDeleteMessage, RetainMessage, ReleaseMessage, HandOverMessage, FetchThereMessage, SearchMessage,
-    BatchMessage, PlanCommandMessage, ErrorMessage, PublishMessage, ClaimMessage,
-    RunMessage, RequestReleaseMessage, RequestStatusMessage, ListRightsMessage, DecideRequestMessage,
-    RevokeGrantMessage, ShareSourceMessage,
-)  # fmt: skip

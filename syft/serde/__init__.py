@@ -1,7 +1,7 @@
 """Objects to bytes and back: `serialize`, `deserialize`, and `register` for types of your own."""
 
 from syft.serde import protobuf as protobuf
-from syft.serde.msgpack.frames import Buffer as Buffer
+from syft.serde.buffer import Buffer as Buffer
 from syft.serde.registry import register as register
 from syft.serde.registry import serializes as serializes
 from syft.serde.registry import table as table

@@ -8,11 +8,8 @@ A row says how one level of a type is taken apart (`simplify`) and put back toge
 The protobuf strategy uses the same rows. A type with a message of its own in serde/protobuf/schema/syft.proto has the
 parts there under names, in the order of its `simplify`; the parts of any other type travel as they are.
 
-Codes are grouped by kind. Pick a code of 1000 or more for a type of your own: lower ones are not refused,
-but a later version of the library may need them.
-
-    1-29 native     30-39 numpy     40-59 torch      60-79 tensor links   80-99 pointers
-    100-119 plans   120-159 messages   160-199 other library types   1000 and up: yours
+The codes of this library's own types are in wire_codes.py. Choose a code of 1000 or more for a type of your own: lower
+ones are not refused, but a later version of the library may need them.
 """
 
 from __future__ import annotations
@@ -40,6 +37,15 @@ class RegisteredType(NamedTuple):
     detail: Detailer
     exact: bool = False
     screen: Screen | None = None
+
+
+class TypeCodec(NamedTuple):
+    """How a type that has no `simplify` and `detail` of its own travels; the fields are arguments of `register`."""
+
+    simplify: Simplifier
+    detail: Detailer
+    exact: bool = True
+    aliases: tuple[type, ...] = ()
 
 
 # Read directly by the engine on every object, hence plain module-level dicts.

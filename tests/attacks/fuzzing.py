@@ -23,8 +23,8 @@ from syft.messaging import message as m
 from syft.messaging.hosting import DeleteModelMessage
 from syft.pointers import ObjectWrapper
 from syft.serde import compression, deserialize, serialize, table
+from syft.serde.buffer import Buffer
 from syft.serde.msgpack import frames
-from syft.serde.msgpack.frames import Buffer
 from syft.workers.access.policy import ALLOW_ALL, DenyAll
 from syft.workers.transport.request_codec import answer
 from tests.attacks.samples import linear, samples

@@ -25,6 +25,7 @@ from syft.workers.transport.request_codec import answer, write_request
 from syft.workers.transport.socket_stream import Listener
 from tests.attacks.hostile import Mallory, error_name, still_answers
 from tests.mpc.serving import close, encrypted, make_model
+from tests.serde.helpers import MESSAGE_TYPES
 
 X = torch.linspace(-1, 1, 8).view(1, 8)
 _ids = itertools.count(7 * 10**9)
@@ -130,7 +131,7 @@ MESSAGES = [
 
 
 def test_all_kinds_of_messages_are_tried():
-    assert {type(message) for message in MESSAGES} | set(guest_session._ROUTES) == set(m.MESSAGE_TYPES)
+    assert {type(message) for message in MESSAGES} | set(guest_session._ROUTES) == set(MESSAGE_TYPES)
 
 
 ROW = StepsMessage(((b"", True, "torch.Tensor.add", bytes(16), (5).to_bytes(16, "big"), 1),))

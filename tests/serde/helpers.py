@@ -10,12 +10,17 @@ import torch
 from hypothesis import settings
 from hypothesis import strategies as st
 
+from syft.messaging import message
 from syft.serde import deserialize, serialize
 from syft.serde.torch.dtypes import DATA_DTYPES
+from syft.serde.wire_codes import CODES
 
 EXAMPLES = settings(deadline=None, derandomize=True, max_examples=80, database=None)
 FORMATS = ("raw", "torch", "numpy", "all")
 SHAPES = ((), (0,), (1,), (7,), (3, 4), (0, 5), (2, 0, 3), (2, 3, 4), (1, 2, 3, 4))
+
+# The messages that every worker knows.
+MESSAGE_TYPES = [cls for cls in CODES.values() if not isinstance(cls, str) and cls.__module__ == message.__name__]
 
 
 def worker(**attributes: Any) -> Any:

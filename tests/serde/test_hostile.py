@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from syft.exceptions import SerdeError
 from syft.serde import deserialize, serialize
+from syft.serde.buffer import Buffer
 from syft.serde.msgpack import frames
 from syft.serde.torch import archive, npy
 from tests.serde.helpers import EXAMPLES, FORMATS, filled, worker
@@ -207,7 +208,7 @@ def test_prefix_lies():
 
 def test_too_many_frames_are_refused_on_the_way_out():
     with pytest.raises(SerdeError, match="at most"):
-        frames.write([frames.Buffer(b"a")] * (frames.MAX_FRAMES + 1))
+        frames.write([Buffer(b"a")] * (frames.MAX_FRAMES + 1))
 
 
 @pytest.mark.parametrize(

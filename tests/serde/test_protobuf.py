@@ -35,7 +35,18 @@ from syft.serde.protobuf.schema import syft_pb2 as pb
 from syft.serde.protobuf.torch_serde import protobuf_tensor_deserializer, protobuf_tensor_serializer
 from syft.tensors.placeholder import PlaceHolder
 from tests.messaging.test_message import MESSAGES
-from tests.serde.helpers import EXAMPLES, FORMATS, assert_same, dtypes, filled, objects, shapes, views, worker
+from tests.serde.helpers import (
+    EXAMPLES,
+    FORMATS,
+    MESSAGE_TYPES,
+    assert_same,
+    dtypes,
+    filled,
+    objects,
+    shapes,
+    views,
+    worker,
+)
 from tests.serde.protobuf_samples import VALUES, WIDE, chains, exact, plans, protocol, roles, scripts
 from tests.serde.test_native import nest, same_types
 
@@ -666,4 +677,4 @@ def described(message):
 
 def test_the_documented_places():
     assert protobuf.serialize is protobuf_serde.serialize and protobuf.deserialize is protobuf_serde.deserialize
-    assert all(dataclasses.is_dataclass(kind) and not hasattr(kind(), "__dict__") for kind in m.MESSAGE_TYPES)
+    assert all(dataclasses.is_dataclass(kind) and not hasattr(kind(), "__dict__") for kind in MESSAGE_TYPES)

@@ -20,6 +20,7 @@ from typing import Any
 import msgpack  # type: ignore[import-untyped,unused-ignore]
 
 from syft.exceptions import SerdeError, SyftError
+from syft.serde.buffer import Buffer
 from syft.serde.msgpack.items import unpack
 
 VERSION = 1
@@ -36,30 +37,6 @@ _PADDING = bytes(ALIGNMENT)
 _ext = msgpack.ExtType._make  # the constructor checks its arguments, at five times the cost
 
 Parts = list[bytes | memoryview]
-
-
-class Buffer:
-    """Bytes that a simplifier wants to travel outside the header, without a copy.
-
-    Detailers get a memoryview in its place: read-only unless the reader may keep the message's memory.
-    `owner` is kept alive as long as this object, for views that do not keep their memory alive themselves.
-    """
-
-    __slots__ = ("owner", "view")
-
-    def __init__(self, data: bytes | bytearray | memoryview, owner: object = None) -> None:
-        """Keep a flat byte view of the data."""
-        self.owner = owner
-        view = memoryview(data)
-        if view.nbytes == 0:
-            view = memoryview(b"")  # a view with a zero in its shape can't be cast
-        elif view.ndim != 1 or view.format != "B" or not view.c_contiguous:
-            view = view.cast("B")
-        self.view = view
-
-    def __len__(self) -> int:
-        """Return the number of bytes."""
-        return len(self.view)
 
 
 class _Writer:

@@ -8,8 +8,8 @@ from types import EllipsisType
 from typing import Any
 
 from syft.exceptions import SerdeError
-from syft.serde.msgpack.frames import Buffer
-from syft.serde.registry import Detailer, Simplifier, register
+from syft.serde.buffer import Buffer, as_view
+from syft.serde.registry import TypeCodec
 
 Parts = tuple[Any, ...]
 
@@ -120,34 +120,19 @@ def _detail_bytearray(worker: Any, parts: Parts) -> bytearray:
     return bytearray(as_view(view))
 
 
-def as_view(part: Any) -> memoryview:
-    """Return a received part as a view of bytes; anything but bytes is refused."""
-    if type(part) is memoryview:
-        return part
-    if type(part) is bytes:
-        return memoryview(part)
-    raise SerdeError(f"The message holds {type(part).__name__} where bytes are needed.")
-
-
-ROWS: dict[type, tuple[int, Simplifier, Detailer]] = {
-    tuple: (1, _simplify_tuple, _detail_tuple),
-    list: (2, _simplify_collection, _detail_list),
-    dict: (3, _simplify_dict, _detail_dict),
-    set: (4, _simplify_collection, _detail_set),
-    frozenset: (5, _simplify_collection, _detail_frozenset),
-    range: (6, _simplify_range, _detail_range),
-    slice: (7, _simplify_slice, _detail_slice),
-    EllipsisType: (8, _simplify_ellipsis, _detail_ellipsis),
-    complex: (9, _simplify_complex, _detail_complex),
-    bytes: (10, _simplify_bytes, _detail_bytes),
-    bytearray: (11, _simplify_bytes, _detail_bytearray),
+CODECS: dict[type, TypeCodec] = {
+    tuple: TypeCodec(_simplify_tuple, _detail_tuple),
+    list: TypeCodec(_simplify_collection, _detail_list),
+    dict: TypeCodec(_simplify_dict, _detail_dict),
+    set: TypeCodec(_simplify_collection, _detail_set),
+    frozenset: TypeCodec(_simplify_collection, _detail_frozenset),
+    range: TypeCodec(_simplify_range, _detail_range),
+    slice: TypeCodec(_simplify_slice, _detail_slice),
+    EllipsisType: TypeCodec(_simplify_ellipsis, _detail_ellipsis),
+    complex: TypeCodec(_simplify_complex, _detail_complex),
+    bytes: TypeCodec(_simplify_bytes, _detail_bytes),
+    bytearray: TypeCodec(_simplify_bytes, _detail_bytearray),
 }
 
-# Rows that never have a buffer among their parts. A tuple may: simplifiers use it to group their parts.
-WITHOUT_BUFFERS = frozenset(range(2, 10))
-
-
-def register_all() -> None:
-    """Put the native types in the registry."""
-    for cls, (code, simplify, detail) in ROWS.items():
-        register(cls, code=code, simplify=simplify, detail=detail, exact=True)
+# Codes of types that never have a buffer among their parts. A tuple may: simplifiers use it to group their parts.
+WITHOUT_BUFFERS = frozenset({2, 3, 4, 5, 6, 7, 8, 9})

@@ -7,14 +7,11 @@ from typing import Any
 import numpy as np
 
 from syft.exceptions import SerdeError
-from syft.serde.msgpack.frames import Buffer
-from syft.serde.msgpack.native_serde import as_view
-from syft.serde.registry import register
+from syft.serde.buffer import Buffer, as_view, element_count, refuse_bad_bools
+from syft.serde.registry import TypeCodec
 
 Parts = tuple[Any, ...]
 
-CODE_ARRAY = 30
-CODE_SCALAR = 31
 MAX_DIMENSIONS = 64
 
 SCALARS: tuple[type[np.generic], ...] = tuple(
@@ -49,31 +46,13 @@ def dtype_of(name: Any) -> np.dtype[Any]:
 
 def array_from(view: memoryview, dtype: np.dtype[Any], shape: Any) -> np.ndarray[Any, Any]:
     """Build an array after checking that its shape explains every byte; read-only views are copied."""
-    expected = count(shape, MAX_DIMENSIONS) * dtype.itemsize
+    expected = element_count(shape, MAX_DIMENSIONS) * dtype.itemsize
     if expected != len(view):
         raise SerdeError(f"The message holds an array of {expected} bytes with {len(view)} bytes of data.")
     if dtype.kind == "b":
         refuse_bad_bools(view)
     flat = np.frombuffer(bytearray(view) if view.readonly else view, dtype=dtype)
     return flat.reshape(shape)
-
-
-def refuse_bad_bools(view: memoryview) -> None:
-    """Refuse bytes other than 0 and 1 as booleans: later arithmetic on them is undefined."""
-    if len(view) and int(np.frombuffer(view, dtype=np.uint8).max()) > 1:
-        raise SerdeError("The message holds booleans that are neither 0 nor 1.")
-
-
-def count(shape: Any, max_dimensions: int) -> int:
-    """Number of elements of a received shape, in exact arithmetic."""
-    if not isinstance(shape, tuple) or len(shape) > max_dimensions:
-        raise SerdeError(f"The message holds a shape that is not a tuple of at most {max_dimensions} sizes.")
-    total = 1
-    for size in shape:
-        if type(size) is not int or not 0 <= size < 2**63:
-            raise SerdeError("The message holds a shape with a size that is not a non-negative integer.")
-        total *= size
-    return total
 
 
 def _refuse_other_kinds(dtype: np.dtype[Any]) -> None:
@@ -101,13 +80,7 @@ def _detail_scalar(worker: Any, parts: Parts) -> Any:
     return array_from(as_view(data), dtype_of(name), ())[()]
 
 
-def register_all() -> None:
-    """Put the numpy types in the registry."""
-    register(np.ndarray, code=CODE_ARRAY, simplify=_simplify_array, detail=_detail_array, exact=True)
-    register(
-        np.generic,
-        code=CODE_SCALAR,
-        simplify=_simplify_scalar,
-        detail=_detail_scalar,
-        aliases=SCALARS,
-    )
+CODECS: dict[type, TypeCodec] = {
+    np.ndarray: TypeCodec(_simplify_array, _detail_array),
+    np.generic: TypeCodec(_simplify_scalar, _detail_scalar, exact=False, aliases=SCALARS),
+}

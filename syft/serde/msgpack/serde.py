@@ -10,18 +10,14 @@ from typing import Any
 
 from syft.exceptions import SerdeError, SyftError
 from syft.serde import compression
-from syft.serde.msgpack import frames, native_serde, numpy_serde, torch_serde
-from syft.serde.msgpack.frames import Buffer
+from syft.serde.buffer import Buffer
+from syft.serde.msgpack import frames
+from syft.serde.msgpack.native_serde import INLINE_BYTES, WITHOUT_BUFFERS
 from syft.serde.registry import BY_CODE, BY_TYPE, FORCED, RegisteredType, row_for
 
 MAX_DEPTH = 100
 ATOMS = frozenset({type(None), bool, int, float, str})
 ARRIVING_ATOMS = ATOMS | {bytes}
-INLINE_BYTES = native_serde.INLINE_BYTES
-WITHOUT_BUFFERS = native_serde.WITHOUT_BUFFERS
-
-for _module in (native_serde, numpy_serde, torch_serde):
-    _module.register_all()
 
 
 def serialize(
@@ -132,7 +128,7 @@ def _put_together(worker: Any, value: tuple[Any, ...], depth: int) -> Any:
     code = value[0] if value else None
     row = BY_CODE.get(code) if type(code) is int else None
     if row is None:
-        raise SerdeError(f"The message holds the type code {_short(code)}, which is not registered here.")
+        raise SerdeError(f"The message holds the type code {excerpt(code)}, which is not registered here.")
     if row.screen is not None:
         row.screen(value)
     parts: list[Any] = []
@@ -150,11 +146,11 @@ def _put_together(worker: Any, value: tuple[Any, ...], depth: int) -> Any:
     except SyftError:
         raise
     except Exception as error:
-        reason = f"{type(error).__name__}: {_short(error)}"
+        reason = f"{type(error).__name__}: {excerpt(error)}"
         raise SerdeError(f"The message does not describe a valid {row.cls.__name__} ({reason}).") from error
 
 
-def _short(value: object) -> str:
+def excerpt(value: object) -> str:
     """Show something that came from outside, within bounds."""
     text = str(value)[:120] if isinstance(value, int | str | Exception) else type(value).__name__
     return text.partition("\n")[0]

@@ -17,10 +17,8 @@ from torch.jit._trace import TopLevelTracedModule
 
 from syft.codes import TENSOR_SERIALIZATION
 from syft.exceptions import SerdeError
-from syft.serde.msgpack.frames import Buffer
-from syft.serde.msgpack.native_serde import as_view
-from syft.serde.msgpack.numpy_serde import count
-from syft.serde.registry import Detailer, Simplifier, refuse, register
+from syft.serde.buffer import Buffer, as_view, element_count
+from syft.serde.registry import Detailer, Simplifier, TypeCodec
 from syft.serde.torch.dtypes import (
     DTYPE_BY_NAME,
     INTEGER_OF_WIDTH,
@@ -69,7 +67,7 @@ def simplified_tensor_deserializer(worker: Any, tensor_tuple: Parts) -> torch.Te
     dtype = data_dtype(name)
     kind = PYTHON_TYPE[dtype]
     bits = INTEGER_OF_WIDTH[dtype.itemsize] if kind is bytes else None
-    if not isinstance(values, list | tuple) or len(values) != count(shape, MAX_DIMENSIONS):
+    if not isinstance(values, list | tuple) or len(values) != element_count(shape, MAX_DIMENSIONS):
         raise SerdeError("The message holds a tensor whose list of values does not fit its shape.")
     if set(map(type, values)) - {int if bits else kind}:
         raise SerdeError(f"The message holds a tensor of dtype {name} with values of another type.")
@@ -201,7 +199,7 @@ def _simplify_torch_size(worker: Any, size: torch.Size) -> Parts:
 
 
 def _detail_torch_size(worker: Any, parts: Parts) -> torch.Size:
-    count(parts, MAX_DIMENSIONS)
+    element_count(parts, MAX_DIMENSIONS)
     return torch.Size(parts)
 
 
@@ -292,20 +290,16 @@ MAP_TORCH_SIMPLIFIERS_AND_DETAILERS: dict[type, tuple[Simplifier, Detailer]] = {
     TopLevelTracedModule: (_simplify_script_module, _detail_script_module),
     torch.return_types.max: (_simplify_return_type, _detail_return_type),
 }
-FIRST_CODE = 40
-
-_REFUSALS: dict[type, str] = {
+_EXTRA: dict[type, dict[str, Any]] = {
+    torch.jit.ScriptModule: {"exact": False},
+    torch.return_types.max: {
+        "aliases": tuple(cls for cls in _RETURN_TYPES.values() if cls is not torch.return_types.max)
+    },
+}
+CODECS: dict[type, TypeCodec] = {
+    cls: TypeCodec(*functions, **_EXTRA.get(cls, {})) for cls, functions in MAP_TORCH_SIMPLIFIERS_AND_DETAILERS.items()
+}
+REFUSALS: dict[type, str] = {
     torch.Generator: "a random generator is bound to its process; send its seed or get_state() instead.",
     torch.nn.Module: "a module is sent with module.send(worker), or as module.state_dict().",
 }
-
-
-def register_all() -> None:
-    """Put the torch types in the registry."""
-    first: type = torch.return_types.max
-    aliases = {first: [cls for cls in _RETURN_TYPES.values() if cls is not first]}
-    for code, (cls, (simplify, detail)) in enumerate(MAP_TORCH_SIMPLIFIERS_AND_DETAILERS.items(), FIRST_CODE):
-        exact = cls is not torch.jit.ScriptModule
-        register(cls, code=code, simplify=simplify, detail=detail, exact=exact, aliases=aliases.get(cls, ()))
-    for cls, reason in _REFUSALS.items():
-        refuse(cls, reason)

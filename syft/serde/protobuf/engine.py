@@ -9,9 +9,10 @@ from collections.abc import Callable
 from typing import Any
 
 from syft.exceptions import SerdeError, SyftError
-from syft.serde.msgpack.frames import MAX_INT_BYTES, Buffer
+from syft.serde.buffer import Buffer
+from syft.serde.msgpack.frames import MAX_INT_BYTES
 from syft.serde.msgpack.native_serde import INLINE_BYTES, WITHOUT_BUFFERS
-from syft.serde.msgpack.serde import MAX_DEPTH, _short
+from syft.serde.msgpack.serde import MAX_DEPTH, excerpt
 from syft.serde.protobuf.envelope import parse, to_bytes
 from syft.serde.protobuf.fields import read_fields, write_fields
 from syft.serde.protobuf.kinds import BY_MESSAGE, BY_NAME, KINDS, PLAIN, MessageForm, MessageKind
@@ -250,7 +251,7 @@ class Reader:
         except SyftError:
             raise
         except Exception as error:
-            reason = f"{type(error).__name__}: {_short(error)}"
+            reason = f"{type(error).__name__}: {excerpt(error)}"
             raise SerdeError(f"The message does not describe a valid {row.cls.__name__} ({reason}).") from error
 
     def finish(self) -> None:

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 from syft.core.byte_budget import ask
 from syft.exceptions import SerdeError
-from syft.serde.msgpack.frames import MAX_FRAMES, Buffer
-from syft.serde.msgpack.serde import _short
+from syft.serde.buffer import Buffer
+from syft.serde.msgpack.frames import MAX_FRAMES
+from syft.serde.msgpack.serde import excerpt
 from syft.serde.protobuf.schema import syft_pb2
 
 VERSION = 1
@@ -140,7 +141,7 @@ def _parse(kind: Any, data: bytes) -> Any:
     except Exception as error:  # protobuf's runtimes differ in what they raise
         raise SerdeError(
             "The message is damaged, or nested deeper than protobuf reads; ask for it again. "
-            f"({type(error).__name__}: {_short(error)})"
+            f"({type(error).__name__}: {excerpt(error)})"
         ) from error
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from syft.exceptions import SerdeError
 from syft.serde import compression
-from syft.serde.msgpack.frames import Buffer
+from syft.serde.buffer import Buffer
 from syft.serde.protobuf import envelope
 from syft.serde.protobuf.engine import Reader, Writer
 from syft.serde.protobuf.schema import syft_pb2

@@ -9,8 +9,7 @@ from typing import Any
 import torch
 
 from syft.exceptions import SerdeError
-from syft.serde.msgpack.frames import Buffer
-from syft.serde.msgpack.numpy_serde import count, refuse_bad_bools
+from syft.serde.buffer import Buffer, element_count, refuse_bad_bools
 
 MAX_DIMENSIONS = 64
 
@@ -126,7 +125,7 @@ def tensor_from(view: memoryview, dtype: torch.dtype, shape: Any) -> torch.Tenso
     A read-only view is copied into memory of the tensor's own. A writable one is used as it is, if it is most of the
     message: a small tensor must not keep a large message in memory.
     """
-    expected = count(shape, MAX_DIMENSIONS) * dtype.itemsize
+    expected = element_count(shape, MAX_DIMENSIONS) * dtype.itemsize
     if expected != len(view):
         raise SerdeError(f"The message holds a tensor of {expected} bytes with {len(view)} bytes of data.")
     if dtype is torch.bool:
