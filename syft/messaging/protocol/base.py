@@ -1,9 +1,9 @@
-"""What every protocol can do: be uploaded, found, and run by the worker that has it."""
+"""AbstractProtocol: upload, search and remote runs, common to all protocols."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syft.core.context import local_worker
 from syft.core.id_provider import ObjectId
@@ -16,7 +16,10 @@ from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.pointer_plan import PointerPlan
 from syft.pointers.pointer_protocol import PointerProtocol
 
-# How many plans a protocol may have: a worker that runs one sends at least one message for each.
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
+
+# The maximum number of plans: a worker that runs a protocol sends at least one message for each.
 MAX_PLANS = 1000
 
 
@@ -26,38 +29,42 @@ class AbstractProtocol(AbstractObject):
     pointer_kind = "protocol"
 
     def __init__(
-        self, id: ObjectId | None = None, owner: Any = None, tags: Any = None, description: str | None = None
+        self,
+        id: ObjectId | None = None,
+        owner: BaseWorker | None = None,
+        tags: Iterable[str] | None = None,
+        description: str | None = None,
     ) -> None:
         super().__init__(id=id, owner=owner, tags=tags, description=description)
-        self.pointers: dict[Any, PointerProtocol] = {}
+        self.pointers: dict[BaseWorker, PointerProtocol] = {}
 
-    # --- what each kind says --------------------------------------------------------------------------------
+    # --- for subclasses -------------------------------------------------------------------------------------
 
-    def run_here(self, *args: Any, **kwargs: Any) -> Any:
+    def run_here(self, *args: object, **kwargs: object) -> Any:
         """Run the protocol, led by the local worker."""
-        raise NotImplementedError(f"{type(self).__name__} must say how it runs")
+        raise NotImplementedError(f"{type(self).__name__} must implement run_here()")
 
     def get(self) -> Any:
-        """Say that there is nothing to fetch: this is the protocol itself."""
-        raise SyftError("This protocol is here already; what was uploaded is fetched by its pointer: pointer.get().")
+        """Refuse: the protocol is local, so there is nothing to fetch."""
+        raise SyftError("This protocol is local already. Fetch an uploaded one through its pointer: pointer.get().")
 
-    def carried(self) -> Iterator[Any]:
-        """Yield the pointers of this protocol; who receives it takes over a claim on each."""
-        raise NotImplementedError(f"{type(self).__name__} must name its pointers")
+    def carried(self) -> Iterator[ObjectPointer]:
+        """Yield the pointers of this protocol; its receiver takes over a claim on each."""
+        raise NotImplementedError(f"{type(self).__name__} must implement carried()")
 
     def check_complete(self) -> None:
-        """Raise unless everything that should travel is there."""
-        raise NotImplementedError(f"{type(self).__name__} must say when it can travel")
+        """Raise unless the protocol can be sent."""
+        raise NotImplementedError(f"{type(self).__name__} must implement check_complete()")
 
     # --- uploading ------------------------------------------------------------------------------------------
 
     @property
-    def location(self) -> Any:
+    def location(self) -> BaseWorker | None:
         """The worker that the protocol was uploaded to last, or None."""
         return next(reversed(self.pointers), None)
 
-    def send(self, location: Any) -> PointerProtocol:
-        """Upload the protocol to a worker, so that others can find it there.
+    def send(self, location: BaseWorker | ObjectId) -> PointerProtocol:
+        """Upload the protocol to a worker, so that other clients can find it there.
 
         With tags it stays there until it is deleted; without, as long as this protocol or a pointer to it lives.
 
@@ -68,7 +75,7 @@ class AbstractProtocol(AbstractObject):
         owner = local_worker()
         worker = owner.get_worker(location, fail_hard=True)
         if worker is owner:
-            raise ValueError(f"The protocol is at {owner.id!r} already; send it to another worker.")
+            raise ValueError(f"The protocol is at {owner.id!r} already. Send it to another worker.")
         self.pointers.pop(worker, None)
         pointer: PointerProtocol = owner.send(self, worker)
         self.pointers[worker] = pointer
@@ -76,20 +83,20 @@ class AbstractProtocol(AbstractObject):
 
     def create_pointer(
         self,
-        owner: Any = None,
+        owner: BaseWorker | None = None,
         garbage_collect_data: bool = False,
-        location: Any = None,
+        location: BaseWorker | None = None,
         id_at_location: ObjectId | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> PointerProtocol:
         """Make a pointer to this protocol at a worker that holds it.
 
         Args:
             owner: the worker the pointer belongs to.
-            garbage_collect_data: whether the protocol goes when its pointers go.
+            garbage_collect_data: whether the protocol is deleted with its last pointer.
             location: the worker that holds it; its owner by default.
             id_at_location: its id there; its own by default.
-            **kwargs: taken and ignored, as in earlier releases.
+            **kwargs: ignored, for compatibility.
         """
         return PointerProtocol(
             location=location if location is not None else self.owner,
@@ -102,20 +109,20 @@ class AbstractProtocol(AbstractObject):
 
     # --- running --------------------------------------------------------------------------------------------
 
-    def run(self, *args: Any, **kwargs: Any) -> Any:
+    def run(self, *args: object, **kwargs: object) -> Any:
         """Run the protocol and return pointers to its results."""
         return self.run_here(*args, **kwargs)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         """Run the protocol."""
         return self.run(*args, **kwargs)
 
-    def request_remote_run(self, location: Any, args: Any, kwargs: Any) -> Any:
-        """Let a worker that this protocol was sent to run it.
+    def request_remote_run(self, location: BaseWorker | ObjectId, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run this protocol at a worker that it was sent to.
 
         Args:
             location: the worker.
-            args: the arguments: pointers to that worker, or local tensors, which travel there.
+            args: the arguments: pointers to that worker, or local tensors, which are sent there.
             kwargs: the keyword arguments.
 
         Raises:
@@ -124,65 +131,63 @@ class AbstractProtocol(AbstractObject):
         worker = local_worker().get_worker(location, fail_hard=True)
         pointer = self.pointers.get(worker)
         if pointer is None:
-            raise RuntimeError(f"The protocol was not sent to {worker.id!r}; do that first: protocol.send(worker).")
+            raise RuntimeError(f"The protocol was not sent to {worker.id!r}. Send it first: protocol.send(worker).")
         return pointer.request_remote_run(worker, args, kwargs)
 
     @staticmethod
-    def find_args_location(args: Any) -> Any:
+    def find_args_location(args: object) -> Any:
         """Return the worker of the first pointer among the arguments; the local worker if there is none."""
-        return next(iter(places_of(args)), None) or local_worker()
+        return next(iter(workers_of(args)), None) or local_worker()
 
 
-def places_of(values: Any) -> dict[Any, None]:
+def workers_of(values: object) -> dict[BaseWorker, None]:
     """Return the workers that the pointers of nested arguments point at, in order."""
     pointers = (pointer_in(leaf) for leaf in iter_tensors(values))
     return {pointer.location: None for pointer in pointers if pointer is not None}
 
 
-def place_plan(plan: Any, worker: Any) -> Plan | PointerPlan:
-    """Return a plan as it is called for arguments at a worker: itself if that is here, else a pointer to it there."""
+def plan_at(plan: Plan | PointerPlan, worker: BaseWorker) -> Plan | PointerPlan:
+    """Return the callable for arguments at a worker: the plan itself if the worker is local, else a pointer to it."""
     if isinstance(plan, PointerPlan):
         return plan
     if not plan.is_built:
         raise RuntimeError(
-            f"The plan {plan.name!r} of the protocol is not built; build it with plan.build(*examples), "
-            "or give args_shape to func2plan."
+            f"The plan {plan.name!r} of the protocol is not built. Build it with plan.build(*examples), "
+            "or pass args_shape to func2plan."
         )
     if worker is local_worker():
-        checked: Plan = plan
-        return checked
+        return plan
     pointer: PointerPlan = plan.send(worker)
     return pointer
 
 
-def single(pointer: PointerPlan, worker: Any) -> PointerPlan:
-    """Return the pointer to a plan at one worker, of a plan that may be at several."""
+def pointer_at(pointer: PointerPlan, worker: BaseWorker) -> PointerPlan:
+    """Return the pointer to a plan at one of the workers that have it."""
     for one in pointer.pointers():
         if one.lease.stream.location is worker:
             alone: PointerPlan = one if not one.others else PointerPlan._attach(one.lease, one.owner)
             return alone
     raise RuntimeError(
-        f"The protocol has a pointer to a plan that is not at {worker.id!r}; "
-        "give it the plan itself, or deploy it where the plan is."
+        f"The protocol has a pointer to a plan that is not at {worker.id!r}. "
+        "Pass the plan itself, or deploy the protocol where the plan is."
     )
 
 
-def copy_plan(plan: Any) -> Plan:
-    """Return a plan of one's own: a copy of a local one, or of one that a worker has."""
+def copy_plan(plan: Plan | PointerPlan) -> Plan:
+    """Return a local copy of a local or remote plan."""
     if isinstance(plan, PointerPlan):
-        place = plan.lease.stream.location
-        fetched: Plan = local_worker().fetch_plan(plan.lease.obj_id, place, copy=True)
+        location = plan.lease.stream.location
+        fetched: Plan = local_worker().fetch_plan(plan.lease.obj_id, location, copy=True)
         return fetched
-    proxy: Plan = plan.copy()
-    return proxy
+    return plan.copy()
 
 
-def plan_name(plan: Any) -> str:
-    """Say what a plan is called; of a remote one the id is known."""
+def plan_name(plan: Plan | PointerPlan) -> str:
+    """Return the name of a plan, or the id of a remote one."""
     return plan.name if isinstance(plan, Plan) else f"plan {plan.id_at_location}"
 
 
-def only_pointers(values: Iterable[Any]) -> Iterator[Any]:
+def only_pointers(values: Iterable[Any]) -> Iterator[ObjectPointer]:
     """Yield the pointers among values."""
     for value in values:
         pointer = None if isinstance(value, Plan) else pointer_in(value)
@@ -190,20 +195,20 @@ def only_pointers(values: Iterable[Any]) -> Iterator[Any]:
             yield pointer
 
 
-def require_worker(place: Any) -> Any:
-    """Return the worker that a place stands for: itself, or the one that a pointer points at."""
-    pointer = pointer_in(place) if isinstance(place, ObjectPointer) or hasattr(place, "child") else None
-    worker = place if pointer is None else pointer.location
+def require_worker(location: Any) -> Any:
+    """Return a worker, or the worker that a pointer points at."""
+    pointer = pointer_in(location) if isinstance(location, ObjectPointer) or hasattr(location, "child") else None
+    worker = location if pointer is None else pointer.location
     if not hasattr(worker, "stream_to"):
         raise SyftError(
-            f"A {type(place).__name__} is no place for a plan; give a worker, or a name to be told later by deploy()."
+            f"A plan can't be assigned to a {type(location).__name__}. Pass a worker, or a name that deploy() resolves."
         )
     return worker
 
 
-def known_worker(owner: Any, place: Any) -> Any:
-    """Return a worker that a received protocol names; whom the receiver knows is nobody else's business."""
-    worker = owner if place == owner.id else owner.known(place)
+def known_worker(owner: BaseWorker, worker_id: ObjectId) -> Any:
+    """Return a worker that a received protocol names, without a list of known workers in the error."""
+    worker = owner if worker_id == owner.id else owner.known(worker_id)
     if worker is None:
-        raise WorkerNotFoundException(place, ("not disclosed to peers",))
+        raise WorkerNotFoundException(worker_id, ("not disclosed to peers",))
     return worker

@@ -1,7 +1,7 @@
-"""Cut one recording of all roles into plans, one role each, as few as can be.
+"""Partitions one recording of all roles into plans of one role each, as few as possible.
 
-Every value belongs to one role: inputs and state to the role that gives them, results to the role of what they were
-computed from. A call on values of two roles is refused, so a value crosses only where the function sends it.
+Every value belongs to one role: inputs and state to the role that provides them, results to the role of their
+operands. A call on values of two roles is refused, so a value crosses only where the function sends it.
 
 A crossing is a copy made by the sender, then a move; a value that arrives is one level above the copy. Calls keep
 their order within a role, so the level of a call is that of the last one of its role, or that of a value it needs if
@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from syft.core.callsite import describe_line
+from syft.core.references import Ref
 from syft.core.trees import iter_tensors
 from syft.exceptions import PlanBuildError
 from syft.messaging.message import Operation
@@ -25,18 +26,18 @@ from syft.messaging.plan.plan import Plan
 from syft.messaging.plan.program import map_pattern
 from syft.messaging.plan.record.build import PlanRecording
 from syft.messaging.protocol.role import Crossings
-from syft.messaging.protocol.schedule import Schedule, ScheduledMove, ScheduledRun, refer
+from syft.messaging.protocol.schedule import Schedule, ScheduledMove, ScheduledRun
 from syft.tensors.placeholder import PlaceHolder
 
 CLONE, DETACH = "torch.Tensor.clone", "torch.Tensor.detach"
 # Numbers can't go from plan to plan: a plan that needs one reads it again.
 _NUMBERS = frozenset({SIZE, NUMEL, *(f"syft.plan.{name}" for name in ARITHMETIC)})
-# Calls after which a tensor has another form than before.
+# Calls that change the shape of their tensor in place.
 _RESHAPES = ("t_", "transpose_", "swapaxes_", "swapdims_", "squeeze_", "unsqueeze_", "__set__", "set_", "resize_")
 
 
 class Ownership:
-    """Which role each placeholder belongs to; those computed from nothing join the first role that uses them.
+    """The role of each placeholder; one without operands belongs to the first role that uses it.
 
     Args:
         roles: the names of the roles.
@@ -52,16 +53,16 @@ class Ownership:
             self._parents[key] = key = self._parents[parent]
         return key
 
-    def role_of(self, placeholder: Any) -> int | None:
+    def role_of(self, placeholder: PlaceHolder) -> int | None:
         """Return the role of a placeholder, if it has one already."""
         return self._labels.get(self._root(id(placeholder)))
 
-    def give(self, placeholder: Any, role: int) -> None:
-        """Let a placeholder, and what was computed with it, belong to a role that nobody else has."""
+    def assign(self, placeholder: PlaceHolder, role: int) -> None:
+        """Assign a placeholder, and all that was joined with it, to a role, unless they have one."""
         self._labels.setdefault(self._root(id(placeholder)), role)
 
-    def join(self, placeholders: Iterable[Any], line: tuple[str, int]) -> None:
-        """Note that these belong together; raises if they belong to different roles already."""
+    def join(self, placeholders: Iterable[PlaceHolder], line: tuple[str, int]) -> None:
+        """Record that placeholders belong to one role; raises if they have different roles already."""
         roots = list(dict.fromkeys(self._root(id(p)) for p in placeholders))
         owners = list(dict.fromkeys(self._labels[root] for root in roots if root in self._labels))
         if len(owners) > 1:
@@ -83,8 +84,8 @@ class PartitionedCall:
 
     Args:
         operation: the operation.
-        mode: how autograd is set for it.
-        line: the user's line.
+        mode: whether autograd records it; None for the caller's mode.
+        line: the line of the user's code.
     """
 
     __slots__ = ("line", "mode", "operands", "operation", "results")
@@ -108,14 +109,14 @@ class Segment:
 
 
 class Partitioner:
-    """Cut one recording.
+    """Partitions one recording.
 
     Args:
         name: the name of the protocol.
         roles: the names of the roles.
         recording: the recording; its program has the inputs of all roles in order.
-        crossings: what crossed in it.
-        inputs: how many inputs each role has.
+        crossings: the values that crossed between roles in it.
+        inputs: the number of inputs of each role.
         declared: the role of each declared tensor of the state.
     """
 
@@ -139,34 +140,34 @@ class Partitioner:
         self.calls = list(_calls(recording))
         self.readers = {id(r): c for c in self.calls if c.operation.cmd_name in _NUMBERS for r in c.results}
 
-    def cut(self) -> tuple[Schedule, list[Plan], list[list[torch.Tensor]]]:
-        """Return what the roles do, the plans of its runs, and the state of each role."""
-        self._copy_given_results()
-        self._settle_owners()
+    def partition(self) -> tuple[Schedule, list[Plan], list[list[torch.Tensor]]]:
+        """Return the schedule, the plans of its runs, and the state of each role."""
+        self._copy_passed_results()
+        self._assign_owners()
         state = self._state_by_role()
         segments = _merged(self._by_level())
         numbers = {id(p): n for n, p in enumerate((*self.program.inputs, *(p for part in state for p in part)))}
         steps, plans = self._steps(segments, numbers)
-        choreography = Schedule(
+        schedule = Schedule(
             self.roles,
             self.inputs,
             tuple(len(part) for part in state),
             tuple(steps),
-            map_pattern(lambda p: refer(numbers[id(p)]), self.outputs),
+            map_pattern(lambda p: Ref(numbers[id(p)]), self.outputs),
         )
-        return choreography, plans, [[p.child for p in part] for part in state]
+        return schedule, plans, [[p.child for p in part] for part in state]
 
-    # --- who owns what ----------------------------------------------------------------------------------------
+    # --- ownership -------------------------------------------------------------------------------------------
 
-    def _copy_given_results(self) -> None:
-        """Let a result that is an input or state be a copy: fetching it must not take them from their role."""
-        given = {id(p) for p in (*self.program.inputs, *self.program.state)}
+    def _copy_passed_results(self) -> None:
+        """Return inputs and state as copies: fetching a result must not remove them from their role."""
+        passed = {id(p) for p in (*self.program.inputs, *self.program.state)}
         copies: dict[int, PlaceHolder] = {}
 
-        def copied(placeholder: Any) -> Any:
+        def copied(placeholder: PlaceHolder) -> PlaceHolder:
             if "#number" in placeholder.tags:
-                raise PlanBuildError("A size as a result of a protocol", hint="It is known from the shapes of tensors.")
-            if id(placeholder) not in given:
+                raise PlanBuildError("A size as a result of a protocol", hint="Read it from the shape of a result.")
+            if id(placeholder) not in passed:
                 return placeholder
             if id(placeholder) not in copies:
                 copies[id(placeholder)] = PlaceHolder(tags={"#inner"})
@@ -178,39 +179,39 @@ class Partitioner:
         self.outputs = map_pattern(copied, self.outputs)
 
     def _is_arrival(self, call: PartitionedCall) -> bool:
-        """Say whether this is where a value arrives, and not a later change of it in place."""
+        """Say whether this call is the arrival of a value, and not a later change of it in place."""
         if call.operation.cmd_name != DETACH or id(call.results[0]) not in self.crossings.arrivals:
             return False
         return call.operands[0] is self.crossings.sent[id(call.results[0])]
 
-    def _settle_owners(self) -> None:
+    def _assign_owners(self) -> None:
         owners = self.owners
         placed = iter(self.program.inputs)
         for role, count in enumerate(self.inputs):
             for _ in range(count):
-                owners.give(next(placed), role)
+                owners.assign(next(placed), role)
         for placeholder, role in zip(self.program.state, self.declared, strict=False):
-            owners.give(placeholder, role)
+            owners.assign(placeholder, role)
         for placeholder in self.program.state[len(self.declared) :]:
             if id(placeholder.child) in self.crossings.loaded:
-                owners.give(placeholder, self.crossings.loaded[id(placeholder.child)])
+                owners.assign(placeholder, self.crossings.loaded[id(placeholder.child)])
         arrivals = [call for call in self.calls if self._is_arrival(call)]
         for call in arrivals:
-            owners.give(call.results[0], self.crossings.arrivals[id(call.results[0])])
+            owners.assign(call.results[0], self.crossings.arrivals[id(call.results[0])])
         for call in self.calls:
             if not self._is_arrival(call):
                 owners.join((*call.operands, *call.results), call.line)
-        for call in arrivals:  # what nobody computed comes about where it is needed
+        for call in arrivals:  # a value without operands is computed where it is needed
             if owners.role_of(call.operands[0]) is None:
-                owners.give(call.operands[0], self.crossings.arrivals[id(call.results[0])])
+                owners.assign(call.operands[0], self.crossings.arrivals[id(call.results[0])])
         for placeholder in (p for call in self.calls for p in (*call.operands, *call.results)):
-            owners.give(placeholder, 0)
+            owners.assign(placeholder, 0)
 
     def _role_of(self, call: PartitionedCall) -> int:
-        places = [*call.operands, *call.results]
-        return self._owner(places[0]) if places else 0
+        placeholders = [*call.operands, *call.results]
+        return self._owner(placeholders[0]) if placeholders else 0
 
-    def _owner(self, placeholder: Any) -> int:
+    def _owner(self, placeholder: PlaceHolder) -> int:
         found = self.owners.role_of(placeholder)
         return 0 if found is None else found
 
@@ -220,10 +221,10 @@ class Partitioner:
             state[self._owner(placeholder)].append(placeholder)
         return state
 
-    # --- when ---------------------------------------------------------------------------------------------------
+    # --- order --------------------------------------------------------------------------------------------------
 
     def _by_level(self) -> list[Segment]:
-        """Return the calls by level and role, in an order that gives every call what it needs."""
+        """Return the calls by level and role, in an order in which every call has its operands."""
         last = [0] * len(self.roles)
         arrived: dict[int, int] = {}
         found: dict[tuple[int, int], Segment] = {}
@@ -242,7 +243,7 @@ class Partitioner:
             found.setdefault(key, Segment(role, last[role])).calls.append(call)
         return [found[key] for key in sorted(found)]
 
-    # --- what each run takes and gives ------------------------------------------------------------------------
+    # --- inputs and outputs of each run ------------------------------------------------------------------------
 
     def _steps(
         self, segments: list[Segment], numbers: dict[int, int]
@@ -301,13 +302,13 @@ class Partitioner:
             yield reader
 
     def _refuse_reshaped(self, reader: PartitionedCall) -> None:
-        """A size is read again only from a tensor whose form stays as it was."""
+        """Refuse to read a size again from a tensor whose shape changes in place."""
         tensors = {id(p) for p in reader.operands if "#number" not in p.tags}
         for call in self.calls:
             last = call.operation.cmd_name.rpartition(".")[2]
             if last in _RESHAPES and call.operands and id(call.operands[0]) in tensors:
                 raise PlanBuildError(
-                    "A size of a tensor that changes its form in place",
+                    "A size of a tensor that changes its shape in place",
                     describe_line(reader.line),
                     "Use x.t() or x.squeeze() instead of x.t_() or x.squeeze_().",
                 )
@@ -330,23 +331,23 @@ def _calls(recording: PlanRecording) -> Iterator[PartitionedCall]:
 
 
 def _merged(segments: list[Segment]) -> list[Segment]:
-    """Let a segment that sends nothing become the beginning of the next one of its role."""
-    kept: list[Segment] = []
+    """Merge each segment that sends nothing into the next one of its role."""
+    merged: list[Segment] = []
     following: dict[int, Segment] = {}
     for segment in reversed(segments):
         later = following.get(segment.role)
         if later is not None and not segment.departures:
             later.calls = segment.calls + later.calls
             continue
-        kept.append(segment)
+        merged.append(segment)
         following[segment.role] = segment
-    return kept[::-1]
+    return merged[::-1]
 
 
-def _free(body: list[PartitionedCall]) -> list[Any]:
-    """Return the placeholders that calls use and none before them gives."""
+def _free(body: list[PartitionedCall]) -> list[PlaceHolder]:
+    """Return the placeholders that calls use before any of them has computed one."""
     bound: set[int] = set()
-    found: dict[int, Any] = {}
+    found: dict[int, PlaceHolder] = {}
     for call in body:
         for operand in call.operands:
             if id(operand) not in bound:
@@ -355,22 +356,22 @@ def _free(body: list[PartitionedCall]) -> list[Any]:
     return list(found.values())
 
 
-def _bound(body: list[PartitionedCall]) -> list[Any]:
-    """Return the placeholders that calls give a value, numbers left out."""
+def _bound(body: list[PartitionedCall]) -> list[PlaceHolder]:
+    """Return the placeholders that calls compute, except numbers."""
     results = {id(result): result for call in body for result in call.results}
     return [result for result in results.values() if "#number" not in result.tags]
 
 
-def _plan(name: str, body: list[PartitionedCall], inputs: list[Any], outputs: list[Any]) -> Plan:
-    """Make a plan of calls, with placeholders of its own."""
+def _plan(name: str, body: list[PartitionedCall], inputs: list[PlaceHolder], outputs: list[PlaceHolder]) -> Plan:
+    """Make a plan of calls, with its own placeholders."""
     proxies: dict[int, PlaceHolder] = {}
 
-    def proxy(placeholder: Any) -> PlaceHolder:
+    def proxy(placeholder: PlaceHolder) -> PlaceHolder:
         return proxies.setdefault(id(placeholder), PlaceHolder(tags={"#inner"}))
 
-    for word, tagged in (("input", inputs), ("output", outputs)):
+    for prefix, tagged in (("input", inputs), ("output", outputs)):
         for number, placeholder in enumerate(tagged):
-            proxy(placeholder).tags.add(f"#{word}-{number}")
+            proxy(placeholder).tags.add(f"#{prefix}-{number}")
     operations = [
         Operation(
             call.operation.cmd_name,

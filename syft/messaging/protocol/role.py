@@ -15,16 +15,16 @@ from syft.tensors.placeholder import PlaceHolder
 
 
 class Crossings:
-    """What crossed between roles in one recording.
+    """The values that crossed between roles in one recording.
 
     Attributes:
         arrivals: by the id of a placeholder, the role that the value arrived at.
         sent: by the id of the same placeholder, the placeholder that was sent.
         loaded: by the id of a tensor from outside, the role that loaded it.
-        alive: keeps what is named by its id.
+        alive: keeps every object whose id is used as a key alive.
 
     Args:
-        constants: what the roles loaded, by role and by the id of the tensor: the same in each recording of a build.
+        constants: the tensors that roles loaded, by role and id of the tensor; shared by all recordings of a build.
     """
 
     def __init__(self, constants: dict[tuple[int, int], torch.Tensor]) -> None:
@@ -40,14 +40,19 @@ class Role:
 
     Args:
         name: its name.
-        number: its place among the roles.
+        number: its index among the roles.
         inputs: its inputs.
         state: the tensors of its state.
-        crossings: what crosses between roles in this recording.
+        crossings: the values that cross between roles in this recording.
     """
 
     def __init__(
-        self, name: str, number: int, inputs: tuple[Any, ...], state: tuple[Any, ...], crossings: Crossings
+        self,
+        name: str,
+        number: int,
+        inputs: tuple[torch.Tensor, ...],
+        state: tuple[torch.Tensor, ...],
+        crossings: Crossings,
     ) -> None:
         self.name = name
         self.id = name
@@ -57,31 +62,31 @@ class Role:
         self._crossings = crossings
 
     @property
-    def inputs(self) -> tuple[Any, ...]:
-        """The tensors that this role gives: `x, y = alice.inputs`."""
+    def inputs(self) -> tuple[torch.Tensor, ...]:
+        """The input tensors of this role: `x, y = alice.inputs`."""
         return self._inputs
 
-    def input(self, position: int) -> Any:
+    def input(self, position: int) -> torch.Tensor:
         """Return one of the inputs."""
         if not -len(self._inputs) <= position < len(self._inputs):
             raise IndexError(
-                f"The role {self.name!r} has {len(self._inputs)} inputs, so none is number {position}; "
-                "args_shape says how many there are."
+                f"The role {self.name!r} has {len(self._inputs)} inputs, got index {position}. "
+                "Declare more inputs with args_shape."
             )
         return self._inputs[position]
 
-    def read(self) -> tuple[Any, ...]:
+    def read(self) -> tuple[torch.Tensor, ...]:
         """Return the state of this role: `weight, bias = alice.read()`."""
         return self._state
 
-    def load(self, tensor: Any) -> torch.Tensor:
+    def load(self, tensor: object) -> torch.Tensor:
         """Return a tensor from outside of the function as a constant of this role."""
         recorder = self._recorder()
         if not isinstance(tensor, torch.Tensor) or isinstance(tensor, SyftTensor):
-            raise TypeError(f"A role loads a local tensor, not a {type(tensor).__name__}.")
+            raise TypeError(f"load() needs a local tensor, got a {type(tensor).__name__}.")
         if recorder.is_traced(tensor):
             raise PlanBuildError(
-                "To load a tensor made in the function",
+                "load() of a tensor made in the function",
                 describe_line(user_line()),
                 f"Send it to the role: tensor.send({self.name}).",
             )
@@ -93,15 +98,15 @@ class Role:
         self._crossings.alive += [tensor, found]
         return found
 
-    def receive(self, tensor: Any) -> torch.Tensor:
+    def receive(self, tensor: object) -> torch.Tensor:
         """Return a tensor of another role, sent to this one; the same as `tensor.send(role)`.
 
         Gradients do not flow back through it.
         """
         recorder = self._recorder()
         if not isinstance(tensor, torch.Tensor):
-            raise TypeError(f"A role receives a tensor, not a {type(tensor).__name__}.")
-        # A copy is what travels, so that changes in place on either side stay on that side.
+            raise TypeError(f"receive() needs a tensor, got a {type(tensor).__name__}.")
+        # A copy is sent, so that changes in place on one side do not reach the other.
         sent = torch.Tensor.clone(tensor)
         arrived = torch.Tensor.detach(sent)
         placeholder = recorder.symbolic(arrived)
@@ -110,15 +115,15 @@ class Role:
         self._crossings.alive += [placeholder, arrived]
         return arrived
 
-    take_recorded = receive  # what tensor.send and tensor.move look for
+    take_recorded = receive  # called by tensor.send and tensor.move
 
     def _recorder(self) -> Recorder:
         recorder: Recorder | None = current()
         if recorder is None:
             raise PlanBuildError(
-                f"The role {self.name!r} outside of its protocol's function",
+                f"The role {self.name!r} used outside of its protocol's function",
                 describe_line(user_line()),
-                "A role is a name until protocol.deploy() gives it a worker.",
+                "Use roles only in the function; protocol.deploy() gives each a worker.",
             )
         return recorder
 

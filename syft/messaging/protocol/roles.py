@@ -1,19 +1,16 @@
-"""Protocols between roles: one function that says what every party does, run by the parties."""
+"""RoleProtocol: a protocol recorded from one function of all parties, and run by the parties."""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from syft.core.context import local_worker
 from syft.core.id_provider import ObjectId
 from syft.core.labels import check_labels
-from syft.core.trees import iter_tensors
-from syft.exceptions import MalformedPlanError, TensorsNotCollocatedException
-from syft.hook.syft_tensor import SyftTensor
+from syft.exceptions import MalformedPlanError
 from syft.messaging.plan.arguments import example_of
 from syft.messaging.plan.plan import Plan
 from syft.messaging.plan.program import map_pattern
@@ -23,15 +20,29 @@ from syft.messaging.protocol.base import (
     copy_plan,
     known_worker,
     only_pointers,
-    place_plan,
+    plan_at,
     plan_name,
 )
 from syft.messaging.protocol.partition import Partitioner
 from syft.messaging.protocol.role import Crossings, Role
+from syft.messaging.protocol.role_checks import (
+    checked_plans,
+    checked_state,
+    local_state_tensor,
+    plan_results,
+    require_at_worker,
+)
 from syft.messaging.protocol.schedule import Schedule, ScheduledRun, from_rows
 from syft.messaging.protocol.transfer import Transfer, pointer_in
+from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.pointer_plan import PointerPlan
 from syft.tensors.placeholder import PlaceHolder
+
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
+
+
+Inputs = torch.Tensor | tuple[torch.Tensor, ...] | list[torch.Tensor]
 
 
 class RoleProtocol(AbstractProtocol):
@@ -39,7 +50,7 @@ class RoleProtocol(AbstractProtocol):
 
     Args:
         function: the function; its parameters are the roles.
-        roles: the names of the roles, in the order in which they are given to `deploy` and `run`.
+        roles: the names of the roles, in the order of the arguments of `deploy` and `run`.
         states: the tensors of the state of each role.
         name: its name.
         id: its id.
@@ -52,55 +63,58 @@ class RoleProtocol(AbstractProtocol):
         self,
         function: Callable[..., Any] | None = None,
         roles: Iterable[str] = (),
-        states: Mapping[str, Iterable[Any]] | None = None,
+        states: Mapping[str, Iterable[torch.Tensor]] | None = None,
         name: str | None = None,
         id: ObjectId | None = None,
-        owner: Any = None,
-        tags: Any = None,
+        owner: BaseWorker | None = None,
+        tags: Iterable[str] | None = None,
         description: str | None = None,
     ) -> None:
         super().__init__(id=id, owner=owner, tags=tags, description=description)
         self.function = function
         self.name = name or getattr(function, "__name__", None) or type(self).__name__
         self.roles = tuple(roles)
-        self.workers: tuple[Any, ...] | None = None
-        self._choreography: Schedule | None = None
+        self.workers: tuple[BaseWorker, ...] | None = None
+        self._schedule: Schedule | None = None
         self._plans: list[Plan | PointerPlan] = []
-        self._declared = [[_own_tensor(t, role) for t in given] for role, given in self._by_role(states, "states")]
-        self._state: list[list[Any]] = self._declared
+        self._declared = [
+            [local_state_tensor(t, role) for t in tensors] for role, tensors in self.by_role(states, "states")
+        ]
+        self._state: list[list[torch.Tensor]] = self._declared
 
-    def _by_role(self, given: Mapping[str, Any] | None, what: str) -> list[tuple[str, Any]]:
-        unknown = set(given or ()) - set(self.roles)
+    def by_role(self, values: Mapping[str, Any] | None, what: str) -> list[tuple[str, Any]]:
+        """Return the value of each role, () for one that has none; `what` names them in errors."""
+        unknown = set(values or ()) - set(self.roles)
         if unknown:
             raise ValueError(
                 f"{what} names {', '.join(sorted(map(str, unknown)))}; "
                 f"the roles of {self.name} are {', '.join(self.roles)}."
             )
-        return [(role, (given or {}).get(role, ())) for role in self.roles]
+        return [(role, (values or {}).get(role, ())) for role in self.roles]
 
     # --- building -------------------------------------------------------------------------------------------
 
     @property
     def is_built(self) -> bool:
         """Whether the function is recorded."""
-        return self._choreography is not None
+        return self._schedule is not None
 
     @property
-    def choreography(self) -> Schedule:
-        """Who runs what and what goes where, as data."""
-        if self._choreography is None:
+    def schedule(self) -> Schedule:
+        """The runs and moves of the protocol."""
+        if self._schedule is None:
             raise RuntimeError(
-                f"The protocol {self.name!r} is not built yet; build it with examples, "
-                f"protocol.build({self.roles[0]}=(tensor,), ...), or give args_shape to func2protocol."
+                f"The protocol {self.name!r} is not built yet. Build it with examples, "
+                f"protocol.build({self.roles[0]}=(tensor,), ...), or pass args_shape to func2protocol."
             )
-        return self._choreography
+        return self._schedule
 
     @property
-    def states(self) -> dict[str, list[Any]]:
+    def states(self) -> dict[str, list[torch.Tensor]]:
         """The state of each role: tensors, or pointers to them once the protocol is deployed."""
         return {role: list(tensors) for role, tensors in zip(self.roles, self._state, strict=True)}
 
-    def build(self, *args: Any, **kwargs: Any) -> RoleProtocol:
+    def build(self, *args: Inputs, **kwargs: Inputs) -> RoleProtocol:
         """Record the function with example inputs.
 
         Args:
@@ -109,57 +123,59 @@ class RoleProtocol(AbstractProtocol):
         """
         function = self.function
         if function is None:
-            raise RuntimeError(f"The protocol {self.name!r} came without its function, so it can't be built anew.")
+            raise RuntimeError(f"The protocol {self.name!r} came without its function, so it can't be built again.")
         if self.workers is not None:
-            raise RuntimeError("This protocol is deployed already; build a new one.")
-        given = self._inputs_of(args, kwargs)
-        counts = tuple(len(tensors) for tensors in given)
-        seen: list[Crossings] = []
+            raise RuntimeError("This protocol is deployed already. Build a new one.")
+        examples = self._inputs_of(args, kwargs)
+        counts = tuple(len(tensors) for tensors in examples)
+        recorded: list[Crossings] = []
         constants: dict[tuple[int, int], torch.Tensor] = {}
 
-        def recorded(*tensors: Any) -> Any:
-            seen.append(Crossings(constants))
-            return function(**self._cast(tensors, counts, seen[-1]))
+        def run_roles(*tensors: torch.Tensor) -> Any:
+            recorded.append(Crossings(constants))
+            return function(**self._named_roles(tensors, counts, recorded[-1]))
 
         placeholders = [PlaceHolder(tags={"#state"}, child=tensor) for part in self._declared for tensor in part]
-        recording = record(recorded, placeholders, tuple(t for tensors in given for t in tensors), {})
+        recording = record(run_roles, placeholders, tuple(t for tensors in examples for t in tensors), {})
         declared = [number for number, part in enumerate(self._declared) for _ in part]
-        cutter = Partitioner(self.name, self.roles, recording, seen[0], counts, declared)
-        choreography, plans, self._state = cutter.cut()
-        self._choreography, self._plans = choreography, list(plans)
+        partitioner = Partitioner(self.name, self.roles, recording, recorded[0], counts, declared)
+        schedule, plans, self._state = partitioner.partition()
+        self._schedule, self._plans = schedule, list(plans)
         return self
 
-    def _cast(self, tensors: tuple[Any, ...], counts: tuple[int, ...], crossings: Crossings) -> dict[str, Role]:
+    def _named_roles(
+        self, tensors: tuple[torch.Tensor, ...], counts: tuple[int, ...], crossings: Crossings
+    ) -> dict[str, Role]:
         """Return the roles of one recording, by name."""
-        left = iter(tensors)
-        cast = {}
+        remaining = iter(tensors)
+        found = {}
         for number, (name, count) in enumerate(zip(self.roles, counts, strict=True)):
-            inputs = tuple(next(left) for _ in range(count))
-            cast[name] = Role(name, number, inputs, tuple(self._declared[number]), crossings)
-        return cast
+            inputs = tuple(next(remaining) for _ in range(count))
+            found[name] = Role(name, number, inputs, tuple(self._declared[number]), crossings)
+        return found
 
-    def _inputs_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[Any, ...]]:
+    def _inputs_of(self, args: tuple[Inputs, ...], kwargs: dict[str, Inputs]) -> list[tuple[torch.Tensor, ...]]:
         """Return the inputs of each role."""
         if len(args) > len(self.roles):
-            raise TypeError(f"The protocol {self.name!r} has {len(self.roles)} roles, not {len(args)}.")
-        given = dict(zip(self.roles, args, strict=False))
-        twice = given.keys() & kwargs.keys()
+            raise TypeError(f"The protocol {self.name!r} has {len(self.roles)} roles, got the inputs of {len(args)}.")
+        positional = dict(zip(self.roles, args, strict=False))
+        twice = positional.keys() & kwargs.keys()
         if twice:
             raise TypeError(f"The protocol {self.name!r} got two values for the role {', '.join(sorted(twice))}.")
         found = []
-        for role, value in self._by_role({**given, **kwargs}, "the call"):
+        for role, value in self.by_role({**positional, **kwargs}, "the call"):
             inputs = (value,) if isinstance(value, torch.Tensor) else value
             if not isinstance(inputs, tuple | list) or not all(isinstance(item, torch.Tensor) for item in inputs):
-                raise TypeError(f"The inputs of the role {role!r} are a tuple of tensors: run({role}=(x, y)).")
+                raise TypeError(f"The inputs of the role {role!r} must be a tuple of tensors: run({role}=(x, y)).")
             found.append(tuple(inputs))
         return found
 
     # --- deploying ------------------------------------------------------------------------------------------
 
-    def deploy(self, *workers: Any, **named: Any) -> RoleProtocol:
-        """Give each role a worker, and send every worker the plans and the state of its roles.
+    def deploy(self, *workers: BaseWorker | ObjectId, **named: BaseWorker | ObjectId) -> RoleProtocol:
+        """Assign a worker to each role, and send every worker the plans and the state of its roles.
 
-        A protocol is deployed once. To deploy it at others, copy it: `protocol.copy().deploy(...)`.
+        A protocol is deployed once. To deploy it at other workers, copy it: `protocol.copy().deploy(...)`.
 
         Args:
             *workers: the workers, in the order of the roles.
@@ -170,32 +186,32 @@ class RoleProtocol(AbstractProtocol):
         """
         if self.workers is not None:
             raise RuntimeError(
-                "This protocol is deployed already; for other workers deploy a copy: protocol.copy().deploy(...)."
+                "This protocol is deployed already. Deploy a copy at other workers: protocol.copy().deploy(...)."
             )
-        choreography = self.choreography
-        given = {**dict(zip(self.roles, workers, strict=False)), **named}
-        if len(workers) + len(named) != len(self.roles) or given.keys() != set(self.roles):
+        schedule = self.schedule
+        assigned = {**dict(zip(self.roles, workers, strict=False)), **named}
+        if len(workers) + len(named) != len(self.roles) or assigned.keys() != set(self.roles):
             raise RuntimeError(
                 f"The protocol {self.name!r} needs a worker for each of its roles: {', '.join(self.roles)}."
             )
         owner = local_worker()
-        placed = tuple(owner.get_worker(given[role], fail_hard=True) for role in self.roles)
-        plans = [place_plan(plan, placed[run.role]) for plan, run in zip(self._plans, choreography.runs(), strict=True)]
-        self._state = [_place_state(tensors, worker) for tensors, worker in zip(self._state, placed, strict=True)]
+        placed = tuple(owner.get_worker(assigned[role], fail_hard=True) for role in self.roles)
+        plans = [plan_at(plan, placed[run.role]) for plan, run in zip(self._plans, schedule.runs(), strict=True)]
+        self._state = [_send_state(tensors, worker) for tensors, worker in zip(self._state, placed, strict=True)]
         self._plans, self.workers = plans, placed
         return self
 
     def copy(self) -> RoleProtocol:
-        """Return a protocol with plans and state of its own, to be deployed elsewhere.
+        """Return a protocol with copies of the plans and the state, to be deployed elsewhere.
 
-        What is at workers is fetched from them; state as it is there now, plans without change.
+        Remote plans and the current remote state are fetched from their workers.
         """
-        proxy = RoleProtocol(self.function, self.roles, None, self.name, tags=self.tags, description=self.description)
-        proxy._declared = [[_fetched(tensor) for tensor in part] for part in self._declared]
-        proxy._state = [[_fetched(tensor) for tensor in part] for part in self._state]
-        proxy._plans = [copy_plan(plan) for plan in self._plans]
-        proxy._choreography = self._choreography
-        return proxy
+        copied = RoleProtocol(self.function, self.roles, None, self.name, tags=self.tags, description=self.description)
+        copied._declared = [[_fetched(tensor) for tensor in part] for part in self._declared]
+        copied._state = [[_fetched(tensor) for tensor in part] for part in self._state]
+        copied._plans = [copy_plan(plan) for plan in self._plans]
+        copied._schedule = self._schedule
+        return copied
 
     # --- running --------------------------------------------------------------------------------------------
 
@@ -208,236 +224,137 @@ class RoleProtocol(AbstractProtocol):
             **kwargs: the inputs of a role, by its name.
 
         Returns:
-            What the function returned, with pointers to where each result was left.
+            The results of the function, as pointers to the workers that hold them.
         """
-        choreography = self.choreography
+        schedule = self.schedule
         if self.workers is None:
             raise RuntimeError(
-                f"The roles of {self.name!r} have no workers yet; tell them: protocol.deploy({', '.join(self.roles)})."
+                f"The roles of {self.name!r} have no workers. Assign them: protocol.deploy({', '.join(self.roles)})."
             )
-        carrier = Transfer(self.name)
-        values = self._first_values(choreography, carrier, self._inputs_of(args, kwargs))
-        last_uses = choreography.last_uses()
+        transfer = Transfer(self.name)
+        values = self._initial_values(schedule, transfer, self._inputs_of(args, kwargs))
+        last_uses = schedule.last_uses()
         plans = iter(self._plans)
-        for number, step in enumerate(choreography.steps):
+        for number, step in enumerate(schedule.steps):
             worker = self.workers[step.role]
             if isinstance(step, ScheduledRun):
-                plan = place_plan(next(plans), worker)
-                result = carrier.run(plan, tuple(values[value] for value in step.inputs), {})
-                values.update(zip(step.outputs, _results(result, len(step.outputs)), strict=True))
-                touched = step.inputs + step.outputs
+                plan = plan_at(next(plans), worker)
+                result = transfer.run(plan, tuple(values[value] for value in step.inputs), {})
+                values.update(zip(step.outputs, plan_results(result, len(step.outputs)), strict=True))
+                used = step.inputs + step.outputs
             else:
-                values[step.target] = carrier.bring(values[step.source], worker)
-                touched = (step.source, step.target)
-            for value in touched:  # what nothing needs any more goes at once
+                values[step.target] = transfer.bring(values[step.source], worker)
+                used = (step.source, step.target)
+            for value in used:  # frees each value after its last use
                 if last_uses[value] == number:
                     values.pop(value, None)
-        return _fill(choreography.outputs, values)
+        return map_pattern(lambda ref: values[ref.id], schedule.outputs)
 
-    def _first_values(self, choreography: Schedule, carrier: Transfer, given: list[tuple[Any, ...]]) -> dict[int, Any]:
+    def _initial_values(
+        self, schedule: Schedule, transfer: Transfer, inputs: list[tuple[torch.Tensor, ...]]
+    ) -> dict[int, Any]:
         values: dict[int, Any] = {}
-        for role, tensors in enumerate(given):
-            wanted = choreography.inputs[role]
-            if len(tensors) != wanted:
+        for role, tensors in enumerate(inputs):
+            expected = schedule.inputs[role]
+            if len(tensors) != expected:
                 raise TypeError(
-                    f"The role {self.roles[role]!r} of {self.name!r} takes {wanted} inputs, not {len(tensors)}."
+                    f"The role {self.roles[role]!r} of {self.name!r} takes {expected} inputs, got {len(tensors)}."
                 )
-            _require_here(self.roles[role], tensors, (self.workers or ())[role])
+            require_at_worker(self.roles[role], tensors, (self.workers or ())[role])
         for role, worker in enumerate(self.workers or ()):
-            values.update(zip(choreography.input_numbers(role), carrier.bring(given[role], worker), strict=True))
-            values.update(zip(choreography.state_numbers(role), self._state[role], strict=True))
+            values.update(zip(schedule.input_numbers(role), transfer.bring(inputs[role], worker), strict=True))
+            values.update(zip(schedule.state_numbers(role), self._state[role], strict=True))
         return values
 
-    # --- travelling -----------------------------------------------------------------------------------------
+    # --- serialization--------------------------------------------------------------------------------------
 
-    def carried(self) -> Iterator[Any]:
+    def carried(self) -> Iterator[ObjectPointer]:
         """Yield the pointers to its plans and to its state."""
         yield from only_pointers(self._plans)
         for part in self._state:
             yield from only_pointers(part)
 
     def check_complete(self) -> None:
-        """Raise unless the protocol is built, and led by somebody who is none of its own roles."""
-        _ = self.choreography
+        """Raise unless the protocol is built and none of its roles is the local worker."""
+        _ = self.schedule
         for role, worker in zip(self.roles, self.workers or (), strict=False):
             if worker is local_worker():
                 raise RuntimeError(
-                    f"The role {role!r} is played by {worker.id!r} itself, whose state would not travel; "
-                    "deploy it at another worker to send the protocol."
+                    f"The role {role!r} belongs to {worker.id!r} itself, whose state can't be sent. "
+                    "Deploy the role at another worker to send the protocol."
                 )
 
     @staticmethod
-    def simplify(worker: Any, protocol: RoleProtocol) -> tuple[Any, ...]:
-        """Return id, tags, description, name, choreography, plans, states, and the ids of the workers or None."""
-        places = None if protocol.workers is None else tuple(place.id for place in protocol.workers)
+    def simplify(worker: BaseWorker | None, protocol: RoleProtocol) -> tuple[Any, ...]:
+        """Return id, tags, description, name, schedule, plans, states, and the ids of the workers or None."""
+        worker_ids = None if protocol.workers is None else tuple(worker.id for worker in protocol.workers)
         return (
-            protocol.id, protocol.tags, protocol.description, protocol.name, protocol.choreography.to_rows(),
-            tuple(protocol._plans), tuple(tuple(part) for part in protocol._state), places,
+            protocol.id, protocol.tags, protocol.description, protocol.name, protocol.schedule.to_rows(),
+            tuple(protocol._plans), tuple(tuple(part) for part in protocol._state), worker_ids,
         )  # fmt: skip
 
     @staticmethod
-    def detail(worker: Any, protocol_tuple: tuple[Any, ...]) -> RoleProtocol:
-        """Rebuild a protocol that may come from anyone; refuses one whose parts do not fit together."""
-        protocol_id, tags, description, name, rows, plans, states, places = protocol_tuple
+    def detail(worker: BaseWorker | None, protocol_tuple: tuple[Any, ...]) -> RoleProtocol:
+        """Rebuild an untrusted protocol; refuses one whose parts are inconsistent."""
+        protocol_id, tags, description, name, rows, plans, states, worker_ids = protocol_tuple
         check_labels(protocol_id, tags, description)
         if type(name) is not str or len(name) > 1000:
             raise MalformedPlanError("A protocol has a name.")
-        choreography = from_rows(rows)
+        schedule = from_rows(rows)
         owner = worker if worker is not None else local_worker()
-        protocol = RoleProtocol(None, choreography.roles, None, name, protocol_id, owner, tags, description)
-        if places is not None:
-            if type(places) is not tuple or len(places) != len(choreography.roles):
+        protocol = RoleProtocol(None, schedule.roles, None, name, protocol_id, owner, tags, description)
+        if worker_ids is not None:
+            if type(worker_ids) is not tuple or len(worker_ids) != len(schedule.roles):
                 raise MalformedPlanError("A deployed protocol has a worker for each role.")
-            protocol.workers = tuple(known_worker(owner, place) for place in places)
-        protocol._choreography = choreography
-        protocol._plans = _checked_plans(choreography, plans, protocol.workers)
-        protocol._state = _checked_state(choreography, states, protocol.workers)
+            protocol.workers = tuple(known_worker(owner, worker_id) for worker_id in worker_ids)
+        protocol._schedule = schedule
+        protocol._plans = checked_plans(schedule, plans, protocol.workers)
+        protocol._state = checked_state(schedule, states, protocol.workers)
         return protocol
 
-    # --- how it looks ---------------------------------------------------------------------------------------
+    # --- display ------------------------------------------------------------------------------------------
 
     def _rows(self) -> list[tuple[str, str]]:
-        """Return what happens, one row a step."""
+        """Return the steps, one row each."""
         rows = []
         plans = iter(self._plans)
-        for step in self._choreography.steps if self._choreography is not None else ():
+        for step in self._schedule.steps if self._schedule is not None else ():
             if isinstance(step, ScheduledRun):
                 rows.append((self.roles[step.role], f"runs {plan_name(next(plans))}"))
             else:
                 rows.append((self.roles[step.role], f"receives value {step.target}"))
         return rows
 
-    def _state_of_affairs(self) -> str:
+    def _status(self) -> str:
         return "not built" if not self.is_built else "not deployed" if self.workers is None else "deployed"
 
     def __repr__(self) -> str:
-        places = self.workers or (None,) * len(self.roles)
-        cast = ", ".join(
-            name if worker is None else f"{name} ({worker.id})" for name, worker in zip(self.roles, places, strict=True)
+        workers = self.workers or (None,) * len(self.roles)
+        roles = ", ".join(
+            name if worker is None else f"{name} ({worker.id})"
+            for name, worker in zip(self.roles, workers, strict=True)
         )
         steps = "".join(f"\n  {role} {what}" for role, what in self._rows())
-        return f"<RoleProtocol {self.name} id:{self.id} {self._state_of_affairs()}: {cast}{steps}>"
+        return f"<RoleProtocol {self.name} id:{self.id} {self._status()}: {roles}{steps}>"
 
     def _repr_html_(self) -> str:
         from syft.display import table_html
 
-        return table_html(f"RoleProtocol {self.name} ({self._state_of_affairs()})", self._rows())
+        return table_html(f"RoleProtocol {self.name} ({self._status()})", self._rows())
 
 
-class func2protocol:
-    """Decorate a function to make it a protocol between roles.
-
-    Args:
-        roles: the names of the roles, which are the parameters of the function; these by default.
-        args_shape: for each role the shapes of its inputs; the protocol is then built at once. -1 stands for any size,
-            and an example tensor may stand in the place of a shape.
-        states: for each role the tensors it keeps: `weight, = alice.read()`.
-
-    Example:
-        >>> import torch, syft as sy
-        >>> hook = sy.TorchHook(torch)
-        >>> @sy.func2protocol(args_shape={"alice": [(1,)], "bob": [(1,)]})
-        ... def add(alice, bob):
-        ...     x, = alice.inputs
-        ...     y, = bob.inputs
-        ...     return x.send(bob) + y
-        >>> one, two = (sy.VirtualWorker(hook, id=f"roles-{n}") for n in (1, 2))
-        >>> add.deploy(alice=one, bob=two).run(alice=torch.ones(1), bob=torch.ones(1)).get()
-        tensor([2.])
-    """
-
-    def __init__(self, roles: Any = None, args_shape: Any = None, states: Any = None) -> None:
-        self.roles = roles
-        self.args_shape = args_shape
-        self.states = states
-
-    def __call__(self, function: Callable[..., Any]) -> RoleProtocol:
-        """Make the protocol, and build it if shapes were given."""
-        parameters = list(inspect.signature(function).parameters)
-        roles = parameters if self.roles is None else list(self.roles)
-        if not roles or sorted(map(str, roles)) != sorted(parameters):
-            raise ValueError(
-                f"The parameters of {function.__name__} are its roles: it has ({', '.join(parameters)}), "
-                f"and roles= says ({', '.join(map(str, roles))})."
-            )
-        protocol = RoleProtocol(function, roles, self.states)
-        if self.args_shape is not None:
-            shapes = protocol._by_role(self.args_shape, "args_shape")
-            protocol.build(**{role: tuple(Plan._create_placeholders(given)) for role, given in shapes})
-        return protocol
-
-
-def _require_here(role: str, tensors: tuple[Any, ...], worker: Any) -> None:
-    """Refuse an input of a role that is at another worker: data crosses only where the function says so."""
-    for leaf in iter_tensors(tensors):
-        pointer = pointer_in(leaf)
-        if pointer is not None and pointer.location is not worker:
-            raise TensorsNotCollocatedException(
-                f"The role {role!r}, played by {worker.id!r},",
-                [f"this input is on {pointer.location.id!r}"],
-                f"If it may go there, move it: x.move({worker.id}).",
-            )
-
-
-def _own_tensor(tensor: Any, role: str) -> torch.Tensor:
-    if not isinstance(tensor, torch.Tensor) or isinstance(tensor, SyftTensor):
-        raise TypeError(f"The state of the role {role!r} is made of local tensors, not of a {type(tensor).__name__}.")
-    return example_of(tensor)
-
-
-def _place_state(tensors: list[Any], worker: Any) -> list[Any]:
-    """Send the state of a role to its worker, with one message."""
+def _send_state(tensors: list[torch.Tensor], worker: BaseWorker) -> list[torch.Tensor]:
+    """Send the state of a role to its worker in one message."""
     owner = local_worker()
     if not tensors or worker is owner:
         return tensors
     return [pointer.wrap() for pointer in owner.send_many(tensors, worker)]
 
 
-def _fetched(tensor: Any) -> torch.Tensor:
-    """Return a tensor of one's own: a copy of what is here or at a worker."""
+def _fetched(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a local copy of a local or remote tensor."""
     if pointer_in(tensor) is None:
         return example_of(tensor)
-    fetched: torch.Tensor = tensor.copy().get()
+    remote: Any = tensor
+    fetched: torch.Tensor = remote.copy().get()
     return fetched
-
-
-def _results(result: Any, count: int) -> tuple[Any, ...]:
-    """Return what a plan gave as a tuple of the tensors it should give."""
-    found = (result,) if count == 1 else result
-    if count == 0:
-        return ()
-    if not isinstance(found, tuple | list) or len(found) != count:
-        raise MalformedPlanError(f"A plan of the protocol gives another number of results than {count}.")
-    if not all(isinstance(item, torch.Tensor) for item in found):
-        raise MalformedPlanError("A plan of the protocol gives something else than tensors.")
-    return tuple(found)
-
-
-def _fill(pattern: Any, values: dict[int, Any]) -> Any:
-    return map_pattern(lambda ref: values[ref.id], pattern)
-
-
-def _checked_plans(choreography: Schedule, plans: Any, workers: Any) -> list[Plan | PointerPlan]:
-    runs = choreography.runs()
-    if type(plans) is not tuple or len(plans) != len(runs):
-        raise MalformedPlanError("A protocol has one plan for each run.")
-    for plan, run in zip(plans, runs, strict=True):
-        at_role = workers is not None and isinstance(plan, PointerPlan) and plan.location is workers[run.role]
-        if not isinstance(plan, Plan) and not at_role:
-            raise MalformedPlanError(f"A protocol runs plans of its roles, not a {type(plan).__name__}.")
-    return list(plans)
-
-
-def _checked_state(choreography: Schedule, states: Any, workers: Any) -> list[list[Any]]:
-    if type(states) is not tuple or [len(part) if type(part) is tuple else -1 for part in states] != [
-        *choreography.states
-    ]:
-        raise MalformedPlanError("A protocol has a state for each role.")
-    for role, part in enumerate(states):
-        for tensor in part:
-            if not isinstance(tensor, torch.Tensor):
-                raise MalformedPlanError(f"The state of a role is made of tensors, not of a {type(tensor).__name__}.")
-            pointer = pointer_in(tensor)
-            if pointer is not None and (workers is None or pointer.location is not workers[role]):
-                raise MalformedPlanError("The state of a role is at another worker.")
-    return [list(part) for part in states]

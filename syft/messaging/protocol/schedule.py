@@ -1,7 +1,7 @@
-"""Schedule: who runs what and what goes where, as data; and the checks on one that a stranger wrote.
+"""Schedule: the runs and moves of a protocol, as data, and the checks of one that comes from a wire.
 
-Values have numbers: the inputs of each role, then the state of each role, then results in the order they come about.
-Every value is at one role. A run gives new values at its role; a move gives the value at another role a new number.
+Values have numbers: the inputs of each role, then the state of each role, then results in order of computation.
+Every value is at one role. A run computes new values at its role; a move gives its value a new number at another role.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-from syft.core.references import Ref
 from syft.exceptions import MalformedPlanError
 from syft.messaging.plan.program import map_pattern
 from syft.messaging.protocol.base import MAX_PLANS
@@ -26,7 +25,7 @@ class ScheduledRun:
     Attributes:
         role: the number of the role.
         inputs: the numbers of the plan's arguments.
-        outputs: the numbers of its results; one that is known already means that the value may be another tensor now.
+        outputs: the numbers of its results; the number of an earlier value means that this value is replaced.
     """
 
     role: int
@@ -41,7 +40,7 @@ class ScheduledMove:
     Attributes:
         source: its number until then.
         target: its number from then on.
-        role: the number of the role that gets it.
+        role: the number of the role that receives it.
     """
 
     source: int
@@ -51,14 +50,14 @@ class ScheduledMove:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Schedule:
-    """What the roles of a protocol do.
+    """The steps of a protocol.
 
     Attributes:
         roles: their names.
-        inputs: how many inputs each has.
-        states: how many tensors of state each has.
-        steps: what happens, in order.
-        outputs: what is returned: `Ref(number)` in containers, and anything that is always the same.
+        inputs: the number of inputs of each.
+        states: the number of state tensors of each.
+        steps: runs and moves, in order.
+        outputs: the results: `Ref(number)` in containers, and constants.
     """
 
     roles: tuple[str, ...]
@@ -82,7 +81,7 @@ class Schedule:
         return [step for step in self.steps if isinstance(step, ScheduledRun)]
 
     def last_uses(self) -> dict[int, int]:
-        """Return, for each value, the last step that needs it; results are needed for ever."""
+        """Return, for each value, the last step that needs it; results are needed after all steps."""
         last: dict[int, int] = {}
         for number, step in enumerate(self.steps):
             for value in step.inputs + step.outputs if isinstance(step, ScheduledRun) else (step.source, step.target):
@@ -100,7 +99,7 @@ class Schedule:
         return self.roles, self.inputs, self.states, steps, self.outputs
 
 
-def _numbers(pattern: Any) -> list[int]:
+def _numbers(pattern: object) -> list[int]:
     found: list[int] = []
 
     def note(ref: Any) -> Any:
@@ -111,8 +110,8 @@ def _numbers(pattern: Any) -> list[int]:
     return found
 
 
-def from_rows(rows: Any) -> Schedule:
-    """Read a choreography that may come from anyone; refuses one in which a value is used where it is not."""
+def from_rows(rows: object) -> Schedule:
+    """Read an untrusted schedule; refuses one that uses a value at a role that does not hold it."""
     if type(rows) is not tuple or len(rows) != 5:
         raise MalformedPlanError("A protocol has roles, inputs, states, steps and results.")
     roles, inputs, states, steps, outputs = rows
@@ -120,71 +119,66 @@ def from_rows(rows: Any) -> Schedule:
         raise MalformedPlanError("The roles of a protocol have different names.")
     for counts in (inputs, states):
         if not _is_tuple_of(int, counts) or len(counts) != len(roles) or min(counts) < 0 or sum(counts) > MAX_VALUES:
-            raise MalformedPlanError("A protocol says of each role how many inputs and how much state it has.")
+            raise MalformedPlanError("A protocol has the number of inputs and of state tensors of each role.")
     if type(steps) is not tuple or len(steps) > 2 * MAX_VALUES:
         raise MalformedPlanError(f"A protocol has at most {2 * MAX_VALUES} steps.")
-    places = [role for counts in (inputs, states) for role, count in enumerate(counts) for _ in range(count)]
-    parsed = tuple(_read_steps(steps, places, len(roles)))
+    holders = [role for counts in (inputs, states) for role, count in enumerate(counts) for _ in range(count)]
+    parsed = tuple(_read_steps(steps, holders, len(roles)))
     if sum(isinstance(step, ScheduledRun) for step in parsed) > MAX_PLANS:
         raise MalformedPlanError(f"A protocol has at most {MAX_PLANS} plans.")
-    map_pattern(lambda ref: _known(getattr(ref, "id", None), places) and ref, outputs)
+    map_pattern(lambda ref: _check_value(getattr(ref, "id", None), holders) and ref, outputs)
     return Schedule(roles, inputs, states, parsed, outputs)
 
 
-def _read_steps(steps: tuple[Any, ...], places: list[int], roles: int) -> Iterator[ScheduledRun | ScheduledMove]:
-    """Yield the steps, noting in `places` at which role each new value is."""
-    gone: set[int] = set()
+def _read_steps(steps: tuple[Any, ...], holders: list[int], roles: int) -> Iterator[ScheduledRun | ScheduledMove]:
+    """Yield the steps; `holders` gets the role that holds each new value."""
+    moved_away: set[int] = set()
     for row in steps:
         if type(row) is not tuple or len(row) != 4 or row[0] not in (RUN, MOVE):
             raise MalformedPlanError("A step of a protocol is a run or a move.")
-        step = _read_run(row, places, roles) if row[0] == RUN else _read_move(row, places, roles)
+        step = _read_run(row, holders, roles) if row[0] == RUN else _read_move(row, holders, roles)
         used = step.inputs if isinstance(step, ScheduledRun) else (step.source,)
-        if gone.intersection(used):
+        if moved_away.intersection(used):
             raise MalformedPlanError("A protocol uses a value after it was moved away.")
         if isinstance(step, ScheduledMove):
-            gone.add(step.source)
-        if len(places) > MAX_VALUES:
+            moved_away.add(step.source)
+        if len(holders) > MAX_VALUES:
             raise MalformedPlanError(f"A protocol has at most {MAX_VALUES} values.")
         yield step
 
 
-def _read_run(row: tuple[Any, ...], places: list[int], roles: int) -> ScheduledRun:
+def _read_run(row: tuple[Any, ...], holders: list[int], roles: int) -> ScheduledRun:
     _, role, inputs, outputs = row
     if not _is_role(role, roles) or not _is_tuple_of(int, inputs) or not _is_tuple_of(int, outputs):
         raise MalformedPlanError("A run of a protocol has a role, inputs and outputs.")
-    if not all(_known(number, places) and places[number] == role for number in inputs):
+    if not all(_check_value(number, holders) and holders[number] == role for number in inputs):
         raise MalformedPlanError("A protocol runs a plan on values that are at another role.")
     for number in outputs:
-        if number == len(places):
-            places.append(role)
-        elif not _known(number, places) or places[number] != role:
+        if number == len(holders):
+            holders.append(role)
+        elif not _check_value(number, holders) or holders[number] != role:
             raise MalformedPlanError("A protocol gives a result a number that is taken.")
     return ScheduledRun(role, inputs, outputs)
 
 
-def _read_move(row: tuple[Any, ...], places: list[int], roles: int) -> ScheduledMove:
+def _read_move(row: tuple[Any, ...], holders: list[int], roles: int) -> ScheduledMove:
     _, source, target, role = row
-    if not _is_role(role, roles) or type(target) is not int or target != len(places):
+    if not _is_role(role, roles) or type(target) is not int or target != len(holders):
         raise MalformedPlanError("A move of a protocol gives a value its next number at a role.")
-    _known(source, places)
-    places.append(role)
+    _check_value(source, holders)
+    holders.append(role)
     return ScheduledMove(source, target, role)
 
 
-def _is_role(role: Any, roles: int) -> bool:
+def _is_role(role: object, roles: int) -> bool:
     return type(role) is int and 0 <= role < roles
 
 
-def _is_tuple_of(kind: type, value: Any) -> bool:
+def _is_tuple_of(kind: type, value: object) -> bool:
     return type(value) is tuple and all(type(item) is kind for item in value)
 
 
-def _known(number: Any, places: list[int]) -> bool:
-    if type(number) is not int or not 0 <= number < len(places):
+def _check_value(number: object, holders: list[int]) -> bool:
+    if type(number) is not int or not 0 <= number < len(holders):
         raise MalformedPlanError("A protocol uses a value before anything gives it.")
     return True
-
-
-def refer(number: int) -> Ref:
-    """Return what stands for a value in the results."""
-    return Ref(number)
