@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator
-from typing import Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from syft.core.references import Ref
 from syft.messaging.message import Message, Operation
+
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
 
 # (ids that were released before it, 16 bytes each; whether autograd records it; the wire name; the id of its result;
 # arguments: the 16 bytes of an id for what the receiver holds, or a number)
@@ -41,7 +44,7 @@ class StepsMessage(Message):
         return map(operation_of, self.contents)
 
     @staticmethod
-    def simplify(worker: Any, message: Any) -> tuple[Any, ...]:
+    def simplify(worker: BaseWorker | None, message: Any) -> tuple[Any, ...]:
         """Return all steps in one row, each behind its length."""
         flat: list[Any] = []
         for step in message.contents:
@@ -50,7 +53,7 @@ class StepsMessage(Message):
         return tuple(flat)
 
     @classmethod
-    def detail(cls, worker: Any, payload: tuple[Any, ...]) -> StepsMessage:
+    def detail(cls, worker: BaseWorker | None, payload: tuple[Any, ...]) -> StepsMessage:
         """Rebuild the steps, each part checked."""
         steps = []
         position, end = 0, len(payload)

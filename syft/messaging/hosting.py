@@ -13,7 +13,7 @@ from syft.messaging.message import Message
 MAX_NAME = 100
 
 
-def check_name(name: Any) -> str:
+def check_name(name: object) -> str:
     """Return the name of a model, if it can be one: it is shown to people, and part of ids and addresses."""
     if type(name) is not str or not 0 < len(name) <= MAX_NAME or not name.isprintable():
         raise ModelError(f"The name of a model is a text of 1 to {MAX_NAME} printable characters.")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from syft.core.bufferizable import Bufferizable
 from syft.core.id_provider import ObjectId, is_id
 from syft.core.references import Ref
+
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
 
 _ID = (int, str)
 
@@ -23,12 +26,12 @@ class Message(Bufferizable):
     items: ClassVar[Any] = object
 
     @staticmethod
-    def simplify(worker: Any, message: Any) -> tuple[Any, ...]:
+    def simplify(worker: BaseWorker | None, message: Any) -> tuple[Any, ...]:
         """Return the fields, in order."""
         return tuple([getattr(message, field.name) for field in dataclasses.fields(message)])
 
     @classmethod
-    def detail(cls, worker: Any, payload: tuple[Any, ...]) -> Any:
+    def detail(cls, worker: BaseWorker | None, payload: tuple[Any, ...]) -> Any:
         """Rebuild a message of this type, its fields checked."""
         fields = dataclasses.fields(cls)
         if len(payload) != len(fields):
@@ -49,7 +52,7 @@ class Message(Bufferizable):
 _ATOMS = frozenset({int, float, bool, str, type(None)})
 
 
-def _is_wide(obj_id: Any) -> bool:
+def _is_wide(obj_id: object) -> bool:
     return type(obj_id) is int and 0 <= obj_id < 2**128
 
 
@@ -104,7 +107,7 @@ class Operation(Message):
         return ((self.cmd_name, self.cmd_owner, self.cmd_args, self.cmd_kwargs), self.return_ids)
 
     @staticmethod
-    def simplify(worker: Any, message: Any) -> tuple[Any, ...]:
+    def simplify(worker: BaseWorker | None, message: Any) -> tuple[Any, ...]:
         """Return the fields: flat for the common call of pointers and numbers, one by one for any other."""
         flat = None if message.cmd_kwargs else _flat_arguments(message.cmd_args)
         ids = message.return_ids
@@ -113,7 +116,7 @@ class Operation(Message):
         return (message.grad_enabled, message.cmd_name, ids[0].to_bytes(16, "big"), *flat)
 
     @classmethod
-    def detail(cls, worker: Any, payload: tuple[Any, ...]) -> Operation:
+    def detail(cls, worker: BaseWorker | None, payload: tuple[Any, ...]) -> Operation:
         """Rebuild an operation, its fields checked."""
         if payload and type(payload[0]) is bool:
             return cls._detail_flat(payload)

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syft.core.id_provider import ObjectId
 from syft.core.trees import map_tensors
 from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.remote_call import call_by_name, pointer_kinds
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from syft.workers.base import BaseWorker
+
 
 class CallablePointer(ObjectPointer):
     """A pointer to something callable at another worker; see ObjectPointer for the arguments."""
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         """Call the remote object with arguments that live at its worker; returns pointers to its results."""
         inner_args, inner_kwargs = map_tensors(lambda leaf: getattr(leaf, "child", leaf), (args, kwargs))
         result = call_by_name("syft.call", (self, *inner_args), inner_kwargs)
@@ -24,11 +29,11 @@ pointer_kinds["callable"] = CallablePointer
 
 
 def create_callable_pointer(
-    location: Any,
+    location: BaseWorker,
     id: ObjectId,
     id_at_location: ObjectId,
-    owner: Any,
-    tags: Any,
+    owner: BaseWorker,
+    tags: Iterable[str],
     description: str | None,
     garbage_collect_data: bool = True,
     register_pointer: bool = True,

@@ -7,10 +7,13 @@ gone; the lease then tells the worker, on the stream, without waiting and withou
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING
 
 from syft.core.id_provider import ObjectId
 from syft.exceptions import SpentPointerError
+
+if TYPE_CHECKING:
+    from syft.workers.transport.stream import Stream
 
 
 class Lease:
@@ -24,7 +27,7 @@ class Lease:
 
     __slots__ = ("obj_id", "owned", "pending", "spent", "stream")
 
-    def __init__(self, stream: Any, obj_id: ObjectId, owned: bool = True) -> None:
+    def __init__(self, stream: Stream, obj_id: ObjectId, owned: bool = True) -> None:
         self.stream = stream
         self.obj_id = obj_id
         self.owned = owned

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
@@ -15,6 +15,11 @@ from syft.core.trees import iter_tensors, map_tensors
 from syft.exceptions import SyftError, TensorsNotCollocatedException
 from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.remote_call import rebuild_container
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from syft.workers.base import BaseWorker
 
 _Tensor: Any = torch.Tensor
 
@@ -34,9 +39,9 @@ class MultiPointerTensor(AbstractTensor):
 
     def __init__(
         self,
-        owner: Any = None,
+        owner: BaseWorker | None = None,
         id: ObjectId | None = None,
-        tags: Any = None,
+        tags: Iterable[str] | None = None,
         description: str | None = None,
         children: Any = (),
     ) -> None:
@@ -68,7 +73,7 @@ class MultiPointerTensor(AbstractTensor):
         """The gradients at every worker, or None where there are none."""
         return MultiPointerTensor.handle(_Tensor.grad.__get__, (self,), {})
 
-    def set_grad_of(self, shell: Any, value: Any) -> None:
+    def set_grad_of(self, shell: object, value: object) -> None:
         """Set the gradients at every worker."""
         MultiPointerTensor.handle(_Tensor.grad.__set__, (self, getattr(value, "child", value)), {})
 
@@ -82,18 +87,18 @@ class MultiPointerTensor(AbstractTensor):
         results = [pointer.location._objects[pointer.id_at_location] for pointer in self.child.values()]
         return sum(results[1:], results[0]) if sum_results else results
 
-    def clone(self, *args: Any, **kwargs: Any) -> Any:
+    def clone(self, *args: object, **kwargs: object) -> Any:
         """Copy every tensor at its worker."""
         return MultiPointerTensor(children=[p.clone(*args, **kwargs) for p in self.child.values()], owner=self._owner)
 
     @staticmethod
-    def dispatch(args: Any, worker: object) -> Any:
+    def dispatch(args: object, worker: object) -> Any:
         """Return arguments with every multi-pointer replaced by its pointer at one worker."""
         worker_id = getattr(worker, "id", worker)
         return map_tensors(lambda t: t.child[worker_id] if isinstance(t, MultiPointerTensor) else t, args)
 
     @classmethod
-    def handle(cls, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def handle(cls, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run a call at every worker, and group what it returns."""
         multis = [leaf for leaf in iter_tensors((args, kwargs)) if isinstance(leaf, MultiPointerTensor)]
         places = list(multis[0].child)
@@ -127,12 +132,12 @@ class MultiPointerTensor(AbstractTensor):
         return "[MultiPointerTensor]" + "".join(f"\n\t-> {pointer!r}" for pointer in self.child.values())
 
     @staticmethod
-    def simplify(worker: Any, tensor: AbstractTensor) -> tuple[Any, ...]:
+    def simplify(worker: BaseWorker | None, tensor: AbstractTensor) -> tuple[Any, ...]:
         """Return id, tags, description and the pointers."""
         return (tensor.id, tensor.tags, tensor.description, list(tensor.child.values()))
 
     @classmethod
-    def detail(cls, worker: Any, payload: tuple[Any, ...]) -> MultiPointerTensor:
+    def detail(cls, worker: BaseWorker | None, payload: tuple[Any, ...]) -> MultiPointerTensor:
         """Rebuild a multi-pointer at a worker."""
         obj_id, tags, description, pointers = payload
         check_labels(obj_id, tags, description)
@@ -141,7 +146,7 @@ class MultiPointerTensor(AbstractTensor):
         return cls(owner=worker, id=obj_id, tags=tags, description=description, children=pointers)
 
 
-def group_results(results: list[Any], owner: Any) -> Any:
+def group_results(results: list[Any], owner: BaseWorker) -> Any:
     """Group the results of one call at several workers, walking containers in step."""
     first = results[0]
     if isinstance(first, ObjectPointer):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syft.core.context import local_worker
 from syft.core.id_provider import ID_PROVIDER, ObjectId, is_id
@@ -12,6 +12,11 @@ from syft.core.references import Ref, TensorMeta
 from syft.exceptions import CannotRequestObjectAttribute, SyftError, UnsupportedOperation, WorkerNotFoundException
 from syft.pointers.lease import Lease
 from syft.pointers.request import MAX_REASON, Request
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from syft.workers.base import BaseWorker
 
 
 class ObjectPointer(AbstractObject):
@@ -32,13 +37,13 @@ class ObjectPointer(AbstractObject):
 
     def __init__(
         self,
-        location: Any = None,
+        location: object = None,
         id_at_location: ObjectId | None = None,
-        owner: Any = None,
+        owner: object = None,
         id: ObjectId | None = None,
         garbage_collect_data: bool = True,
         point_to_attr: str | None = None,
-        tags: Any = None,
+        tags: Iterable[str] | None = None,
         description: str | None = None,
     ) -> None:
         super().__init__(id=id, owner=owner, tags=tags, description=description)
@@ -53,7 +58,7 @@ class ObjectPointer(AbstractObject):
         self.lease = Lease(stream, self.id_at_location, garbage_collect_data)
 
     @classmethod
-    def _attach(cls, lease: Lease, owner: Any, meta: Any = None, point_to_attr: str | None = None) -> Any:
+    def _attach(cls, lease: Lease, owner: BaseWorker, meta: object = None, point_to_attr: str | None = None) -> Any:
         """Make a pointer from a lease, sending nothing."""
         pointer = cls.__new__(cls)
         pointer._id = None
@@ -93,10 +98,10 @@ class ObjectPointer(AbstractObject):
     @staticmethod
     def create_pointer(
         obj: Any,
-        location: Any = None,
+        location: object = None,
         id_at_location: ObjectId | None = None,
         register: bool = False,
-        owner: Any = None,
+        owner: object = None,
         ptr_id: ObjectId | None = None,
         garbage_collect_data: bool | None = None,
         **kwargs: Any,
@@ -112,7 +117,7 @@ class ObjectPointer(AbstractObject):
             description=obj.description,
         )
 
-    def wrap(self, register: bool = True, type: Any = None, **kwargs: Any) -> Any:
+    def wrap(self, register: bool = True, type: object = None, **kwargs: object) -> Any:
         """Return the pointer itself: only tensors need a shell."""
         return self
 
@@ -168,14 +173,14 @@ class ObjectPointer(AbstractObject):
             raise SyftError(f"A reason has at most {MAX_REASON} characters; this one has {len(text)}.")
         return Request(self.lease.stream, self.lease.stream.request_release(self.id_at_location, text))
 
-    def put_back(self, obj: Any) -> None:
+    def put_back(self, obj: object) -> None:
         """Give the object that was just fetched back to its worker: what it was fetched for can't be done."""
         self.lease.stream.store(obj, self.id_at_location, published=False)
         self.lease.spent, self.lease.owned = None, True
 
-    def get_(self, *args: Any, **kwargs: Any) -> Any:
+    def get_(self, user: object = None, reason: str = "", deregister_ptr: bool = True) -> Any:
         """Fetch the object (a pointer can't become it in place)."""
-        return self.get(*args, **kwargs)
+        return self.get(user, reason, deregister_ptr)
 
     def delete(self) -> None:
         """Delete the remote object now, whoever else points at it."""
@@ -208,7 +213,7 @@ class ObjectPointer(AbstractObject):
         name = attr_name if self.point_to_attr is None else f"{self.point_to_attr}.{attr_name}"
         return type(self)._attach(self.lease, self._owner, None, name)
 
-    def setattr(self, name: str, value: Any) -> None:
+    def setattr(self, name: str, value: object) -> None:
         """Refuse: an object's attributes are set by the calls its type allows."""
         raise UnsupportedOperation(f"Setting the attribute {name!r}", f"a pointer to {type(self).__name__}")
 
@@ -232,7 +237,7 @@ class ObjectPointer(AbstractObject):
         return pointer_html(self)
 
     @staticmethod
-    def simplify(worker: Any, ptr: ObjectPointer) -> tuple[Any, ...]:
+    def simplify(worker: BaseWorker | None, ptr: ObjectPointer) -> tuple[Any, ...]:
         """Return the fields another worker needs to use this pointer."""
         ptr.lease.check()
         return (
@@ -246,7 +251,7 @@ class ObjectPointer(AbstractObject):
         )
 
     @classmethod
-    def detail(cls, worker: Any, object_tuple: tuple[Any, ...]) -> Any:
+    def detail(cls, worker: BaseWorker | None, object_tuple: tuple[Any, ...]) -> Any:
         """Rebuild a pointer at a worker; a pointer to that worker becomes the object itself.
 
         The new pointer owns nothing until whoever sent it hands over a claim (see `adopt`).

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syft.core.id_provider import ObjectId
 from syft.core.labels import check_labels
 from syft.core.object import AbstractObject
 from syft.pointers.callable_pointer import CallablePointer, create_callable_pointer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from syft.workers.base import BaseWorker
 
 
 class ObjectWrapper(AbstractObject):
@@ -24,9 +29,9 @@ class ObjectWrapper(AbstractObject):
         self,
         obj: Any,
         id: ObjectId | None = None,
-        tags: Any = None,
+        tags: Iterable[str] | None = None,
         description: str | None = None,
-        owner: Any = None,
+        owner: BaseWorker | None = None,
     ) -> None:
         super().__init__(id=id, owner=owner, tags=tags, description=description)
         self._obj = obj
@@ -40,15 +45,15 @@ class ObjectWrapper(AbstractObject):
         """The object inside."""
         return self._obj
 
-    def send(self, location: Any, **kwargs: Any) -> Any:
+    def send(self, location: BaseWorker | ObjectId, **kwargs: object) -> Any:
         """Send the object to a worker and return a pointer that can be called."""
         return self.owner.send(self, location, **kwargs)
 
     @staticmethod
     def create_pointer(
         object: Any,
-        owner: Any,
-        location: Any,
+        owner: BaseWorker,
+        location: BaseWorker,
         ptr_id: ObjectId,
         id_at_location: ObjectId | None = None,
         garbage_collect_data: bool | None = None,
@@ -69,12 +74,12 @@ class ObjectWrapper(AbstractObject):
         return f"<ObjectWrapper of {type(self._obj).__name__} id:{self.id}>"
 
     @staticmethod
-    def simplify(worker: Any, obj: ObjectWrapper) -> tuple[Any, ...]:
+    def simplify(worker: BaseWorker | None, obj: ObjectWrapper) -> tuple[Any, ...]:
         """Return id, object, tags and description."""
         return (obj.id, obj._obj, obj.tags, obj.description)
 
     @staticmethod
-    def detail(worker: Any, obj_wrapper_tuple: tuple[Any, ...]) -> ObjectWrapper:
+    def detail(worker: BaseWorker | None, obj_wrapper_tuple: tuple[Any, ...]) -> ObjectWrapper:
         """Rebuild a wrapper at a worker."""
         obj_id, obj, tags, description = obj_wrapper_tuple
         check_labels(obj_id, tags, description)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -15,6 +15,11 @@ from syft.exceptions import SyftError
 from syft.pointers.multi_pointer import MultiPointerTensor, group_results
 from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.remote_call import call_by_name, pointer_kinds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from syft.workers.base import BaseWorker
 
 RUN_PLAN = "syft.run_plan"
 PLAN_PARAMETERS = "syft.plan_parameters"
@@ -48,10 +53,10 @@ class PointerPlan(ObjectPointer):
         self,
         location: Any = None,
         id_at_location: Any = None,
-        owner: Any = None,
+        owner: object = None,
         garbage_collect_data: bool = True,
         id: ObjectId | None = None,
-        tags: Any = None,
+        tags: Iterable[str] | None = None,
         description: str | None = None,
     ) -> None:
         places = list(location) if isinstance(location, tuple | list) else [location]
@@ -92,7 +97,7 @@ class PointerPlan(ObjectPointer):
         return self._location if not self.others else [self._location, *(other._location for other in self.others)]
 
     @location.setter
-    def location(self, worker: Any) -> None:
+    def location(self, worker: BaseWorker) -> None:
         self._location = worker
 
     @property
@@ -104,7 +109,7 @@ class PointerPlan(ObjectPointer):
     def id_at_location(self, obj_id: ObjectId) -> None:
         self._id_at_location = obj_id
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         """Run the plan where its arguments are; returns pointers to its results.
 
         Plain tensors among the arguments travel along in the same message.
@@ -120,7 +125,7 @@ class PointerPlan(ObjectPointer):
             raise SyftError(f"The plan is at {places}; give it an argument that is at one of them, to say which.")
         return self._run((args, kwargs))
 
-    def _run_at_each(self, multi: MultiPointerTensor, given: Any) -> Any:
+    def _run_at_each(self, multi: MultiPointerTensor, given: object) -> Any:
         """Run the plan at each worker of a multi-pointer, and group what it returns."""
         results = []
         for pointer in multi.child.values():
@@ -128,7 +133,7 @@ class PointerPlan(ObjectPointer):
             results.append(map_tensors(_unwrapped, place._run(MultiPointerTensor.dispatch(given, pointer.location))))
         return map_tensors(lambda leaf: leaf.wrap(), group_results(results, self._owner))
 
-    def _at(self, location: Any) -> PointerPlan:
+    def _at(self, location: BaseWorker) -> PointerPlan:
         for pointer in self.pointers():
             if pointer._location is location:
                 return pointer
@@ -136,7 +141,7 @@ class PointerPlan(ObjectPointer):
             f"The plan is not at {location.id!r}, where its arguments are; send it there too: plan.send({location.id})."
         )
 
-    def _run(self, given: Any) -> Any:
+    def _run(self, given: object) -> Any:
         args, kwargs = map_tensors(_unwrapped, given)
         single = self._single()
         try:
@@ -161,7 +166,9 @@ class PointerPlan(ObjectPointer):
         if found is not None and int(found[1]) < len(self.lines):
             error.add_note(f"It was recorded from {describe_line(self.lines[int(found[1])])}")
 
-    def request_run_plan(self, location: Any, response_ids: Any, *args: Any, **kwargs: Any) -> Any:
+    def request_run_plan(
+        self, location: BaseWorker | ObjectId, response_ids: object, *args: object, **kwargs: object
+    ) -> Any:
         """Run the plan at a worker.
 
         Args:
@@ -192,12 +199,12 @@ class PointerPlan(ObjectPointer):
             return super().get(user, reason, deregister_ptr)
         return [pointer.get(user, reason, deregister_ptr) for pointer in (self._single(), *self.others)]
 
-    def wrap(self, register: bool = True, type: Any = None, **kwargs: Any) -> Any:
+    def wrap(self, register: bool = True, type: object = None, **kwargs: object) -> Any:
         """Return the pointer itself."""
         return self
 
     @staticmethod
-    def simplify(worker: Any, ptr: ObjectPointer) -> tuple[Any, ...]:
+    def simplify(worker: BaseWorker | None, ptr: ObjectPointer) -> tuple[Any, ...]:
         """Return the fields another worker needs; a pointer to several places is sent as one for each."""
         if isinstance(ptr, PointerPlan) and ptr.others:
             raise SyftError("A pointer to a plan at several workers can't be sent; send plan.get_pointers()[worker].")
@@ -210,7 +217,7 @@ class PointerPlan(ObjectPointer):
         return f"[PointerPlan | {getattr(self._owner, 'id', None)}:{self.id} -> {places}]"
 
 
-def _unwrapped(leaf: Any) -> Any:
+def _unwrapped(leaf: object) -> Any:
     """Return what is in a shell; a local tensor travels as a plain one."""
     child = getattr(leaf, "child", None)
     if child is not None or not isinstance(leaf, torch.Tensor):
@@ -223,7 +230,7 @@ def _unwrapped(leaf: Any) -> Any:
     return leaf.detach() if type(leaf) is torch.nn.Parameter or leaf.requires_grad else leaf
 
 
-def _wrapped(leaf: Any) -> Any:
+def _wrapped(leaf: object) -> Any:
     return leaf.wrap() if isinstance(leaf, ObjectPointer) else leaf
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syft.core.trees import map_tensors
 from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.remote_call import call_by_name, pointer_kinds
+
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
 
 RUN_PROTOCOL = "syft.run_protocol"
 
@@ -14,7 +17,7 @@ RUN_PROTOCOL = "syft.run_protocol"
 class PointerProtocol(ObjectPointer):
     """A pointer to a protocol; running it lets its worker run the protocol. See ObjectPointer for the arguments."""
 
-    def run(self, *args: Any, **kwargs: Any) -> Any:
+    def run(self, *args: object, **kwargs: object) -> Any:
         """Let the worker that holds the protocol run it, with one message.
 
         Args:
@@ -30,7 +33,7 @@ class PointerProtocol(ObjectPointer):
 
     __call__ = run
 
-    def request_remote_run(self, location: Any, args: Any, kwargs: Any) -> Any:
+    def request_remote_run(self, location: BaseWorker, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the protocol at the worker that holds it.
 
         Args:
@@ -48,17 +51,17 @@ class PointerProtocol(ObjectPointer):
             )
         return self.run(*args, **(kwargs or {}))
 
-    def wrap(self, register: bool = True, type: Any = None, **kwargs: Any) -> Any:
+    def wrap(self, register: bool = True, type: object = None, **kwargs: object) -> Any:
         """Return the pointer itself."""
         return self
 
 
-def _unwrapped(leaf: Any) -> Any:
+def _unwrapped(leaf: object) -> Any:
     child = None if isinstance(leaf, ObjectPointer) else getattr(leaf, "child", None)
     return leaf if child is None else child
 
 
-def _wrapped(leaf: Any) -> Any:
+def _wrapped(leaf: object) -> Any:
     return leaf.wrap() if isinstance(leaf, ObjectPointer) else leaf
 
 

@@ -17,7 +17,7 @@ RULES: dict[Any, Rule] = {}
 _Tensor: Any = torch.Tensor
 
 
-def rule(*functions: Any) -> Callable[[Rule], Rule]:
+def rule(*functions: object) -> Callable[[Rule], Rule]:
     """Register a rule for some functions."""
 
     def register(handler: Rule) -> Rule:
@@ -29,13 +29,13 @@ def rule(*functions: Any) -> Callable[[Rule], Rule]:
 
 
 @rule(_Tensor.grad.__get__)
-def get_grad(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def get_grad(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return a pointer to the remote gradient, or None."""
     return args[0]._grad()
 
 
 @rule(_Tensor.grad_fn.__get__)
-def get_grad_fn(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def get_grad_fn(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Answer for what has no graph, which zero_grad(set_to_none=False) asks of gradients; refuse to send others."""
     return call(function, args, kwargs) if meta_of(args[0]).requires_grad else None
 
@@ -46,7 +46,7 @@ def get_grad_fn(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     _Tensor.requires_grad.__set__,
     _Tensor.__setitem__,
 )
-def set_remotely(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def set_remotely(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Set something on the remote tensor, then learn what that did to its shape, dtype and requires_grad."""
     call(function, args, kwargs)
     if function is not _Tensor.grad.__set__ and (
@@ -56,7 +56,7 @@ def set_remotely(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
         update_meta(pointer, pointer.lease.stream.describe(pointer.ref()))
 
 
-def _needs_grad(value: Any) -> bool:
+def _needs_grad(value: object) -> bool:
     return isinstance(value, ObjectPointer) and bool(meta_of(value).requires_grad)
 
 
@@ -67,7 +67,7 @@ _SETTERS = {
 }
 
 
-def set_attribute(pointer: Any, name: str, value: Any) -> None:
+def set_attribute(pointer: ObjectPointer, name: str, value: object) -> None:
     """Set one of the attributes of a remote tensor that may be set."""
     if name not in _SETTERS:
         raise UnsupportedOperation(
@@ -78,7 +78,7 @@ def set_attribute(pointer: Any, name: str, value: Any) -> None:
 
 
 @rule(_Tensor.__deepcopy__)
-def deepcopy(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def deepcopy(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Copy the remote tensor at its worker; parameters stay leaves that require a gradient."""
     pointer = args[0]
     copied = call(_Tensor.clone, (call(_Tensor.detach, (pointer,), {}),), {})
@@ -89,7 +89,7 @@ def deepcopy(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
 
 
 @rule(_Tensor.__format__)
-def format_pointer(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+def format_pointer(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     """Format a released number when a format is asked for, else show the pointer."""
     pointer, spec = args
     if spec and not pointer.tensor_meta().shape:
@@ -98,13 +98,13 @@ def format_pointer(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
 
 
 @rule(_Tensor.__repr__)
-def repr_pointer(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+def repr_pointer(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     """Show where the tensor is, never what it holds."""
     return repr(args[0])
 
 
 @rule(_Tensor.type)
-def type_of(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def type_of(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Answer the type's name at once; convert remotely."""
     if len(args) == 1 and not kwargs:
         meta = args[0].tensor_meta()
@@ -113,13 +113,13 @@ def type_of(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
 
 
 @rule(_Tensor.cpu)
-def to_cpu(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def to_cpu(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Move to the CPU of the worker that holds the tensor."""
     return call(function, args, kwargs)
 
 
 @rule(_Tensor.to)
-def to_what_it_is(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def to_what_it_is(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return the tensor itself, as torch does, where it is on the device already; convert remotely."""
     if len(args) == 2 and not kwargs and isinstance(args[1], str | torch.device) and isinstance(args[0], ObjectPointer):
         if torch.device(args[1]) == meta_of(args[0]).device:
@@ -128,7 +128,7 @@ def to_what_it_is(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 
 
 @rule(_Tensor.__iter__)
-def iterate(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def iterate(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Iterate over the first dimension, one pointer an entry."""
     if not args[0].tensor_meta().shape:
         raise TypeError("iteration over a 0-d tensor")
@@ -145,20 +145,20 @@ _EACH: dict[Any, Any] = {
 
 
 @rule(*_EACH)
-def each(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def each(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run a call for each tensor of a list: streams send them without waiting, so one message would gain little."""
     tensors, *rest = args
     return tuple([call(_EACH[function], (tensor, *rest), kwargs) for tensor in tensors])
 
 
 @rule(torch._has_compatible_shallow_copy_type)
-def takes_data_in_place(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def takes_data_in_place(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Tell Module.to and its kin to set `.data`, which keeps the parameter the same object."""
     return True
 
 
 @rule(_Tensor.is_shared, _Tensor.is_pinned)
-def never(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def never(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Answer for memory that is not here."""
     return False
 

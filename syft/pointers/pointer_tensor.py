@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
@@ -14,6 +14,11 @@ from syft.pointers.lease import Lease
 from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.pointer_rules import RULES, set_attribute
 from syft.pointers.remote_call import call, pointer_kinds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from syft.workers.base import BaseWorker
 
 _Tensor: Any = torch.Tensor
 
@@ -31,27 +36,29 @@ class PointerTensor(ObjectPointer, AbstractTensor):
 
     def __init__(
         self,
-        location: Any = None,
+        location: object = None,
         id_at_location: ObjectId | None = None,
-        owner: Any = None,
+        owner: object = None,
         id: ObjectId | None = None,
         garbage_collect_data: bool = True,
-        shape: Any = None,
+        shape: Sequence[int] | None = None,
         point_to_attr: str | None = None,
-        tags: Any = None,
+        tags: Iterable[str] | None = None,
         description: str | None = None,
     ) -> None:
         super().__init__(location, id_at_location, owner, id, garbage_collect_data, point_to_attr, tags, description)
         self._meta: TensorMeta | None = None
 
     @classmethod
-    def _attach(cls, lease: Lease, owner: Any, meta: Any = None, point_to_attr: str | None = None) -> PointerTensor:
+    def _attach(
+        cls, lease: Lease, owner: BaseWorker, meta: Any = None, point_to_attr: str | None = None
+    ) -> PointerTensor:
         """Make a pointer from a lease and metadata, sending nothing."""
         pointer: PointerTensor = ObjectPointer._attach.__func__(cls, lease, owner, None, point_to_attr)  # type: ignore[attr-defined]
         pointer._meta = meta
         return pointer
 
-    def wrap(self, register: bool = True, type: Any = None, **kwargs: Any) -> Any:
+    def wrap(self, register: bool = True, type: object = None, **kwargs: object) -> Any:
         """Put this pointer inside a torch.Tensor that users can work with."""
         return AbstractTensor.wrap(self, register, type, **kwargs)
 
@@ -81,7 +88,7 @@ class PointerTensor(ObjectPointer, AbstractTensor):
         return self._grad()
 
     @grad.setter
-    def grad(self, value: Any) -> None:
+    def grad(self, value: object) -> None:
         self.setattr("grad", value)
 
     def _grad(self) -> Any:
@@ -91,7 +98,7 @@ class PointerTensor(ObjectPointer, AbstractTensor):
         name = "grad" if self.point_to_attr is None else f"{self.point_to_attr}.grad"
         return PointerTensor._attach(self.lease, self._owner, meta, name)
 
-    def grad_of(self, shell: Any) -> Any:
+    def grad_of(self, shell: object) -> Any:
         """Return the remote gradient in a shell; the same shell as long as its metadata is the same."""
         meta = self.lease.stream.grad_meta(self.ref())
         if meta is None:
@@ -102,7 +109,7 @@ class PointerTensor(ObjectPointer, AbstractTensor):
             known = self._grad_shell = PointerTensor._attach(self.lease, self._owner, meta, name).wrap()
         return known
 
-    def set_grad_of(self, shell: Any, value: Any) -> None:
+    def set_grad_of(self, shell: object, value: object) -> None:
         """Set the remote gradient."""
         call(_Tensor.grad.__set__, (self, getattr(value, "child", value)), {})
 
@@ -112,14 +119,14 @@ class PointerTensor(ObjectPointer, AbstractTensor):
         return call(_Tensor.data.__get__, (self,), {})
 
     @data.setter
-    def data(self, value: Any) -> None:
+    def data(self, value: object) -> None:
         self.setattr("data", value)
 
-    def setattr(self, name: str, value: Any) -> None:
+    def setattr(self, name: str, value: object) -> None:
         """Set `grad`, `data` or `requires_grad` of the remote tensor."""
         set_attribute(self, name, value)
 
-    def clone(self, *args: Any, **kwargs: Any) -> Any:
+    def clone(self, *args: object, **kwargs: object) -> Any:
         """Return a second tensor at the worker, with the same values."""
         return call(torch.Tensor.clone, (self, *args), kwargs)
 
@@ -144,7 +151,7 @@ class PointerTensor(ObjectPointer, AbstractTensor):
         owner: Any = None,
         ptr_id: ObjectId | None = None,
         garbage_collect_data: bool | None = None,
-        shape: Any = None,
+        shape: Sequence[int] | None = None,
     ) -> PointerTensor:
         """Make a pointer to a tensor that `location` holds (its owner by default)."""
         pointer = PointerTensor(
@@ -159,7 +166,7 @@ class PointerTensor(ObjectPointer, AbstractTensor):
         pointer._meta = TensorMeta.of(tensor)
         return pointer
 
-    def move(self, location: Any, requires_grad: bool | None = None) -> Any:
+    def move(self, location: BaseWorker | ObjectId, requires_grad: bool | None = None) -> Any:
         """Make the remote tensor travel to another worker and return a pointer to it there.
 
         To where it already is: nothing happens. To the local worker: the same as `.get()`.
@@ -172,7 +179,7 @@ class PointerTensor(ObjectPointer, AbstractTensor):
         source = self if self.point_to_attr is None else self.copy()
         return source._hand_over(destination)
 
-    def _hand_over(self, destination: Any) -> PointerTensor:
+    def _hand_over(self, destination: BaseWorker) -> PointerTensor:
         self.lease.check()
         new_id = ID_PROVIDER.pop()
         stream = self._owner.stream_to(destination)  # opened first, so that the claim there can be this client's
@@ -183,7 +190,7 @@ class PointerTensor(ObjectPointer, AbstractTensor):
         pointer.tags, pointer.description = set(self.tags), self.description
         return pointer
 
-    def remote_send(self, destination: Any, change_location: bool = False) -> Any:
+    def remote_send(self, destination: BaseWorker, change_location: bool = False) -> Any:
         """Make the remote tensor travel on; this pointer then points at a pointer (or at the tensor).
 
         Args:
@@ -228,13 +235,13 @@ class PointerTensor(ObjectPointer, AbstractTensor):
         return call(torch.Tensor.item, (self,), {})
 
     @classmethod
-    def handle(cls, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def handle(cls, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run a call where the data is."""
         rule = RULES.get(function)
         return call(function, args, kwargs) if rule is None else rule(function, args, kwargs)
 
     @staticmethod
-    def simplify(worker: Any, ptr: Any) -> tuple[Any, ...]:
+    def simplify(worker: BaseWorker | None, ptr: Any) -> tuple[Any, ...]:
         """Return the fields another worker needs to use this pointer."""
         meta = ptr.tensor_meta() if isinstance(ptr, PointerTensor) else None
         return (*ObjectPointer.simplify(worker, ptr), meta)
@@ -247,7 +254,7 @@ def _rest_of(meta: TensorMeta) -> tuple[Any, ...]:
     return (meta.dtype, meta.requires_grad, meta.device)
 
 
-def require_pointer(obj: Any) -> ObjectPointer:
+def require_pointer(obj: object) -> ObjectPointer:
     """Return the pointer inside an object, or say that there is none."""
     found = getattr(obj, "child", obj)
     if not isinstance(found, ObjectPointer):

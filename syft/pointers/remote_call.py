@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -16,6 +16,9 @@ from syft.exceptions import TensorsNotCollocatedException, UnsupportedOperation
 from syft.hook.functions import name_of
 from syft.pointers.lease import Lease
 from syft.pointers.object_pointer import ObjectPointer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 # Calls whose plain tensors travel along: nn.LSTM and its kin make their first hidden state locally.
 _CARRIES_LOCAL = frozenset(
@@ -32,7 +35,7 @@ _CARRIES_LOCAL = frozenset(
 )
 
 
-def call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run a torch function on the worker that its pointers point at, and return pointers to the results."""
     return call_by_name(name_of(function), args, kwargs, function in _CARRIES_LOCAL)
 
@@ -41,7 +44,7 @@ def call_by_name(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], carri
     """Run a call of the table of allowed functions by its wire name."""
     refuse_while_recording("A call on a remote object")
     first = args[0] if args and isinstance(args[0], ObjectPointer) else _first_pointer(args, kwargs)
-    stream = first.lease.stream
+    stream: Any = first.lease.stream
     base = ID_PROVIDER.pop()
     if stream.gathers and not kwargs:
         form = stream.gather(name, args, base)
@@ -68,10 +71,12 @@ def call_by_name(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], carri
     return Results(first, args, kwargs, base).build(response)
 
 
-def _to_refs(value: Any, place: Any, carries_local: bool, name: str, args: Any, kwargs: Any) -> Any:
+def _to_refs(
+    value: object, place: object, carries_local: bool, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
     """Replace the pointers of nested arguments by references; refuse what is elsewhere."""
 
-    def to_ref(leaf: Any) -> Any:
+    def to_ref(leaf: object) -> Any:
         if isinstance(leaf, ObjectPointer) and leaf.location is place:
             return leaf.ref()
         if type(leaf) is torch.Tensor and not leaf.requires_grad and (carries_local or leaf.dim() == 0):
@@ -95,13 +100,13 @@ class Results:
 
     __slots__ = ("args", "first", "kwargs", "next_id")
 
-    def __init__(self, first: Any, args: tuple[Any, ...], kwargs: dict[str, Any], base: ObjectId) -> None:
+    def __init__(self, first: ObjectPointer, args: tuple[Any, ...], kwargs: dict[str, Any], base: ObjectId) -> None:
         self.first = first
         self.args = args
         self.kwargs = kwargs
         self.next_id = base
 
-    def build(self, response: Any) -> Any:
+    def build(self, response: object) -> Any:
         """Replace each described result by a pointer, containers kept."""
         if isinstance(response, torch.Tensor | TensorMeta):
             return self._pointer(response)
@@ -147,7 +152,7 @@ def rebuild_container(kind: type, items: list[Any]) -> Any:
     return items if kind is list else rebuild_tuple(kind, items)
 
 
-def update_meta(pointer: Any, meta: TensorMeta | None) -> None:
+def update_meta(pointer: object, meta: TensorMeta | None) -> None:
     """Take note of metadata that an in-place call may have changed."""
     if meta is not None and isinstance(pointer, AbstractTensor) and pointer.tensor_meta() != meta:
         pointer._meta = meta  # type: ignore[attr-defined]
@@ -166,7 +171,7 @@ def following_id(obj_id: ObjectId) -> ObjectId:
 pointer_kinds: dict[str, Any] = {}
 
 
-def tensor_pointer_class(pointer: Any) -> Any:
+def tensor_pointer_class(pointer: object) -> Any:
     """Return the class of pointers to tensors."""
     return pointer_kinds["tensor"]
 

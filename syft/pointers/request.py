@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syft.core.labels import printable
 from syft.exceptions import CannotRequestObjectAttribute, SyftError
+
+if TYPE_CHECKING:
+    from syft.workers.transport.stream import Stream
 
 # How long a reason may be.
 MAX_REASON = 250
@@ -24,7 +27,7 @@ class Request:
         names: the names of the objects, if a dictionary was asked for.
     """
 
-    def __init__(self, stream: Any, row: dict[str, Any], names: tuple[str, ...] | None = None) -> None:
+    def __init__(self, stream: Stream, row: dict[str, Any], names: tuple[str, ...] | None = None) -> None:
         self._stream = stream
         self._row = dict(row)
         self._names = names

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syft.core.string import COMPARISONS, METHODS, OPERATORS, String
 from syft.core.string_limits import run_for_peer
@@ -12,6 +12,9 @@ from syft.core.trees import map_tensors
 from syft.hook.functions import register_command
 from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.remote_call import call_by_name, pointer_kinds
+
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
 
 
 class StringPointer(ObjectPointer):
@@ -22,7 +25,7 @@ pointer_kinds["string"] = StringPointer
 
 
 def _remote(name: str) -> Callable[..., Any]:
-    def method(self: StringPointer, *args: Any, **kwargs: Any) -> Any:
+    def method(self: StringPointer, *args: object, **kwargs: object) -> Any:
         plain, named = map_tensors(lambda v: v.child if isinstance(v, String) else v, (args, kwargs))
         return call_by_name(f"str.{name}", (self, *plain), named)
 
@@ -38,10 +41,10 @@ for _name in (*METHODS, *OPERATORS, *COMPARISONS, "__len__"):
 
 def create_pointer(
     obj: String,
-    location: Any = None,
+    location: BaseWorker | None = None,
     id_at_location: Any = None,
     register: bool = False,
-    owner: Any = None,
+    owner: BaseWorker | None = None,
     ptr_id: Any = None,
     garbage_collect_data: bool = True,
 ) -> StringPointer:

@@ -74,7 +74,7 @@ SCHEMES: dict[str, Scheme] = {
 }
 
 
-def scheme_for(worker: Any) -> Scheme:
+def scheme_for(worker: object) -> Scheme:
     """Return the scheme a worker asks for, or the module's."""
     name = getattr(worker, "compression", None)
     if name is None:
@@ -101,7 +101,7 @@ def helps(parts: Sequence[Bytes]) -> bool:
     return len(lz4.block.compress(sample, store_size=False)) < WORTH_IT * len(sample)
 
 
-def join(parts: Sequence[Bytes], worker: Any = None) -> bytes:
+def join(parts: Sequence[Bytes], worker: object = None) -> bytes:
     """Make one message of the parts of a body, with the worker's scheme; one copy if not compressed."""
     scheme = scheme_for(worker)
     size = sum(map(len, parts))

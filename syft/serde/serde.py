@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syft.core.object import register_serializer
 from syft.serde import msgpack
 
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
+
 
 def serialize(
-    obj: Any,
-    worker: Any = None,
+    obj: object,
+    worker: BaseWorker | None = None,
     simplified: bool = False,
     force_full_simplification: bool = False,
     strategy: Callable[..., bytes] = msgpack.serialize,
@@ -32,9 +35,9 @@ def serialize(
 
 def deserialize(
     binary: bytes | bytearray | memoryview,
-    worker: Any = None,
+    worker: BaseWorker | None = None,
     strategy: Callable[..., Any] = msgpack.deserialize,
-    **limits: Any,
+    **limits: object,
 ) -> Any:
     """Read an object from bytes that may come from anyone.
 

@@ -6,7 +6,7 @@ is not complete is uniformly random. What is computed on shares is in `syft.mpc`
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
@@ -18,6 +18,11 @@ from syft.core.tensor import AbstractTensor, Level
 from syft.exceptions import SyftError
 from syft.pointers.pointer_tensor import PointerTensor
 from syft.tensors.views import Viewable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from syft.workers.base import BaseWorker
 
 FIELD = 2**64
 PROTOCOLS = ("beaver", "snn", "fss")
@@ -46,14 +51,14 @@ class AdditiveSharingTensor(Viewable):
     def __init__(
         self,
         shares: dict[Any, Any] | None = None,
-        owner: Any = None,
+        owner: BaseWorker | None = None,
         id: ObjectId | None = None,
         field: int | None = None,
         n_bits: int | None = None,
-        crypto_provider: Any = None,
+        crypto_provider: object = None,
         protocol: str | None = None,
         insecure: bool = False,
-        tags: Any = None,
+        tags: Iterable[str] | None = None,
         description: str | None = None,
         child: Any = None,
     ) -> None:
@@ -73,7 +78,7 @@ class AdditiveSharingTensor(Viewable):
         """Return what results inherit."""
         return {"crypto_provider": self.crypto_provider, "protocol": self.protocol, "insecure": self.insecure}
 
-    def like(self, shares: dict[Any, Any], crypto_provider: Any = None) -> AdditiveSharingTensor:
+    def like(self, shares: dict[Any, Any], crypto_provider: object = None) -> AdditiveSharingTensor:
         """Return a link of the same parties to other shares; with another crypto provider, if one is given."""
         attributes = self.get_class_attributes()
         if crypto_provider is not None:
@@ -117,7 +122,7 @@ class AdditiveSharingTensor(Viewable):
         """None: whole numbers have no gradient."""
         return None
 
-    def backward(self, *args: Any, **kwargs: Any) -> None:
+    def backward(self, *args: object, **kwargs: object) -> None:
         """Do nothing: gradients are computed from the tensor around this link."""
 
     def get(self) -> torch.Tensor:
@@ -138,13 +143,15 @@ class AdditiveSharingTensor(Viewable):
         """Add up the shares where they are, leaving them there (in-process workers only, for debugging)."""
         return _total([pointer.location._objects[pointer.id_at_location] for pointer in self.pointers()])
 
-    def init_shares(self, *owners: Any) -> AdditiveSharingTensor:
+    def init_shares(self, *owners: BaseWorker | ObjectId) -> AdditiveSharingTensor:
         """Split the plain tensor below this link, and send one share to each owner; returns this link."""
         self.child = _sharing[0].split(self.child, owners, **self.get_class_attributes()).child
         return self
 
     @staticmethod
-    def generate_shares(secret: Any, n_workers: int, field: int | None = None, random_type: Any = None) -> list[Any]:
+    def generate_shares(
+        secret: torch.Tensor | int, n_workers: int, field: int | None = None, random_type: object = None
+    ) -> list[Any]:
         """Split a tensor of whole numbers into random shares that add up to it.
 
         Args:
@@ -169,7 +176,7 @@ class AdditiveSharingTensor(Viewable):
         self.child = _sharing[0].refreshed(self).child
         return self
 
-    def clone(self, *args: Any, **kwargs: Any) -> AdditiveSharingTensor:
+    def clone(self, *args: object, **kwargs: object) -> AdditiveSharingTensor:
         """Copy each share at its party."""
         return self.like({place: pointer.clone() for place, pointer in self.child.items()})
 
@@ -177,11 +184,11 @@ class AdditiveSharingTensor(Viewable):
         """Return 1 where a value is not negative, else 0; shared."""
         return self.ge(0)
 
-    def eq(self, other: Any) -> Any:
+    def eq(self, other: object) -> Any:
         """Return 1 where values are the same, else 0; shared."""
         return self.__getattr__("eq")(other)
 
-    def div(self, divisor: Any) -> Any:
+    def div(self, divisor: object) -> Any:
         """Divide by a public whole number, or by shared ones, rounding down; shared."""
         return self.__getattr__("floor_divide")(divisor)
 
@@ -197,7 +204,7 @@ class AdditiveSharingTensor(Viewable):
         return run(torch.Tensor.remainder, (self, modulus))
 
     @staticmethod
-    def select_worker(args: Any, worker: Any) -> Any:
+    def select_worker(args: tuple[Any, ...], worker: BaseWorker) -> Any:
         """Return arguments with every shared tensor replaced by its pointer at one worker."""
         place = getattr(worker, "id", worker)
         return tuple(arg.child[place] if isinstance(arg, AdditiveSharingTensor) else arg for arg in args)
@@ -228,7 +235,7 @@ class AdditiveSharingTensor(Viewable):
         return f"[AdditiveSharingTensor]{rows}\n\t*crypto provider: {provider}*"
 
     @staticmethod
-    def simplify(worker: Any, tensor: AbstractTensor) -> tuple[Any, ...]:
+    def simplify(worker: BaseWorker | None, tensor: AbstractTensor) -> tuple[Any, ...]:
         """Return id, tags, description, the pointers, and what results inherit; a provider travels as its id."""
         link: Any = tensor
         provider = getattr(link.crypto_provider, "id", link.crypto_provider)
@@ -236,7 +243,7 @@ class AdditiveSharingTensor(Viewable):
         return (link.id, link.tags, link.description, pointers, provider, link.protocol, link.insecure)
 
     @classmethod
-    def detail(cls, worker: Any, payload: tuple[Any, ...]) -> AdditiveSharingTensor:
+    def detail(cls, worker: BaseWorker | None, payload: tuple[Any, ...]) -> AdditiveSharingTensor:
         """Rebuild a link to shares."""
         obj_id, tags, description, pointers, provider, protocol, insecure = payload
         check_labels(obj_id, tags, description)
@@ -280,7 +287,7 @@ def _total(shares: list[torch.Tensor]) -> torch.Tensor:
     return total
 
 
-def refuse_own_parties(link: Any, workers: list[Any]) -> None:
+def refuse_own_parties(link: object, workers: list[Any]) -> None:
     """Raise before anything happens if a shared tensor is to be sent to a worker that holds one of its shares."""
     while isinstance(link, AbstractTensor) and not isinstance(link, AdditiveSharingTensor):
         link = link.__dict__.get("child")
@@ -292,6 +299,6 @@ def refuse_own_parties(link: Any, workers: list[Any]) -> None:
 _sharing: list[Any] = []
 
 
-def register_sharing(sharing: Any) -> None:
+def register_sharing(sharing: object) -> None:
     """Tell links how secrets are split (called once by syft.mpc)."""
     _sharing[:] = [sharing]

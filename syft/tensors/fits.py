@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -18,7 +18,10 @@ from syft.exceptions import SyftError
 
 Function = Callable[[torch.Tensor], torch.Tensor]
 Interval = tuple[float, float]
-Samples = tuple[torch.Tensor, torch.Tensor]
+# Intervals and samples as users pass them.
+Intervals = Sequence[float] | Sequence[Sequence[float]]
+Numbers = Sequence[float] | torch.Tensor
+Samples = tuple[Numbers, Numbers]
 MAX_DEGREE = 20
 MAX_INTERVALS = 256
 # How many places of an interval the error is measured at.
@@ -77,7 +80,7 @@ class Fit:
         return (self.degree, self.intervals, self.fit_type, self.coefficients, self.error)
 
     @classmethod
-    def from_plain(cls, given: Any) -> Fit:
+    def from_plain(cls, given: object) -> Fit:
         """Rebuild one that a stranger may have made."""
         if not isinstance(given, list | tuple) or len(given) != 5:
             raise TypeError("a fit has a degree, intervals, a type, coefficients and an error")
@@ -98,13 +101,13 @@ class Fit:
 # --- what is taken ----------------------------------------------------------------------------------------------
 
 
-def check_degree(degree: Any) -> None:
+def check_degree(degree: object) -> None:
     """Raise if something is no degree."""
     if type(degree) is not int or not 0 <= degree <= MAX_DEGREE:
         raise SyftError(f"The degree of a polynomial is a whole number from 0 to {MAX_DEGREE}.")
 
 
-def check_intervals(intervals: Any) -> tuple[Interval, ...]:
+def check_intervals(intervals: object) -> tuple[Interval, ...]:
     """Return intervals as pairs of numbers, one after the other, or raise."""
     given = intervals if isinstance(intervals, list | tuple) else ()
     if given and not isinstance(given[0], list | tuple):
@@ -127,7 +130,7 @@ def _is_pair(given: Any) -> bool:
     return numbers and all(type(edge) in (int, float) and math.isfinite(edge) for edge in given)
 
 
-def check_samples(given: Any) -> Samples:
+def check_samples(given: object) -> tuple[torch.Tensor, torch.Tensor]:
     """Return samples as places and values, from the lowest place on, or raise."""
     if not isinstance(given, list | tuple) or len(given) != 2:
         raise SyftError("Give a function of tensors, or samples: (places, values), two tensors of one length.")
@@ -193,7 +196,7 @@ def _derivative(value: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
     return made
 
 
-def through(samples: Samples, interval: Interval, degree: int) -> tuple[float, ...]:
+def through(samples: tuple[torch.Tensor, torch.Tensor], interval: Interval, degree: int) -> tuple[float, ...]:
     """Return the polynomial that is nearest to samples, in the sense of least squares."""
     start, stop = interval
     places, values = samples
@@ -211,7 +214,7 @@ def through(samples: Samples, interval: Interval, degree: int) -> tuple[float, .
 FIT_TYPES: dict[str, Callable[[Function, Interval, int], tuple[float, ...]]] = {"interp": interpolate, "taylor": taylor}
 
 
-def fit(function: Any, intervals: Any, degree: int, fit_type: Any) -> Fit:
+def fit(function: Function | Samples, intervals: Intervals, degree: int, fit_type: object) -> Fit:
     """Find a polynomial for each interval, and measure how far off they are.
 
     Args:

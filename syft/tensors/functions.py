@@ -7,7 +7,7 @@ from typing import Any
 from syft.pointers.multi_pointer import MultiPointerTensor
 
 
-def combine_pointers(*pointers: Any) -> Any:
+def combine_pointers(*pointers: object) -> Any:
     """Group pointers at different workers into one multi-pointer.
 
     Args:

@@ -13,7 +13,7 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch as _torch
 
@@ -21,6 +21,11 @@ from syft.core.dispatch import run
 from syft.core.id_provider import ObjectId
 from syft.core.tensor import AbstractTensor
 from syft.hook.overload import overloaded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from syft.workers.base import BaseWorker
 
 
 def _say(text: str) -> None:
@@ -45,21 +50,21 @@ class LoggingTensor(AbstractTensor):
 
     def __init__(
         self,
-        owner: Any = None,
+        owner: BaseWorker | None = None,
         id: ObjectId | None = None,
-        tags: Any = None,
+        tags: Iterable[str] | None = None,
         description: str | None = None,
-        child: Any = None,
+        child: object = None,
     ) -> None:
         super().__init__(id=id, owner=owner, tags=tags, description=description, child=child)
 
     @overloaded.method
-    def add(self, _self: Any, *args: Any, **kwargs: Any) -> Any:
+    def add(self, _self: object, *args: object, **kwargs: object) -> Any:
         """Print, then add what is below: the decorator unwraps the arguments and wraps the result."""
         _say("Log method add")
         return run(_torch.Tensor.add, (_self, *args), kwargs)
 
-    def manual_add(self, *args: Any, **kwargs: Any) -> Any:
+    def manual_add(self, *args: object, **kwargs: object) -> Any:
         """Do what `add` does without the decorator, to show what it hides."""
         _say("Log method manual_add")
         below = [arg.child if isinstance(arg, LoggingTensor) else arg for arg in args]
@@ -71,14 +76,14 @@ class LoggingTensor(AbstractTensor):
         """Print for three functions of torch."""
 
         @overloaded.function
-        def add(*args: Any, **kwargs: Any) -> Any:
+        def add(*args: object, **kwargs: object) -> Any:
             _say("Log function torch.add")
             return run(_torch.add, args, kwargs)
 
         module.add = add
 
         @overloaded.function
-        def mul(*args: Any, **kwargs: Any) -> Any:
+        def mul(*args: object, **kwargs: object) -> Any:
             _say("Log function torch.mul")
             return run(_torch.mul, args, kwargs)
 
@@ -89,7 +94,7 @@ class LoggingTensor(AbstractTensor):
             @overloaded.module
             def functional(module: Any) -> None:
                 @overloaded.function
-                def relu(*args: Any, **kwargs: Any) -> Any:
+                def relu(*args: object, **kwargs: object) -> Any:
                     _say("Log function torch.nn.functional.relu")
                     return run(_torch.nn.functional.relu, args, kwargs)
 

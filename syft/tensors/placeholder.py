@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syft.core.dispatch import forward
 from syft.core.id_provider import ObjectId
 from syft.core.labels import check_labels
 from syft.core.tensor import AbstractTensor, wrapper_class
 from syft.exceptions import SyftError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from syft.workers.base import BaseWorker
 
 
 class PlaceHolder(AbstractTensor):
@@ -27,15 +32,15 @@ class PlaceHolder(AbstractTensor):
 
     def __init__(
         self,
-        owner: Any = None,
+        owner: BaseWorker | None = None,
         id: ObjectId | None = None,
         tags: set[str] | None = None,
         description: str | None = None,
-        child: Any = None,
+        child: object = None,
     ) -> None:
         super().__init__(id=id, owner=owner, tags=tags, description=description, child=child)
 
-    def instantiate(self, tensor: Any) -> PlaceHolder:
+    def instantiate(self, tensor: object) -> PlaceHolder:
         """Put a tensor in; one that is itself around a placeholder is taken out of it first."""
         if isinstance(tensor, wrapper_class()) and isinstance(tensor.child, PlaceHolder):
             tensor = tensor.child
@@ -50,7 +55,7 @@ class PlaceHolder(AbstractTensor):
         return self.__dict__.get("child")
 
     @classmethod
-    def handle(cls, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def handle(cls, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run a call on the tensors that are in the placeholders."""
         for leaf in (*args, *kwargs.values()):
             if isinstance(leaf, PlaceHolder) and leaf._tensor() is None:
@@ -63,12 +68,12 @@ class PlaceHolder(AbstractTensor):
         return f"PlaceHolder[{tags}]" + (f">{tuple(inside.shape)}" if hasattr(inside, "shape") else "")
 
     @staticmethod
-    def simplify(worker: Any, tensor: AbstractTensor) -> tuple[Any, ...]:
+    def simplify(worker: BaseWorker | None, tensor: AbstractTensor) -> tuple[Any, ...]:
         """Return id, tags, description and what is inside."""
         return (tensor.id, tensor.tags, tensor.description, tensor.__dict__.get("child"))
 
     @classmethod
-    def detail(cls, worker: Any, tensor_tuple: tuple[Any, ...]) -> PlaceHolder:
+    def detail(cls, worker: BaseWorker | None, tensor_tuple: tuple[Any, ...]) -> PlaceHolder:
         """Rebuild a placeholder."""
         obj_id, tags, description, child = tensor_tuple
         check_labels(obj_id, tags, description)

@@ -33,12 +33,12 @@ class PlusIsMinusTensor(AbstractTensor):
 
 
 @PlusIsMinusTensor.implements(aten.add.Tensor)
-def add_is_sub(x: Any, y: Any, alpha: Any = 1) -> Any:
+def add_is_sub(x: object, y: object, alpha: object = 1) -> Any:
     """Subtract."""
     return forward(PlusIsMinusTensor, aten.sub.Tensor, (x, y), {"alpha": alpha})
 
 
 @PlusIsMinusTensor.implements(aten.add.Scalar)
-def add_scalar_is_sub(x: Any, y: Any, alpha: Any = 1) -> Any:
+def add_scalar_is_sub(x: object, y: object, alpha: object = 1) -> Any:
     """Subtract a number."""
     return forward(PlusIsMinusTensor, aten.sub.Scalar, (x, y, alpha), {})

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
@@ -33,8 +33,13 @@ from syft.core.dispatch import forward, function_name
 from syft.core.id_provider import ObjectId
 from syft.core.tensor import AbstractTensor, wrapper_class
 from syft.exceptions import SyftError
-from syft.tensors.fits import MAX_DEGREE, Fit, Function, check_degree, check_intervals, fit
+from syft.tensors.fits import MAX_DEGREE, Fit, Function, Intervals, Numbers, Samples, check_degree, check_intervals, fit
 from syft.tensors.precision import FixedPrecisionTensor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from syft.workers.base import BaseWorker
 
 MAX_FUNCTIONS = 64
 
@@ -55,12 +60,12 @@ class PolynomialTensor(AbstractTensor):
 
     def __init__(
         self,
-        owner: Any = None,
+        owner: BaseWorker | None = None,
         id: ObjectId | None = None,
-        tags: Any = None,
+        tags: Iterable[str] | None = None,
         description: str | None = None,
-        child: Any = None,
-        functions: Any = None,
+        child: object = None,
+        functions: dict[str, tuple[Any, ...]] | None = None,
     ) -> None:
         super().__init__(id=id, owner=owner, tags=tags, description=description, child=child)
         given = {} if functions is None else functions
@@ -72,7 +77,7 @@ class PolynomialTensor(AbstractTensor):
         """Return what results inherit."""
         return {"functions": {name: fitted.plain() for name, fitted in self.functions.items()}}
 
-    def on(self, tensor: Any, wrap: bool = True) -> Any:
+    def on(self, tensor: torch.Tensor, wrap: bool = True) -> Any:
         """Put a link with these functions on top of a tensor; this very object stays without one."""
         link = type(self)(owner=self._owner, **self.get_class_attributes())
         return AbstractTensor.on(link, tensor, wrap)
@@ -83,9 +88,9 @@ class PolynomialTensor(AbstractTensor):
         self,
         name: str,
         degree: int = 10,
-        intervals: Any = ((-8.0, 8.0),),
+        intervals: Intervals = ((-8.0, 8.0),),
         fit_type: str = "interp",
-        function: Function | Any = None,
+        function: Function | Samples | None = None,
     ) -> PolynomialTensor:
         """Fit a function and keep it under a name; returns this very object.
 
@@ -107,14 +112,16 @@ class PolynomialTensor(AbstractTensor):
         return self
 
     def fit_function(
-        self, function: Function | Any, interval: Any, degree: int = 10, fit_type: str = "interp"
+        self, function: Function | Samples, interval: Intervals, degree: int = 10, fit_type: str = "interp"
     ) -> tuple[float, ...]:
         """Return coefficients of a function on one interval, in half widths from its middle, from the power 0 on."""
         if len(check_intervals(interval)) != 1:
             raise SyftError("fit_function takes a single interval; add_function takes several.")
         return fit(function, interval, degree, fit_type).coefficients[0]
 
-    def interpolate(self, name: str, places: Any, values: Any, degree: int = 10, intervals: Any = None) -> Any:
+    def interpolate(
+        self, name: str, places: Numbers, values: Numbers, degree: int = 10, intervals: Intervals | None = None
+    ) -> PolynomialTensor:
         """Fit samples of a function and keep them under a name; between the first and the last place, if not told."""
         spots = torch.as_tensor(places).detach().double().reshape(-1)
         if intervals is None:
@@ -132,11 +139,11 @@ class PolynomialTensor(AbstractTensor):
             raise SyftError(f"There is no function {str(name)[:40]!r} here; there is {known}. Use add_function first.")
         return self.functions[name]
 
-    def get_val(self, name: str, x: Any) -> Any:
+    def get_val(self, name: str, x: float | torch.Tensor | AbstractTensor) -> Any:
         """Return the values of a function: of a number, a plain tensor, or one of fixed precision, shared or not."""
         return _value(self.fitted(name), x)
 
-    def error(self, name: str, x: Any = None) -> float:
+    def error(self, name: str, x: torch.Tensor | AbstractTensor | None = None) -> float:
         """Return how far off a function is at most between its ends, as measured.
 
         Args:
@@ -162,7 +169,7 @@ class PolynomialTensor(AbstractTensor):
         return f"PolynomialTensor({'; '.join(_texts(self.functions))}){below}"
 
     @classmethod
-    def handle(cls, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def handle(cls, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Work out a call that there is a function for; pass on any other one."""
         name = function_name(function).rpartition(".")[2]
         link = args[0] if args else None
@@ -181,7 +188,7 @@ def _texts(functions: dict[str, Fit]) -> list[str]:
     return texts
 
 
-def _named(name: Any) -> str:
+def _named(name: object) -> str:
     if type(name) is not str or not name.isidentifier() or len(name) > 40:
         raise SyftError("The name of a function is a word: letters, digits and _.")
     return name
@@ -213,7 +220,7 @@ class _Evaluation(torch.autograd.Function):
         return grad * _evaluator[0].slope(ctx.fitted, x.child).wrap(), None
 
 
-def _value(fitted: Fit, x: Any) -> Any:
+def _value(fitted: Fit, x: object) -> Any:
     if isinstance(x, bool) or not isinstance(x, int | float | torch.Tensor | AbstractTensor):
         raise SyftError(f"Functions are worked out of numbers and tensors, not of a {type(x).__name__}.")
     if isinstance(x, int | float):
@@ -238,7 +245,7 @@ def _of_chain(fitted: Fit, x: Any) -> Any:
     return _Evaluation.apply(x, fitted)  # type: ignore[no-untyped-call]
 
 
-def _not_here(link: Any) -> SyftError:
+def _not_here(link: object) -> SyftError:
     return SyftError(
         f"A {type(link).__name__} has no digits behind the point here. "
         "Encode before sharing: x.fix_precision().share(...); or fetch it first: x.get()."
@@ -249,7 +256,7 @@ def _not_here(link: Any) -> SyftError:
 _evaluator: list[Any] = []
 
 
-def register_evaluator(evaluator: Any) -> None:
+def register_evaluator(evaluator: object) -> None:
     """Tell links how fits are evaluated on encrypted numbers (called once by syft.mpc)."""
     _evaluator[:] = [evaluator]
 

@@ -16,7 +16,7 @@ Example:
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
@@ -28,6 +28,11 @@ from syft.core.tensor import Level
 from syft.exceptions import SyftError
 from syft.tensors.additive_shared import AdditiveSharingTensor
 from syft.tensors.views import Viewable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from syft.workers.base import BaseWorker
 
 MAX_BASE = 2**16
 # Whole numbers lie in [-2^62, 2^62): truncation and comparison need a bit of room.
@@ -62,15 +67,15 @@ class FixedPrecisionTensor(Viewable):
 
     def __init__(
         self,
-        owner: Any = None,
+        owner: BaseWorker | None = None,
         id: ObjectId | None = None,
         field: int = 2**62,
         base: int = 10,
         precision_fractional: int = 3,
         kappa: int = 1,
-        tags: Any = None,
+        tags: Iterable[str] | None = None,
         description: str | None = None,
-        child: Any = None,
+        child: object = None,
         dtype: torch.dtype = torch.float32,
     ) -> None:
         super().__init__(id=id, owner=owner, tags=tags, description=description, child=child)
@@ -124,7 +129,7 @@ class FixedPrecisionTensor(Viewable):
         return self
 
     @data.setter
-    def data(self, value: Any) -> None:
+    def data(self, value: object) -> None:
         self.child = getattr(value, "child", value)
 
     @property
@@ -132,7 +137,7 @@ class FixedPrecisionTensor(Viewable):
         """None: gradients belong to the tensor around this link."""
         return None
 
-    def backward(self, *args: Any, **kwargs: Any) -> None:
+    def backward(self, *args: object, **kwargs: object) -> None:
         """Do nothing: gradients are computed from the tensor around this link."""
 
     def attr(self, attr_name: str) -> Any:
@@ -148,7 +153,7 @@ class FixedPrecisionTensor(Viewable):
         """Whether the whole numbers are shared among workers."""
         return isinstance(self.child, AdditiveSharingTensor)
 
-    def like(self, child: Any) -> FixedPrecisionTensor:
+    def like(self, child: object) -> FixedPrecisionTensor:
         """Return a link of the same format around other whole numbers."""
         return FixedPrecisionTensor(**self.get_class_attributes(), owner=self._owner, child=child)
 
@@ -182,13 +187,13 @@ class FixedPrecisionTensor(Viewable):
         self.child = _codec[0].truncate(self.child, self.base**precision_fractional)
         return self
 
-    def share(self, *owners: Any, **kwargs: Any) -> FixedPrecisionTensor:
+    def share(self, *owners: BaseWorker | ObjectId, **kwargs: object) -> FixedPrecisionTensor:
         """Return a link of the same format around shares of the whole numbers; arguments as `tensor.share`."""
         if self.is_shared:
             raise SyftError("This tensor is shared already; fetch it first with .get() to share it anew.")
         return self.like(_codec[0].share(self.child, owners, **kwargs))
 
-    def share_(self, *owners: Any, **kwargs: Any) -> FixedPrecisionTensor:
+    def share_(self, *owners: BaseWorker | ObjectId, **kwargs: object) -> FixedPrecisionTensor:
         """Share the whole numbers below, in place."""
         self.child = self.share(*owners, **kwargs).child
         return self
@@ -210,7 +215,7 @@ class FixedPrecisionTensor(Viewable):
             self.child.refresh()
         return self
 
-    def clone(self, *args: Any, **kwargs: Any) -> FixedPrecisionTensor:
+    def clone(self, *args: object, **kwargs: object) -> FixedPrecisionTensor:
         """Return a copy of this link and of what is below it."""
         return self.like(self.child.clone())
 
@@ -222,14 +227,14 @@ class FixedPrecisionTensor(Viewable):
         below = f">{self.child!r}" if "child" in self.__dict__ else ""
         return f"FixedPrecisionTensor({self._format()}){below}"
 
-    def mul_and_div(self, other: Any, cmd: str) -> Any:
+    def mul_and_div(self, other: object, cmd: str) -> Any:
         """Multiply or divide: `cmd` is "mul" or "div"."""
         if cmd not in ("mul", "div"):
             raise SyftError(f"mul_and_div takes 'mul' or 'div', not {str(cmd)[:20]!r}.")
         return self.mul(other) if cmd == "mul" else self.div(other)
 
     @classmethod
-    def detail(cls, worker: Any, payload: tuple[Any, ...]) -> FixedPrecisionTensor:
+    def detail(cls, worker: BaseWorker | None, payload: tuple[Any, ...]) -> FixedPrecisionTensor:
         """Rebuild a link; what is below is whole numbers or shares of them."""
         obj_id, tags, description, attributes, child = payload
         check_labels(obj_id, tags, description)
@@ -246,7 +251,7 @@ _ATTRIBUTES = frozenset({"field", "base", "precision_fractional", "kappa", "dtyp
 _codec: list[Any] = []
 
 
-def register_codec(codec: Any) -> None:
+def register_codec(codec: object) -> None:
     """Tell links how values are encoded, decoded, truncated and shared (called once by syft.mpc)."""
     _codec[:] = [codec]
 

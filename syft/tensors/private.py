@@ -17,7 +17,7 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import torch
 
@@ -32,6 +32,11 @@ from syft.hook.attributes import FrameworkAttributes
 from syft.hook.syft_tensor import METADATA, SyftTensor
 from syft.pointers.object_pointer import ObjectPointer
 
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
+
+# A user, or several.
+Users = ObjectId | Iterable[ObjectId]
 # How many users one tensor may name.
 MAX_USERS = 10_000
 _TENSORS_AND_FORMS = (
@@ -39,7 +44,7 @@ _TENSORS_AND_FORMS = (
 )  # fmt: skip
 
 
-def users_of(users: Any) -> tuple[ObjectId, ...]:
+def users_of(users: Users | None) -> tuple[ObjectId, ...]:
     """Return the names of users, each once. A text is the name of one user, not a name for each of its letters."""
     if users is None:
         return ()
@@ -72,14 +77,14 @@ class PrivateTensor(AbstractTensor):
 
     def __init__(
         self,
-        owner: Any = None,
+        owner: BaseWorker | None = None,
         id: ObjectId | None = None,
-        tags: Any = None,
+        tags: Iterable[str] | None = None,
         description: str | None = None,
-        allowed_users: Any = (),
+        allowed_users: Users = (),
         parents: tuple[Any, ...] = (),
         command: str | None = None,
-        child: Any = None,
+        child: object = None,
     ) -> None:
         super().__init__(id=id, owner=owner, tags=tags, description=description, child=child)
         self.allowed_users = users_of(allowed_users)
@@ -90,16 +95,16 @@ class PrivateTensor(AbstractTensor):
         """Return what results inherit."""
         return {"allowed_users": self.allowed_users}
 
-    def allow(self, user: Any) -> bool:
+    def allow(self, user: object) -> bool:
         """Say whether a user may take what is below."""
         return is_id(user) and user in self.allowed_users
 
-    def register_credentials(self, users: Any = ()) -> PrivateTensor:
+    def register_credentials(self, users: Users = ()) -> PrivateTensor:
         """Let more users take what is below; returns this link."""
         self.allowed_users = users_of((*self.allowed_users, *users_of(users)))
         return self
 
-    def get(self, user: Any = None, reason: str = "", **kwargs: Any) -> Any:
+    def get(self, user: ObjectId | None = None, reason: str = "", **kwargs: Any) -> Any:
         """Give what is below to a user who may have it; what is elsewhere is fetched, and stays private."""
         self.check_get(user)
         below = self.child
@@ -108,12 +113,12 @@ class PrivateTensor(AbstractTensor):
             return type(self)(**self.get_class_attributes()).on(fetched, wrap=False)
         return below
 
-    def check_get(self, user: Any) -> None:
+    def check_get(self, user: object) -> None:
         """Raise unless a user may take what is below."""
         if not self.allow(user):
             raise GetNotPermittedError(f"This tensor is private, and not given to {_who(user)}. {_hint('get', self)}")
 
-    def check_send(self, user: Any) -> None:
+    def check_send(self, user: object) -> None:
         """Raise unless a user may send this tensor."""
         if not self.allow(user):
             raise SendNotPermittedError(f"This tensor is private, and not sent by {_who(user)}. {_hint('send', self)}")
@@ -126,7 +131,7 @@ class PrivateTensor(AbstractTensor):
     float_prec = float_precision
 
     @classmethod
-    def handle(cls, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def handle(cls, function: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run a call on what is below, and make its results private to the users that all its operands allow."""
         if function in _SHOWN:
             return _SHOWN[function](*args, **kwargs)
@@ -139,7 +144,7 @@ class PrivateTensor(AbstractTensor):
             hint = _hint("get", next(iter(links.values())))
             raise GetNotPermittedError(f"{function_name(function)} gives values of a private tensor. {hint}")
 
-        def above(leaf: Any) -> Any:
+        def above(leaf: object) -> Any:
             known = links.get(id(leaf))  # an in-place call returns its own argument
             return cls(allowed_users=users).on(leaf, wrap=False) if known is None else known
 
@@ -161,18 +166,18 @@ class PrivateTensor(AbstractTensor):
 
     __str__ = __repr__
 
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
         """Refuse to be pickled: who reads the file would not be asked for a name."""
         raise TypeError("A private tensor is not pickled; send it to a worker, or fetch it first: x.get(user=...).")
 
     @staticmethod
-    def simplify(worker: Any, tensor: AbstractTensor) -> tuple[Any, ...]:
+    def simplify(worker: BaseWorker | None, tensor: AbstractTensor) -> tuple[Any, ...]:
         """Return id, users, tags, description and what is below."""
         users = tensor.__dict__["allowed_users"]
         return (tensor.id, users, tensor.tags, tensor.description, tensor.__dict__.get("child"))
 
     @classmethod
-    def detail(cls, worker: Any, payload: tuple[Any, ...]) -> PrivateTensor:
+    def detail(cls, worker: BaseWorker | None, payload: tuple[Any, ...]) -> PrivateTensor:
         """Rebuild a link that may come from anyone."""
         obj_id, users, tags, description, child = payload
         check_labels(obj_id, tags, description)
@@ -181,7 +186,7 @@ class PrivateTensor(AbstractTensor):
         return cls(owner=worker, id=obj_id, tags=tags, description=description, allowed_users=users, child=child)
 
 
-def _who(user: Any) -> str:
+def _who(user: object) -> str:
     return "anybody who does not say who it is" if user is None else repr(user)
 
 
@@ -192,12 +197,12 @@ def _hint(verb: str, link: PrivateTensor) -> str:
     return f"Say who you are, if it is for you: {call}; or ask its owner."
 
 
-def _taken_apart(value: Any) -> tuple[Any, dict[int, PrivateTensor], dict[int, Any]]:
+def _taken_apart(value: object) -> tuple[Any, dict[int, PrivateTensor], dict[int, Any]]:
     """Return arguments without their private links, the links by what was below, and their metadata."""
     links: dict[int, PrivateTensor] = {}
     metas: dict[int, Any] = {}
 
-    def below(leaf: Any) -> Any:
+    def below(leaf: object) -> Any:
         if not isinstance(leaf, PrivateTensor):
             return leaf
         links[id(leaf.child)] = leaf
@@ -213,7 +218,7 @@ def _common(links: list[PrivateTensor]) -> tuple[ObjectId, ...]:
     return tuple(user for user in links[0].allowed_users if all(user in users for users in rest))
 
 
-def _is_form(function: Any, result: Any) -> bool:
+def _is_form(function: object, result: Any) -> bool:
     """Say whether a result consists of tensors, or tells no value."""
     if result is None or isinstance(result, _TENSORS_AND_FORMS):
         return True
@@ -222,14 +227,14 @@ def _is_form(function: Any, result: Any) -> bool:
     return function in _FORM
 
 
-def _written(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+def _written(function: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
     """Return the tensors and links that a call writes into."""
     last = function_name(function).rpartition(".")[2]
     first = last in ("__setitem__", "__set__") or FrameworkAttributes.is_inplace_method(last) or kwargs.get("inplace")
     return list(iter_tensors((args[:1] if first else (), kwargs.get("out"))))
 
 
-def _refuse_open(function: Any, written: list[Any]) -> None:
+def _refuse_open(function: object, written: list[Any]) -> None:
     """Refuse to write private values into a tensor that is not private itself."""
     if not all(isinstance(leaf, PrivateTensor) for leaf in written):
         raise GetNotPermittedError(
@@ -255,7 +260,7 @@ _SHOWN: dict[Any, Any] = {
 }
 
 
-def private_link(tensor: Any) -> PrivateTensor | None:
+def private_link(tensor: object) -> PrivateTensor | None:
     """Return the private link of a chain, if there is one."""
     link = tensor.__dict__.get("child") if isinstance(tensor, SyftTensor) else tensor
     while isinstance(link, AbstractTensor):
@@ -265,14 +270,14 @@ def private_link(tensor: Any) -> PrivateTensor | None:
     return None
 
 
-def check_private(obj: Any, user: Any) -> None:
+def check_private(obj: object, user: object) -> None:
     """Raise if an object is private and not for the user that somebody claims to be."""
     link = private_link(obj) if isinstance(obj, SyftTensor | AbstractTensor) else None
     if link is not None:
         link.check_get(user)
 
 
-def opened(obj: Any) -> tuple[Any, tuple[ObjectId, ...]]:
+def opened(obj: object) -> tuple[Any, tuple[ObjectId, ...]]:
     """Take the private link off an object that came to a node; returns the rest, and the users it names."""
     link = obj.__dict__.get("child") if isinstance(obj, SyftTensor) else obj
     if not isinstance(link, PrivateTensor):
@@ -289,7 +294,7 @@ def opened(obj: Any) -> tuple[Any, tuple[ObjectId, ...]]:
 class PrivateMethods:
     """What this module adds to torch.Tensor."""
 
-    def private_tensor(self: Any, *args: Any, allowed_users: Any = (), no_wrap: bool = False, **kwargs: Any) -> Any:
+    def private_tensor(self: Any, *args: Users, allowed_users: Users = (), no_wrap: bool = False, **kwargs: Any) -> Any:
         """Make this tensor private: it computes as before, and is given only to the users it names.
 
         Args:
@@ -304,7 +309,7 @@ class PrivateMethods:
             link.tags, link.description = set(tags_of(self)), description_of(self)
         return link.on(self, wrap=not no_wrap)
 
-    def register_credentials(self: Any, users: Any = ()) -> Any:
+    def register_credentials(self: Any, users: Users = ()) -> Any:
         """Let more users take this private tensor; returns it."""
         link = private_link(self)
         if link is None:
@@ -312,7 +317,7 @@ class PrivateMethods:
         link.register_credentials(users)
         return self
 
-    def allow(self, user: Any = None) -> bool:
+    def allow(self, user: object = None) -> bool:
         """Say whether this chain lets itself be taken by a user; without a private link in it, it does."""
         link = private_link(self)
         return True if link is None else link.allow(user)

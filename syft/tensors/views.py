@@ -47,7 +47,7 @@ class Viewable(AbstractTensor):
             raise AttributeError(f"{type(self).__name__} has nothing below it yet") from None
 
     @child.setter
-    def child(self, value: Any) -> None:
+    def child(self, value: object) -> None:
         if watch.note is not None:
             watch.note(self)
         self._forget()
@@ -62,7 +62,7 @@ class Viewable(AbstractTensor):
         return self._parent is None and not self._views
 
     @classmethod
-    def handle(cls, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def handle(cls, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run a call that has no rule: by calls that have one, or refuse it."""
         return _fallback[0](cls, function, args, kwargs)
 
@@ -84,7 +84,7 @@ class Viewable(AbstractTensor):
         """Copy what is below where it is; the copy is no view of anything."""
         return self.clone()
 
-    def _store(self, value: Any, source: Viewable | None) -> None:
+    def _store(self, value: object, source: Viewable | None) -> None:
         """Take new contents: tell the parent, and every view but the one they came from."""
         parent = self._parent
         if parent is not None and self._write_back is not None:
@@ -115,6 +115,6 @@ class Viewable(AbstractTensor):
 _fallback: list[Any] = []
 
 
-def register_fallback(fallback: Any) -> None:
+def register_fallback(fallback: object) -> None:
     """Tell links what becomes of calls without a rule (called once by syft.mpc)."""
     _fallback[:] = [fallback]

@@ -18,6 +18,7 @@ from syft.frameworks.torch import hook as old_home
 from syft.frameworks.torch.hook import hook as home
 from syft.generic.frameworks.hook import hook as framework
 from syft.hook.patches import Computed, Patches
+from syft.tensors.identity import IdentityMethods
 from syft.tensors.native import TorchTensor
 from syft.tensors.private import PrivateMethods
 from tests import warm
@@ -341,7 +342,7 @@ SECTION_2 = (
 @pytest.mark.parametrize("name", SECTION_2)
 def test_documented_tensor_members(hook, name):
     added = vars(torch.Tensor)[name]
-    homes = [home for home in (TorchTensor, PrivateMethods) if name in vars(home)]
+    homes = [home for home in (TorchTensor, IdentityMethods, PrivateMethods) if name in vars(home)]
     assert added is vars(homes[0])[name]
     assert added.__doc__ or isinstance(added, classmethod)
 

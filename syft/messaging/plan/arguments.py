@@ -91,13 +91,13 @@ def match(name: str, arguments: tuple[Argument, ...], args: tuple[Any, ...], kwa
     return inputs
 
 
-def _placeholders(pattern: Any) -> Any:
+def _placeholders(pattern: object) -> Any:
     from syft.core.trees import iter_tensors
 
     return iter_tensors(pattern)
 
 
-def _match(label: str, pattern: Any, value: Any, inputs: list[Any]) -> None:
+def _match(label: str, pattern: object, value: object, inputs: list[Any]) -> None:
     if isinstance(pattern, PlaceHolder):
         if not isinstance(value, torch.Tensor):
             raise PlanMismatchError(

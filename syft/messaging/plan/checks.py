@@ -114,16 +114,16 @@ class _Checker:
             return known and next(iter_tensors(args[2]), None) is None
         return len(args) == 2 and type(args[1]) is int if name == SIZE else len(args) == 1
 
-    def _is_number(self, value: Any) -> bool:
+    def _is_number(self, value: object) -> bool:
         return id(value) in self.numbers if type(value) is PlaceHolder else type(value) in (int, float)
 
 
-def _is_setting(row: Any) -> bool:
+def _is_setting(row: object) -> bool:
     kinds = [type(part) for part in row] if type(row) is tuple else []
     return kinds == [int, str, PlaceHolder]
 
 
-def _is_result(pattern: Any) -> bool:
+def _is_result(pattern: object) -> bool:
     if pattern is None or type(pattern) is PlaceHolder:
         return True
     return type(pattern) is tuple and all(map(_is_result, pattern))

@@ -53,7 +53,7 @@ FORMS: dict[str, Callable[[Any], Any]] = {
 def bounded(function: Callable[..., Any]) -> Callable[..., Any]:
     """Make arithmetic refuse what is no number, and results that no size has."""
 
-    def compute(*operands: Any) -> Any:
+    def compute(*operands: object) -> Any:
         if not all(type(operand) in (int, float) for operand in operands):
             if all(isinstance(operand, int | float | _RECORDED) for operand in operands):
                 return function(*operands)  # inside the recording of another plan
@@ -66,19 +66,19 @@ def bounded(function: Callable[..., Any]) -> Callable[..., Any]:
     return compute
 
 
-def size_of(tensor: Any, dim: int) -> int:
+def size_of(tensor: torch.Tensor, dim: int) -> int:
     """Return one size of a tensor."""
     size: int = tensor.shape[dim]
     return size
 
 
-def numel_of(tensor: Any) -> int:
+def numel_of(tensor: torch.Tensor) -> int:
     """Return how many elements a tensor has."""
     count: int = tensor.numel()
     return count
 
 
-def expect(relation: str, left: Any, right: Any, outcome: bool) -> None:
+def expect(relation: str, left: object, right: object, outcome: bool) -> None:
     """Check that a comparison of sizes ends as it did when the plan was built."""
     if RELATIONS[relation](left, right) is not outcome:
         raise PlanMismatchError(
@@ -88,7 +88,7 @@ def expect(relation: str, left: Any, right: Any, outcome: bool) -> None:
         )
 
 
-def expect_form(tensor: Any, form: str, expected: Any) -> None:
+def expect_form(tensor: torch.Tensor, form: str, expected: object) -> None:
     """Check that a tensor has the form it had when the plan was built."""
     found = FORMS[form](tensor)
     if found != expected:
@@ -104,7 +104,7 @@ def gradient_of(tensor: torch.Tensor) -> torch.Tensor:
     return torch.zeros_like(tensor) if grad is None else grad
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     return str(value)[:60]
 
 

@@ -1,20 +1,24 @@
-"""The decorators that make plans of functions."""
+"""Decorators that make plans from functions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
+import torch
+
 from syft.messaging.plan.plan import Plan
+
+Shapes = Sequence[Sequence[int] | torch.Tensor]
 
 
 class func2plan:
     """Decorate a function to make it a plan.
 
     Args:
-        args_shape: the shapes of its arguments; the plan is then built at once. -1 stands for any size, and an
-            example tensor may stand in the place of a shape.
-        state: tensors that the function gets as its last argument: `bias, = state.read()`.
+        args_shape: the shapes of its arguments; the plan is then built at once. -1 stands for any size; an
+            example tensor may replace a shape.
+        state: tensors that are passed to the function as its last argument: `bias, = state.read()`.
 
     Example:
         >>> import torch, syft as sy
@@ -25,19 +29,23 @@ class func2plan:
         tensor(6.)
     """
 
-    def __new__(cls, args_shape: Any = None, state: Any = None) -> Any:
-        """Make the decorator; written without parentheses, make the plan at once."""
+    def __new__(
+        cls, args_shape: Shapes | Callable[..., Any] | None = None, state: Iterable[torch.Tensor] | None = None
+    ) -> Any:
+        """Make the decorator; without parentheses, make the plan at once."""
         return cls()(args_shape) if callable(args_shape) else super().__new__(cls)
 
-    def __init__(self, args_shape: Any = None, state: Any = None) -> None:
+    def __init__(
+        self, args_shape: Shapes | Callable[..., Any] | None = None, state: Iterable[torch.Tensor] | None = None
+    ) -> None:
         self.args_shape = args_shape
         self.state_tensors = state if state is not None else ()
         self.include_state = state is not None
 
     def __call__(self, plan_function: Callable[..., Any]) -> Plan:
-        """Make the plan, and build it if shapes were given."""
+        """Make the plan, and build it if shapes were passed."""
         if not callable(plan_function):
-            raise TypeError(f"func2plan makes a plan of a function or module, not of a {type(plan_function).__name__}.")
+            raise TypeError(f"func2plan needs a function or a module, got a {type(plan_function).__name__}.")
         plan = Plan(
             name=getattr(plan_function, "__name__", type(plan_function).__name__),
             include_state=self.include_state,
@@ -49,6 +57,6 @@ class func2plan:
         return plan
 
 
-def method2plan(*args: Any, **kwargs: Any) -> NoReturn:
-    """Say what took the place of this decorator."""
-    raise SyntaxError("method2plan is gone: subclass sy.Plan, write forward(self, ...), and call plan.build(...).")
+def method2plan(*args: object, **kwargs: object) -> NoReturn:
+    """Refuse, and name the replacement of this decorator."""
+    raise SyntaxError("method2plan was removed. Subclass sy.Plan, override forward(), and call plan.build(...).")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from syft.core.context import local_worker
 from syft.core.id_provider import ID_PROVIDER, ObjectId
@@ -15,6 +15,9 @@ from syft.messaging.plan.program import Program
 from syft.messaging.plan.record.module_binding import ModuleBinding
 from syft.messaging.plan.state import State
 from syft.pointers.pointer_plan import PointerPlan
+
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
 
 
 class DeployMixin(AbstractObject, ObjectStorage):
@@ -34,7 +37,9 @@ class DeployMixin(AbstractObject, ObjectStorage):
         """Whether there is something to send."""
         raise NotImplementedError("a plan says whether it is built")
 
-    def send(self, *locations: Any, force: bool = False) -> PointerPlan:
+    def send(
+        self, *locations: BaseWorker | ObjectId | Sequence[BaseWorker | ObjectId], force: bool = False
+    ) -> PointerPlan:
         """Send the plan to workers and return one pointer to all of them.
 
         A plan that is there already is not sent again, unless it has changed here; what it learned there it keeps.
@@ -55,7 +60,7 @@ class DeployMixin(AbstractObject, ObjectStorage):
         pointers = [self._pointer_at(owner, worker) for worker in workers]
         return pointers[0] if len(pointers) == 1 else PointerPlan.joined(pointers)
 
-    def _pointer_at(self, owner: Any, worker: Any) -> PointerPlan:
+    def _pointer_at(self, owner: BaseWorker, worker: BaseWorker) -> PointerPlan:
         self._following.update()
         version = (self.state.fingerprint(), [plan_optimizers.fingerprint(optimizer) for optimizer in self.optimizers])
         known = self.pointers.get(worker)
@@ -80,9 +85,9 @@ class DeployMixin(AbstractObject, ObjectStorage):
 
     def create_pointer(
         self,
-        owner: Any,
+        owner: object,
         garbage_collect_data: bool,
-        location: Any = None,
+        location: BaseWorker | None = None,
         id_at_location: ObjectId | None = None,
         **kwargs: Any,
     ) -> PointerPlan:
@@ -105,11 +110,11 @@ class DeployMixin(AbstractObject, ObjectStorage):
     def _known_workers(self) -> Any:
         return self.owner._known_workers
 
-    def send_msg(self, *args: Any, **kwargs: Any) -> Any:
+    def send_msg(self, *args: object, **kwargs: object) -> Any:
         """Send a message as the plan's owner."""
         return self.owner.send_msg(*args, **kwargs)
 
-    def request_obj(self, *args: Any, **kwargs: Any) -> Any:
+    def request_obj(self, *args: object, **kwargs: object) -> Any:
         """Take an object from another worker as the plan's owner."""
         return self.owner.request_obj(*args, **kwargs)
 

@@ -148,7 +148,7 @@ def _function(operation: Operation) -> Callable[..., Any] | None:
     return _INSTEAD[operation.cmd_name] if operation.cmd_name in _INSTEAD else function_for(operation.cmd_name)
 
 
-def _form(value: Any) -> ValueSpec | None:
+def _form(value: object) -> ValueSpec | None:
     return ValueSpec(tuple(map(int, value.shape)), value.dtype) if isinstance(value, torch.Tensor) else None
 
 

@@ -179,7 +179,7 @@ class _CodeWriter:
             else:
                 yield from map(self._value, items)
 
-    def _constant(self, prefix: str, value: Any) -> str:
+    def _constant(self, prefix: str, value: object) -> str:
         name = f"{prefix}{len(self.namespace)}"
         self.namespace[name] = value
         return name
@@ -193,7 +193,7 @@ def guarded(operation: Operation) -> Callable[..., Any]:
     if not sized and name not in GUARDS:
         return function
 
-    def checked(*args: Any, **kwargs: Any) -> Any:
+    def checked(*args: object, **kwargs: object) -> Any:
         if sized:
             bound_sizes(name, args, kwargs)
             bound_size_tensors(name, args, kwargs)

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
+
+if TYPE_CHECKING:
+    from syft.messaging.plan.record.recording import Recorder
+    from syft.tensors.placeholder import PlaceHolder
 
 Reader = Callable[[Any, Any, Any, tuple[Any, ...], dict[str, Any]], Any]
 _Tensor: Any = torch.Tensor
 
 
 def _of_form(form: str) -> Reader:
-    def read(recorder: Any, func: Any, placeholder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def read(
+        recorder: Recorder,
+        func: Callable[..., Any],
+        placeholder: PlaceHolder,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:
         from syft.messaging.plan.commands import FORMS
 
         if form == "is_contiguous" and (len(args) > 1 or kwargs):
@@ -24,21 +34,45 @@ def _of_form(form: str) -> Reader:
     return read
 
 
-def _shape(recorder: Any, func: Any, placeholder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _shape(
+    recorder: Recorder,
+    func: Callable[..., Any],
+    placeholder: PlaceHolder,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Any:
     shape = recorder.shape_of(placeholder, args[0])
     dim = args[1] if len(args) > 1 else kwargs.get("dim")
     return shape if dim is None else shape[dim]
 
 
-def _numel(recorder: Any, func: Any, placeholder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _numel(
+    recorder: Recorder,
+    func: Callable[..., Any],
+    placeholder: PlaceHolder,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Any:
     return recorder.numel_of(placeholder, func(*args, **kwargs))
 
 
-def _length(recorder: Any, func: Any, placeholder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+def _length(
+    recorder: Recorder,
+    func: Callable[..., Any],
+    placeholder: PlaceHolder,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> int:
     return int(recorder.shape_of(placeholder, args[0])[0])  # Python wants a plain number here, so it is fixed
 
 
-def _bytes(recorder: Any, func: Any, placeholder: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _bytes(
+    recorder: Recorder,
+    func: Callable[..., Any],
+    placeholder: PlaceHolder,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Any:
     size = _of_form("dtype")(recorder, _Tensor.element_size, placeholder, args, {})
     return recorder.numel_of(placeholder, args[0].numel()) * size
 

@@ -30,18 +30,18 @@ _NUMBERS = (bool, int, float, type(None))
 _LEFT_OUT = frozenset({"params", "foreach", "fused", "capturable", "differentiable", "param_names"})
 
 
-def settings_of(optimizer: Any) -> list[dict[str, Any]]:
+def settings_of(optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:
     """Return the settings of each group of an optimizer, such as its learning rate."""
     return [{key: value for key, value in group.items() if key != "params"} for group in optimizer.param_groups]
 
 
-def fingerprint(optimizer: Any) -> list[Any]:
+def fingerprint(optimizer: torch.optim.Optimizer) -> list[Any]:
     """Return something that is another one when the settings of an optimizer or what it remembers are."""
     memory = [(key, fingerprint_of(value)) for entry in optimizer.state.values() for key, value in entry.items()]
     return [settings_of(optimizer), memory]
 
 
-def to_row(optimizer: Any, state: list[Any]) -> tuple[Any, ...]:
+def to_row(optimizer: torch.optim.Optimizer, state: list[Any]) -> tuple[Any, ...]:
     """Return the kind of an optimizer, its groups (with numbers for parameters) and what it remembers."""
     kind = type(optimizer).__name__
     if KINDS.get(kind) is not type(optimizer):
@@ -61,7 +61,7 @@ def to_row(optimizer: Any, state: list[Any]) -> tuple[Any, ...]:
     return (kind, tuple(groups), memory)
 
 
-def _setting(kind: str, key: str, value: Any) -> Any:
+def _setting(kind: str, key: str, value: object) -> Any:
     parts = value if isinstance(value, tuple | list) else (value,)
     if not all(type(part) in _NUMBERS for part in parts):
         raise PlanBuildError(
@@ -71,7 +71,7 @@ def _setting(kind: str, key: str, value: Any) -> Any:
     return tuple(value) if isinstance(value, tuple | list) else value
 
 
-def step(optimizer: Any, settings: tuple[tuple[int, str, Any], ...]) -> None:
+def step(optimizer: torch.optim.Optimizer, settings: tuple[tuple[int, str, Any], ...]) -> None:
     """Take a step, with settings that the plan computed."""
     for number, key, value in settings:
         groups = optimizer.param_groups
@@ -109,13 +109,13 @@ def _group(group: Any, state: list[Any]) -> dict[str, Any]:
     return {"params": [state[_index(number, state)] for number in numbers], **settings}
 
 
-def _index(number: Any, state: list[Any]) -> int:
+def _index(number: object, state: list[Any]) -> int:
     if type(number) is not int or not 0 <= number < len(state):
         raise MalformedPlanError("A plan's optimizer names a tensor that the state does not have.")
     return number
 
 
-def _memory(entry: Any, parameter: Any) -> dict[str, Any]:
+def _memory(entry: object, parameter: Any) -> dict[str, Any]:
     """Check what an optimizer remembers of a parameter: numbers, and tensors of its shape."""
     if type(entry) is not dict:
         raise MalformedPlanError("A plan's optimizer remembers numbers and tensors by name.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -32,6 +32,9 @@ from syft.messaging.plan.state import CAPTURED, State
 from syft.messaging.plan.state_mixin import StateMixin
 from syft.messaging.plan.translation import kept as translations_kept
 from syft.tensors.placeholder import PlaceHolder
+
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
 
 _Tensor = torch.Tensor
 _is_tensor: Callable[[Any], bool] = torch.is_tensor
@@ -73,8 +76,8 @@ class Plan(StateMixin, DeployMixin, ManualPlaceholders, translations_kept.Transl
         forward_func: Callable[..., Any] | None = None,
         state_tensors: Iterable[Any] | None = None,
         id: ObjectId | None = None,
-        owner: Any = None,
-        tags: Any = None,
+        owner: BaseWorker | None = None,
+        tags: Iterable[str] | None = None,
         description: str | None = None,
     ) -> None:
         # First, because __setattr__ looks at it.
@@ -101,7 +104,7 @@ class Plan(StateMixin, DeployMixin, ManualPlaceholders, translations_kept.Transl
         if operations is not None or is_built:
             self._install(program_of(operations or [], self._placeholders, self.state))
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
+    def forward(self, *args: object, **kwargs: object) -> Any:
         """Run the function that the plan was made of; subclasses write it."""
         if self.forward_func is None:
             raise PlanBuildError(
@@ -140,7 +143,7 @@ class Plan(StateMixin, DeployMixin, ManualPlaceholders, translations_kept.Transl
 
         return code_of(self)
 
-    def build(self, *args: Any, **kwargs: Any) -> Plan:
+    def build(self, *args: object, **kwargs: object) -> Plan:
         """Record the function with example arguments; nothing that it changes stays changed.
 
         Args:
@@ -193,7 +196,7 @@ class Plan(StateMixin, DeployMixin, ManualPlaceholders, translations_kept.Transl
 
     # --- running --------------------------------------------------------------------------------------------
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         """Run the plan: its recorded operations, or its function as long as it is not built."""
         program = self._program
         if program is None:
@@ -241,7 +244,7 @@ class Plan(StateMixin, DeployMixin, ManualPlaceholders, translations_kept.Transl
         """Return a copy with an id and a state of its own."""
         return self.copy()
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
+    def __reduce_ex__(self, protocol: object) -> Any:
         """Say how a plan is written."""
         raise TypeError("A plan is not pickled; write it with sy.serialize(plan) and read it with sy.deserialize.")
 
@@ -274,7 +277,7 @@ class Plan(StateMixin, DeployMixin, ManualPlaceholders, translations_kept.Transl
 
     # --- how it looks ---------------------------------------------------------------------------------------
 
-    def summary(self, *examples: Any) -> Any:
+    def summary(self, *examples: object) -> Any:
         """Return a table of the operations, shapes and parameters; print it, or let a notebook draw it.
 
         Args:
@@ -299,7 +302,7 @@ class Plan(StateMixin, DeployMixin, ManualPlaceholders, translations_kept.Transl
     # --- the wire form --------------------------------------------------------------------------------------
 
     @staticmethod
-    def simplify(worker: Any, plan: Plan) -> tuple[Any, ...]:
+    def simplify(worker: BaseWorker | None, plan: Plan) -> tuple[Any, ...]:
         """Return id, name, whether it is built, number of inputs, rows, state, optimizers, labels, translations."""
         plan._following.update()
         program = plan._program if plan._program is not None else Program()
@@ -319,7 +322,7 @@ class Plan(StateMixin, DeployMixin, ManualPlaceholders, translations_kept.Transl
             raise too_many_operations()
 
     @staticmethod
-    def detail(worker: Any, plan_tuple: tuple[Any, ...]) -> Plan:
+    def detail(worker: BaseWorker | None, plan_tuple: tuple[Any, ...]) -> Plan:
         """Rebuild a plan that may come from anyone; refuses one whose parts do not fit together."""
         plan_id, name, is_built, inputs, rows, state, optimizers, tags, description, translations = plan_tuple
         check_labels(plan_id, tags, description)

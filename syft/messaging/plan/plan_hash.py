@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -16,10 +16,13 @@ from syft.messaging.plan import optimizers as plan_optimizers
 from syft.messaging.plan.program import RETURN_TYPES
 from syft.messaging.plan.state import KINDS
 
+if TYPE_CHECKING:
+    from syft.messaging.plan.plan import Plan
+
 _NAMED = (torch.dtype, torch.device, torch.layout, torch.memory_format)
 
 
-def plan_hash(plan: Any) -> str:
+def plan_hash(plan: Plan) -> str:
     """Return the SHA-256 of what a built plan does: operations, constants, state values and optimizers.
 
     Ids, tags, descriptions, the name of the plan and the names of its state do not count. Two recordings of one

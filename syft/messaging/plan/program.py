@@ -89,7 +89,7 @@ class Program:
         """Return arguments, operations and outputs with numbers for placeholders."""
         numbers = {id(p): Ref(number) for number, p in enumerate(self.placeholders())}
 
-        def numbered(value: Any) -> Any:
+        def numbered(value: object) -> Any:
             return map_pattern(lambda p: _number(numbers, p), value)
 
         arguments = tuple((a.name, numbered(a.pattern), a.by_name, a.optional) for a in self.arguments)
@@ -99,7 +99,7 @@ class Program:
         return arguments, operations, numbered(self.outputs)
 
 
-def _number(numbers: dict[int, Ref], placeholder: Any) -> Ref:
+def _number(numbers: dict[int, Ref], placeholder: PlaceHolder) -> Ref:
     found = numbers.get(id(placeholder))
     if found is None:
         raise MalformedPlanError(f"{placeholder!r} is used in the plan, but nothing gives it a value before.")
@@ -137,7 +137,7 @@ class _ProgramReader:
         self.inputs = tuple(PlaceHolder(tags={f"#input-{number}"}) for number in range(inputs))
         self.known: list[PlaceHolder] = [*self.inputs, *state]
 
-    def use(self, ref: Any) -> PlaceHolder:
+    def use(self, ref: object) -> PlaceHolder:
         """Return the placeholder of a number that has come about already."""
         if type(ref) is not Ref or type(ref.id) is not int or ref.attribute is not None:
             raise MalformedPlanError("A plan names its values by numbers.")
@@ -147,7 +147,7 @@ class _ProgramReader:
             )
         return self.known[ref.id]
 
-    def give(self, ref: Any) -> PlaceHolder:
+    def give(self, ref: object) -> PlaceHolder:
         """Return the placeholder of a result: the next number, or one known already (a call in place)."""
         if type(ref) is Ref and ref.id == len(self.known):
             self.known.append(PlaceHolder(tags={"#inner"}))
@@ -193,13 +193,13 @@ def too_many_operations() -> MalformedPlanError:
     return MalformedPlanError(f"A plan has at most {limit} operations (syft.config: max_plan_operations).")
 
 
-def _tuple(value: Any) -> tuple[Any, ...]:
+def _tuple(value: object) -> tuple[Any, ...]:
     if type(value) is not tuple:
         raise MalformedPlanError("The parts of a plan come in tuples.")
     return value
 
 
-def _argument(reader: _ProgramReader, row: Any) -> Argument:
+def _argument(reader: _ProgramReader, row: object) -> Argument:
     name, pattern, by_name, optional = _tuple(row)
     if not (name is None or type(name) is str) or type(by_name) is not bool or type(optional) is not bool:
         raise MalformedPlanError("An argument of a plan has a name, a pattern and two flags.")
@@ -208,7 +208,7 @@ def _argument(reader: _ProgramReader, row: Any) -> Argument:
     return Argument(name, map_pattern(reader.use, pattern), by_name, optional)
 
 
-def _operation(reader: _ProgramReader, row: Any) -> Operation:
+def _operation(reader: _ProgramReader, row: object) -> Operation:
     name, args, kwargs, results = _tuple(row)
     if type(name) is not str or type(args) is not tuple or type(kwargs) is not dict or type(results) is not tuple:
         raise MalformedPlanError("An operation of a plan has a name, arguments, keyword arguments and results.")

@@ -88,7 +88,7 @@ def _lookup(ambient: bool) -> Callable[[Operation], Callable[..., Any] | None]:
     return find
 
 
-def _stand_in(leaf: Any) -> Any:
+def _stand_in(leaf: object) -> Any:
     """Return a tensor without memory that has the form of a local or remote one."""
     if isinstance(leaf, AbstractTensor):
         meta = leaf.tensor_meta()
@@ -96,7 +96,7 @@ def _stand_in(leaf: Any) -> Any:
     return torch.empty(leaf.shape, dtype=leaf.dtype, device="meta") if isinstance(leaf, torch.Tensor) else leaf
 
 
-def _only_tensors(result: Any) -> bool:
+def _only_tensors(result: object) -> bool:
     if isinstance(result, dict):
         return all(map(_only_tensors, result.values()))
     if isinstance(result, tuple | list):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -14,6 +14,9 @@ from syft.core.labels import printable
 from syft.exceptions import MalformedPlanError
 from syft.hook.syft_tensor import SyftTensor
 from syft.tensors.placeholder import PlaceHolder
+
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
 
 STATE = "#state"
 CAPTURED = "#captured"  # found while the plan was built, not declared
@@ -30,11 +33,13 @@ class State(Bufferizable):
         state_placeholders: placeholders, each with its tensor inside.
     """
 
-    def __init__(self, owner: Any = None, state_placeholders: Iterable[PlaceHolder] | None = None) -> None:
+    def __init__(
+        self, owner: BaseWorker | None = None, state_placeholders: Iterable[PlaceHolder] | None = None
+    ) -> None:
         self.owner = owner
         self.state_placeholders: list[PlaceHolder] = list(state_placeholders or ())
 
-    def add(self, tensor: Any, name: str | None = None, kind: str = STATE) -> None:
+    def add(self, tensor: torch.Tensor, name: str | None = None, kind: str = STATE) -> None:
         """Add a tensor, unless it is there already."""
         if not any(placeholder.child is tensor for placeholder in self.state_placeholders):
             placeholder = PlaceHolder(tags={STATE, kind}, description=name, child=tensor)
@@ -73,18 +78,18 @@ class State(Bufferizable):
         return [p.child for p in self.state_placeholders if CAPTURED not in p.tags]
 
     @staticmethod
-    def create_grad_if_missing(tensor: Any) -> None:
+    def create_grad_if_missing(tensor: torch.Tensor) -> None:
         """Give a parameter a gradient of zeros if it has none."""
         if isinstance(tensor, torch.nn.Parameter) and tensor.grad is None:
             tensor.grad = torch.zeros_like(tensor)
 
-    def _replace(self, method: str, *args: Any, **kwargs: Any) -> None:
+    def _replace(self, method: str, *args: object, **kwargs: object) -> None:
         """Let each tensor become what one of its methods returns: all of them, or none."""
         replaced = [getattr(tensor, method)(*args, **kwargs) for tensor in self.tensors()]
         for placeholder, tensor in zip(self.state_placeholders, replaced, strict=True):
             placeholder.child = tensor
 
-    def fix_precision_(self, *args: Any, **kwargs: Any) -> None:
+    def fix_precision_(self, *args: object, **kwargs: object) -> None:
         """Encode the tensors in fixed precision."""
         self._replace("fix_precision", *args, **kwargs)
 
@@ -92,7 +97,7 @@ class State(Bufferizable):
         """Decode the tensors."""
         self._replace("float_precision")
 
-    def share_(self, *args: Any, **kwargs: Any) -> None:
+    def share_(self, *args: object, **kwargs: object) -> None:
         """Share the tensors among workers; autograd follows them only if `requires_grad` says so."""
         self._replace("share", *args, **kwargs)
         if kwargs.get("requires_grad"):
@@ -121,17 +126,17 @@ class State(Bufferizable):
         return f"State({len(rows)} tensors)" + "".join(rows)
 
     @staticmethod
-    def simplify(worker: Any, state: State) -> tuple[Any, ...]:
+    def simplify(worker: BaseWorker | None, state: State) -> tuple[Any, ...]:
         """Return, for each tensor, its name, its kinds and itself."""
         return tuple((p.description, tuple(sorted(p.tags & KINDS)), p.child) for p in state.state_placeholders)
 
     @staticmethod
-    def detail(worker: Any, state_tuple: tuple[Any, ...]) -> State:
+    def detail(worker: BaseWorker | None, state_tuple: tuple[Any, ...]) -> State:
         """Rebuild a state."""
         return State(worker, [_entry(row) for row in state_tuple])
 
 
-def fingerprint_of(tensor: Any) -> tuple[Any, ...]:
+def fingerprint_of(tensor: torch.Tensor | None) -> tuple[Any, ...]:
     """Return something that is another one when a value of a tensor is."""
     if not isinstance(tensor, torch.Tensor):
         return (tensor,)

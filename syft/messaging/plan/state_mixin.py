@@ -26,7 +26,7 @@ class StateMixin(AbstractObject):
     def _forget_program(self) -> None:
         raise NotImplementedError("a plan forgets what was recorded with another state")
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         """Set an attribute; tensors and modules become part of the state."""
         if isinstance(value, torch.Tensor | torch.nn.Module):
             self.state.remove(name)
@@ -43,7 +43,7 @@ class StateMixin(AbstractObject):
             self._forget_program()
         object.__setattr__(self, name, value)
 
-    def _register(self, tensor: Any) -> None:
+    def _register(self, tensor: torch.Tensor) -> None:
         owner = self.owner
         if owner is not None:
             owner.register_obj(tensor)
@@ -104,7 +104,7 @@ class StateMixin(AbstractObject):
 
     get = get_
 
-    def fix_precision_(self, *args: Any, **kwargs: Any) -> Self:
+    def fix_precision_(self, *args: object, **kwargs: object) -> Self:
         """Encode the state in fixed precision; returns the plan."""
         self._check_built("encoded")
         self.state.fix_precision_(*args, **kwargs)
@@ -119,7 +119,7 @@ class StateMixin(AbstractObject):
 
     float_precision = float_prec_ = float_prec = float_precision_
 
-    def share_(self, *args: Any, **kwargs: Any) -> Self:
+    def share_(self, *args: object, **kwargs: object) -> Self:
         """Share the state among workers; returns the plan, which runs with one message to each of them from now on.
 
         Gradients need every operation by itself: autograd follows the state only with `requires_grad=True`.

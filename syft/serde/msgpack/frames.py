@@ -51,7 +51,7 @@ class _Writer:
         self.frames: list[memoryview] = []
         self.packer = msgpack.Packer(default=self._extend, use_bin_type=True)
 
-    def _extend(self, obj: Any) -> Any:
+    def _extend(self, obj: object) -> Any:
         if type(obj) is Buffer:
             self.frames.append(obj.view)
             return _ext((EXT_FRAME, _INDEX.pack(len(self.frames) - 1)))
@@ -67,7 +67,7 @@ class _Writer:
 _IDLE: list[_Writer] = []
 
 
-def write(value: Any) -> Parts:
+def write(value: object) -> Parts:
     """Lay a simplified value out as the parts of one body, which are valid as long as the value lives."""
     try:
         writer = _IDLE.pop()
@@ -120,7 +120,7 @@ def _plain_ext(code: int, data: bytes) -> Any:
     raise SerdeError(f"The message uses ext type {code} for nothing it holds; its sender is not compatible.")
 
 
-def _refuse_map(pairs: Any) -> Any:
+def _refuse_map(pairs: object) -> Any:
     raise SerdeError("The message holds a msgpack map, which is never sent; its sender is not compatible.")
 
 
@@ -189,7 +189,7 @@ def _slice(body: memoryview, lengths: tuple[int, ...], position: int) -> list[me
     return frames
 
 
-def _unpack(header: memoryview, wire_size: int, ext_hook: Any) -> Any:
+def _unpack(header: memoryview, wire_size: int, ext_hook: object) -> Any:
     try:
         return unpack(header, wire_size, ext_hook, _refuse_map)
     except SyftError:

@@ -25,7 +25,7 @@ FLOOR, TIMES = 256 * 2**20, 64
 _STEP = 1 << 22
 
 
-def unpack(header: memoryview, wire_size: int, ext_hook: Any, pairs_hook: Any) -> Any:
+def unpack(header: memoryview, wire_size: int, ext_hook: object, pairs_hook: object) -> Any:
     """Unpack a header into nested tuples.
 
     Args:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from itertools import chain
 from types import EllipsisType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syft.exceptions import SerdeError
 from syft.serde.buffer import Buffer, as_view
 from syft.serde.registry import TypeCodec
+
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
 
 Parts = tuple[Any, ...]
 
@@ -18,37 +21,37 @@ MANY_KEYS = 1000
 MAX_EQUAL_HASHES = 100
 
 
-def _simplify_tuple(worker: Any, obj: Parts) -> Parts:
+def _simplify_tuple(worker: BaseWorker | None, obj: Parts) -> Parts:
     return obj
 
 
-def _detail_tuple(worker: Any, parts: Parts) -> Parts:
+def _detail_tuple(worker: BaseWorker | None, parts: Parts) -> Parts:
     return parts
 
 
-def _simplify_collection(worker: Any, obj: Any) -> Parts:
+def _simplify_collection(worker: BaseWorker | None, obj: Any) -> Parts:
     return tuple(obj)
 
 
-def _detail_list(worker: Any, parts: Parts) -> list[Any]:
+def _detail_list(worker: BaseWorker | None, parts: Parts) -> list[Any]:
     return list(parts)
 
 
-def _detail_set(worker: Any, parts: Parts) -> set[Any]:
+def _detail_set(worker: BaseWorker | None, parts: Parts) -> set[Any]:
     _refuse_collisions(parts)
     return set(parts)
 
 
-def _detail_frozenset(worker: Any, parts: Parts) -> frozenset[Any]:
+def _detail_frozenset(worker: BaseWorker | None, parts: Parts) -> frozenset[Any]:
     _refuse_collisions(parts)
     return frozenset(parts)
 
 
-def _simplify_dict(worker: Any, obj: dict[Any, Any]) -> Parts:
+def _simplify_dict(worker: BaseWorker | None, obj: dict[Any, Any]) -> Parts:
     return tuple(chain.from_iterable(obj.items()))
 
 
-def _detail_dict(worker: Any, parts: Parts) -> dict[Any, Any]:
+def _detail_dict(worker: BaseWorker | None, parts: Parts) -> dict[Any, Any]:
     if not parts:
         return {}
     keys = parts[::2]
@@ -68,54 +71,54 @@ def _refuse_collisions(keys: Parts) -> None:
         raise SerdeError(f"The message holds a dict or a set with {worst} keys of one hash; it is refused.")
 
 
-def _simplify_range(worker: Any, obj: range) -> Parts:
+def _simplify_range(worker: BaseWorker | None, obj: range) -> Parts:
     return obj.start, obj.stop, obj.step
 
 
-def _detail_range(worker: Any, parts: Parts) -> range:
+def _detail_range(worker: BaseWorker | None, parts: Parts) -> range:
     start, stop, step = parts
     return range(start, stop, step)
 
 
-def _simplify_slice(worker: Any, obj: slice) -> Parts:
+def _simplify_slice(worker: BaseWorker | None, obj: slice) -> Parts:
     return obj.start, obj.stop, obj.step
 
 
-def _detail_slice(worker: Any, parts: Parts) -> slice:
+def _detail_slice(worker: BaseWorker | None, parts: Parts) -> slice:
     start, stop, step = parts
     return slice(start, stop, step)
 
 
-def _simplify_ellipsis(worker: Any, obj: EllipsisType) -> Parts:
+def _simplify_ellipsis(worker: BaseWorker | None, obj: EllipsisType) -> Parts:
     return ()
 
 
-def _detail_ellipsis(worker: Any, parts: Parts) -> EllipsisType:
+def _detail_ellipsis(worker: BaseWorker | None, parts: Parts) -> EllipsisType:
     () = parts
     return ...
 
 
-def _simplify_complex(worker: Any, obj: complex) -> Parts:
+def _simplify_complex(worker: BaseWorker | None, obj: complex) -> Parts:
     return obj.real, obj.imag
 
 
-def _detail_complex(worker: Any, parts: Parts) -> complex:
+def _detail_complex(worker: BaseWorker | None, parts: Parts) -> complex:
     real, imag = parts
     if type(real) is not float or type(imag) is not float:
         raise SerdeError("The message holds a complex number whose parts are not floats.")
     return complex(real, imag)
 
 
-def _simplify_bytes(worker: Any, obj: bytes | bytearray) -> Parts:
+def _simplify_bytes(worker: BaseWorker | None, obj: bytes | bytearray) -> Parts:
     return (Buffer(obj),)
 
 
-def _detail_bytes(worker: Any, parts: Parts) -> bytes:
+def _detail_bytes(worker: BaseWorker | None, parts: Parts) -> bytes:
     (view,) = parts
     return bytes(as_view(view))
 
 
-def _detail_bytearray(worker: Any, parts: Parts) -> bytearray:
+def _detail_bytearray(worker: BaseWorker | None, parts: Parts) -> bytearray:
     (view,) = parts
     return bytearray(as_view(view))
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from syft.exceptions import SerdeError
 from syft.serde.buffer import Buffer, as_view, element_count, refuse_bad_bools
 from syft.serde.registry import TypeCodec
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from syft.workers.base import BaseWorker
 
 Parts = tuple[Any, ...]
 
@@ -36,7 +41,7 @@ def flat_bytes(array: np.ndarray[Any, Any]) -> memoryview:
     return flat.view(np.uint8).data
 
 
-def dtype_of(name: Any) -> np.dtype[Any]:
+def dtype_of(name: object) -> np.dtype[Any]:
     """Find a dtype by its name in the fixed table."""
     dtype = DTYPES.get(name) if type(name) is str else None
     if dtype is None:
@@ -44,7 +49,7 @@ def dtype_of(name: Any) -> np.dtype[Any]:
     return dtype
 
 
-def array_from(view: memoryview, dtype: np.dtype[Any], shape: Any) -> np.ndarray[Any, Any]:
+def array_from(view: memoryview, dtype: np.dtype[Any], shape: Sequence[int]) -> np.ndarray[Any, Any]:
     """Build an array after checking that its shape explains every byte; read-only views are copied."""
     expected = element_count(shape, MAX_DIMENSIONS) * dtype.itemsize
     if expected != len(view):
@@ -60,22 +65,22 @@ def _refuse_other_kinds(dtype: np.dtype[Any]) -> None:
         raise SerdeError(f"numpy data of dtype {dtype} can't be serialized; convert it to numbers first.")
 
 
-def _simplify_array(worker: Any, obj: np.ndarray[Any, Any]) -> Parts:
+def _simplify_array(worker: BaseWorker | None, obj: np.ndarray[Any, Any]) -> Parts:
     _refuse_other_kinds(obj.dtype)
     return obj.dtype.newbyteorder("<").str, obj.shape, Buffer(flat_bytes(obj))
 
 
-def _detail_array(worker: Any, parts: Parts) -> np.ndarray[Any, Any]:
+def _detail_array(worker: BaseWorker | None, parts: Parts) -> np.ndarray[Any, Any]:
     name, shape, data = parts
     return array_from(as_view(data), dtype_of(name), shape)
 
 
-def _simplify_scalar(worker: Any, obj: np.generic) -> Parts:
+def _simplify_scalar(worker: BaseWorker | None, obj: np.generic) -> Parts:
     _refuse_other_kinds(obj.dtype)
     return obj.dtype.newbyteorder("<").str, bytes(flat_bytes(np.asarray(obj)))
 
 
-def _detail_scalar(worker: Any, parts: Parts) -> Any:
+def _detail_scalar(worker: BaseWorker | None, parts: Parts) -> Any:
     name, data = parts
     return array_from(as_view(data), dtype_of(name), ())[()]
 

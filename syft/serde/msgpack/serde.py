@@ -6,7 +6,7 @@ stand for themselves; a `Buffer` on the way out is a memoryview on the way in.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syft.exceptions import SerdeError, SyftError
 from syft.serde import compression
@@ -15,14 +15,17 @@ from syft.serde.msgpack import frames
 from syft.serde.msgpack.native_serde import INLINE_BYTES, WITHOUT_BUFFERS
 from syft.serde.registry import BY_CODE, BY_TYPE, FORCED, RegisteredType, row_for
 
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
+
 MAX_DEPTH = 100
 ATOMS = frozenset({type(None), bool, int, float, str})
 ARRIVING_ATOMS = ATOMS | {bytes}
 
 
 def serialize(
-    obj: Any,
-    worker: Any = None,
+    obj: object,
+    worker: BaseWorker | None = None,
     simplified: bool = False,
     force_full_simplification: bool = False,
 ) -> bytes:
@@ -41,7 +44,7 @@ def serialize(
 
 def deserialize(
     binary: bytes | bytearray | memoryview,
-    worker: Any = None,
+    worker: BaseWorker | None = None,
     *,
     max_message_bytes: int | None = None,
     owns_buffer: bool = False,
@@ -78,7 +81,7 @@ def read_plain_tuple(binary: bytes | bytearray | memoryview, max_message_bytes: 
     return value[1:]
 
 
-def _simplify(worker: Any, obj: Any, depth: int = 0) -> Any:
+def _simplify(worker: BaseWorker | None, obj: Any, depth: int = 0) -> Any:
     """Take an object apart."""
     cls = type(obj)
     if cls in ATOMS or (cls is bytes and len(obj) <= INLINE_BYTES):
@@ -87,7 +90,7 @@ def _simplify(worker: Any, obj: Any, depth: int = 0) -> Any:
     return _take_apart(worker, obj, row, depth)
 
 
-def _take_apart(worker: Any, obj: Any, row: RegisteredType, depth: int) -> tuple[Any, ...]:
+def _take_apart(worker: BaseWorker | None, obj: object, row: RegisteredType, depth: int) -> tuple[Any, ...]:
     if depth >= MAX_DEPTH:
         raise SerdeError(f"An object is nested deeper than {MAX_DEPTH} levels or contains itself.")
     code, cls, simplify = row[:3]
@@ -106,13 +109,13 @@ def _take_apart(worker: Any, obj: Any, row: RegisteredType, depth: int) -> tuple
     return tuple(out)
 
 
-def _force_full_simplify(worker: Any, obj: Any) -> Any:
+def _force_full_simplify(worker: BaseWorker | None, obj: object) -> Any:
     """Take an object apart in its complete form, when its type has one."""
     row = next((FORCED[base] for base in type(obj).__mro__ if base in FORCED), None)
     return _simplify(worker, obj) if row is None else _take_apart(worker, obj, row, 0)
 
 
-def _detail(worker: Any, value: Any) -> Any:
+def _detail(worker: BaseWorker | None, value: Any) -> Any:
     """Put an object back together."""
     cls = type(value)
     if cls is tuple:
@@ -122,7 +125,7 @@ def _detail(worker: Any, value: Any) -> Any:
     raise SerdeError(f"A message can't hold a bare {cls.__name__}; its sender is not compatible.")
 
 
-def _put_together(worker: Any, value: tuple[Any, ...], depth: int) -> Any:
+def _put_together(worker: BaseWorker | None, value: tuple[Any, ...], depth: int) -> Any:
     if depth >= MAX_DEPTH:
         raise SerdeError(f"The message is nested deeper than {MAX_DEPTH} levels.")
     code = value[0] if value else None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.jit._trace import TopLevelTracedModule
@@ -37,23 +37,26 @@ from syft.serde.torch.serde import (
     torch_tensor_serializer,
 )
 
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
+
 Parts = tuple[Any, ...]
 Strategy = tuple[Callable[[Any, torch.Tensor], Any], Callable[[Any, Any], torch.Tensor]]
 
 
-def raw_tensor_serializer(worker: Any, tensor: torch.Tensor) -> Parts:
+def raw_tensor_serializer(worker: BaseWorker | None, tensor: torch.Tensor) -> Parts:
     """Write the values as raw bytes: (dtype name, shape, bytes outside the header)."""
     data = tensor_bytes(tensor)
     return NAMES[tensor.dtype], tuple(tensor.shape), data
 
 
-def raw_tensor_deserializer(worker: Any, tensor_bin: Parts) -> torch.Tensor:
+def raw_tensor_deserializer(worker: BaseWorker | None, tensor_bin: Parts) -> torch.Tensor:
     """Read raw bytes."""
     name, shape, data = tensor_bin
     return tensor_from(as_view(data), data_dtype(name), shape)
 
 
-def simplified_tensor_serializer(worker: Any, tensor: torch.Tensor) -> tuple[Parts, str, list[Any]]:
+def simplified_tensor_serializer(worker: BaseWorker | None, tensor: torch.Tensor) -> tuple[Parts, str, list[Any]]:
     """Write the values as python numbers: (shape, dtype name, flat list)."""
     values = plain(tensor).reshape(-1)
     if PYTHON_TYPE[tensor.dtype] is bytes:
@@ -61,7 +64,7 @@ def simplified_tensor_serializer(worker: Any, tensor: torch.Tensor) -> tuple[Par
     return tuple(tensor.shape), NAMES[tensor.dtype], values.tolist()
 
 
-def simplified_tensor_deserializer(worker: Any, tensor_tuple: Parts) -> torch.Tensor:
+def simplified_tensor_deserializer(worker: BaseWorker | None, tensor_tuple: Parts) -> torch.Tensor:
     """Read python numbers."""
     shape, name, values = tensor_tuple
     dtype = data_dtype(name)
@@ -83,29 +86,29 @@ STRATEGIES: dict[str, Strategy] = {
 }
 
 
-def _strategy(name: Any) -> Strategy:
+def _strategy(name: object) -> Strategy:
     strategy = STRATEGIES.get(name) if isinstance(name, str) else None
     if strategy is None:
         raise SerdeError(f"There is no tensor format {str(name)[:40]!r}; choose among {tuple(STRATEGIES)}.")
     return strategy
 
 
-def _format_of(worker: Any) -> str:
+def _format_of(worker: BaseWorker | None) -> str:
     name = getattr(worker, "serializer", None)
     return TENSOR_SERIALIZATION.RAW if name is None else name
 
 
-def _serialize_tensor(worker: Any, tensor: torch.Tensor) -> Any:
+def _serialize_tensor(worker: BaseWorker | None, tensor: torch.Tensor) -> Any:
     """Write a tensor's values in the format the worker uses."""
     return _strategy(_format_of(worker))[0](worker, tensor)
 
 
-def _deserialize_tensor(worker: Any, serializer: str, tensor_bin: Any) -> torch.Tensor:
+def _deserialize_tensor(worker: BaseWorker | None, serializer: str, tensor_bin: object) -> torch.Tensor:
     """Read a tensor's values in the named format."""
     return _strategy(serializer)[1](worker, tensor_bin)
 
 
-def _simplify_torch_tensor(worker: Any, tensor: torch.Tensor) -> Parts:
+def _simplify_torch_tensor(worker: BaseWorker | None, tensor: torch.Tensor) -> Parts:
     """Take a plain tensor apart."""
     name = _format_of(worker)
     values = _strategy(name)[0](worker, tensor)
@@ -120,7 +123,7 @@ def _simplify_torch_tensor(worker: Any, tensor: torch.Tensor) -> Parts:
     return (*parts, True) if tensor.requires_grad and tensor.is_leaf else parts
 
 
-def _detail_torch_tensor(worker: Any, tensor_tuple: Parts) -> torch.Tensor:
+def _detail_torch_tensor(worker: BaseWorker | None, tensor_tuple: Parts) -> torch.Tensor:
     """Put a plain tensor back together."""
     tensor_id, values, chain, grad, tags, description, serializer, *more = tensor_tuple
     if chain is not None or more not in ([], [True]):
@@ -138,7 +141,7 @@ def _grad_of(tensor: torch.Tensor) -> torch.Tensor | None:
     return tensor.grad if tensor.is_leaf or tensor.retains_grad else None
 
 
-def _set_grad(tensor: torch.Tensor, grad: Any) -> None:
+def _set_grad(tensor: torch.Tensor, grad: object) -> None:
     if grad is None:
         return
     if not isinstance(grad, torch.Tensor):
@@ -146,7 +149,7 @@ def _set_grad(tensor: torch.Tensor, grad: Any) -> None:
     tensor.grad = grad
 
 
-def _set_notes(tensor: torch.Tensor, tensor_id: Any, tags: Any, description: Any) -> None:
+def _set_notes(tensor: torch.Tensor, tensor_id: object, tags: object, description: object) -> None:
     if tensor_id is not None:
         if type(tensor_id) not in (int, str):
             raise SerdeError(f"The message holds a tensor whose id is {type(tensor_id).__name__}.")
@@ -161,7 +164,7 @@ def _set_notes(tensor: torch.Tensor, tensor_id: Any, tags: Any, description: Any
         tensor.__dict__["_syft_description"] = description
 
 
-def _simplify_torch_parameter(worker: Any, param: torch.nn.Parameter) -> Parts:
+def _simplify_torch_parameter(worker: BaseWorker | None, param: torch.nn.Parameter) -> Parts:
     """Take a parameter apart: its tags and description travel with the tensor inside."""
     tensor = param.detach()
     notes = param.__dict__
@@ -171,7 +174,7 @@ def _simplify_torch_parameter(worker: Any, param: torch.nn.Parameter) -> Parts:
     return notes.get("_syft_id"), tensor, param.requires_grad, _grad_of(param)
 
 
-def _detail_torch_parameter(worker: Any, param_tuple: Parts) -> torch.nn.Parameter:
+def _detail_torch_parameter(worker: BaseWorker | None, param_tuple: Parts) -> torch.nn.Parameter:
     """Put a parameter back together."""
     param_id, tensor, requires_grad, grad = param_tuple
     if type(tensor) is not torch.Tensor or type(requires_grad) is not bool:
@@ -183,22 +186,22 @@ def _detail_torch_parameter(worker: Any, param_tuple: Parts) -> torch.nn.Paramet
     return param
 
 
-def _simplify_torch_device(worker: Any, device: torch.device) -> Parts:
+def _simplify_torch_device(worker: BaseWorker | None, device: torch.device) -> Parts:
     return device.type, device.index
 
 
-def _detail_torch_device(worker: Any, parts: Parts) -> torch.device:
+def _detail_torch_device(worker: BaseWorker | None, parts: Parts) -> torch.device:
     kind, index = parts
     if type(kind) is not str or ":" in kind or not (index is None or type(index) is int):
         raise SerdeError("The message holds a device without a kind and a number.")
     return torch.device(kind) if index is None else torch.device(kind, index)
 
 
-def _simplify_torch_size(worker: Any, size: torch.Size) -> Parts:
+def _simplify_torch_size(worker: BaseWorker | None, size: torch.Size) -> Parts:
     return tuple(size)
 
 
-def _detail_torch_size(worker: Any, parts: Parts) -> torch.Size:
+def _detail_torch_size(worker: BaseWorker | None, parts: Parts) -> torch.Size:
     element_count(parts, MAX_DIMENSIONS)
     return torch.Size(parts)
 
@@ -220,39 +223,39 @@ def _named(table: dict[str, Any], parts: Parts, what: str) -> Any:
     return table[name]
 
 
-def _simplify_torch_mem_format(worker: Any, mem_format: torch.memory_format) -> Parts:
+def _simplify_torch_mem_format(worker: BaseWorker | None, mem_format: torch.memory_format) -> Parts:
     return (str(mem_format).removeprefix("torch."),)
 
 
-def _detail_torch_mem_format(worker: Any, parts: Parts) -> torch.memory_format:
+def _detail_torch_mem_format(worker: BaseWorker | None, parts: Parts) -> torch.memory_format:
     return _named(_MEMORY_FORMATS, parts, "memory format")  # type: ignore[no-any-return]
 
 
-def _simplify_torch_dtype(worker: Any, dtype: torch.dtype) -> Parts:
+def _simplify_torch_dtype(worker: BaseWorker | None, dtype: torch.dtype) -> Parts:
     return (str(dtype).removeprefix("torch."),)
 
 
-def _detail_torch_dtype(worker: Any, parts: Parts) -> torch.dtype:
+def _detail_torch_dtype(worker: BaseWorker | None, parts: Parts) -> torch.dtype:
     return _named(DTYPE_BY_NAME, parts, "dtype")  # type: ignore[no-any-return]
 
 
-def _simplify_torch_layout(worker: Any, layout: torch.layout) -> Parts:
+def _simplify_torch_layout(worker: BaseWorker | None, layout: torch.layout) -> Parts:
     return (str(layout),)
 
 
-def _detail_torch_layout(worker: Any, parts: Parts) -> torch.layout:
+def _detail_torch_layout(worker: BaseWorker | None, parts: Parts) -> torch.layout:
     return _named(_LAYOUTS, parts, "layout")  # type: ignore[no-any-return]
 
 
-def _simplify_return_type(worker: Any, result: Any) -> Parts:
+def _simplify_return_type(worker: BaseWorker | None, result: Any) -> Parts:
     return (type(result).__name__, *result)
 
 
-def _detail_return_type(worker: Any, parts: Parts) -> Any:
+def _detail_return_type(worker: BaseWorker | None, parts: Parts) -> Any:
     return _named(_RETURN_TYPES, parts[:1], "torch return type")(parts[1:])
 
 
-def _simplify_script_module(worker: Any, module: Any) -> Parts:
+def _simplify_script_module(worker: BaseWorker | None, module: torch.nn.Module) -> Parts:
     """Write a scripted or traced module or function with its code."""
     out = io.BytesIO()
     with warnings.catch_warnings():
@@ -261,7 +264,7 @@ def _simplify_script_module(worker: Any, module: Any) -> Parts:
     return (Buffer(out.getbuffer()),)
 
 
-def _detail_script_module(worker: Any, parts: Parts) -> Any:
+def _detail_script_module(worker: BaseWorker | None, parts: Parts) -> Any:
     """Read a scripted module, only on a worker that trusts its senders with code."""
     (data,) = parts
     if getattr(worker, "trusts_script_modules", False) is not True:

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 from syft.core.bufferizable import register_bufferizer
 
 if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
+
+if TYPE_CHECKING:
     from syft.serde.protobuf.serde import deserialize as deserialize
     from syft.serde.protobuf.serde import serialize as serialize
 
@@ -23,13 +26,13 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def _bufferize(worker: Any, obj: Any) -> Any:
+def _bufferize(worker: BaseWorker | None, obj: object) -> Any:
     from syft.serde.protobuf.methods import bufferize
 
     return bufferize(worker, obj)
 
 
-def _unbufferize(cls: type, worker: Any, message: Any) -> Any:
+def _unbufferize(cls: type, worker: BaseWorker | None, message: object) -> Any:
     from syft.serde.protobuf.methods import unbufferize
 
     return unbufferize(cls, worker, message)

@@ -6,7 +6,7 @@ Every object is a Value. Its kind is one of protobuf's own, the typed message of
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syft.exceptions import SerdeError, SyftError
 from syft.serde.buffer import Buffer
@@ -21,6 +21,11 @@ from syft.serde.protobuf.proto import signed_bytes, signed_int
 from syft.serde.protobuf.schema import syft_pb2
 from syft.serde.registry import BY_CODE, BY_TYPE, RegisteredType, row_for
 
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+    from syft.workers.base import BaseWorker
+
 _pb: Any = syft_pb2
 
 # Protobuf reads a hundred nested messages, and one level of objects takes two. So an object this many levels down
@@ -28,7 +33,7 @@ _pb: Any = syft_pb2
 LEVELS_IN_ONE_PIECE = 32
 
 
-def _write_int(target: Any, number: int) -> None:
+def _write_int(target: Message, number: int) -> None:
     if -(2**63) <= number < 2**63:
         target.integer = number
         return
@@ -38,22 +43,22 @@ def _write_int(target: Any, number: int) -> None:
     target.big_integer = signed_bytes(number)
 
 
-def _write_text(target: Any, text: str) -> None:
+def _write_text(target: Message, text: str) -> None:
     try:
         target.text = text
     except (ValueError, UnicodeError) as error:
         raise SerdeError(f"A text can't travel: {str(error)[:80]}.") from error
 
 
-def _write_none(target: Any, none: None) -> None:
+def _write_none(target: Message, none: None) -> None:
     target.none = 0
 
 
-def _write_bool(target: Any, value: bool) -> None:
+def _write_bool(target: Message, value: bool) -> None:
     target.boolean = value
 
 
-def _write_float(target: Any, number: float) -> None:
+def _write_float(target: Message, number: float) -> None:
     target.real = number
 
 
@@ -76,12 +81,12 @@ class Writer:
 
     __slots__ = ("frames", "top", "worker")
 
-    def __init__(self, worker: Any, frames: list[Buffer] | None) -> None:
+    def __init__(self, worker: BaseWorker | None, frames: list[Buffer] | None) -> None:
         self.worker = worker
         self.frames = frames
         self.top = 0  # the depth at which the present piece begins
 
-    def value(self, target: Any, obj: Any, depth: int = 0) -> None:
+    def value(self, target: Message, obj: Any, depth: int = 0) -> None:
         """Write an object into a Value."""
         cls = type(obj)
         atom = _ATOMS.get(cls)
@@ -92,14 +97,14 @@ class Writer:
         else:
             self.level(target, obj, BY_TYPE.get(cls) or row_for(cls), depth)
 
-    def part(self, target: Any, obj: Any, depth: int) -> None:
+    def part(self, target: Message, obj: Any, depth: int) -> None:
         """Write a part of an object into a Value."""
         if type(obj) is Buffer:
             self.buffer(target.buffer, obj)
         else:
             self.value(target, obj, depth)
 
-    def buffer(self, target: Any, obj: Any) -> None:
+    def buffer(self, target: Message, obj: Any) -> None:
         """Write a buffer into a Bytes message: long ones as a frame."""
         if type(obj) is not Buffer:
             raise SerdeError(f"A buffer is needed in {target.DESCRIPTOR.name}, not {type(obj).__name__}.")
@@ -109,7 +114,7 @@ class Writer:
             target.frame = len(self.frames)
             self.frames.append(obj)
 
-    def level(self, target: Any, obj: Any, row: RegisteredType, depth: int) -> None:
+    def level(self, target: Message, obj: object, row: RegisteredType, depth: int) -> None:
         """Write an object of a registered type into a Value."""
         if depth >= MAX_DEPTH:
             raise SerdeError(f"An object is nested deeper than {MAX_DEPTH} levels or contains itself.")
@@ -122,25 +127,25 @@ class Writer:
         else:
             self._level(target, obj, row, depth)
 
-    def _level(self, target: Any, obj: Any, row: RegisteredType, depth: int) -> None:
+    def _level(self, target: Message, obj: Any, row: RegisteredType, depth: int) -> None:
         kind = KINDS.get(row.code)
         if kind is None:
             self.composite(target.composite, obj, row, depth)
         else:
             self.fill(getattr(target, kind.name), obj, kind, row, depth)
 
-    def composite(self, target: Any, obj: Any, row: RegisteredType, depth: int) -> None:
+    def composite(self, target: Message, obj: object, row: RegisteredType, depth: int) -> None:
         """Write an object into a Composite."""
         target.code = row.code
         add = target.parts.add
         for part in PLAIN.split(row, self.worker, obj):
             self.part(add(), part, depth + 1)
 
-    def fill(self, target: Any, obj: Any, kind: MessageKind, row: RegisteredType, depth: int) -> None:
+    def fill(self, target: Message, obj: object, kind: MessageKind, row: RegisteredType, depth: int) -> None:
         """Write an object into its typed message."""
         write_fields(kind.fields, self, target, kind.form.split(row, self.worker, obj), depth + 1)
 
-    def typed(self, target: Any, obj: Any, depth: int) -> None:
+    def typed(self, target: Message, obj: object, depth: int) -> None:
         """Write an object into a message that stands inside another one."""
         cls = type(obj)
         row = None if cls in _ATOMS else BY_TYPE.get(cls) or row_for(cls)
@@ -162,13 +167,13 @@ class Reader:
 
     __slots__ = ("frames", "left", "top", "worker")
 
-    def __init__(self, worker: Any, frames: list[memoryview | None]) -> None:
+    def __init__(self, worker: BaseWorker | None, frames: list[memoryview | None]) -> None:
         self.worker = worker
         self.frames = frames
         self.left = len(frames)
         self.top = 0  # the depth at which the present piece begins
 
-    def value(self, message: Any, depth: int = 0) -> Any:
+    def value(self, message: Message, depth: int = 0) -> Any:
         """Rebuild the object in a Value."""
         kind = message.WhichOneof("kind")
         read = _READ.get(kind)
@@ -193,13 +198,13 @@ class Reader:
             raise SerdeError("The message holds a value without a kind; its sender is not compatible.")
         raise SerdeError(f"The message holds a bare {kind} value where an object is needed.")
 
-    def part(self, message: Any, depth: int) -> Any:
+    def part(self, message: Message, depth: int) -> Any:
         """Rebuild a part of an object: as `value`, or a view of bytes."""
         if message.WhichOneof("kind") == "buffer":
             return self.buffer(message.buffer)
         return self.value(message, depth)
 
-    def buffer(self, message: Any) -> memoryview:
+    def buffer(self, message: Message) -> memoryview:
         """Return the run of bytes in a Bytes message."""
         kind = message.WhichOneof("kind")
         if kind == "inline":
@@ -214,7 +219,7 @@ class Reader:
         self.left -= 1
         return frame
 
-    def composite(self, message: Any, depth: int) -> Any:
+    def composite(self, message: Message, depth: int) -> Any:
         """Rebuild an object of any registered type."""
         code = message.code
         row = _row(code)
@@ -223,7 +228,7 @@ class Reader:
         parts = tuple([read(part, depth + 1) for part in message.parts])
         return self._join(PLAIN, row, parts)
 
-    def fill(self, message: Any, kind: MessageKind, depth: int) -> Any:
+    def fill(self, message: Message, kind: MessageKind, depth: int) -> Any:
         """Rebuild an object from its typed message."""
         row = _row(kind.code)
         self._screen(row, message)
@@ -232,20 +237,20 @@ class Reader:
             raise SerdeError(f"The message holds a bare buffer inside {row.cls.__name__}.")
         return self._join(kind.form, row, parts)
 
-    def typed(self, message: Any, depth: int) -> Any:
+    def typed(self, message: Message, depth: int) -> Any:
         """Rebuild an object from a message that stands inside another one."""
         if depth >= MAX_DEPTH:
             raise SerdeError(f"The message is nested deeper than {MAX_DEPTH} levels.")
         return self.fill(message, BY_MESSAGE[message.DESCRIPTOR.name], depth)
 
-    def _screen(self, row: RegisteredType, message: Any) -> None:
+    def _screen(self, row: RegisteredType, message: Message) -> None:
         if row.screen is not None:
             self._try(row, row.screen, outline(row.code, message))
 
     def _join(self, form: MessageForm, row: RegisteredType, parts: tuple[Any, ...]) -> Any:
         return self._try(row, form.join, row, self.worker, parts)
 
-    def _try(self, row: RegisteredType, function: Callable[..., Any], *args: Any) -> Any:
+    def _try(self, row: RegisteredType, function: Callable[..., Any], *args: object) -> Any:
         try:
             return function(*args)
         except SyftError:
@@ -270,12 +275,12 @@ def _row(code: int) -> RegisteredType:
     return row
 
 
-def _read_none(message: Any) -> None:
+def _read_none(message: Message) -> None:
     if message.none:
         raise SerdeError("The message holds a None with a value; its sender is not compatible.")
 
 
-def _read_big_int(message: Any) -> int:
+def _read_big_int(message: Message) -> int:
     number = signed_int(message.big_integer, MAX_INT_BYTES)
     if -(2**63) <= number < 2**63:
         raise SerdeError("The message holds a small int as a large one; its sender is not compatible.")

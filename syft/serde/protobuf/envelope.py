@@ -10,7 +10,7 @@ the value is parsed, after a look at its size, because parsing takes up to thirt
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from syft.core.byte_budget import ask
 from syft.exceptions import SerdeError
@@ -18,6 +18,9 @@ from syft.serde.buffer import Buffer
 from syft.serde.msgpack.frames import MAX_FRAMES
 from syft.serde.msgpack.serde import excerpt
 from syft.serde.protobuf.schema import syft_pb2
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
 
 VERSION = 1
 MAX_VALUE_BYTES = 32 * 2**20
@@ -38,7 +41,7 @@ class Opened(NamedTuple):
     frames: list[memoryview | None]
 
 
-def write(value: Any, frames: list[Buffer]) -> Parts:
+def write(value: Message, frames: list[Buffer]) -> Parts:
     """Lay a Value message and frames out as the parts of one body."""
     data = to_bytes(value)
     if len(frames) > MAX_FRAMES:
@@ -50,7 +53,7 @@ def write(value: Any, frames: list[Buffer]) -> Parts:
     return parts
 
 
-def to_bytes(message: Any, limit: int = MAX_VALUE_BYTES) -> bytes:
+def to_bytes(message: Message, limit: int = MAX_VALUE_BYTES) -> bytes:
     """Write one message as bytes."""
     try:
         data: bytes = message.SerializeToString()
@@ -101,7 +104,7 @@ def read(body: memoryview) -> Opened:
     return Opened(value, frames)
 
 
-def parse(kind: Any, data: bytes | memoryview, limit: int = MAX_VALUE_BYTES) -> Any:
+def parse(kind: type[Message], data: bytes | memoryview, limit: int = MAX_VALUE_BYTES) -> Any:
     """Parse bytes as one kind of message, refusing what this schema does not have at any depth.
 
     Protobuf itself keeps unknown fields aside and takes the last of a field that comes twice. So what was read must
@@ -119,7 +122,7 @@ def parse(kind: Any, data: bytes | memoryview, limit: int = MAX_VALUE_BYTES) -> 
     return message
 
 
-def _explain(kind: Any, data: bytes, known: int) -> None:
+def _explain(kind: type[Message], data: bytes, known: int) -> None:
     """Refuse bytes with more in them than the `known` ones; another order of fields is fine."""
     if _parse(kind, data).ByteSize() != known:
         raise SerdeError(_unknown(kind.DESCRIPTOR.name))
@@ -129,13 +132,13 @@ def _explain(kind: Any, data: bytes, known: int) -> None:
         )
 
 
-def checked(message: Any) -> Any:
+def checked(message: Message) -> Any:
     """Check a message that was parsed elsewhere, as `parse` does."""
     data = to_bytes(message, MAX_MESSAGE_BYTES)
     return parse(type(message), data, MAX_MESSAGE_BYTES)
 
 
-def _parse(kind: Any, data: bytes) -> Any:
+def _parse(kind: type[Message], data: bytes) -> Any:
     try:
         return kind.FromString(data)
     except Exception as error:  # protobuf's runtimes differ in what they raise
@@ -152,7 +155,7 @@ def _unknown(where: str) -> str:
     )
 
 
-def envelope(value: Any, frames: list[Buffer]) -> Any:
+def envelope(value: Message, frames: list[Buffer]) -> Any:
     """Make the Envelope message of a value."""
     message = _pb.Envelope(version=VERSION, frames=[bytes(frame.view) for frame in frames])
     message.value.CopyFrom(value)

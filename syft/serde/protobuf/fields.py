@@ -8,12 +8,18 @@ whose part is the tuple of theirs.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from google.protobuf.descriptor import FieldDescriptor
 
 from syft.exceptions import SerdeError
 from syft.serde.protobuf.proto import get_protobuf_id, set_protobuf_id
+
+if TYPE_CHECKING:
+    from google.protobuf.descriptor import Descriptor
+    from google.protobuf.message import Message
+
+    from syft.serde.protobuf.engine import Reader, Writer
 
 # write(writer, message, part, depth) and read(reader, message, depth) -> part
 Write = Callable[[Any, Any, Any, int], None]
@@ -46,13 +52,13 @@ _SCALARS: dict[int, type] = {
 }
 
 
-def _write_tags(writer: Any, message: Any, part: Any, depth: int) -> None:
+def _write_tags(writer: Writer, message: Message, part: object, depth: int) -> None:
     if not isinstance(part, set | frozenset) or not all(type(word) is str for word in part):
         raise SerdeError("An object can't be serialized: its tags are not a set of words.")
     message.words.extend(sorted(part))
 
 
-def _read_tags(reader: Any, message: Any, depth: int) -> set[str]:
+def _read_tags(reader: Reader, message: Message, depth: int) -> set[str]:
     words = set(message.words)
     if len(words) != len(message.words):
         raise SerdeError("The message holds the same tag twice; its sender is not compatible.")
@@ -76,7 +82,7 @@ CODECS: dict[str, FieldCodec] = {
 }
 
 
-def fields_of(descriptor: Any, typed: frozenset[str]) -> tuple[Field, ...]:
+def fields_of(descriptor: Descriptor, typed: frozenset[str]) -> tuple[Field, ...]:
     """Make the fields of a message type; `typed` names the messages that are kinds of Value."""
     fields = []
     for field in sorted(descriptor.fields, key=lambda field: field.number):
@@ -85,7 +91,9 @@ def fields_of(descriptor: Any, typed: frozenset[str]) -> tuple[Field, ...]:
     return tuple(fields)
 
 
-def write_fields(fields: tuple[Field, ...], writer: Any, message: Any, parts: tuple[Any, ...], depth: int) -> None:
+def write_fields(
+    fields: tuple[Field, ...], writer: Writer, message: Message, parts: tuple[Any, ...], depth: int
+) -> None:
     """Write the parts of one object; optional fields at the end may have none."""
     message.SetInParent()  # a message without contents is not the same as none
     count = len(parts)
@@ -101,7 +109,7 @@ def write_fields(fields: tuple[Field, ...], writer: Any, message: Any, parts: tu
         raise SerdeError(f"{message.DESCRIPTOR.name} has {len(fields)} fields and its type gave {count} parts.")
 
 
-def read_fields(fields: tuple[Field, ...], reader: Any, message: Any, depth: int) -> tuple[Any, ...]:
+def read_fields(fields: tuple[Field, ...], reader: Reader, message: Message, depth: int) -> tuple[Any, ...]:
     """Read the parts of one object."""
     parts: list[Any] = []
     for field in fields:
@@ -113,11 +121,11 @@ def read_fields(fields: tuple[Field, ...], reader: Any, message: Any, depth: int
     return tuple(parts)
 
 
-def group(descriptor: Any, typed: frozenset[str]) -> FieldCodec:
+def group(descriptor: Descriptor, typed: frozenset[str]) -> FieldCodec:
     """Make the codec of a message that is a plain group of fields."""
     fields = fields_of(descriptor, typed)
 
-    def write(writer: Any, message: Any, part: Any, depth: int) -> None:
+    def write(writer: Writer, message: Message, part: object, depth: int) -> None:
         if type(part) is not tuple:
             raise _misfit(descriptor.name, part)
         write_fields(fields, writer, message, part, depth)
@@ -125,13 +133,13 @@ def group(descriptor: Any, typed: frozenset[str]) -> FieldCodec:
     return FieldCodec(write, lambda reader, message, depth: read_fields(fields, reader, message, depth))
 
 
-def _is_optional(field: Any) -> bool:
+def _is_optional(field: FieldDescriptor) -> bool:
     # protoc puts each field marked `optional` in a oneof of its own, whose name begins with an underscore.
     oneof = field.containing_oneof
     return oneof is not None and bool(oneof.name.startswith("_"))
 
 
-def _codec(descriptor: Any, typed: frozenset[str]) -> FieldCodec:
+def _codec(descriptor: Descriptor, typed: frozenset[str]) -> FieldCodec:
     name = descriptor.name
     if name in CODECS:
         return CODECS[name]
@@ -143,20 +151,20 @@ def _codec(descriptor: Any, typed: frozenset[str]) -> FieldCodec:
     return group(descriptor, typed)
 
 
-def _singular(field: Any, typed: frozenset[str]) -> tuple[Write, Read]:
+def _singular(field: FieldDescriptor, typed: frozenset[str]) -> tuple[Write, Read]:
     name, optional, where = field.name, _is_optional(field), f"{field.containing_type.name}.{field.name}"
     if field.message_type is None:
         return _scalar(field, optional, where)
     codec = _codec(field.message_type, typed)
 
-    def write(writer: Any, message: Any, part: Any, depth: int) -> None:
+    def write(writer: Writer, message: Message, part: object, depth: int) -> None:
         if part is None and optional:
             return
         inner = getattr(message, name)
         inner.SetInParent()
         codec.write(writer, inner, part, depth)
 
-    def read(reader: Any, message: Any, depth: int) -> Any:
+    def read(reader: Reader, message: Message, depth: int) -> Any:
         if message.HasField(name):
             return codec.read(reader, getattr(message, name), depth)
         if optional:
@@ -166,28 +174,28 @@ def _singular(field: Any, typed: frozenset[str]) -> tuple[Write, Read]:
     return write, read
 
 
-def _scalar(field: Any, optional: bool, where: str) -> tuple[Write, Read]:
+def _scalar(field: FieldDescriptor, optional: bool, where: str) -> tuple[Write, Read]:
     name, kind = field.name, _SCALARS[field.type]
 
-    def write(writer: Any, message: Any, part: Any, depth: int) -> None:
+    def write(writer: Writer, message: Message, part: object, depth: int) -> None:
         if part is None and optional:
             return
         if type(part) is not kind:
             raise _misfit(where, part)
         _set(message, name, part, where)
 
-    def read(reader: Any, message: Any, depth: int) -> Any:
+    def read(reader: Reader, message: Message, depth: int) -> Any:
         return getattr(message, name) if not optional or message.HasField(name) else None
 
     return write, read
 
 
-def _repeated(field: Any, typed: frozenset[str]) -> tuple[Write, Read]:
+def _repeated(field: FieldDescriptor, typed: frozenset[str]) -> tuple[Write, Read]:
     name, where = field.name, f"{field.containing_type.name}.{field.name}"
     if field.message_type is None:
         kind = _SCALARS[field.type]
 
-        def write_scalars(writer: Any, message: Any, part: Any, depth: int) -> None:
+        def write_scalars(writer: Writer, message: Message, part: object, depth: int) -> None:
             if type(part) is not tuple or not all(type(item) is kind for item in part):
                 raise _misfit(where, part)
             try:
@@ -201,7 +209,7 @@ def _repeated(field: Any, typed: frozenset[str]) -> tuple[Write, Read]:
     # The parts of a tuple or of a composite may be buffers, the items of any other field are whole objects.
     takes_parts = name == "parts" and field.message_type.name == "Value"
 
-    def write(writer: Any, message: Any, part: Any, depth: int) -> None:
+    def write(writer: Writer, message: Message, part: object, depth: int) -> None:
         if type(part) is not tuple:
             raise _misfit(where, part)
         add = getattr(message, name).add
@@ -211,7 +219,7 @@ def _repeated(field: Any, typed: frozenset[str]) -> tuple[Write, Read]:
             else:
                 codec.write(writer, add(), item, depth)
 
-    def read(reader: Any, message: Any, depth: int) -> tuple[Any, ...]:
+    def read(reader: Reader, message: Message, depth: int) -> tuple[Any, ...]:
         items = getattr(message, name)
         if takes_parts:
             return tuple([reader.part(item, depth) for item in items])
@@ -220,12 +228,12 @@ def _repeated(field: Any, typed: frozenset[str]) -> tuple[Write, Read]:
     return write, read
 
 
-def _set(message: Any, name: str, part: Any, where: str) -> None:
+def _set(message: Message, name: str, part: object, where: str) -> None:
     try:
         setattr(message, name, part)
     except (ValueError, UnicodeError) as error:
         raise SerdeError(f"{where} can't hold that value: {str(error)[:80]}.") from error
 
 
-def _misfit(where: str, part: Any) -> SerdeError:
+def _misfit(where: str, part: object) -> SerdeError:
     return SerdeError(f"{where} can't be a {type(part).__name__}.")

@@ -6,13 +6,19 @@ A row here is needed only where a message is not simply the parts of `simplify` 
 from __future__ import annotations
 
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from syft.codes import TENSOR_SERIALIZATION
 from syft.exceptions import SerdeError
 from syft.serde.protobuf.fields import Field, fields_of
 from syft.serde.protobuf.schema import syft_pb2
 from syft.serde.registry import RegisteredType
+
+if TYPE_CHECKING:
+    import torch
+    from google.protobuf.message import Message
+
+    from syft.workers.base import BaseWorker
 
 _pb: Any = syft_pb2
 OFFSET = 20  # the number of a typed kind is its wire code plus this
@@ -38,36 +44,36 @@ class MessageKind(NamedTuple):
     form: MessageForm
 
 
-def _split(row: RegisteredType, worker: Any, obj: Any) -> Parts:
+def _split(row: RegisteredType, worker: BaseWorker | None, obj: object) -> Parts:
     parts = row.simplify(worker, obj)
     if type(parts) is not tuple:
         raise SerdeError(f"simplify of {row.cls.__name__} returned {type(parts).__name__}, not a tuple.")
     return parts
 
 
-def _join(row: RegisteredType, worker: Any, parts: Parts) -> Any:
+def _join(row: RegisteredType, worker: BaseWorker | None, parts: Parts) -> Any:
     return row.detail(worker, parts)
 
 
 PLAIN = MessageForm(_split, _join)
 
 
-def _split_dict(row: RegisteredType, worker: Any, obj: dict[Any, Any]) -> Parts:
+def _split_dict(row: RegisteredType, worker: BaseWorker | None, obj: dict[Any, Any]) -> Parts:
     return tuple(obj), tuple(obj.values())
 
 
-def _join_dict(row: RegisteredType, worker: Any, parts: Parts) -> Any:
+def _join_dict(row: RegisteredType, worker: BaseWorker | None, parts: Parts) -> Any:
     keys, values = parts
     return row.detail(worker, tuple(chain.from_iterable(zip(keys, values, strict=True))))
 
 
-def _split_tensor(row: RegisteredType, worker: Any, tensor: Any) -> Parts:
+def _split_tensor(row: RegisteredType, worker: BaseWorker | None, tensor: torch.Tensor) -> Parts:
     obj_id, values, _, grad, tags, description, name, *more = _split(row, worker, tensor)
     contents = (values, None) if name == RAW else (None, values)
     return (obj_id, *contents, grad, tags, description, name, bool(more))
 
 
-def _join_tensor(row: RegisteredType, worker: Any, parts: Parts) -> Any:
+def _join_tensor(row: RegisteredType, worker: BaseWorker | None, parts: Parts) -> Any:
     obj_id, data, other, grad, tags, description, name, requires_grad = parts
     if (data is None) is (name == RAW) or (other is not None and name == RAW):
         raise SerdeError("The message holds a tensor whose values are not in the format it names.")
@@ -75,7 +81,7 @@ def _join_tensor(row: RegisteredType, worker: Any, parts: Parts) -> Any:
     return row.detail(worker, (obj_id, data if name == RAW else other, None, grad, tags, description, name, *more))
 
 
-def _split_operation(row: RegisteredType, worker: Any, message: Any) -> Parts:
+def _split_operation(row: RegisteredType, worker: BaseWorker | None, message: Message) -> Parts:
     return message.cmd_name, message.cmd_args, message.cmd_kwargs, message.return_ids, message.grad_enabled
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syft.exceptions import SerdeError
 from syft.serde.protobuf.engine import Reader, Writer
@@ -11,10 +11,15 @@ from syft.serde.protobuf.kinds import KINDS
 from syft.serde.protobuf.schema import syft_pb2
 from syft.serde.registry import BY_TYPE, row_for
 
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+    from syft.workers.base import BaseWorker
+
 _pb: Any = syft_pb2
 
 
-def bufferize(worker: Any, obj: Any) -> Any:
+def bufferize(worker: BaseWorker | None, obj: object) -> Any:
     """Return the typed message of an object, or the Composite of one whose type has none.
 
     Args:
@@ -33,7 +38,7 @@ def bufferize(worker: Any, obj: Any) -> Any:
     return message
 
 
-def unbufferize(cls: type, worker: Any, message: Any) -> Any:
+def unbufferize(cls: type, worker: BaseWorker | None, message: Message) -> Any:
     """Rebuild an object of a class from what `bufferize` returned, checking all of it.
 
     Args:

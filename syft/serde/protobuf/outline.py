@@ -7,11 +7,14 @@ what a screen is there to save.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syft.serde.protobuf.envelope import parse
 from syft.serde.protobuf.kinds import BY_MESSAGE, BY_NAME
 from syft.serde.protobuf.schema import syft_pb2
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
 
 _pb: Any = syft_pb2
 LEVELS = 2
@@ -19,7 +22,7 @@ TUPLE = 1
 _ATOMS = frozenset({"boolean", "integer", "real", "text", "data"})
 
 
-def outline(code: int, message: Any, levels: int = LEVELS) -> tuple[Any, ...]:
+def outline(code: int, message: Message, levels: int = LEVELS) -> tuple[Any, ...]:
     """Return the outline of an object from its Composite or its typed message."""
     if isinstance(message, _pb.Composite):
         return (code, *_items(message.parts, levels))
@@ -39,7 +42,7 @@ def _items(items: Any, levels: int) -> list[Any]:
     return [_part(item, levels - 1) for item in items] if levels > 0 else [None] * len(items)
 
 
-def _part(part: Any, levels: int) -> Any:
+def _part(part: object, levels: int) -> Any:
     if isinstance(part, _pb.Value):
         return _value(part, levels)
     if not hasattr(part, "DESCRIPTOR"):

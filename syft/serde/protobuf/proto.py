@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from syft.core.id_provider import MAX_ID_BITS, MAX_ID_CHARS, ObjectId
 from syft.exceptions import SerdeError
 
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
 _MAX_BYTES = MAX_ID_BITS // 8 + 1
 
 
-def set_protobuf_id(field: Any, id: ObjectId) -> None:
+def set_protobuf_id(field: Message, id: ObjectId) -> None:
     """Put an id in an Id message.
 
     Args:
@@ -31,7 +34,7 @@ def set_protobuf_id(field: Any, id: ObjectId) -> None:
         raise SerdeError(f"An id of {id.bit_length()} bits can't travel: the largest allowed has {MAX_ID_BITS}.")
 
 
-def get_protobuf_id(field: Any) -> ObjectId:
+def get_protobuf_id(field: Message) -> ObjectId:
     """Read the id in an Id message.
 
     Args:

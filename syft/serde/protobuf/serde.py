@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syft.exceptions import SerdeError
 from syft.serde import compression
@@ -13,13 +13,18 @@ from syft.serde.protobuf.engine import Reader, Writer
 from syft.serde.protobuf.schema import syft_pb2
 from syft.serde.registry import FORCED
 
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+    from syft.workers.base import BaseWorker
+
 _pb: Any = syft_pb2
 _UNCOMPRESSED = SimpleNamespace(compression="none")
 
 
 def serialize(
-    obj: Any,
-    worker: Any = None,
+    obj: object,
+    worker: BaseWorker | None = None,
     simplified: bool = False,
     force_no_compression: bool = False,
     force_no_serialization: bool = False,
@@ -48,7 +53,7 @@ def serialize(
 
 def deserialize(
     binary: bytes | bytearray | memoryview,
-    worker: Any = None,
+    worker: BaseWorker | None = None,
     unbufferizes: bool = True,
     *,
     max_message_bytes: int | None = None,
@@ -77,7 +82,7 @@ def deserialize(
     return obj
 
 
-def _write(writer: Writer, value: Any, obj: Any, complete: bool) -> None:
+def _write(writer: Writer, value: Message, obj: object, complete: bool) -> None:
     row = next((FORCED[base] for base in type(obj).__mro__ if base in FORCED), None) if complete else None
     if row is None:
         writer.value(value, obj)
@@ -85,7 +90,7 @@ def _write(writer: Writer, value: Any, obj: Any, complete: bool) -> None:
         writer.level(value, obj, row, 0)
 
 
-def _given(obj: Any, frames: list[Buffer]) -> Any:
+def _given(obj: object, frames: list[Buffer]) -> Any:
     if isinstance(obj, _pb.Value):
         return obj
     if not isinstance(obj, _pb.Envelope):

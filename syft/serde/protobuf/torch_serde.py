@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -13,11 +13,16 @@ from syft.serde.protobuf.envelope import checked
 from syft.serde.protobuf.fields import group
 from syft.serde.protobuf.schema import syft_pb2
 
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+    from syft.workers.base import BaseWorker
+
 _pb: Any = syft_pb2
 _TENSOR_DATA = group(_pb.TensorData.DESCRIPTOR, frozenset())
 
 
-def protobuf_tensor_serializer(worker: Any, tensor: torch.Tensor) -> Any:
+def protobuf_tensor_serializer(worker: BaseWorker | None, tensor: torch.Tensor) -> Any:
     """Write the values of a tensor as a TensorData message.
 
     Args:
@@ -29,7 +34,7 @@ def protobuf_tensor_serializer(worker: Any, tensor: torch.Tensor) -> Any:
     return message
 
 
-def protobuf_tensor_deserializer(worker: Any, protobuf_tensor: Any) -> torch.Tensor:
+def protobuf_tensor_deserializer(worker: BaseWorker | None, protobuf_tensor: Message) -> torch.Tensor:
     """Read the values in a TensorData message.
 
     Args:

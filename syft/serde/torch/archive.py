@@ -132,7 +132,7 @@ def _dtype(storage: str, typed: list[Any]) -> torch.dtype:
     return data_dtype(name.text.removeprefix("torch "))
 
 
-def _check_numbers(offset: Any, length: Any, size: Any, stride: Any) -> None:
+def _check_numbers(offset: object, length: object, size: object, stride: object) -> None:
     if type(size) is not tuple or type(stride) is not tuple or len(size) != len(stride):
         raise _bad("its sizes and strides do not match")
     numbers = (offset, length, *size, *stride)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 
 from syft.exceptions import SerdeError
 from syft.serde.buffer import Buffer, element_count, refuse_bad_bools
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 MAX_DIMENSIONS = 64
 
@@ -45,7 +48,7 @@ if sys.byteorder != "little":  # pragma: no cover
     raise SerdeError("Tensors travel as little-endian bytes and this machine is big-endian.")
 
 
-def data_dtype(name: Any) -> torch.dtype:
+def data_dtype(name: object) -> torch.dtype:
     """Find the dtype of arriving data by name."""
     dtype = DATA_DTYPES.get(name) if type(name) is str else None
     if dtype is None:
@@ -119,7 +122,7 @@ def _size_of_whole(view: memoryview) -> int:
     return len(whole) if isinstance(whole, bytearray | bytes) else len(view)
 
 
-def tensor_from(view: memoryview, dtype: torch.dtype, shape: Any) -> torch.Tensor:
+def tensor_from(view: memoryview, dtype: torch.dtype, shape: Sequence[int]) -> torch.Tensor:
     """Build a tensor after checking that its shape explains every byte.
 
     A read-only view is copied into memory of the tensor's own. A writable one is used as it is, if it is most of the

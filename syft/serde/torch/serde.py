@@ -7,7 +7,7 @@ its memory, or raise SerdeError.
 from __future__ import annotations
 
 import io
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -15,8 +15,11 @@ from syft.exceptions import SerdeError
 from syft.serde.torch import archive, npy
 from syft.serde.torch.dtypes import plain
 
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
 
-def torch_tensor_serializer(worker: Any, tensor: torch.Tensor) -> bytes:
+
+def torch_tensor_serializer(worker: BaseWorker | None, tensor: torch.Tensor) -> bytes:
     """Write a tensor in `torch.save` format."""
     values = plain(tensor)
     if values.untyped_storage().nbytes() != values.numel() * values.itemsize:
@@ -26,22 +29,22 @@ def torch_tensor_serializer(worker: Any, tensor: torch.Tensor) -> bytes:
     return out.getvalue()
 
 
-def torch_tensor_deserializer(worker: Any, tensor_bin: bytes) -> torch.Tensor:
+def torch_tensor_deserializer(worker: BaseWorker | None, tensor_bin: bytes) -> torch.Tensor:
     """Read a tensor in `torch.save` format."""
     return archive.read_tensor(_as_bytes(tensor_bin))
 
 
-def numpy_tensor_serializer(worker: Any, tensor: torch.Tensor) -> bytes:
+def numpy_tensor_serializer(worker: BaseWorker | None, tensor: torch.Tensor) -> bytes:
     """Write a tensor in npy format."""
     return npy.write_tensor(tensor)
 
 
-def numpy_tensor_deserializer(worker: Any, tensor_bin: bytes) -> torch.Tensor:
+def numpy_tensor_deserializer(worker: BaseWorker | None, tensor_bin: bytes) -> torch.Tensor:
     """Read a tensor in npy format."""
     return npy.read_tensor(_as_bytes(tensor_bin))
 
 
-def _as_bytes(data: Any) -> bytes:
+def _as_bytes(data: object) -> bytes:
     if isinstance(data, bytes):
         return data
     if isinstance(data, bytearray | memoryview):

@@ -7,7 +7,7 @@ import inspect
 import keyword
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -16,6 +16,9 @@ from syft.messaging.plan.checks import function_for
 from syft.messaging.plan.commands import EXPECT, EXPECT_FORM, GRAD_MODE, GRADIENT, NUMEL, OPTIMIZER_STEP, SIZE
 from syft.messaging.plan.program import Program
 from syft.tensors.placeholder import PlaceHolder
+
+if TYPE_CHECKING:
+    from syft.messaging.plan.plan import Plan
 
 MAX_ITEMS = 8
 MAX_TEXT = 60
@@ -70,7 +73,7 @@ class Names:
             known = self._names[id(placeholder)] = self._next(letter)
         return known
 
-    def result(self, placeholder: Any, letter: str) -> str:
+    def result(self, placeholder: PlaceHolder, letter: str) -> str:
         """Return the name of a result that is known to be a size or a tensor."""
         if id(placeholder) not in self._names:
             self._names[id(placeholder)] = self._next(letter)
@@ -94,7 +97,7 @@ class Names:
         self._inside(name, argument.pattern)
         return name
 
-    def _inside(self, name: str, pattern: Any) -> None:
+    def _inside(self, name: str, pattern: object) -> None:
         if isinstance(pattern, PlaceHolder):
             self._names[id(pattern)] = name
         elif isinstance(pattern, tuple | list):
@@ -121,7 +124,7 @@ def _numbered(names: list[str]) -> Iterator[str]:
 # --- values -----------------------------------------------------------------------------------------------------
 
 
-def literal(value: Any) -> str:
+def literal(value: object) -> str:
     """Return a value that is no container as text, cut if it is long."""
     if value is Ellipsis:
         return "..."
@@ -131,7 +134,7 @@ def literal(value: Any) -> str:
     return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 4]}...{text[-1]}"
 
 
-def value_text(names: Names, value: Any) -> str:
+def value_text(names: Names, value: object) -> str:
     """Return nested arguments as text."""
     if isinstance(value, PlaceHolder):
         return names.of(value)
@@ -154,7 +157,7 @@ def _rest(value: Any) -> list[str]:
     return [f"... {len(value) - MAX_ITEMS} more"] if len(value) > MAX_ITEMS else []
 
 
-def index_text(names: Names, index: Any) -> str:
+def index_text(names: Names, index: object) -> str:
     """Return what stands between the brackets of x[...]."""
     if isinstance(index, tuple) and index:
         return ", ".join([index_text(names, part) for part in index[:MAX_ITEMS]] + _rest(index))
@@ -209,7 +212,7 @@ def _pattern(names: Names, pattern: Any, letter: str) -> str:
     return ", ".join(inner) + ("," if len(pattern) == 1 else "")
 
 
-def _form_check(names: Names, args: Any) -> str:
+def _form_check(names: Names, args: tuple[Any, ...]) -> str:
     tensor, form, expected = value_text(names, args[0]), args[1], args[2]
     if form == "has a gradient":
         return f"{tensor}.grad is {'not None' if expected else 'None'}"
@@ -235,7 +238,7 @@ def _call(names: Names, operation: Operation) -> str:
     return _plain_call(names, operation, own)
 
 
-def _operated(names: Names, last: str, name: str, args: Any) -> str | None:
+def _operated(names: Names, last: str, name: str, args: tuple[Any, ...]) -> str | None:
     """Return a call that Python has a sign for, or None."""
     if last == "__get__":
         return f"{value_text(names, args[0])}.{name.split('.')[-2]}"
@@ -283,7 +286,7 @@ def call_arguments(names: Names, operation: Operation) -> list[str]:
     return kept
 
 
-def is_default(value: Any, default: Any) -> bool:
+def is_default(value: object, default: object) -> bool:
     """Say whether an argument is what torch takes without it; (1, 1) is the same as 1."""
     if default is _ONLY_HERE or isinstance(value, PlaceHolder):
         return False
@@ -368,7 +371,7 @@ def header_of(names: Names, name: str) -> str:
     return f"def {name if _NAME.fullmatch(name) and not keyword.iskeyword(name) else 'plan'}({', '.join(texts)}):"
 
 
-def _holds_placeholder(pattern: Any) -> bool:
+def _holds_placeholder(pattern: object) -> bool:
     if isinstance(pattern, dict):
         pattern = list(pattern.values())
     if isinstance(pattern, tuple | list):
@@ -376,7 +379,7 @@ def _holds_placeholder(pattern: Any) -> bool:
     return isinstance(pattern, PlaceHolder)
 
 
-def code_of(plan: Any, limit: int | None = None) -> str:
+def code_of(plan: Plan, limit: int | None = None) -> str:
     """Return the operations of a plan as Python-like text.
 
     Args:

@@ -160,7 +160,7 @@ class _Builder:
                 self.graph.connect(self.makers.get(id(placeholder)), rest)
 
 
-def _paths(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+def _paths(path: str, value: object) -> Iterator[tuple[str, Any]]:
     if isinstance(value, PlaceHolder):
         yield path, value
     elif isinstance(value, tuple | list):

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import html
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syft.core.trees import iter_tensors
 from syft.display import grid_html, table_html
@@ -16,12 +16,17 @@ from syft.messaging.plan.display.drawing import svg_of
 from syft.messaging.plan.display.graph import form_text, graph_of, is_shown, joined
 from syft.messaging.plan.dry_run import ValueSpec, forms_of, marked, results_of, with_other_sizes
 
+if TYPE_CHECKING:
+    import torch
+
+    from syft.messaging.plan.plan import Plan
+
 LIMIT = 50  # operations in a repr
 ROWS = 400  # rows of a table
 COLUMNS = ("#", "operation", "inputs", "output", "parameters")
 
 
-def text_of(plan: Any) -> str:
+def text_of(plan: Plan) -> str:
     """Return one line about a plan, and its operations below."""
     words = ["<Plan", _clean(plan.name), f"id:{_clean(plan.id)}", f"owner:{_clean(_owner(plan))}"]
     words += [f"tags:{','.join(_clean(tag) for tag in sorted(plan.tags))}"] if plan.tags else []
@@ -72,7 +77,7 @@ class Summary:
         *examples: tensors like its inputs; only their shapes and dtypes are used.
     """
 
-    def __init__(self, plan: Any, *examples: Any) -> None:
+    def __init__(self, plan: Plan, *examples: object) -> None:
         self.name: str = _clean(plan.name)
         self._program = plan.program
         self._names = Names(plan.program, plan.optimizers)
@@ -186,11 +191,11 @@ def _listed(texts: list[str], most: int, joint: str = ", ") -> str:
     return joint.join(texts[:most]) + (f"{joint}{len(texts) - most} more" if len(texts) > most else "")
 
 
-def _numel(tensor: Any) -> int:
+def _numel(tensor: torch.Tensor) -> int:
     return math.prod(tensor.shape)
 
 
-def html_of(plan: Any) -> str:
+def html_of(plan: Plan) -> str:
     """Return a plan for a notebook: what it is, its code, and a drawing."""
     rows: list[tuple[str, object]] = [("id", _clean(plan.id)), ("owner", _owner(plan)), ("built", plan.is_built)]
     rows += [("tags", _clean(" ".join(sorted(plan.tags))))] if plan.tags else []

@@ -78,7 +78,11 @@ def record(
 
 
 def _record_once(
-    function: Callable[..., Any], state: list[PlaceHolder], args: Any, kwargs: Any, last: tuple[Any, ...]
+    function: Callable[..., Any],
+    state: list[PlaceHolder],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    last: tuple[Any, ...],
 ) -> PlanRecording:
     recorder = Recorder(state, optimizers_of(function))
     rows = describe_arguments(function, args, kwargs, skip_last=bool(last))
@@ -125,7 +129,7 @@ def _record_once(
     )
 
 
-def _input(recorder: Recorder, value: Any) -> tuple[Any, Any]:
+def _input(recorder: Recorder, value: object) -> tuple[Any, Any]:
     """Return an argument to record with, and its pattern."""
     if isinstance(value, torch.Tensor):
         example = example_of(value)
@@ -159,7 +163,7 @@ def _require_own_memory(program: Program) -> None:
         )
 
 
-def _span(tensor: Any) -> tuple[int, int]:
+def _span(tensor: torch.Tensor) -> tuple[int, int]:
     """Return between which addresses the values of a tensor are."""
     if not memory_of(tensor) or not tensor.numel():
         return 0, 0

@@ -27,7 +27,7 @@ class ManualPlaceholders:
         """The placeholders by id."""
         return self._placeholders
 
-    def add_placeholder(self, tensor: Any, node_type: str | None = None) -> PlaceHolder:
+    def add_placeholder(self, tensor: torch.Tensor, node_type: str | None = None) -> PlaceHolder:
         """Return the placeholder of a tensor, made when first asked for and tagged with its number.
 
         Args:

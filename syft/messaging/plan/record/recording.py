@@ -11,7 +11,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -32,6 +32,10 @@ from syft.messaging.plan.metadata_access import READS, VALUE_READS
 from syft.messaging.plan.record.recording_state import RecordingState, current, example, memory_of, set_current
 from syft.messaging.plan.record.unrecorded_guard import UnrecordedGuard, optimizer_steps
 from syft.tensors.placeholder import PlaceHolder
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import FrameType
 
 _CONSTRUCTOR_NAMES = {function: name for name, function in CONSTRUCTORS.items()}
 _Tensor: Any = torch.Tensor
@@ -93,7 +97,13 @@ class Recorder(TorchFunctionMode, RecordingState):
             torch._C._set_grad_enabled(enabled)
             self.keeper.restore()
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
         """Write a call down, unless it only looks at the form of a tensor."""
         kwargs = kwargs or {}
         if self.running:
@@ -119,7 +129,7 @@ class Recorder(TorchFunctionMode, RecordingState):
             return func(*args, **kwargs)
         return self._record_call(func, args, kwargs)
 
-    def _record_call(self, func: Any, args: Any, kwargs: Any) -> Any:
+    def _record_call(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if func == _GRAD_GET:
             return self._read_gradient(args[0])
         if getattr(func, "__name__", "").startswith("_foreach_"):
@@ -129,7 +139,7 @@ class Recorder(TorchFunctionMode, RecordingState):
             self._gradients_known.add(id(args[0]))
         return self._record(name, func, args, kwargs)
 
-    def _name_of(self, func: Any) -> str:
+    def _name_of(self, func: Callable[..., Any]) -> str:
         try:
             return _CONSTRUCTOR_NAMES.get(func) or name_of(func)
         except CommandNotAllowed as error:
@@ -137,7 +147,7 @@ class Recorder(TorchFunctionMode, RecordingState):
             hint = _HINTS.get(what.rpartition(".")[2]) or error.hint[:1].upper() + error.hint[1:]
             raise self._refuse(what, hint) from None
 
-    def _for_each(self, func: Any, tensors: Any, *args: Any, **kwargs: Any) -> Any:
+    def _for_each(self, func: Callable[..., Any], tensors: Any, *args: object, **kwargs: object) -> Any:
         """Take a call on many tensors, which does not travel, apart into calls on one."""
         name = func.__name__.removeprefix("_foreach_")
         single = torch.linalg.vector_norm if name == "norm" else getattr(_Tensor, name, func)
@@ -147,7 +157,7 @@ class Recorder(TorchFunctionMode, RecordingState):
             results.append(self._record(self._name_of(single), single, (tensor, *given), kwargs))
         return None if name.endswith("_") else tuple(results)
 
-    def _record(self, name: str, func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    def _record(self, name: str, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run a call with the example and write it down."""
         if torch._C._functorch.maybe_current_level() is not None:
             raise self._refuse("A transform of torch.func", "Use loss.backward() or torch.autograd.grad.")
@@ -203,7 +213,7 @@ class Recorder(TorchFunctionMode, RecordingState):
             self._gradients_missing[id(tensor)] = self._record(GRADIENT, gradient_of, (tensor,), {})
         return self._gradients_missing[id(tensor)]
 
-    def _set_grad(self, func: Any, enabled: bool) -> None:
+    def _set_grad(self, func: Callable[..., Any], enabled: bool) -> None:
         name, context = _grad_context(sys._getframe(2))
         if name == "__exit__":
             mode = self._modes.pop(id(context), (enabled, context))[0]
@@ -226,7 +236,7 @@ class Recorder(TorchFunctionMode, RecordingState):
                 "Pass them in as tensors: optimizer.param_groups[0]['lr'] = lr, with lr an argument of the function.",
             )
 
-    def settings(self, optimizer: Any) -> tuple[Any, ...]:
+    def settings(self, optimizer: torch.optim.Optimizer) -> tuple[Any, ...]:
         """Return the settings of an optimizer that the function computed, such as a learning rate from an argument."""
         return tuple(
             (number, key, self._placeholder_of(value))
@@ -235,7 +245,7 @@ class Recorder(TorchFunctionMode, RecordingState):
             if key != "params" and self.is_traced(value)
         )
 
-    def step(self, optimizer: Any) -> None:
+    def step(self, optimizer: torch.optim.Optimizer) -> None:
         """Record a step of an optimizer as one operation."""
         settings = self.settings(optimizer)
         if settings and not self.keeper.knew(optimizer):
@@ -260,11 +270,11 @@ def _ambient() -> tuple[bool, bool]:
     return torch.is_inference_mode_enabled(), torch.is_autocast_enabled("cpu")
 
 
-def _iterates(func: Any) -> bool:
+def _iterates(func: Callable[..., Any]) -> bool:
     return func is torch.Tensor.unbind and sys._getframe(2).f_code.co_name == "__iter__"
 
 
-def _grad_context(frame: Any) -> tuple[str, Any]:
+def _grad_context(frame: FrameType) -> tuple[str, Any]:
     """Return which method of which of torch's context managers sets autograd: leaving one restores what was."""
     while frame.f_back is not None and frame.f_back.f_code.co_filename == frame.f_code.co_filename:
         frame = frame.f_back

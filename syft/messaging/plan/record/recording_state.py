@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -21,6 +21,9 @@ from syft.messaging.plan.record.state_snapshot import StateSnapshot
 from syft.messaging.plan.record.symbolic_sizes import RecordedFloat, RecordedInt, SymbolicShape, plain
 from syft.tensors.placeholder import PlaceHolder
 
+if TYPE_CHECKING:
+    from syft.messaging.plan.record.recording import Recorder
+
 _LITERALS = (bool, int, float, complex, str, torch.dtype, torch.device, torch.layout, torch.memory_format)
 _active = threading.local()
 
@@ -30,7 +33,7 @@ def current() -> Any:
     return getattr(_active, "recorder", None)
 
 
-def set_current(recorder: Any) -> Any:
+def set_current(recorder: Recorder) -> Any:
     """Make a recording the one that this thread is in; returns the one before."""
     before, _active.recorder = current(), recorder
     return before
@@ -61,7 +64,7 @@ class RecordingState:
         for placeholder in state:
             self._bind_state(placeholder)
 
-    def run(self, func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    def run(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run a call with the modes out of its way."""
         self.running += 1
         try:
@@ -79,7 +82,7 @@ class RecordingState:
         self.refusal = PlanBuildError(what, describe_line(user_line()), hint)
         return self.refusal
 
-    def prune(self, outputs: Any) -> None:
+    def prune(self, outputs: object) -> None:
         """Drop readings of sizes that nothing uses."""
         used = {id(leaf) for leaf in iter_tensors(outputs)}
         kept: list[tuple[Operation, tuple[str, int]]] = []
@@ -94,14 +97,14 @@ class RecordingState:
 
     # --- values -----------------------------------------------------------------------------------------------
 
-    def new_input(self, value: Any) -> PlaceHolder:
+    def new_input(self, value: object) -> PlaceHolder:
         """Make the placeholder of an input."""
         placeholder = PlaceHolder(tags={f"#input-{len(self.inputs)}"})
         self.inputs.append(placeholder)
         self._place(value, placeholder)
         return placeholder
 
-    def _place(self, value: Any, placeholder: PlaceHolder) -> None:
+    def _place(self, value: object, placeholder: PlaceHolder) -> None:
         self._alive.append(value)
         self._placeholders[id(value)] = placeholder
         memory = memory_of(value)
@@ -116,7 +119,7 @@ class RecordingState:
         self._state_memories.add(memory_of(tensor))
         self.keeper.keep(tensor)
 
-    def bind(self, result: Any) -> Any:
+    def bind(self, result: object) -> Any:
         """Return the pattern of a result: placeholders where it has tensors, None where it has None."""
         if isinstance(result, torch.Tensor):
             placeholder = self._placeholders.get(id(result))
@@ -130,7 +133,7 @@ class RecordingState:
             return None if strange else parts
         return None
 
-    def symbolic(self, value: Any) -> Any:
+    def symbolic(self, value: object) -> Any:
         """Return arguments with placeholders for tensors and recorded numbers."""
         if isinstance(value, RecordedInt | RecordedFloat):
             return value.placeholder
@@ -163,7 +166,7 @@ class RecordingState:
             )
         raise self._refuse(f"An argument of type {type(value).__name__}")
 
-    def _key(self, key: Any) -> str:
+    def _key(self, key: object) -> str:
         if type(key) is not str:
             raise self._refuse(f"A dictionary with a key of type {type(key).__name__}")
         return key
@@ -190,7 +193,7 @@ class RecordingState:
         self._bind_state(placeholder)
         return placeholder
 
-    def is_traced(self, tensor: Any) -> bool:
+    def is_traced(self, tensor: torch.Tensor) -> bool:
         """Say whether a tensor was computed from the inputs (or is one)."""
         return id(tensor) in self._placeholders and id(tensor) not in self._of_state
 
@@ -202,17 +205,17 @@ class RecordingState:
         self.write(name, args, {}, (placeholder,))
         return (RecordedFloat if isinstance(value, float) else RecordedInt)(self, value, placeholder)
 
-    def compute(self, name: str, *operands: Any) -> Any:
+    def compute(self, name: str, *operands: object) -> Any:
         """Record arithmetic on sizes."""
         value = ARITHMETIC[name](*map(plain, operands))
         return self.number(f"syft.plan.{name}", tuple(map(self.symbolic, operands)), value)
 
-    def check_number(self, relation: str, left: Any, right: Any, outcome: bool) -> None:
+    def check_number(self, relation: str, left: object, right: object, outcome: bool) -> None:
         """Record that a comparison ends as it does for the example."""
         if current() is self:
             self.write(EXPECT, (relation, self.symbolic(left), self.symbolic(right), outcome), {}, ())
 
-    def check_form(self, placeholder: PlaceHolder, form: str, value: Any) -> None:
+    def check_form(self, placeholder: PlaceHolder, form: str, value: object) -> None:
         """Record that a tensor has the form it has in the example."""
         check = (placeholder, form, value)
         if not any(o.cmd_name == EXPECT_FORM and o.cmd_args == check for o in self.operations[-20:]):
@@ -246,7 +249,7 @@ def example(value: Any) -> Any:
     return value
 
 
-def memory_of(value: Any) -> int:
+def memory_of(value: object) -> int:
     """Return where the values of a plain tensor are; 0 for anything else."""
     if not isinstance(value, torch.Tensor) or isinstance(value, SyftTensor) or value.layout is not torch.strided:
         return 0

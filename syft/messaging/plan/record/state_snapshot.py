@@ -58,7 +58,7 @@ class StateSnapshot:
             self.note_optimizer(optimizer)
             self._before.add(id(optimizer))
 
-    def keep(self, tensor: Any) -> None:
+    def keep(self, tensor: torch.Tensor) -> None:
         """Remember a tensor of the state, before a call may change it."""
         if id(tensor) in self._kept or isinstance(tensor, SyftTensor):
             return
@@ -67,13 +67,13 @@ class StateSnapshot:
             copied = None if grad is None else grad.detach().clone()
             self._kept[id(tensor)] = (tensor, tensor.requires_grad, tensor.data, tensor.detach().clone(), grad, copied)
 
-    def note_optimizer(self, optimizer: Any) -> None:
+    def note_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
         """Remember the state of an optimizer."""
         if id(optimizer) not in self._optimizers:
             state = {key: copy.deepcopy(value) for key, value in optimizer.state.items()}
             self._optimizers[id(optimizer)] = (optimizer, state, settings_of(optimizer))
 
-    def knew(self, optimizer: Any) -> bool:
+    def knew(self, optimizer: torch.optim.Optimizer) -> bool:
         """Say whether an optimizer was known before the function ran."""
         return id(optimizer) in self._before
 

@@ -8,11 +8,15 @@ it takes a size, arithmetic on it is recorded, and where Python needs the plain 
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from syft.messaging.plan.commands import ARITHMETIC, RELATIONS
+
+if TYPE_CHECKING:
+    from syft.messaging.plan.record.recording_state import RecordingState
+    from syft.tensors.placeholder import PlaceHolder
 
 _NUMBERS = (int, float)
 
@@ -26,11 +30,11 @@ class _Recorded:
         placeholder: what stands for it in the operations.
     """
 
-    recorder: Any
+    recorder: RecordingState
     value: Any
     placeholder: Any
 
-    def __init__(self, recorder: Any, value: Any, placeholder: Any) -> None:
+    def __init__(self, recorder: RecordingState, value: object, placeholder: PlaceHolder) -> None:
         self.recorder = recorder
         self.value = value
         self.placeholder = placeholder
@@ -76,10 +80,10 @@ class _Recorded:
     def __abs__(self) -> Any:
         return abs(self.fixed())
 
-    def __pow__(self, other: Any) -> Any:
+    def __pow__(self, other: object) -> Any:
         return self.fixed() ** plain(other) if isinstance(other, (*_NUMBERS, _Recorded)) else NotImplemented
 
-    def __rpow__(self, other: Any) -> Any:
+    def __rpow__(self, other: object) -> Any:
         return other ** self.fixed() if isinstance(other, _NUMBERS) else NotImplemented
 
     def __neg__(self) -> Any:
@@ -94,7 +98,7 @@ class _Recorded:
     def __copy__(self) -> Any:
         return self
 
-    def __deepcopy__(self, memo: Any) -> Any:
+    def __deepcopy__(self, memo: object) -> Any:
         return self
 
 
@@ -138,17 +142,17 @@ class SymbolicShape(tuple[Any, ...]):
         return product
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """Return the number that a recorded one has for the example."""
     return value.value if isinstance(value, _Recorded) else value
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, (*_NUMBERS, _Recorded))
 
 
 def _binary(name: str, reflected: bool) -> Any:
-    def compute(self: Any, other: Any) -> Any:
+    def compute(self: Any, other: object) -> Any:
         if not _is_number(other):
             return NotImplemented
         return self.recorder.compute(name, other, self) if reflected else self.recorder.compute(name, self, other)
@@ -157,7 +161,7 @@ def _binary(name: str, reflected: bool) -> Any:
 
 
 def _comparison(relation: str) -> Any:
-    def compare(self: Any, other: Any) -> Any:
+    def compare(self: Any, other: object) -> Any:
         if not _is_number(other):
             return NotImplemented
         outcome = bool(RELATIONS[relation](self.value, plain(other)))
@@ -170,7 +174,7 @@ def _comparison(relation: str) -> Any:
 def _on_bits(name: str, reflected: bool) -> Any:
     function = getattr(operator, f"__{name}__")
 
-    def compute(self: Any, other: Any) -> Any:
+    def compute(self: Any, other: object) -> Any:
         if not isinstance(other, int):
             return NotImplemented
         operands = int(self), int(other)

@@ -4,22 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from syft.core.trees import iter_tensors, map_tensors
 from syft.messaging.plan.record.recording_state import current
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import torch
+
+    from syft.messaging.plan.record.recording import Recorder
+
 
 class UnrecordedGuard(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Refuse computations on recorded tensors that the function mode does not see."""
 
-    def __init__(self, recorder: Any) -> None:
+    def __init__(self, recorder: Recorder) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.recorder = recorder
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
         """Let a computation pass if it is none of the recording's."""
         if not self.recorder.running and any(map(self.recorder.is_traced, iter_tensors((args, kwargs or {})))):
             raise self.recorder._refuse(
@@ -29,11 +42,11 @@ class UnrecordedGuard(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 @contextmanager
-def optimizer_steps(recorder: Any) -> Iterator[None]:
+def optimizer_steps(recorder: Recorder) -> Iterator[None]:
     """Record each step of a torch optimizer as one operation: its Python code decides by what it did before."""
     from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-    def before(optimizer: Any, args: Any, kwargs: Any) -> None:
+    def before(optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if current() is recorder:
             if any(callable(given) for given in (*args, *kwargs.values()) if given is not optimizer):
                 raise recorder._refuse("A step with a closure", "Write forward and backward before optimizer.step().")
@@ -43,7 +56,7 @@ def optimizer_steps(recorder: Any) -> Iterator[None]:
             for group in optimizer.param_groups:
                 map_tensors(recorder._placeholder_of, group["params"])
 
-    def after(optimizer: Any, args: Any, kwargs: Any) -> None:
+    def after(optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if current() is recorder:
             recorder.running -= 1
             recorder.step(optimizer)

@@ -17,7 +17,7 @@ from syft.messaging.plan.translation.translator import PlanTranslator
 _TRACES = ("stack_trace", "nn_module_stack", "source_fn_stack", "torch_fn", "from_node")
 
 
-def _expect(relation: str, left: Any, right: Any, outcome: bool) -> None:
+def _expect(relation: str, left: object, right: object, outcome: bool) -> None:
     if bool(RELATIONS[relation](left, right)) is not outcome:
         raise PlanTranslationError("The plan was built for tensors of other shapes.")
 

@@ -35,18 +35,18 @@ class Translations:
         """Remember what the translations are made of."""
         self.made_of = state.fingerprint()
 
-    def to_rows(self, state: Any) -> tuple[tuple[str, bytes], ...]:
+    def to_rows(self, state: object) -> tuple[tuple[str, bytes], ...]:
         """Return the translations that may be sent."""
         return tuple(self.data.items()) if self.data and self.is_fresh(state) else ()
 
-    def copied(self, state: Any) -> Translations:
+    def copied(self, state: object) -> Translations:
         """Return the same translations for a plan whose state is a copy."""
         proxy = Translations(dict(self.data), set(self.own))
         proxy.note(state)
         return proxy
 
 
-def from_rows(rows: Any, state: Any) -> Translations:
+def from_rows(rows: object, state: object) -> Translations:
     """Read translations that may come from anyone: nothing of them is loaded here."""
     if type(rows) is not tuple or len(rows) > len(KINDS):
         raise MalformedPlanError("The translations of a plan are a tuple, one of each kind.")
@@ -76,7 +76,7 @@ class Translatable:
         """The translations by kind, as the bytes of a file; empty once the state has changed."""
         return dict(self._translations.to_rows(self.state))
 
-    def add_translation(self, kind: Any, *examples: Any) -> Any:
+    def add_translation(self, kind: object, *examples: object) -> Any:
         """Translate the plan for workers without this library; returns the plan.
 
         What is made is in `plan.translations`, travels with the plan, and is gone when its program or its state
@@ -103,7 +103,7 @@ class Translatable:
         self.pointers = {}  # what was sent before has it not
         return self
 
-    def remove_translation(self, kind: Any = None) -> Any:
+    def remove_translation(self, kind: object = None) -> Any:
         """Forget a translation, or all of them; returns the plan.
 
         Args:
@@ -115,7 +115,7 @@ class Translatable:
         self.pointers = {}
         return self
 
-    def get_translation(self, kind: Any) -> Any:
+    def get_translation(self, kind: object) -> Any:
         """Load a translation and return it: something to call with tensors, that gives the plan's numbers.
 
         Loading runs code of whoever made the bytes: torch.jit.load reads a program with its own interpreter, and

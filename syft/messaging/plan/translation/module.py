@@ -64,7 +64,7 @@ class PlanModule(torch.nn.Module):
         self._functions = functions
         self._paths = [self._keep(number, placeholder) for number, placeholder in enumerate(program.state)]
 
-    def run(self, *arguments: Any) -> Any:
+    def run(self, *arguments: object) -> Any:
         """Run the program with tensors in the containers of `signature`."""
         state = [functools.reduce(getattr, path, self) for path in self._paths]
         return interpret(self._program, list(iter_tensors(arguments)), state, self._function)
@@ -133,7 +133,7 @@ def signature(program: Program) -> dict[str, Parameter]:
     return found
 
 
-def _tensors_only(pattern: Any) -> Any:
+def _tensors_only(pattern: object) -> Any:
     if isinstance(pattern, PlaceHolder):
         return pattern
     if isinstance(pattern, tuple | list):

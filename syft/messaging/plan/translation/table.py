@@ -12,7 +12,7 @@ KINDS: dict[str, tuple[str, str]] = {
 }
 
 
-def kind_of(kind: Any) -> str:
+def kind_of(kind: object) -> str:
     """Return the kind that is named, or that a translator makes."""
     name = getattr(kind, "kind", kind)
     if type(name) is not str or name not in KINDS:

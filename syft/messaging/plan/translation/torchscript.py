@@ -52,7 +52,7 @@ def _compiled() -> Callable[..., Any]:
     return compiled
 
 
-def _expect(relation: str, left: Any, right: Any, outcome: bool) -> None:
+def _expect(relation: str, left: object, right: object, outcome: bool) -> None:
     now = [side.item() if isinstance(side, torch.Tensor) else side for side in (left, right)]
     if RELATIONS[relation](*now) is not outcome:
         raise PlanTranslationError("The plan was built for tensors of other shapes.")
@@ -98,7 +98,7 @@ class PlanTranslatorTorchscript(PlanTranslator):
             return load(io.BytesIO(data), map_location="cpu")
 
 
-def _require_typed(outputs: Any) -> None:
+def _require_typed(outputs: object) -> None:
     """Refuse results that TorchScript has no type for."""
     values = outputs.values() if isinstance(outputs, dict) else outputs if isinstance(outputs, tuple | list) else ()
     if isinstance(outputs, dict) and not all(isinstance(value, PlaceHolder) for value in values):

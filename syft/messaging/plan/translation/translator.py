@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
@@ -11,6 +11,9 @@ from syft.exceptions import PlanTranslationError
 from syft.messaging.plan.dry_run import ValueSpec, forms_of, with_other_sizes
 from syft.messaging.plan.executor import Compiled
 from syft.messaging.plan.translation.module import Functions, PlanModule, module_of, signature
+
+if TYPE_CHECKING:
+    from syft.messaging.plan.plan import Plan
 
 SEED = 7
 
@@ -27,7 +30,7 @@ class PlanTranslator:
     kind: ClassVar[str] = ""
     functions: ClassVar[Functions] = {}
 
-    def __init__(self, plan: Any, *examples: Any) -> None:
+    def __init__(self, plan: Plan, *examples: object) -> None:
         self.plan = plan
         self.forms: tuple[ValueSpec, ...] = forms_of(examples) or plan._forms
         self.signature = signature(plan.program)
@@ -139,7 +142,7 @@ def _made_up(form: ValueSpec, generator: torch.Generator) -> torch.Tensor:
     return torch.zeros(form.shape, dtype=form.dtype)
 
 
-def _proxy(tensor: Any) -> Any:
+def _proxy(tensor: torch.Tensor) -> Any:
     proxy = tensor.detach().clone()
     return torch.nn.Parameter(proxy, tensor.requires_grad) if isinstance(tensor, torch.nn.Parameter) else proxy
 
