@@ -54,7 +54,7 @@ def plain_plan(model: Any, args_shape: Any = None) -> Plan:
 
 def shapes_of(plan: Plan) -> Shapes:
     """Return the shapes that a plan was built with, as far as they are known."""
-    return tuple(form.shape for form in plan._forms)
+    return tuple(spec.shape for spec in plan._input_specs)
 
 
 def name_of(model: Any, model_id: Any = None) -> str:

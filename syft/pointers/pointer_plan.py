@@ -19,6 +19,7 @@ from syft.pointers.remote_call import call_by_name, pointer_kinds
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from syft.messaging.plan.result_inference import ResultInference
     from syft.workers.base import BaseWorker
 
 RUN_PLAN = "syft.run_plan"
@@ -47,7 +48,7 @@ class PointerPlan(ObjectPointer):
     # The user's line of each operation, if the plan was built here.
     lines: Sequence[tuple[str, int]] = ()
     # Tells what a call returns before it runs, if the plan was sent from here.
-    outlook: Any = None
+    inference: ResultInference | None = None
 
     def __init__(
         self,
@@ -84,7 +85,7 @@ class PointerPlan(ObjectPointer):
         joined: PointerPlan = cls._attach(first.lease, first._owner)
         joined.others = tuple(pointers[1:])
         joined.tags, joined.description = set(first.tags), first.description
-        joined.lines, joined.outlook = first.lines, first.outlook
+        joined.lines, joined.inference = first.lines, first.inference
         return joined
 
     def pointers(self) -> tuple[PointerPlan, ...]:
@@ -156,7 +157,7 @@ class PointerPlan(ObjectPointer):
         if not self.others:
             return self
         single: PointerPlan = PointerPlan._attach(self.lease, self._owner)
-        single.lines, single.outlook = self.lines, self.outlook
+        single.lines, single.inference = self.lines, self.inference
         return single
 
     def _name_line(self, error: Exception) -> None:

@@ -311,7 +311,7 @@ def test_the_decorator_without_parentheses(hook):
         return x * 2
 
     assert isinstance(double, sy.Plan) and double.build(ONES)(ONES).sum() == 12
-    with pytest.raises(TypeError, match="not of a int"):
+    with pytest.raises(TypeError, match="got a int"):
         sy.func2plan()(5)
 
 
@@ -445,6 +445,6 @@ def test_a_plan_whose_state_is_remote_is_sent_without_questions(make_worker, kin
     net.fc.send(alice)
     with sy.count_messages() as counted:
         pointer = net.send(bob)
-    assert pointer.outlook is None and counted.rounds == 0
+    assert pointer.inference is None and counted.rounds == 0
     assert len(bob._objects) == 1  # it has arrived: alice is known until then
     net.fc.get()

@@ -239,7 +239,7 @@ def test_totals_tell_frozen_parameters_and_buffers(hook):
 def test_a_fetched_plan_has_shapes_only_with_examples(hook, bob):
     plan = built(MLP, 4, 6)
     fetched = plan.send(bob).get()
-    fetched.__dict__["_forms"] = ()
+    fetched.__dict__["_input_specs"] = ()
     assert [row.output for row in fetched.summary().rows] == [""] * 4
     assert "(4*, 6)" not in str(fetched.summary())
     assert [row.output for row in fetched.summary(torch.ones(2, 6)).rows][-1] == "(2*, 3) float32"

@@ -14,7 +14,7 @@ import torch
 
 from syft.dp.training.per_sample import PerSample
 from syft.exceptions import TrainingError
-from syft.messaging.plan.dry_run import quiet
+from syft.messaging.plan.dry_run import fake_tensors
 
 
 def check_fixed_sizes(samples: PerSample, data: torch.Tensor, target: torch.Tensor) -> None:
@@ -25,12 +25,10 @@ def check_fixed_sizes(samples: PerSample, data: torch.Tensor, target: torch.Tens
         data: real samples; only their shape and dtype are used.
         target: real targets; only their shape and dtype are used.
     """
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
     given = [parameter.detach() for parameter in samples.parameters]
     states = [[tensor.detach() for tensor in part.state] for part in (samples.model, samples.loss)]
     try:
-        with quiet(), FakeTensorMode() as mode, torch.enable_grad():
+        with fake_tensors() as mode:
             leaves = [mode.from_tensor(tensor).requires_grad_() for tensor in given]
             rest = tuple([mode.from_tensor(tensor) for tensor in state] for state in states)
             loss = samples.loss_of(leaves, rest, _fake(data), _fake(target))

@@ -1,4 +1,4 @@
-"""From the arguments of a call to the inputs of a program, and back to their names in an error."""
+"""Matches the arguments of a call to the inputs of a program."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from syft.core.trees import iter_tensors
 from syft.exceptions import PlanMismatchError
 from syft.hook.syft_tensor import SyftTensor
 from syft.messaging.plan.program import Argument
@@ -15,13 +16,13 @@ from syft.tensors.placeholder import PlaceHolder
 
 
 def example_of(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a tensor of its own to record with; a remote tensor gives its form only."""
+    """Return a copy of a tensor to record with; zeros of the same shape for a remote tensor."""
     if isinstance(tensor, SyftTensor):
         return torch.zeros(tensor.shape, dtype=tensor.dtype).requires_grad_(tensor.requires_grad)
-    proxy = tensor.detach().clone()
+    copied = tensor.detach().clone()
     if isinstance(tensor, torch.nn.Parameter):
-        return torch.nn.Parameter(proxy, requires_grad=tensor.requires_grad)
-    return proxy.requires_grad_(tensor.requires_grad)
+        return torch.nn.Parameter(copied, requires_grad=tensor.requires_grad)
+    return copied.requires_grad_(tensor.requires_grad)
 
 
 def describe_arguments(
@@ -30,10 +31,10 @@ def describe_arguments(
     """Return (name, value, by name only, optional) of each argument, defaults included.
 
     Args:
-        function: what is called.
+        function: the function.
         args: its positional arguments.
         kwargs: its keyword arguments.
-        skip_last: its last parameter is the state, which the plan adds by itself.
+        skip_last: whether its last parameter is the state, which the plan adds.
     """
     try:
         parameters = list(inspect.signature(function).parameters.values())
@@ -42,7 +43,7 @@ def describe_arguments(
         return rows + [(name, value, True, False) for name, value in kwargs.items()]
     signature = inspect.Signature(parameters[:-1] if skip_last and parameters else parameters)
     bound = signature.bind(*args, **kwargs)
-    given = set(bound.arguments)
+    passed = set(bound.arguments)
     bound.apply_defaults()
     rows = []
     for name, value in bound.arguments.items():
@@ -52,38 +53,38 @@ def describe_arguments(
         elif kind is inspect.Parameter.VAR_KEYWORD:
             rows += [(key, item, True, False) for key, item in value.items()]
         else:
-            rows.append((name, value, kind is inspect.Parameter.KEYWORD_ONLY, name not in given))
+            rows.append((name, value, kind is inspect.Parameter.KEYWORD_ONLY, name not in passed))
     return rows
 
 
 def match(name: str, arguments: tuple[Argument, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-    """Return the tensors of a call in the order of the program's inputs, or say what does not fit.
+    """Return the tensors of a call in the order of the program's inputs, or raise.
 
     Args:
         name: the name of the plan, for errors.
-        arguments: what it takes.
+        arguments: the arguments of the plan.
         args: the positional arguments of the call.
         kwargs: the keyword arguments of the call.
     """
-    places = [argument for argument in arguments if not argument.by_name]
-    if len(args) > len(places):
-        raise TypeError(f"The plan {name!r} takes {len(places)} arguments, not {len(args)}.")
-    left = dict(kwargs)
-    unknown = sorted(left.keys() - {argument.name for argument in arguments})
+    positional = [argument for argument in arguments if not argument.by_name]
+    if len(args) > len(positional):
+        raise TypeError(f"The plan {name!r} takes {len(positional)} arguments, got {len(args)}.")
+    remaining = dict(kwargs)
+    unknown = sorted(remaining.keys() - {argument.name for argument in arguments})
     if unknown:
         raise TypeError(f"The plan {name!r} has no argument {', '.join(unknown)}.")
     inputs: list[Any] = []
     for number, argument in enumerate(arguments):
         label = argument.name or f"number {number}"
         if not argument.by_name and number < len(args):
-            if argument.name in left:
+            if argument.name in remaining:
                 raise TypeError(f"The plan {name!r} got two values for the argument {label}.")
             value = args[number]
-        elif argument.name in left:
-            value = left.pop(str(argument.name))
+        elif argument.name in remaining:
+            value = remaining.pop(str(argument.name))
         elif argument.optional:
             value = argument.pattern
-            if next(_placeholders(value), None) is not None:
+            if next(iter_tensors(value), None) is not None:
                 raise TypeError(f"The plan {name!r} needs the argument {label}.")
         else:
             raise TypeError(f"The plan {name!r} needs the argument {label}.")
@@ -91,18 +92,12 @@ def match(name: str, arguments: tuple[Argument, ...], args: tuple[Any, ...], kwa
     return inputs
 
 
-def _placeholders(pattern: object) -> Any:
-    from syft.core.trees import iter_tensors
-
-    return iter_tensors(pattern)
-
-
 def _match(label: str, pattern: object, value: object, inputs: list[Any]) -> None:
     if isinstance(pattern, PlaceHolder):
         if not isinstance(value, torch.Tensor):
             raise PlanMismatchError(
-                f"A tensor was given for {label} when it was built, and now something of type {type(value).__name__}; "
-                "make it one with torch.tensor(value)."
+                f"{label} must be a tensor, as when the plan was built, got a {type(value).__name__}. "
+                "Make it one with torch.tensor(value)."
             )
         inputs.append(value)
     elif isinstance(pattern, tuple | list):
@@ -120,6 +115,7 @@ def _match(label: str, pattern: object, value: object, inputs: list[Any]) -> Non
     elif isinstance(value, torch.Tensor) or type(value) is not type(pattern) or value != pattern:
         number = type(pattern) in (int, float)
         raise PlanMismatchError(
-            f"Another {type(pattern).__name__} was given for {label} when it was built, and that value is part of the "
-            "plan. Build another plan" + (", or pass a tensor at build and at each call to vary it." if number else ".")
+            f"The {type(pattern).__name__} passed for {label} is not the one of the build, which is part of "
+            "the plan. Build another plan"
+            + (", or pass a tensor at build and at each call to vary it." if number else ".")
         )

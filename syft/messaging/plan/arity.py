@@ -1,7 +1,7 @@
-"""Whether a call of the table takes so many arguments, told without calling it.
+"""Checks the number and names of the arguments of a call, without calling it.
 
-Torch's functions in C say nothing about themselves to `inspect`. Their operator schemas do, and so do the signatures
-that torch keeps for testing; a call is refused only if all that is known of it says no.
+`inspect` has no signatures of torch's C functions. Their operator schemas and torch's testing overrides have some; a
+call is refused only if no known signature accepts it.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ class Signature(NamedTuple):
     open_ended: bool
 
 
-# Names of numpy that torch takes too.
+# Names of numpy that torch accepts too.
 _ALIASES = frozenset(
     {"axis", "keepdims", "x", "x1", "x2", "a", "out", "inplace", "dim", "input", "self", "other", "size"}
 )
 
-# Where torch's operators carry the name of the module in their own.
+# Modules whose name is a prefix of their operators' names.
 _PREFIXES = {f"torch.{module}": f"{module}_" for module in ("fft", "linalg", "special")}
 
 
 def accepts(name: str, function: Callable[..., Any], positional: int, keywords: tuple[str, ...]) -> bool:
-    """Say whether a function of the table can be called with so many arguments and these keywords."""
+    """Say whether a function can be called with this number of arguments and these keywords."""
     known = _signatures(name, function)
     return not known or any(_fits(signature, positional, keywords) for signature in known)
 
@@ -61,14 +61,14 @@ def _inspected(function: Any) -> Iterator[Signature]:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return
-    places = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     open_ended = any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters)
     required = sum(p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters)
-    yield Signature(required, len(places), frozenset(p.name for p in parameters), open_ended)
+    yield Signature(required, len(positional), frozenset(p.name for p in parameters), open_ended)
 
 
 def _schemas(name: str) -> Iterator[Signature]:
-    """Yield the operator schemas of a function or method in C; one with a list of numbers takes them one by one too."""
+    """Yield the operator schemas of a function or method in C; a list of numbers may be passed one by one."""
     module, _, last = name.rpartition(".")
     prefix = _PREFIXES.get(module, "")
     packet = getattr(torch.ops.aten, prefix + last, None) if name.startswith("torch.") else None

@@ -1,4 +1,4 @@
-"""The checks of a program, before any of it runs: it may come from anyone."""
+"""Checks of an untrusted program, before any of it runs."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from syft.messaging.plan.commands import (
     ARITHMETIC,
     COMMANDS,
     EXPECT,
-    EXPECT_FORM,
-    FORMS,
+    EXPECT_PROPERTY,
     GRAD_MODE,
     NUMEL,
     OPTIMIZER_STEP,
+    PROPERTIES,
     RELATIONS,
     SIZE,
 )
@@ -33,29 +33,29 @@ from syft.tensors.placeholder import PlaceHolder
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}", re.ASCII)
 _COMPUTED = frozenset(f"syft.plan.{name}" for name in ARITHMETIC)
 _NUMBERS = _COMPUTED | {SIZE, NUMEL}
-_SILENT = frozenset({GRAD_MODE, OPTIMIZER_STEP, EXPECT, EXPECT_FORM})
+_SILENT = frozenset({GRAD_MODE, OPTIMIZER_STEP, EXPECT, EXPECT_PROPERTY})
 
 
 @functools.cache
 def function_for(name: str) -> Callable[..., Any]:
-    """Return the function that an operation of a plan calls; refuses what is not in the tables.
+    """Return the function that an operation of a plan calls; refuses one that is not in the tables.
 
-    A plan computes with tensors: neither the other commands of a worker nor the reading of values is part of it.
+    Other commands of a worker, and calls that read values of tensors, are not allowed in a plan.
     """
     if name in COMMANDS:
         return COMMANDS[name]
     function = function_of(name) if not name.startswith("syft.") else None
     if function is None or function in VALUE_READS:
-        raise CommandNotAllowed(repr(name[:100]), "a plan can't have it.")
+        raise CommandNotAllowed(repr(name[:100]), "it is not allowed in a plan.")
     return function
 
 
 def check(program: Program, optimizers: int = 0) -> None:
-    """Refuse a program with an operation that is not in the tables, or that can't be called as it is.
+    """Refuse a program with an operation that is not in the tables, or with invalid arguments.
 
     Args:
         program: the program.
-        optimizers: how many optimizers the plan has.
+        optimizers: the number of optimizers of the plan.
     """
     if len(program.operations) > current().max_plan_operations:
         raise too_many_operations()
@@ -69,9 +69,9 @@ def check(program: Program, optimizers: int = 0) -> None:
 
 
 class _Checker:
-    """Check operations in order.
+    """Checks operations in order.
 
-    Sizes are numbers and nothing else is, so that what a check of sizes says never comes from the values of a tensor.
+    Only sizes count as numbers, so that a check of sizes never depends on the values of a tensor.
     """
 
     def __init__(self, optimizers: int) -> None:
@@ -79,15 +79,17 @@ class _Checker:
         self.numbers: set[int] = set()
 
     def check(self, operation: Operation) -> None:
-        """Check one operation, and note what its results are."""
+        """Check one operation, and record the kind of its results."""
         name, args, kwargs = operation.cmd_name, operation.cmd_args, operation.cmd_kwargs
         for key in kwargs:
             if not _NAME.fullmatch(key) or keyword.iskeyword(key):
-                raise MalformedPlanError("A keyword argument of a plan is not a name of Python.")
+                raise MalformedPlanError("A keyword argument of a plan is not a Python identifier.")
         if len(operation.return_ids) > 1 or not all(map(_is_result, operation.return_ids)):
-            raise MalformedPlanError("The results of an operation are placeholders, one or a tuple of them.")
+            raise MalformedPlanError("The results of an operation must be a placeholder or a tuple of them.")
         if not self._fits(name, args, kwargs) or (name in _SILENT and operation.return_ids):
-            raise MalformedPlanError(f"{name} does not take {len(args)} such arguments and {sorted(kwargs)} by name.")
+            raise MalformedPlanError(
+                f"{name} can't be called with these {len(args)} arguments and the keywords {sorted(kwargs)}."
+            )
         results = {id(leaf) for leaf in iter_tensors(operation.return_ids)}
         (self.numbers.update if name in _NUMBERS else self.numbers.difference_update)(results)
 
@@ -95,23 +97,23 @@ class _Checker:
         if name == GRAD_MODE:
             return len(args) == 1 and (args[0] is None or type(args[0]) is bool) and not kwargs
         if name == OPTIMIZER_STEP:
-            known = len(args) == 2 and type(args[0]) is int and 0 <= args[0] < self.optimizers and not kwargs
-            return known and type(args[1]) is tuple and all(map(_is_setting, args[1]))
+            valid = len(args) == 2 and type(args[0]) is int and 0 <= args[0] < self.optimizers and not kwargs
+            return valid and type(args[1]) is tuple and all(map(_is_setting, args[1]))
         if name in COMMANDS:
             return not kwargs and self._fits_command(name, args)
         return accepts(name, function_for(name), len(args), tuple(kwargs))
 
     def _fits_command(self, name: str, args: tuple[Any, ...]) -> bool:
         if name == EXPECT:
-            known = len(args) == 4 and type(args[0]) is str and args[0] in RELATIONS and type(args[3]) is bool
-            return known and self._is_number(args[1]) and self._is_number(args[2])
+            valid = len(args) == 4 and type(args[0]) is str and args[0] in RELATIONS and type(args[3]) is bool
+            return valid and self._is_number(args[1]) and self._is_number(args[2])
         if name in _COMPUTED:
             return len(args) == (1 if name == "syft.plan.neg" else 2) and all(map(self._is_number, args))
         if not args or type(args[0]) is not PlaceHolder or id(args[0]) in self.numbers:
             return False
-        if name == EXPECT_FORM:
-            known = len(args) == 3 and type(args[1]) is str and args[1] in FORMS
-            return known and next(iter_tensors(args[2]), None) is None
+        if name == EXPECT_PROPERTY:
+            valid = len(args) == 3 and type(args[1]) is str and args[1] in PROPERTIES
+            return valid and next(iter_tensors(args[2]), None) is None
         return len(args) == 2 and type(args[1]) is int if name == SIZE else len(args) == 1
 
     def _is_number(self, value: object) -> bool:

@@ -1,7 +1,7 @@
-"""The calls that only plans have: sizes and arithmetic on them, and the checks that keep a recording honest.
+"""Commands of plans: sizes, arithmetic on sizes, and checks of properties.
 
-A recording fixes what Python decided. Each such decision about the form of a tensor is kept as a check, so that a
-plan gives what the function would give, or raises.
+A recording fixes the decisions of Python code. Each decision that depends on a property of a tensor is recorded as a
+check, so that a plan either gives the same results as the function, or raises.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ ARITHMETIC: dict[str, Callable[..., Any]] = {
     "truediv": operator.truediv,
     "neg": operator.neg,
 }
-# What may be asked of a tensor's form, by the name a check has for it.
-FORMS: dict[str, Callable[[Any], Any]] = {
+# The properties of a tensor that a check may read, by their names on the wire.
+PROPERTIES: dict[str, Callable[[Any], Any]] = {
     "ndim": lambda tensor: tensor.dim(),
     "dtype": lambda tensor: tensor.dtype,
     "device": lambda tensor: tensor.device,
@@ -51,16 +51,16 @@ FORMS: dict[str, Callable[[Any], Any]] = {
 
 
 def bounded(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Make arithmetic refuse what is no number, and results that no size has."""
+    """Make arithmetic refuse operands that are not numbers, and results that can't be sizes."""
 
     def compute(*operands: object) -> Any:
         if not all(type(operand) in (int, float) for operand in operands):
             if all(isinstance(operand, int | float | _RECORDED) for operand in operands):
                 return function(*operands)  # inside the recording of another plan
-            raise MalformedPlanError("A plan computes with sizes and numbers only.")
+            raise MalformedPlanError("Arithmetic in a plan needs sizes and numbers.")
         result = function(*operands)
         if not -MAX_NUMBER < result < MAX_NUMBER:
-            raise MalformedPlanError("A plan computed a size that no tensor has.")
+            raise MalformedPlanError("A plan computed a size that no tensor can have.")
         return result
 
     return compute
@@ -73,33 +73,33 @@ def size_of(tensor: torch.Tensor, dim: int) -> int:
 
 
 def numel_of(tensor: torch.Tensor) -> int:
-    """Return how many elements a tensor has."""
+    """Return the number of elements of a tensor."""
     count: int = tensor.numel()
     return count
 
 
 def expect(relation: str, left: object, right: object, outcome: bool) -> None:
-    """Check that a comparison of sizes ends as it did when the plan was built."""
+    """Check that a comparison of sizes has the same outcome as when the plan was built."""
     if RELATIONS[relation](left, right) is not outcome:
         raise PlanMismatchError(
             f"For these arguments {_short(left)} {relation} {_short(right)} is {not outcome}; when the plan was built, "
-            f"that comparison of sizes was {outcome}, so its function might do something else now. Build a plan with "
-            "such an example. (x.shape[0] follows the arguments; len(x), range() and comparisons fix a size.)"
+            f"that comparison of sizes was {outcome}, so the recorded operations may not apply. Build a plan with an "
+            "example of these sizes. (x.shape[0] follows the arguments; len(x), range() and comparisons fix a size.)"
         )
 
 
-def expect_form(tensor: torch.Tensor, form: str, expected: object) -> None:
-    """Check that a tensor has the form it had when the plan was built."""
-    found = FORMS[form](tensor)
+def expect_property(tensor: torch.Tensor, name: str, expected: object) -> None:
+    """Check that a property of a tensor is the same as when the plan was built."""
+    found = PROPERTIES[name](tensor)
     if found != expected:
         raise PlanMismatchError(
-            f"The plan was built for a tensor whose {form} is {_short(expected)}, and this one's is {_short(found)}. "
-            "Build a plan for it: plan.build(...) with such an example."
+            f"The plan was built for a tensor whose {name} is {_short(expected)}, got {_short(found)}. "
+            "Build a plan with such an example: plan.build(...)."
         )
 
 
 def gradient_of(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the gradient of a tensor; zeros, which do not become its gradient, where there is none."""
+    """Return the gradient of a tensor; zeros, which are not stored, if it has none."""
     grad: Any = tensor.grad
     return torch.zeros_like(tensor) if grad is None else grad
 
@@ -111,15 +111,15 @@ def _short(value: object) -> str:
 GRAD_MODE = "syft.plan.grad_mode"
 OPTIMIZER_STEP = "syft.plan.optimizer_step"
 SIZE, NUMEL = "syft.plan.size", "syft.plan.numel"
-EXPECT, EXPECT_FORM = "syft.plan.expect", "syft.plan.expect_form"
+EXPECT, EXPECT_PROPERTY = "syft.plan.expect", "syft.plan.expect_form"
 GRADIENT = "syft.plan.gradient"
 COMMANDS: dict[str, Callable[..., Any]] = {
     SIZE: size_of,
     NUMEL: numel_of,
     EXPECT: expect,
-    EXPECT_FORM: expect_form,
+    EXPECT_PROPERTY: expect_property,
     GRADIENT: gradient_of,
     **{f"syft.plan.{name}": bounded(function) for name, function in ARITHMETIC.items()},
 }
-# Pure: without a reader of their result they can go.
+# Operations without side effects: one whose result is unused is dropped.
 PURE = frozenset({SIZE, NUMEL, GRADIENT, "torch.Tensor.grad.__get__", *(f"syft.plan.{name}" for name in ARITHMETIC)})

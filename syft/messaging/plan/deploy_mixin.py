@@ -1,4 +1,4 @@
-"""How a plan gets to workers, and what it asks of its owner."""
+"""DeployMixin: sends plans to workers, and forwards a few methods to the owner of the plan."""
 
 from __future__ import annotations
 
@@ -21,52 +21,52 @@ if TYPE_CHECKING:
 
 
 class DeployMixin(AbstractObject, ObjectStorage):
-    """What a plan does to be run elsewhere."""
+    """The methods of a plan that send it to workers."""
 
     name: str
     state: State
     pointers: dict[Any, PointerPlan]
     optimizers: list[Any]
     _lines: list[tuple[str, int]]
-    _following: ModuleBinding
+    _binding: ModuleBinding
     _program: Program | None
     _sent_to: set[Any]
 
     @property
     def is_built(self) -> bool:
-        """Whether there is something to send."""
-        raise NotImplementedError("a plan says whether it is built")
+        """Whether the operations are recorded."""
+        raise NotImplementedError("Plan defines is_built")
 
     def send(
         self, *locations: BaseWorker | ObjectId | Sequence[BaseWorker | ObjectId], force: bool = False
     ) -> PointerPlan:
         """Send the plan to workers and return one pointer to all of them.
 
-        A plan that is there already is not sent again, unless it has changed here; what it learned there it keeps.
+        A plan that is there already is sent again only if it has changed here; otherwise it keeps its remote state.
 
         Args:
             *locations: the workers.
-            force: send it although it is not built.
+            force: send it even if it is not built.
         """
         if not self.is_built and not force:
             raise RuntimeError(
-                f"The plan {self.name!r} needs to be built before it is sent: plan.build(*examples), "
-                "or give args_shape to func2plan."
+                f"The plan {self.name!r} is not built. Build it before it is sent: plan.build(*examples), "
+                "or pass args_shape to func2plan."
             )
         owner = local_worker()
-        workers = list(dict.fromkeys(owner.get_worker(place, fail_hard=True) for place in _flat(locations)))
+        workers = list(dict.fromkeys(owner.get_worker(location, fail_hard=True) for location in _flat(locations)))
         if not workers:
-            raise ValueError("send needs a worker: plan.send(bob).")
+            raise ValueError("send() needs a worker: plan.send(bob).")
         pointers = [self._pointer_at(owner, worker) for worker in workers]
         return pointers[0] if len(pointers) == 1 else PointerPlan.joined(pointers)
 
     def _pointer_at(self, owner: BaseWorker, worker: BaseWorker) -> PointerPlan:
-        self._following.update()
+        self._binding.update()
         version = (self.state.fingerprint(), [plan_optimizers.fingerprint(optimizer) for optimizer in self.optimizers])
-        known = self.pointers.get(worker)
-        if known is not None and known.lease.spent is None and known.version == version and _is_held(known):
-            return known
-        # What was sent before may still be on its way, or on its way out, under the id of the plan.
+        sent = self.pointers.get(worker)
+        if sent is not None and sent.lease.spent is None and sent.version == version and _is_held(sent):
+            return sent
+        # An earlier copy may still be arriving or being deleted under the id of the plan.
         sent_before = worker in self._sent_to and not self.tags
         self._sent_to.add(worker)
         pointer: PointerPlan = (
@@ -75,12 +75,12 @@ class DeployMixin(AbstractObject, ObjectStorage):
             else owner.send(self, worker)
         )
         pointer.version, pointer.lines = version, self._lines
-        pointer.outlook = _outlook(self.name, self._program)
+        pointer.inference = _inference(self.name, self._program)
         self.pointers[worker] = pointer
         return pointer
 
     def get_pointers(self) -> dict[Any, PointerPlan]:
-        """Return the pointers to where the plan is, by worker."""
+        """Return the pointers to the plan, by worker."""
         return {worker: pointer for worker, pointer in self.pointers.items() if pointer.lease.spent is None}
 
     def create_pointer(
@@ -103,8 +103,8 @@ class DeployMixin(AbstractObject, ObjectStorage):
 
     @property
     def location(self) -> Any:
-        """A plan is here; what is elsewhere is a pointer to it."""
-        raise AttributeError("A plan has no location; plan.get_pointers() tells where it was sent.")
+        """Refuse: only a pointer to a plan has a location."""
+        raise AttributeError("A plan has no location. plan.get_pointers() lists the workers it was sent to.")
 
     @property
     def _known_workers(self) -> Any:
@@ -115,18 +115,18 @@ class DeployMixin(AbstractObject, ObjectStorage):
         return self.owner.send_msg(*args, **kwargs)
 
     def request_obj(self, *args: object, **kwargs: object) -> Any:
-        """Take an object from another worker as the plan's owner."""
+        """Fetch an object from another worker as the plan's owner."""
         return self.owner.request_obj(*args, **kwargs)
 
     def respond_to_obj_req(self, obj_id: ObjectId) -> Any:
-        """Return an object of the plan's own store, which no longer keeps it."""
+        """Return an object of the plan's store and remove it there."""
         obj = self.get_obj(obj_id)
         self.de_register_obj(obj)
         return obj
 
 
-def _outlook(name: str, program: Program | None) -> Any:
-    """Return what tells the results of calls beforehand; None where asking for the form of the state takes messages."""
+def _inference(name: str, program: Program | None) -> Any:
+    """Return the inference of results; None if the state is remote, whose shapes would need messages."""
     if program is None or any(isinstance(placeholder.child, SyftTensor) for placeholder in program.state):
         return None
     from syft.messaging.plan.result_inference import ResultInference
@@ -135,12 +135,12 @@ def _outlook(name: str, program: Program | None) -> Any:
 
 
 def _is_held(pointer: PointerPlan) -> bool:
-    """Say whether a plan is still where it was sent; somebody may have fetched or deleted it."""
+    """Say whether a plan is still at its worker; another client may have fetched or deleted it."""
     return pointer._id_at_location in pointer._location._objects
 
 
 def _flat(locations: Iterable[Any]) -> list[Any]:
     found: list[Any] = []
-    for place in locations:
-        found += _flat(place) if isinstance(place, tuple | list) else [place]
+    for location in locations:
+        found += _flat(location) if isinstance(location, tuple | list) else [location]
     return found

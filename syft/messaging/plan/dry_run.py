@@ -1,8 +1,4 @@
-"""Forms: shapes and dtypes of the values of a program, found without computing any.
-
-A plan keeps the forms of the inputs it was built with, never their values. What the results look like is found by
-running the program on torch's fake tensors, which have a shape and a dtype and no memory.
-"""
+"""Shapes and dtypes of the values of a program, found on torch's fake tensors without computing any value."""
 
 from __future__ import annotations
 
@@ -12,30 +8,38 @@ import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
+from syft.core.references import TensorMeta
 from syft.core.trees import iter_tensors
 from syft.messaging.message import Operation
 from syft.messaging.plan.checks import function_for
 from syft.messaging.plan.commands import GRAD_MODE, OPTIMIZER_STEP
-from syft.messaging.plan.program import Program, map_pattern
-from syft.tensors.placeholder import PlaceHolder
+from syft.messaging.plan.interpreter import Lookup, run_steps
+from syft.messaging.plan.program import Program
 
-_one_at_a_time = threading.RLock()
-Lookup = Callable[[Operation], Callable[..., Any] | None]
+if TYPE_CHECKING:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+# Longer programs are not tried: it would take too long.
+MAX_OPERATIONS = 2000
+_MAX_GROUPS = 6
+# Sizes that are unlikely to be special for a program.
+_PRIMES = (7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47)
+_lock = threading.RLock()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ValueSpec:
-    """What is known of a tensor without its values.
+    """Shape and dtype of a tensor.
 
     Attributes:
         shape: its sizes.
         dtype: its dtype.
         requires_grad: whether it is a leaf that requires a gradient.
-        varies: which of its sizes follow the inputs.
+        varies: the dimensions whose sizes follow the inputs.
     """
 
     shape: tuple[int, ...]
@@ -44,8 +48,13 @@ class ValueSpec:
     varies: frozenset[int] = frozenset()
 
 
-def forms_of(values: Iterable[Any]) -> tuple[ValueSpec, ...]:
-    """Return the forms of the tensors in nested values, in order."""
+Specs = tuple[ValueSpec, ...]
+# For each operation of a program, the specs of its results; None for a result that is not a tensor.
+Results = list[tuple[ValueSpec | None, ...]]
+
+
+def specs_of(values: Iterable[object]) -> Specs:
+    """Return the specs of the tensors in nested values, in order."""
     return tuple(
         ValueSpec(tuple(tensor.shape), tensor.dtype, bool(tensor.requires_grad))
         for value in values
@@ -53,88 +62,16 @@ def forms_of(values: Iterable[Any]) -> tuple[ValueSpec, ...]:
     )
 
 
-def run_steps(
-    program: Program, inputs: Iterable[Any], state: Iterable[Any], lookup: Lookup, values: dict[int, Any]
-) -> Iterator[int]:
-    """Run a program, yielding the number of each operation when it is done.
-
-    Args:
-        program: the program.
-        inputs: values of its inputs.
-        state: values of its state.
-        lookup: gives the function of an operation, or None to leave the operation out.
-        values: takes the value of each placeholder, by the placeholder's id() in this process.
-    """
-    places = (*program.inputs, *program.state)
-    values.update((id(place), value) for place, value in zip(places, (*inputs, *state), strict=True))
-    for number, operation in enumerate(program.operations):
-        function = lookup(operation)
-        if function is not None:
-            args, kwargs = map_pattern(lambda p: values[id(p)], (operation.cmd_args, operation.cmd_kwargs))
-            result = function(*args, **kwargs)
-            for pattern in operation.return_ids:
-                _bind(pattern, result, values)
-        yield number
-
-
-def interpret(program: Program, inputs: Iterable[Any], state: Iterable[Any], lookup: Lookup) -> Any:
-    """Run a program one operation after the other and return its outputs; the arguments are those of `run_steps`."""
-    values: dict[int, Any] = {}
-    for _ in run_steps(program, inputs, state, lookup, values):
-        pass
-    return map_pattern(lambda p: values[id(p)], program.outputs)
-
-
-def _bind(pattern: Any, result: Any, values: dict[int, Any]) -> None:
-    if isinstance(pattern, PlaceHolder):
-        values[id(pattern)] = result
-    elif pattern is not None:
-        for part, item in zip(pattern, result, strict=True):
-            _bind(part, item, values)
-
-
-# --- results, without computing them --------------------------------------------------------------------------
-
-Results = list[tuple[ValueSpec | None, ...]]
-# An optimizer has tensors of its own, and its steps change no shape.
-_INSTEAD: dict[str, Callable[..., Any] | None] = {
-    OPTIMIZER_STEP: None,
-    GRAD_MODE: lambda mode: torch._C._set_grad_enabled(mode is not False),
-}
-_UNUSUAL = (7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47)
-_MOST_GROUPS = 6
-_MOST_STEPS = 2000
-
-
-def results_of(program: Program, forms: tuple[ValueSpec, ...]) -> Results:
-    """Return the forms of what each operation gives; empty tuples from where torch can't tell without values."""
-    found, _ = _dry_run(program, forms)
-    return found + [()] * (len(program.operations) - len(found))
-
-
-def _dry_run(program: Program, forms: tuple[ValueSpec, ...]) -> tuple[Results, bool]:
-    """Run a program on fake tensors; returns the forms it got to, and whether it got to the end."""
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
-    found: Results = []
-    values: dict[int, Any] = {}
-    try:
-        with quiet(), FakeTensorMode() as mode, torch.enable_grad():
-            state = [mode.from_tensor(placeholder.child) for placeholder in program.state]
-            for number in run_steps(program, [empty(form) for form in forms], state, _function, values):
-                places = iter_tensors(program.operations[number].return_ids)
-                found.append(tuple(_form(values[id(place)]) for place in places))
-    except Exception:
-        # Data-dependent shapes, remote state, checks that do not hold: all of them only mean that it is not known.
-        return found, False
-    return found, True
+def empty(spec: ValueSpec | TensorMeta | torch.Tensor) -> torch.Tensor:
+    """Return a tensor of a spec; without memory inside `fake_tensors`."""
+    return torch.zeros(spec.shape, dtype=spec.dtype).requires_grad_(spec.requires_grad)
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep torch from telling the user that shapes do not fit, where trying that out is the point."""
+    """Silence torch's warnings about shapes inside a `with` block."""
     logger = logging.getLogger("torch._subclasses.fake_tensor")
-    with _one_at_a_time:  # filters and loggers are the whole process's
+    with _lock:  # filters and loggers belong to the whole process
         before, logger.disabled = logger.disabled, True
         try:
             with warnings.catch_warnings():
@@ -144,71 +81,116 @@ def quiet() -> Iterator[None]:
             logger.disabled = before
 
 
-def _function(operation: Operation) -> Callable[..., Any] | None:
-    return _INSTEAD[operation.cmd_name] if operation.cmd_name in _INSTEAD else function_for(operation.cmd_name)
+@contextmanager
+def fake_tensors(grad_enabled: bool = True) -> Iterator[FakeTensorMode]:
+    """Make tensors without memory inside a `with` block."""
+    from torch._subclasses.fake_tensor import FakeTensorMode  # takes long to import
+
+    with quiet(), FakeTensorMode() as mode, torch.set_grad_enabled(grad_enabled):
+        yield mode
 
 
-def _form(value: object) -> ValueSpec | None:
+def shape_functions(
+    grad_enabled: bool = True, function_of: Callable[[str], Callable[..., Any]] = function_for
+) -> Lookup:
+    """Return a lookup of functions for fake tensors.
+
+    Steps of optimizers are skipped: they change no shape, and optimizers hold real tensors.
+
+    Args:
+        grad_enabled: the mode of autograd where the program does not set one.
+        function_of: returns the function of any other operation by its name.
+    """
+
+    def set_mode(mode: bool | None) -> None:
+        torch._C._set_grad_enabled(grad_enabled if mode is None else mode)
+
+    def lookup(operation: Operation) -> Callable[..., Any] | None:
+        if operation.cmd_name == OPTIMIZER_STEP:
+            return None
+        return set_mode if operation.cmd_name == GRAD_MODE else function_of(operation.cmd_name)
+
+    return lookup
+
+
+def results_of(program: Program, specs: Specs) -> Results:
+    """Return the specs of the results of each operation; empty tuples from the first one that depends on values."""
+    found, _ = _dry_run(program, specs)
+    return found + [()] * (len(program.operations) - len(found))
+
+
+def _dry_run(program: Program, specs: Specs) -> tuple[Results, bool]:
+    """Run a program on fake tensors; returns the specs that were found, and whether all operations ran."""
+    found: Results = []
+    values: dict[int, Any] = {}
+    try:
+        with fake_tensors() as mode:
+            state = [mode.from_tensor(placeholder.child) for placeholder in program.state]
+            for number in run_steps(program, map(empty, specs), state, shape_functions(), values):
+                results = iter_tensors(program.operations[number].return_ids)
+                found.append(tuple(_spec_of(values[id(placeholder)]) for placeholder in results))
+    except Exception:
+        # Shapes that depend on values, remote state, or checks that fail: the specs are not known.
+        return found, False
+    return found, True
+
+
+def _spec_of(value: object) -> ValueSpec | None:
     return ValueSpec(tuple(map(int, value.shape)), value.dtype) if isinstance(value, torch.Tensor) else None
 
 
-def empty(form: ValueSpec) -> torch.Tensor:
-    """Return a tensor of a form."""
-    return torch.zeros(form.shape, dtype=form.dtype).requires_grad_(form.requires_grad)
+def with_other_sizes(program: Program, specs: Specs) -> list[Specs]:
+    """Return further specs that the program runs with, each with one more size that differs.
 
-
-def with_other_sizes(program: Program, forms: tuple[ValueSpec, ...]) -> list[tuple[ValueSpec, ...]]:
-    """Return forms that the program runs with as well, each with one more size other than in these.
-
-    Which sizes may vary is tried out: the first of each input together, and all that are equal in the example, for
-    they may have to stay equal.
+    Candidates are the first dimensions of all inputs together, and dimensions of equal size, which may have to stay
+    equal.
 
     Args:
         program: the program.
-        forms: forms that it runs with.
+        specs: specs that it runs with.
     """
-    sizes = {size for form in forms for size in form.shape}
-    unusual = [size for size in _UNUSUAL if size not in sizes]
-    found = [forms]
-    if len(program.operations) > _MOST_STEPS or not _dry_run(program, forms)[1]:
+    sizes = {size for spec in specs for size in spec.shape}
+    unused = [size for size in _PRIMES if size not in sizes]
+    found = [specs]
+    if len(program.operations) > MAX_OPERATIONS or not _dry_run(program, specs)[1]:
         return []
-    for places in _groups(forms):
-        for size in (unusual[0], 2 * forms[places[0][0]].shape[places[0][1]]):
-            tried = _resized(found[-1], places, size)
-            if tried != found[-1] and _dry_run(program, tried)[1]:
-                found.append(tried)
-                unusual = unusual[1:]
+    for dims in _groups(specs):
+        for size in (unused[0], 2 * specs[dims[0][0]].shape[dims[0][1]]):
+            resized = _resized(found[-1], dims, size)
+            if resized != found[-1] and _dry_run(program, resized)[1]:
+                found.append(resized)
+                unused = unused[1:]
                 break
     return found[1:]
 
 
-def _groups(forms: tuple[ValueSpec, ...]) -> list[list[tuple[int, int]]]:
-    """Return groups of (input, dimension) that may be of one size."""
+def _groups(specs: Specs) -> list[list[tuple[int, int]]]:
+    """Return groups of (input, dimension) that may have to be of one size."""
     groups: dict[int, list[tuple[int, int]]] = {}
-    for number, form in enumerate(forms):
-        for dim, size in enumerate(form.shape):
+    for number, spec in enumerate(specs):
+        for dim, size in enumerate(spec.shape):
             groups.setdefault(size, []).append((number, dim))
-    first = [(number, 0) for number, form in enumerate(forms) if form.shape]
-    return ([first] if first else []) + [g for g in list(groups.values())[:_MOST_GROUPS] if g != first]
+    first = [(number, 0) for number, spec in enumerate(specs) if spec.shape]
+    return ([first] if first else []) + [g for g in list(groups.values())[:_MAX_GROUPS] if g != first]
 
 
-def _resized(forms: tuple[ValueSpec, ...], places: list[tuple[int, int]], size: int) -> tuple[ValueSpec, ...]:
-    shapes = [list(form.shape) for form in forms]
-    for number, dim in places:
+def _resized(specs: Specs, dims: list[tuple[int, int]], size: int) -> Specs:
+    shapes = [list(spec.shape) for spec in specs]
+    for number, dim in dims:
         shapes[number][dim] = size
-    return tuple(dataclasses.replace(form, shape=tuple(shape)) for form, shape in zip(forms, shapes, strict=True))
+    return tuple(dataclasses.replace(spec, shape=tuple(shape)) for spec, shape in zip(specs, shapes, strict=True))
 
 
-def marked(forms: Results, others: Results) -> Results:
-    """Return forms that say which of their sizes differ in other ones."""
+def marked(results: Results, others: Results) -> Results:
+    """Return specs with the dimensions marked whose sizes differ in the other specs."""
     return [
         tuple(_marked(a, b) for a, b in zip(row, other, strict=True)) if len(row) == len(other) else row
-        for row, other in zip(forms, others, strict=True)
+        for row, other in zip(results, others, strict=True)
     ]
 
 
-def _marked(form: ValueSpec | None, other: ValueSpec | None) -> ValueSpec | None:
-    if form is None or other is None or len(form.shape) != len(other.shape):
-        return form
-    differing = frozenset(dim for dim, (a, b) in enumerate(zip(form.shape, other.shape, strict=True)) if a != b)
-    return dataclasses.replace(form, varies=differing)
+def _marked(spec: ValueSpec | None, other: ValueSpec | None) -> ValueSpec | None:
+    if spec is None or other is None or len(spec.shape) != len(other.shape):
+        return spec
+    differing = frozenset(dim for dim, (a, b) in enumerate(zip(spec.shape, other.shape, strict=True)) if a != b)
+    return dataclasses.replace(spec, varies=differing)

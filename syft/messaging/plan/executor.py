@@ -1,7 +1,7 @@
-"""Compile a program, once, into one straight-line function: the same for every place where a plan runs.
+"""Compiles a program into one straight-line Python function.
 
-The generated text holds names that are made here and nothing else: functions, constants and keyword names of the
-program are looked up in its namespace (keyword names are checked to be plain names before).
+The generated text contains only names made here: functions and constants of the program are looked up in its
+namespace, and keyword names are checked to be identifiers before.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from syft.tensors.placeholder import PlaceHolder
 
 FILE = "<plan>"
 Run = Callable[[Any, Any, Any], Any]
-# Filled by syft.mpc: runs a compiled program on encrypted tensors, given the program and its inputs, state, optimizers.
+# Set by syft.mpc: runs a compiled program on encrypted tensors; arguments: program, inputs, state, optimizers.
 on_links: list[Callable[..., Any]] = []
 
 
@@ -49,11 +49,11 @@ class Compiled:
         function: types.FunctionType = writer.namespace["plan"]
         self.run: Run = function
         self.rows = writer.rows
-        # What `on_links` keeps from call to call.
+        # The cache of `on_links` between calls.
         self.memory: Any = None
 
     def explain(self, error: Exception, lines: list[tuple[str, int]]) -> None:
-        """Add to an error which operation of the plan it comes from."""
+        """Add the failed operation of the plan to an error."""
         trace = error.__traceback__
         while trace is not None and trace.tb_frame.f_code.co_filename != FILE:
             trace = trace.tb_next
@@ -67,16 +67,16 @@ class Compiled:
         error.add_note(f"This is operation {number} of the plan: {operation.cmd_name}.{where}")
         local = [p for p in self.program.state if not isinstance(p.child, SyftTensor)]
         if isinstance(error, TensorsNotCollocatedException) and local:
-            error.add_note("The plan's own tensors are here. Run it where its arguments are: plan.send(worker)(...).")
+            error.add_note("The state of the plan is local. Run it where its arguments are: plan.send(worker)(...).")
         if trace.tb_next is None and isinstance(error, ValueError):
             raise PlanMismatchError(
-                f"{operation.cmd_name} gives another number of results than when the plan was built. "
+                f"{operation.cmd_name} returned another number of results than when the plan was built. "
                 f"Build a plan for tensors of this shape.{where}"
             ) from error
 
 
 class _CodeWriter:
-    """Write the text of one program."""
+    """Writes the Python code of one program."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -91,7 +91,7 @@ class _CodeWriter:
         self.sets_mode = any(operation.cmd_name == GRAD_MODE for operation in program.operations)
 
     def source(self) -> str:
-        """Return the text."""
+        """Return the code."""
         program = self.program
         lines = ["def plan(inputs, state, optimizers):"]
         lines += self._unpack("inputs", program.inputs) + self._unpack("state", program.state)
@@ -102,7 +102,7 @@ class _CodeWriter:
         last_use = self._last_uses()
         for number, operation in enumerate(program.operations):
             self.rows[len(lines) + 1] = number
-            lines.append(margin + self._statement(operation) + self._forget(number, last_use))
+            lines.append(margin + self._statement(operation) + self._deletions(number, last_use))
         lines.append(f"{margin}return {self._value(program.outputs, fresh=True)}")
         if self.sets_mode:
             lines += ["    finally:", "        set_mode(ambient)"]
@@ -127,9 +127,9 @@ class _CodeWriter:
                     last.setdefault(number, []).append(placeholder)
         return last
 
-    def _forget(self, number: int, last_use: dict[int, list[PlaceHolder]]) -> str:
-        gone = [self._name(placeholder) for placeholder in last_use.get(number, ())]
-        return f"; del {', '.join(gone)}" if gone else ""
+    def _deletions(self, number: int, last_use: dict[int, list[PlaceHolder]]) -> str:
+        unused = [self._name(placeholder) for placeholder in last_use.get(number, ())]
+        return f"; del {', '.join(unused)}" if unused else ""
 
     def _statement(self, operation: Operation) -> str:
         if operation.cmd_name == GRAD_MODE:
@@ -152,7 +152,7 @@ class _CodeWriter:
         return f"({''.join(self._target(part) + ', ' for part in pattern)})" if pattern else "()"
 
     def _value(self, value: Any, fresh: bool = False) -> str:
-        """Return an expression; containers that the caller gets are made anew at each run."""
+        """Return an expression; containers for the caller (`fresh`) are built at each run."""
         if isinstance(value, PlaceHolder):
             return self._name(value)
         if next(iter_tensors(value), None) is None and not (fresh and isinstance(value, tuple | list | dict)):
@@ -168,7 +168,7 @@ class _CodeWriter:
         return f"make_slice({self._value(value.start)}, {self._value(value.stop)}, {self._value(value.step)})"
 
     def _items(self, values: Any, fresh: bool = False) -> Iterator[str]:
-        """Yield the items of a sequence; a run of constants is one name, for there may be many."""
+        """Yield the items of a sequence; consecutive constants share one name, as there may be many."""
         if fresh:
             yield from (self._value(item, fresh) for item in values)
             return
@@ -186,7 +186,7 @@ class _CodeWriter:
 
 
 def guarded(operation: Operation) -> Callable[..., Any]:
-    """Return the function of an operation, with its checks in front if it needs any."""
+    """Return the function of an operation, with the checks of its arguments, if it has any."""
     name = operation.cmd_name
     function = function_for(name)
     sized = may_take_sizes(name, operation.cmd_args, operation.cmd_kwargs)
@@ -204,13 +204,13 @@ def guarded(operation: Operation) -> Callable[..., Any]:
 
 
 def read_mode() -> bool | None:
-    """Return how autograd is set; inside a recording, how the recording says it is."""
+    """Return the mode of autograd; inside a recording, the recorded mode."""
     recorder = current_recorder()
     return torch.is_grad_enabled() if recorder is None else recorder.mode
 
 
 def set_mode(mode: bool | None) -> None:
-    """Set autograd, also in the recording of a plan that this one is part of."""
+    """Set the mode of autograd, also in the recording of an enclosing plan."""
     recorder = current_recorder()
     if recorder is not None:
         recorder.set_mode(mode)

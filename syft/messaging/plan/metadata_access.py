@@ -1,4 +1,4 @@
-"""What looking at a recorded tensor does: its form becomes a size or a check, its values are refused."""
+"""Reads of recorded tensors: a property becomes a size or a check; reading a value is refused."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Reader = Callable[[Any, Any, Any, tuple[Any, ...], dict[str, Any]], Any]
 _Tensor: Any = torch.Tensor
 
 
-def _of_form(form: str) -> Reader:
+def _property(name: str) -> Reader:
     def read(
         recorder: Recorder,
         func: Callable[..., Any],
@@ -23,12 +23,12 @@ def _of_form(form: str) -> Reader:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Any:
-        from syft.messaging.plan.commands import FORMS
+        from syft.messaging.plan.commands import PROPERTIES
 
-        if form == "is_contiguous" and (len(args) > 1 or kwargs):
+        if name == "is_contiguous" and (len(args) > 1 or kwargs):
             raise recorder._refuse("is_contiguous with a memory format")
-        for asked in (form, "is_leaf") if func == _GRAD_FN else (form,):
-            recorder.check_form(placeholder, asked, recorder.run(FORMS[asked], (args[0],), {}))
+        for each in (name, "is_leaf") if func == _GRAD_FN else (name,):
+            recorder.check_property(placeholder, each, recorder.run(PROPERTIES[each], (args[0],), {}))
         return func(*args, **kwargs)
 
     return read
@@ -63,7 +63,7 @@ def _length(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> int:
-    return int(recorder.shape_of(placeholder, args[0])[0])  # Python wants a plain number here, so it is fixed
+    return int(recorder.shape_of(placeholder, args[0])[0])  # Python needs a plain number here, so the size is fixed
 
 
 def _bytes(
@@ -73,7 +73,7 @@ def _bytes(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> Any:
-    size = _of_form("dtype")(recorder, _Tensor.element_size, placeholder, args, {})
+    size = _property("dtype")(recorder, _Tensor.element_size, placeholder, args, {})
     return recorder.numel_of(placeholder, args[0].numel()) * size
 
 
@@ -91,7 +91,7 @@ READS: dict[Any, Reader] = {
     _Tensor.__len__: _length,
     _getter("nbytes"): _bytes,
 }
-_FORM_OF: dict[str, list[Any]] = {
+_PROPERTY_READS: dict[str, list[Any]] = {
     "ndim": [_Tensor.dim, _Tensor.ndimension, _getter("ndim")],
     "dtype": [
         _getter("dtype"), _getter("itemsize"), _Tensor.element_size, _Tensor.is_floating_point, _Tensor.is_complex,
@@ -113,9 +113,9 @@ _FORM_OF: dict[str, list[Any]] = {
     "is_conj": [_Tensor.is_conj, torch.is_conj],
     "is_neg": [_Tensor.is_neg, torch.is_neg],
 }  # fmt: skip
-READS.update({function: _of_form(form) for form, functions in _FORM_OF.items() for function in functions})
+READS.update({function: _property(name) for name, functions in _PROPERTY_READS.items() for function in functions})
 
-_BRANCH = "Use torch.where(condition, a, b), or decide outside of the plan."
+_BRANCH = "Use torch.where(condition, a, b), or branch outside of the plan."
 _NUMBER = "Keep it a tensor; torch calls take tensors of no dimension as numbers."
 _ARRAY = "Use torch calls instead of numpy's."
 VALUE_READS: dict[Any, tuple[str, str]] = {
@@ -132,7 +132,7 @@ VALUE_READS: dict[Any, tuple[str, str]] = {
     _Tensor.__int__: ("int() of a tensor", _NUMBER),
     _Tensor.__float__: ("float() of a tensor", _NUMBER),
     _Tensor.__complex__: ("complex() of a tensor", _NUMBER),
-    _Tensor.__index__: ("A tensor as an index of Python", _NUMBER),
+    _Tensor.__index__: ("A tensor as a Python index", _NUMBER),
     _Tensor.numpy: (".numpy()", _ARRAY),
     _Tensor.__array__: ("numpy on a tensor", _ARRAY),
     _Tensor.__array_wrap__: ("numpy on a tensor", _ARRAY),

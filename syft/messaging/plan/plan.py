@@ -30,7 +30,7 @@ from syft.messaging.plan.record.manual_placeholders import ManualPlaceholders, p
 from syft.messaging.plan.record.module_binding import ModuleBinding, used_by
 from syft.messaging.plan.state import CAPTURED, State
 from syft.messaging.plan.state_mixin import StateMixin
-from syft.messaging.plan.translation import kept as translations_kept
+from syft.messaging.plan.translation import store as stored_translations
 from syft.tensors.placeholder import PlaceHolder
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ _Tensor = torch.Tensor
 _is_tensor: Callable[[Any], bool] = torch.is_tensor
 
 
-class Plan(StateMixin, DeployMixin, ManualPlaceholders, translations_kept.Translatable):
+class Plan(StateMixin, DeployMixin, ManualPlaceholders, stored_translations.Translatable):
     """A sequence of torch operations, recorded from a function, with its state.
 
     Make one with `@sy.func2plan(...)`, by subclassing it and writing `forward`, or around a module with
@@ -49,10 +49,10 @@ class Plan(StateMixin, DeployMixin, ManualPlaceholders, translations_kept.Transl
     Args:
         name: the name of the plan.
         state: its tensors.
-        include_state: give the state to the function as its last argument.
-        is_built: whether operations are given already.
+        include_state: pass the state to the function as its last argument.
+        is_built: whether operations are passed.
         operations: the operations, for a plan that is built.
-        placeholders: the placeholders of these operations by id; tags tell inputs and outputs.
+        placeholders: the placeholders of these operations by id; tags mark inputs and outputs.
         forward_func: the function, or a module.
         state_tensors: tensors to make a state of.
         id: its id.
@@ -80,7 +80,7 @@ class Plan(StateMixin, DeployMixin, ManualPlaceholders, translations_kept.Transl
         tags: Iterable[str] | None = None,
         description: str | None = None,
     ) -> None:
-        # First, because __setattr__ looks at it.
+        # First, because __setattr__ reads it.
         self.__dict__["state"] = state if state is not None else State(owner=owner)
         AbstractObject.__init__(self, id=id, owner=owner, tags=tags, description=description)
         ObjectStorage.__init__(self, name)
@@ -92,11 +92,11 @@ class Plan(StateMixin, DeployMixin, ManualPlaceholders, translations_kept.Transl
         self.pointers = {}
         self._sent_to = set()
         self._lines = []
-        self._following = ModuleBinding()
+        self._binding = ModuleBinding()
         self._program = None
         self._compiled: Compiled | None = None
-        self._translations = translations_kept.Translations()
-        self._forms: tuple[ValueSpec, ...] = ()  # of the inputs that it was built with
+        self._translations = stored_translations.Translations()
+        self._input_specs: tuple[ValueSpec, ...] = ()  # of the examples that it was built with
         self._placeholders = dict(placeholders or {})
         for tensor in state_tensors or ():
             self.state.add(tensor)
@@ -105,10 +105,10 @@ class Plan(StateMixin, DeployMixin, ManualPlaceholders, translations_kept.Transl
             self._install(program_of(operations or [], self._placeholders, self.state))
 
     def forward(self, *args: object, **kwargs: object) -> Any:
-        """Run the function that the plan was made of; subclasses write it."""
+        """Run the recorded function; subclasses override it."""
         if self.forward_func is None:
             raise PlanBuildError(
-                f"The plan {self.name!r}, which has no function,", hint="Write forward(), or give it a forward_func."
+                f"The plan {self.name!r}, which has no function,", hint="Override forward(), or pass forward_func."
             )
         return self.forward_func(*args, **kwargs)
 
@@ -121,9 +121,9 @@ class Plan(StateMixin, DeployMixin, ManualPlaceholders, translations_kept.Transl
 
     @property
     def program(self) -> Program:
-        """What the plan does, as data."""
+        """The recorded program."""
         if self._program is None:
-            raise RuntimeError(f"The plan {self.name!r} is not built yet; build it with plan.build(*examples).")
+            raise RuntimeError(f"The plan {self.name!r} is not built yet. Build it with plan.build(*examples).")
         return self._program
 
     @property
@@ -144,24 +144,26 @@ class Plan(StateMixin, DeployMixin, ManualPlaceholders, translations_kept.Transl
         return code_of(self)
 
     def build(self, *args: object, **kwargs: object) -> Plan:
-        """Record the function with example arguments; nothing that it changes stays changed.
+        """Record the function with example arguments; changes that it makes are undone.
 
         Args:
             *args: examples, of the kinds and numbers of dimensions that the plan will be called with.
-            **kwargs: examples given by name; `trace_autograd` is taken and ignored, gradients are always recorded.
+            **kwargs: examples by name; `trace_autograd` is ignored, gradients are always recorded.
         """
         kwargs.pop("trace_autograd", None)
         function = self._function()
         last = (self.state,) if self.include_state else ()
         declared = [p for p in self.state.state_placeholders if CAPTURED not in p.tags]
         found = record(function, declared, args, kwargs, last)
-        for optimizer in found.optimizers:  # says now, not when it is sent, what can't travel
+        for (
+            optimizer
+        ) in found.optimizers:  # refuses an optimizer that can't be serialized now, not when the plan is sent
             plan_optimizers.to_row(optimizer, [p.child for p in found.program.state])
-        self.optimizers, self._lines = found.optimizers, found.lines  # from here on nothing fails
+        self.optimizers, self._lines = found.optimizers, found.lines  # nothing below fails
         self.state.state_placeholders = list(found.program.state)
-        self._following = ModuleBinding(self._modules(function), found.program.state)
+        self._binding = ModuleBinding(self._modules(function), found.program.state)
         self._install(found.program)
-        self.__dict__["_forms"] = found.forms
+        self.__dict__["_input_specs"] = found.specs
         return self
 
     def _modules(self, function: Callable[..., Any]) -> list[torch.nn.Module]:
@@ -169,7 +171,7 @@ class Plan(StateMixin, DeployMixin, ManualPlaceholders, translations_kept.Transl
         return own + [module for _, module in used_by(function, torch.nn.Module)]
 
     def _function(self) -> Callable[..., Any]:
-        """Return what is recorded: something whose signature is that of the user's function."""
+        """Return the callable to record, with the signature of the user's function."""
         if type(self).forward is not Plan.forward:
             return self.forward
         if isinstance(self.forward_func, torch.nn.Module):
@@ -178,17 +180,17 @@ class Plan(StateMixin, DeployMixin, ManualPlaceholders, translations_kept.Transl
         return self.forward_func if self.forward_func is not None else self.forward
 
     def _install(self, program: Program) -> None:
-        self._forget_program()
+        self._discard_program()
         self._program = program
         self._placeholders = {placeholder.id: placeholder for placeholder in program.placeholders()}
 
-    def _forget_program(self) -> None:
-        self.__dict__.update(_program=None, _compiled=None, pointers={}, _forms=())
-        self.__dict__["_translations"] = translations_kept.Translations()
+    def _discard_program(self) -> None:
+        self.__dict__.update(_program=None, _compiled=None, pointers={}, _input_specs=())
+        self.__dict__["_translations"] = stored_translations.Translations()
 
     @staticmethod
     def _create_placeholders(args_shape: Any) -> list[Any]:
-        """Make an example for each shape; -1 stands for any size. A tensor stands for itself."""
+        """Make an example for each shape; -1 stands for any size. A tensor is its own example."""
         return [
             shape if isinstance(shape, _Tensor) else torch.zeros([2 if size == -1 else size for size in shape])
             for shape in args_shape
@@ -197,7 +199,7 @@ class Plan(StateMixin, DeployMixin, ManualPlaceholders, translations_kept.Transl
     # --- running --------------------------------------------------------------------------------------------
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
-        """Run the plan: its recorded operations, or its function as long as it is not built."""
+        """Run the plan: its recorded operations, or its function if it is not built."""
         program = self._program
         if program is None:
             last = (self.state,) if self.include_state else ()
@@ -205,11 +207,11 @@ class Plan(StateMixin, DeployMixin, ManualPlaceholders, translations_kept.Transl
         compiled = self._compiled
         if compiled is None:
             check(program, len(self.optimizers))
-            # In this order: another thread that sees _compiled looks at _takes_tensors next.
+            # Set first: another thread that sees _compiled reads _takes_tensors next.
             self.__dict__["_takes_tensors"] = _takes_tensors(program.arguments)
             compiled = self.__dict__["_compiled"] = Compiled(program)
-        self._following.update()
-        self._following.check_modes()
+        self._binding.update()
+        self._binding.check_modes()
         inputs: Any = args
         if kwargs or len(args) != self._takes_tensors or not all(map(_is_tensor, args)):
             inputs = match(self.name, program.arguments, args, kwargs)
@@ -223,7 +225,7 @@ class Plan(StateMixin, DeployMixin, ManualPlaceholders, translations_kept.Transl
             raise
 
     def run(self, args: tuple[Any, ...], result_ids: list[ObjectId] | None = None) -> Any:
-        """Run the plan and keep its results under given ids; builds it first if need be.
+        """Run the plan and store its results under the given ids; builds it first if necessary.
 
         Args:
             args: the arguments.
@@ -234,27 +236,29 @@ class Plan(StateMixin, DeployMixin, ManualPlaceholders, translations_kept.Transl
         result = self(*args)
         tensors = [leaf for leaf in iter_tensors(result) if isinstance(leaf, _Tensor)]
         if result_ids and len(result_ids) != len(tensors):
-            raise PlanMismatchError(f"The plan {self.name!r} returns {len(tensors)} tensors, not {len(result_ids)}.")
+            raise PlanMismatchError(
+                f"The plan {self.name!r} returns {len(tensors)} tensors, got {len(result_ids)} result_ids."
+            )
         for tensor, result_id in zip(tensors, result_ids or (), strict=False):
             set_id(tensor, result_id)
             self._register(tensor)
         return result
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Plan:
-        """Return a copy with an id and a state of its own."""
+        """Return a copy with a new id and its own state."""
         return self.copy()
 
     def __reduce_ex__(self, protocol: object) -> Any:
-        """Say how a plan is written."""
-        raise TypeError("A plan is not pickled; write it with sy.serialize(plan) and read it with sy.deserialize.")
+        """Refuse pickle."""
+        raise TypeError("A plan can't be pickled. Use sy.serialize(plan) and sy.deserialize.")
 
     def copy(self) -> Plan:
-        """Return a copy with an id and a state of its own."""
+        """Return a copy with a new id and its own state."""
         if self._program is None:
             proxy: Plan = object.__new__(type(self))
             proxy.__dict__.update(self.__dict__)
             proxy.__dict__.update(_id=None, state=State(), pointers={}, _sent_to=set(), tags=set(self.tags))
-            proxy.__dict__.update(optimizers=[], _lines=[], _placeholders={}, _following=ModuleBinding())
+            proxy.__dict__.update(optimizers=[], _lines=[], _placeholders={}, _binding=ModuleBinding())
             ObjectStorage.__init__(proxy, self.name)
             for name, value in self.__dict__.items():
                 if isinstance(value, _Tensor | torch.nn.Module):
@@ -270,12 +274,12 @@ class Plan(StateMixin, DeployMixin, ManualPlaceholders, translations_kept.Transl
         parts[5] = state
         parts[6] = copy.deepcopy(parts[6])
         proxy = Plan.detail(self._owner, tuple(parts))
-        proxy._forms = self._forms
+        proxy._input_specs = self._input_specs
         if proxy.translations:
             proxy._translations = self._translations.copied(proxy.state)
         return proxy
 
-    # --- how it looks ---------------------------------------------------------------------------------------
+    # --- display ------------------------------------------------------------------------------------------
 
     def summary(self, *examples: object) -> Any:
         """Return a table of the operations, shapes and parameters; print it, or let a notebook draw it.
@@ -299,12 +303,12 @@ class Plan(StateMixin, DeployMixin, ManualPlaceholders, translations_kept.Transl
 
         return html_of(self)
 
-    # --- the wire form --------------------------------------------------------------------------------------
+    # --- serialization --------------------------------------------------------------------------------------
 
     @staticmethod
     def simplify(worker: BaseWorker | None, plan: Plan) -> tuple[Any, ...]:
         """Return id, name, whether it is built, number of inputs, rows, state, optimizers, labels, translations."""
-        plan._following.update()
+        plan._binding.update()
         program = plan._program if plan._program is not None else Program()
         rows = tuple(plan_optimizers.to_row(o, [p.child for p in program.state]) for o in plan.optimizers)
         return (
@@ -314,7 +318,7 @@ class Plan(StateMixin, DeployMixin, ManualPlaceholders, translations_kept.Transl
 
     @staticmethod
     def screen(parts: tuple[Any, ...]) -> None:
-        """Refuse a received plan with too many operations before they are rebuilt, which takes long."""
+        """Refuse a received plan with too many operations before they are rebuilt, which is slow."""
         rows = parts[5] if len(parts) > 5 else None
         if type(rows) is tuple and any(
             len(part) > current().max_plan_operations + 1 for part in rows if type(part) is tuple
@@ -323,7 +327,7 @@ class Plan(StateMixin, DeployMixin, ManualPlaceholders, translations_kept.Transl
 
     @staticmethod
     def detail(worker: BaseWorker | None, plan_tuple: tuple[Any, ...]) -> Plan:
-        """Rebuild a plan that may come from anyone; refuses one whose parts do not fit together."""
+        """Rebuild an untrusted plan; refuses one whose parts are inconsistent."""
         plan_id, name, is_built, inputs, rows, state, optimizers, tags, description, translations = plan_tuple
         check_labels(plan_id, tags, description)
         if type(state) is not State or type(is_built) is not bool or type(name) is not str or len(name) > 1000:
@@ -334,11 +338,11 @@ class Plan(StateMixin, DeployMixin, ManualPlaceholders, translations_kept.Transl
             plan.optimizers = [plan_optimizers.from_row(row, state.tensors()) for row in optimizers]
             check(program, len(plan.optimizers))
             plan._install(program)
-            plan._translations = translations_kept.from_rows(translations, state)
+            plan._translations = stored_translations.from_rows(translations, state)
         return plan
 
 
 def _takes_tensors(arguments: tuple[Argument, ...]) -> int:
-    """Return how many arguments there are if each is one tensor, else -1."""
+    """Return the number of arguments if each is one tensor, else -1."""
     simple = all(type(a.pattern) is PlaceHolder and not a.by_name for a in arguments)
     return len(arguments) if simple else -1

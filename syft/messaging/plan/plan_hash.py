@@ -1,4 +1,4 @@
-"""plan_hash: one hash for everything that a plan does, and nothing of what it is called."""
+"""plan_hash: a hash of what a plan computes; names and labels do not count."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ _NAMED = (torch.dtype, torch.device, torch.layout, torch.memory_format)
 
 
 def plan_hash(plan: Plan) -> str:
-    """Return the SHA-256 of what a built plan does: operations, constants, state values and optimizers.
+    """Return the SHA-256 of the computation of a built plan: operations, constants, state values and optimizers.
 
     Ids, tags, descriptions, the name of the plan and the names of its state do not count. Two recordings of one
-    function have the same hash, also after a trip over a wire.
+    function have the same hash, also after serialization.
 
     Args:
         plan: a plan that is built.
 
     Raises:
-        MalformedPlanError: the plan is not built, or its state is held by other workers.
+        MalformedPlanError: the plan is not built, or its state is remote.
     """
     if not plan.is_built:
-        raise MalformedPlanError("A plan has a hash once it is built: plan.build(*examples).")
+        raise MalformedPlanError("plan_hash() needs a built plan. Build it first: plan.build(*examples).")
     program = plan.program
     arguments, operations, outputs = program.to_rows()
-    # A name counts only where an argument can be given by nothing else.
+    # A name counts only for keyword-only arguments.
     signature = tuple(
         (name if by_name else None, pattern, by_name, optional) for name, pattern, by_name, optional in arguments
     )
@@ -51,7 +51,7 @@ def plan_hash(plan: Plan) -> str:
 
 
 def _encoded(value: Any) -> Iterator[bytes]:
-    """Yield bytes that tell a value from every other one: a tag for its type, its length, its contents."""
+    """Yield an unambiguous encoding of a value: a tag for its type, its length, its contents."""
     kind = type(value)
     if value is None or value is Ellipsis:
         yield b"n" if value is None else b"e"
@@ -90,9 +90,7 @@ def _encoded_items(tag: bytes, items: Any) -> Iterator[bytes]:
 
 def _encoded_tensor(tensor: torch.Tensor) -> Iterator[bytes]:
     if isinstance(tensor, SyftTensor) or tensor.layout is not torch.strided or tensor.is_meta or tensor.is_quantized:
-        raise MalformedPlanError(
-            "A plan has a hash only if its state consists of plain tensors that are held here: plan.get() it first."
-        )
+        raise MalformedPlanError("plan_hash() needs plain local tensors as state. Fetch them first: plan.get().")
     plain = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
     header = f"{plain.dtype} {tuple(plain.shape)} {tensor.requires_grad} {isinstance(tensor, torch.nn.Parameter)}"
     yield _counted(b"x", header.encode())

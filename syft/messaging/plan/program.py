@@ -1,7 +1,7 @@
-"""Program: what a plan does, as data.
+"""Program: the operations of a plan, as data.
 
-In memory the operations hold placeholders. On a wire a placeholder is its number: inputs first, then the state, then
-the results in the order they come about, so that a number not seen before is wrong by itself.
+In memory the operations hold placeholders. On the wire a placeholder is its number: inputs first, then the state, then
+the results in order of computation, so that a number that was not seen before is invalid.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from syft.messaging.message import Operation
 from syft.tensors.placeholder import PlaceHolder
 
 MAX_NESTING = 16
-# How many values a plan may hold, and how many more for each of its operations.
-VALUES, VALUES_EACH = 50_000, 16
+# The maximum number of values in a plan, and the number added for each of its operations.
+MAX_VALUES, MAX_VALUES_PER_OPERATION = 50_000, 16
 _ATOMS = frozenset(
     {
         bool,
@@ -38,7 +38,7 @@ _ATOMS = frozenset(
     }
 )
 
-# The named tuples of torch, such as what x.max(dim=0) gives; they hold placeholders as well as tensors.
+# The named tuples of torch, such as the result of x.max(dim=0); they may hold placeholders.
 RETURN_TYPES: frozenset[Any] = frozenset(torch.return_types.all_return_types)
 
 
@@ -47,10 +47,10 @@ class Argument:
     """One argument of a plan.
 
     Attributes:
-        name: its name, or None if it has only a place.
-        pattern: what it looks like: placeholders where tensors go, and anything else as it was.
-        by_name: it is given by name only.
-        optional: it may be left out; it then is what it was when the plan was built.
+        name: its name; None if it is positional only.
+        pattern: its structure: placeholders for tensors, and constants.
+        by_name: whether it is keyword only.
+        optional: whether it may be left out; its value is then that of the build.
     """
 
     name: str | None
@@ -67,8 +67,8 @@ class Program:
         arguments: the arguments, in order.
         inputs: the placeholders of the tensors in the arguments.
         state: the placeholders of the state, each with its tensor.
-        operations: what is done.
-        outputs: what is returned: placeholders in containers, and anything that is always the same.
+        operations: the operations, in order.
+        outputs: the results: placeholders in containers, and constants.
     """
 
     arguments: tuple[Argument, ...] = ()
@@ -102,12 +102,12 @@ class Program:
 def _number(numbers: dict[int, Ref], placeholder: PlaceHolder) -> Ref:
     found = numbers.get(id(placeholder))
     if found is None:
-        raise MalformedPlanError(f"{placeholder!r} is used in the plan, but nothing gives it a value before.")
+        raise MalformedPlanError(f"{placeholder!r} is used in the plan before it has a value.")
     return found
 
 
 def map_pattern(function: Callable[[Any], Any], value: Any, depth: int = 0) -> Any:
-    """Return nested values with `function` applied to each placeholder or reference, everything else checked."""
+    """Return nested values with `function` applied to each placeholder or reference, other values checked."""
     kind = type(value)
     if kind in _ATOMS:
         return value
@@ -123,7 +123,7 @@ def map_pattern(function: Callable[[Any], Any], value: Any, depth: int = 0) -> A
         return kind([map_pattern(function, item, depth + 1) for item in value])
     if kind is dict:
         if not all(type(key) is str for key in value):
-            raise MalformedPlanError("A plan holds a dictionary whose keys are not texts.")
+            raise MalformedPlanError("A plan holds a dictionary whose keys are not strings.")
         return {key: map_pattern(function, item, depth + 1) for key, item in value.items()}
     if kind is slice:
         return slice(*(map_pattern(function, part, depth + 1) for part in (value.start, value.stop, value.step)))
@@ -131,60 +131,58 @@ def map_pattern(function: Callable[[Any], Any], value: Any, depth: int = 0) -> A
 
 
 class _ProgramReader:
-    """Turn numbered rows back into placeholders, refusing what does not fit together."""
+    """Rebuilds placeholders from numbered rows; refuses inconsistent ones."""
 
     def __init__(self, inputs: int, state: tuple[PlaceHolder, ...]) -> None:
         self.inputs = tuple(PlaceHolder(tags={f"#input-{number}"}) for number in range(inputs))
-        self.known: list[PlaceHolder] = [*self.inputs, *state]
+        self.defined: list[PlaceHolder] = [*self.inputs, *state]
 
     def use(self, ref: object) -> PlaceHolder:
-        """Return the placeholder of a number that has come about already."""
+        """Return the placeholder of a number that has a value already."""
         if type(ref) is not Ref or type(ref.id) is not int or ref.attribute is not None:
-            raise MalformedPlanError("A plan names its values by numbers.")
-        if not 0 <= ref.id < len(self.known):
-            raise MalformedPlanError(
-                f"The plan uses value {ref.id} before anything gives it: it dangles or goes round."
-            )
-        return self.known[ref.id]
+            raise MalformedPlanError("A plan refers to its values by numbers.")
+        if not 0 <= ref.id < len(self.defined):
+            raise MalformedPlanError(f"The plan uses value {ref.id} before it is computed.")
+        return self.defined[ref.id]
 
-    def give(self, ref: object) -> PlaceHolder:
-        """Return the placeholder of a result: the next number, or one known already (a call in place)."""
-        if type(ref) is Ref and ref.id == len(self.known):
-            self.known.append(PlaceHolder(tags={"#inner"}))
+    def define(self, ref: object) -> PlaceHolder:
+        """Return the placeholder of a result: the next number, or an earlier one (an in-place call)."""
+        if type(ref) is Ref and ref.id == len(self.defined):
+            self.defined.append(PlaceHolder(tags={"#inner"}))
         return self.use(ref)
 
 
 def from_rows(rows: Any, inputs: int, state: tuple[PlaceHolder, ...]) -> Program:
-    """Read a program that may come from anyone."""
+    """Read an untrusted program."""
     arguments, operations, outputs = rows
     limit = current().max_plan_operations
     if type(operations) is not tuple or len(operations) > limit:
         raise too_many_operations()
     if type(inputs) is not int or not 0 <= inputs <= limit:
         raise MalformedPlanError(f"A plan has at most {limit} inputs.")
-    _count_values(rows, VALUES + VALUES_EACH * len(operations))
+    _count_values(rows, MAX_VALUES + MAX_VALUES_PER_OPERATION * len(operations))
     reader = _ProgramReader(inputs, state)
     parsed = tuple(_argument(reader, row) for row in _tuple(arguments))
     if [id(p) for a in parsed for p in iter_tensors(a.pattern)] != [id(p) for p in reader.inputs]:
-        raise MalformedPlanError("The arguments of a plan hold its inputs, each once and in order.")
+        raise MalformedPlanError("The arguments of a plan must hold its inputs, each once and in order.")
     body = tuple(_operation(reader, row) for row in operations)
     return Program(parsed, reader.inputs, state, body, map_pattern(reader.use, outputs))
 
 
 def _count_values(rows: Any, limit: int) -> None:
-    """Refuse a program that holds more values than it could have use for: compiling takes a name for each."""
-    count, waiting = 0, [rows]
-    while waiting:
-        value = waiting.pop()
+    """Refuse a program with too many values: compiling makes a name for each."""
+    count, pending = 0, [rows]
+    while pending:
+        value = pending.pop()
         kind = type(value)
         if kind is tuple or kind is list or kind is dict or kind in RETURN_TYPES:
             count += len(value)
             if count > limit:
                 raise MalformedPlanError(
-                    f"A plan holds at most {limit} values in its operations. Long lists of numbers belong in a tensor "
-                    "that is made outside of the function."
+                    f"A plan holds at most {limit} values in its operations. Put long lists of numbers in a tensor "
+                    "made outside of the function."
                 )
-            waiting += value.values() if kind is dict else value
+            pending += value.values() if kind is dict else value
 
 
 def too_many_operations() -> MalformedPlanError:
@@ -195,7 +193,7 @@ def too_many_operations() -> MalformedPlanError:
 
 def _tuple(value: object) -> tuple[Any, ...]:
     if type(value) is not tuple:
-        raise MalformedPlanError("The parts of a plan come in tuples.")
+        raise MalformedPlanError("The parts of a plan must be tuples.")
     return value
 
 
@@ -204,7 +202,7 @@ def _argument(reader: _ProgramReader, row: object) -> Argument:
     if not (name is None or type(name) is str) or type(by_name) is not bool or type(optional) is not bool:
         raise MalformedPlanError("An argument of a plan has a name, a pattern and two flags.")
     if by_name and name is None:
-        raise MalformedPlanError("An argument of a plan that is given by name has none.")
+        raise MalformedPlanError("A keyword-only argument of a plan has no name.")
     return Argument(name, map_pattern(reader.use, pattern), by_name, optional)
 
 
@@ -213,5 +211,4 @@ def _operation(reader: _ProgramReader, row: object) -> Operation:
     if type(name) is not str or type(args) is not tuple or type(kwargs) is not dict or type(results) is not tuple:
         raise MalformedPlanError("An operation of a plan has a name, arguments, keyword arguments and results.")
     operation = Operation(name, None, map_pattern(reader.use, args), map_pattern(reader.use, kwargs), ())
-    given = map_pattern(reader.give, results)
-    return dataclasses.replace(operation, return_ids=given)
+    return dataclasses.replace(operation, return_ids=map_pattern(reader.define, results))

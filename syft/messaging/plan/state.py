@@ -1,4 +1,4 @@
-"""State: the tensors that a plan carries with it, such as the parameters of a model."""
+"""State: the tensors of a plan, such as the parameters of a model."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from syft.workers.base import BaseWorker
 
 STATE = "#state"
-CAPTURED = "#captured"  # found while the plan was built, not declared
-FOLLOWED = "#followed"  # by autograd, before it was shared
+CAPTURED = "#captured"  # found while the plan was built, not declared by the user
+FOLLOWED = "#followed"  # required a gradient before it was shared
 NOT_PARAMETERS = frozenset({"#buffer", "#constant"})
 KINDS = frozenset({STATE, CAPTURED, "#buffer", "#constant", "#parameter"})
 
@@ -29,7 +29,7 @@ class State(Bufferizable):
     """The tensors of a plan.
 
     Args:
-        owner: the plan, or the worker it is at.
+        owner: the plan, or the worker that holds it.
         state_placeholders: placeholders, each with its tensor inside.
     """
 
@@ -66,11 +66,11 @@ class State(Bufferizable):
         return {p.description or f"state_{n}": p.child.detach() for n, p in enumerate(self.state_placeholders)}
 
     def fingerprint(self) -> tuple[Any, ...]:
-        """Return something that is another one when any value of the state is, however it was changed."""
+        """Return a value that differs whenever a value of the state differs."""
         return tuple(fingerprint_of(tensor) for tensor in self.tensors())
 
     def copy(self) -> State:
-        """Return a state with the same tensors in placeholders of its own."""
+        """Return a state with the same tensors in new placeholders."""
         return State(self.owner, [placeholder.copy() for placeholder in self.state_placeholders])
 
     def read(self) -> list[Any]:
@@ -84,7 +84,7 @@ class State(Bufferizable):
             tensor.grad = torch.zeros_like(tensor)
 
     def _replace(self, method: str, *args: object, **kwargs: object) -> None:
-        """Let each tensor become what one of its methods returns: all of them, or none."""
+        """Replace each tensor by the result of a method of it: all of them, or none."""
         replaced = [getattr(tensor, method)(*args, **kwargs) for tensor in self.tensors()]
         for placeholder, tensor in zip(self.state_placeholders, replaced, strict=True):
             placeholder.child = tensor
@@ -98,7 +98,7 @@ class State(Bufferizable):
         self._replace("float_precision")
 
     def share_(self, *args: object, **kwargs: object) -> None:
-        """Share the tensors among workers; autograd follows them only if `requires_grad` says so."""
+        """Share the tensors among workers; autograd records them only with `requires_grad=True`."""
         self._replace("share", *args, **kwargs)
         if kwargs.get("requires_grad"):
             return
@@ -109,7 +109,7 @@ class State(Bufferizable):
                 placeholder.tags = placeholder.tags | {FOLLOWED}
 
     def get_(self) -> None:
-        """Fetch the tensors that are elsewhere."""
+        """Fetch the remote tensors."""
         for placeholder in self.state_placeholders:
             tensor: Any = placeholder.child
             if isinstance(tensor, SyftTensor):
@@ -137,12 +137,12 @@ class State(Bufferizable):
 
 
 def fingerprint_of(tensor: torch.Tensor | None) -> tuple[Any, ...]:
-    """Return something that is another one when a value of a tensor is."""
+    """Return a value that differs whenever a value of the tensor differs."""
     if not isinstance(tensor, torch.Tensor):
         return (tensor,)
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or tensor.layout is not torch.strided:
         return id(tensor), id(tensor.__dict__.get("child"))
-    # Version counters would be quicker, but writing through .data does not move them.
+    # Version counters would be faster, but writes through .data do not change them.
     flat = tensor.detach().cpu().contiguous().flatten().view(torch.uint8)
     content = (ctypes.c_char * flat.numel()).from_address(flat.data_ptr()) if flat.numel() else b""
     digest = hashlib.blake2b(content, digest_size=16).digest()
@@ -152,7 +152,7 @@ def fingerprint_of(tensor: torch.Tensor | None) -> tuple[Any, ...]:
 def _entry(row: Any) -> PlaceHolder:
     name, kinds, tensor = row
     if not isinstance(tensor, torch.Tensor) or tensor.device.type == "meta":
-        raise MalformedPlanError(f"The state of a plan holds tensors, and this has a {type(tensor).__name__}.")
+        raise MalformedPlanError(f"The state of a plan must be tensors, got a {type(tensor).__name__}.")
     if not (name is None or type(name) is str) or type(kinds) is not tuple or not KINDS.issuperset(kinds):
         raise MalformedPlanError("A tensor in the state of a plan has a name and kinds.")
     return PlaceHolder(tags={STATE, *kinds}, description=name, child=tensor)

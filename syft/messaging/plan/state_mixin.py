@@ -1,4 +1,4 @@
-"""What a plan does with the tensors that it carries."""
+"""StateMixin: the methods of a plan that read and change its state."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ class StateMixin(AbstractObject):
     """The state of a plan: set by attributes, read by name, encoded, shared, fetched."""
 
     state: State
-    _following: ModuleBinding
+    _binding: ModuleBinding
 
     @property
     def is_built(self) -> bool:
-        """Whether something was recorded."""
-        raise NotImplementedError("a plan knows whether it is built")
+        """Whether the operations are recorded."""
+        raise NotImplementedError("Plan defines is_built")
 
-    def _forget_program(self) -> None:
-        raise NotImplementedError("a plan forgets what was recorded with another state")
+    def _discard_program(self) -> None:
+        raise NotImplementedError("Plan defines _discard_program")
 
     def __setattr__(self, name: str, value: object) -> None:
         """Set an attribute; tensors and modules become part of the state."""
@@ -40,7 +40,7 @@ class StateMixin(AbstractObject):
                     self._register(parameter)
                 for inner, buffer in value.named_buffers():
                     self.state.add(buffer, prefix + inner, "#buffer")
-            self._forget_program()
+            self._discard_program()
         object.__setattr__(self, name, value)
 
     def _register(self, tensor: torch.Tensor) -> None:
@@ -56,28 +56,28 @@ class StateMixin(AbstractObject):
         """Return the tensors of the state by name, as nn.Module.state_dict does.
 
         Args:
-            of: only those of one variable of the function, without its name:
+            of: return only the tensors of one variable of the function, without its name:
                 `model.load_state_dict(plan.state_dict(of="model"))`.
         """
-        self._following.update()
+        self._binding.update()
         prefix = "" if of is None else f"{of}."
         found = self.state.state_dict()
         return {name.removeprefix(prefix): tensor for name, tensor in found.items() if name.startswith(prefix)}
 
     def load_state_dict(self, state: dict[str, Any]) -> Self:
-        """Take over values by name, in place: the modules that the plan was made of get them too.
+        """Copy values by name, in place: the modules that the plan was made of change too.
 
         Args:
-            state: what `state_dict` of this plan, or of one that came back from a worker, returned.
+            state: the result of `state_dict` of this plan, or of one fetched from a worker.
         """
         mine = self.state_dict()
         if mine.keys() != state.keys():
             others = sorted(mine.keys() ^ state.keys())[:10]
-            raise PlanMismatchError(f"These are not the tensors of this plan; the names differ in {others}.")
+            raise PlanMismatchError(f"load_state_dict() needs the names of this plan; the names differ in {others}.")
         for name, tensor in mine.items():
             if not isinstance(state[name], torch.Tensor) or state[name].shape != tensor.shape:
                 raise PlanMismatchError(
-                    f"{name} has the shape {tuple(tensor.shape)} in this plan; nothing was changed."
+                    f"load_state_dict() needs shape {tuple(tensor.shape)} for {name}. Nothing was changed."
                 )
         with torch.no_grad():
             for name, tensor in mine.items():
@@ -89,8 +89,8 @@ class StateMixin(AbstractObject):
         for value in list(self.__dict__.values()):
             if isinstance(value, torch.nn.Module):
                 value.train(mode)
-        if any(part.training is not training for part, training in self._following.modes):
-            self._forget_program()
+        if any(part.training is not training for part, training in self._binding.modes):
+            self._discard_program()
         return self
 
     def eval(self) -> Self:
@@ -98,7 +98,7 @@ class StateMixin(AbstractObject):
         return self.train(False)
 
     def get_(self) -> Self:
-        """Fetch the tensors of the state that are elsewhere, such as shares; returns the plan."""
+        """Fetch the remote tensors of the state, such as shares; returns the plan."""
         self.state.get_()
         return self
 
@@ -120,9 +120,9 @@ class StateMixin(AbstractObject):
     float_precision = float_prec_ = float_prec = float_precision_
 
     def share_(self, *args: object, **kwargs: object) -> Self:
-        """Share the state among workers; returns the plan, which runs with one message to each of them from now on.
+        """Share the state among workers; returns the plan, which then runs with one message to each worker.
 
-        Gradients need every operation by itself: autograd follows the state only with `requires_grad=True`.
+        Autograd records operations on the state only with `requires_grad=True`, which sends each one separately.
         """
         self._check_built("shared")
         self.state.share_(*args, **kwargs)
@@ -131,8 +131,8 @@ class StateMixin(AbstractObject):
     share = share_
 
     def _check_built(self, what: str) -> None:
-        """Raise if this plan is still to be built: it would be built with what its modules hold, in the clear."""
+        """Raise unless this plan is built: building reads the unencrypted tensors of its modules."""
         if not self.is_built:
             raise SyftError(
-                f"A plan is {what} after it was built: plan.build(...).fix_precision_().share_(alice, bob)."
+                f"A plan must be built before it is {what}: plan.build(...).fix_precision_().share_(alice, bob)."
             )

@@ -19,11 +19,10 @@ from syft.hook.functions import function_of
 from syft.hook.guards import guard_call
 from syft.hook.result_counts import check_pieces
 from syft.hook.size_bounds import bound_sizes
-from syft.messaging.message import Operation
 from syft.messaging.plan.arguments import match
 from syft.messaging.plan.checks import function_for
-from syft.messaging.plan.commands import GRAD_MODE, OPTIMIZER_STEP
-from syft.messaging.plan.dry_run import interpret, quiet
+from syft.messaging.plan.dry_run import fake_tensors, shape_functions
+from syft.messaging.plan.interpreter import Lookup, interpret
 from syft.messaging.plan.plan import Plan
 from syft.pointers.pointer_plan import RUN_PLAN
 from syft.workers.access.tensor_spec import FakeInputs, TensorSpec, forms_in, frozen, shape_of_result
@@ -112,11 +111,9 @@ def _remembered(key: tuple[Any, ...], carried: _UnkeyedArguments) -> Prediction:
 
 
 def _tried(run: Callable[[FakeInputs], Any], grad_enabled: bool) -> Prediction:
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
     fakes = FakeInputs()
     try:
-        with quiet(), FakeTensorMode(), torch.set_grad_enabled(grad_enabled):
+        with fake_tensors(grad_enabled):
             result = run(fakes)
             outline = fakes.outline(result)
             value = None if next(iter_tensors(result), None) is not None else result
@@ -197,22 +194,13 @@ def _run_fake(program: Any, inputs: list[Any], state: list[Any], ambient: bool, 
     return interpret(program, fakes.of(inputs), fakes.of(state), fake_functions(ambient))
 
 
-def fake_functions(ambient: bool) -> Callable[[Operation], Callable[..., Any] | None]:
-    """Return what gives the function of an operation of a plan that is tried on fakes.
+def fake_functions(ambient: bool) -> Lookup:
+    """Return the lookup of the functions of a plan that runs on fake tensors, with their guards.
 
     Args:
-        ambient: whether autograd records the plan, where it does not say so itself.
+        ambient: the mode of autograd where the plan does not set one.
     """
-
-    def set_mode(mode: bool | None) -> None:
-        torch._C._set_grad_enabled(ambient if mode is None else mode)
-
-    def find(operation: Operation) -> Callable[..., Any] | None:
-        if operation.cmd_name == OPTIMIZER_STEP:
-            return None  # it changes no shape
-        return set_mode if operation.cmd_name == GRAD_MODE else _guarded(operation.cmd_name)
-
-    return find
+    return shape_functions(ambient, _guarded)
 
 
 def _guarded(name: str) -> Callable[..., Any]:

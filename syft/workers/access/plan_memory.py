@@ -9,14 +9,13 @@ import torch
 
 from syft.core.trees import iter_tensors
 from syft.messaging.plan.arguments import match
-from syft.messaging.plan.dry_run import quiet, run_steps
+from syft.messaging.plan.dry_run import MAX_OPERATIONS, fake_tensors
+from syft.messaging.plan.interpreter import run_steps
 from syft.messaging.plan.plan import Plan
 from syft.messaging.plan.program import Program
 from syft.workers.access.fake_execution import fake_functions
 from syft.workers.access.tensor_spec import FakeInputs, forms_in
 
-# Longer plans are not tried: that would take seconds.
-MAX_OPERATIONS = 2000
 _REMEMBERED = 64
 
 
@@ -94,13 +93,11 @@ def _memory(tensor: torch.Tensor) -> tuple[int, int]:
 
 
 def _measure(program: Program, inputs: list[Any], state: list[Any], ambient: bool) -> int:
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
     peak = 0
     values: dict[int, Any] = {}
     last_uses = _last_uses(program)
     try:
-        with quiet(), FakeTensorMode(), torch.set_grad_enabled(ambient):
+        with fake_tensors(ambient):
             fakes = FakeInputs()
             given = fakes.of(inputs), fakes.of(state)
             live = _Live(fakes.tensors)

@@ -64,8 +64,8 @@ def infer(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[boo
     if torch.get_default_dtype() is not WORKERS_DEFAULT:  # so that nothing is remembered that is true for a while only
         return False, None
     if name == RUN_PLAN:
-        outlook = args[0].outlook
-        found = None if outlook is None else outlook.of(args[1:], kwargs)
+        inference = args[0].inference
+        found = None if inference is None else inference.of(args[1:], kwargs)
         return found is not None, found
     if not name.startswith("torch.") or name in _ASKED or (name in _CASTS and "memory_format" in kwargs):
         return False, None

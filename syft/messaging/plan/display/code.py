@@ -1,4 +1,4 @@
-"""The operations of a plan as Python-like text: names, sizes and literals, never a value of a tensor."""
+"""The operations of a plan as Python-like text, without values of tensors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch
 
 from syft.messaging.message import Operation
 from syft.messaging.plan.checks import function_for
-from syft.messaging.plan.commands import EXPECT, EXPECT_FORM, GRAD_MODE, GRADIENT, NUMEL, OPTIMIZER_STEP, SIZE
+from syft.messaging.plan.commands import EXPECT, EXPECT_PROPERTY, GRAD_MODE, GRADIENT, NUMEL, OPTIMIZER_STEP, SIZE
 from syft.messaging.plan.program import Program
 from syft.tensors.placeholder import PlaceHolder
 
@@ -24,7 +24,7 @@ MAX_ITEMS = 8
 MAX_TEXT = 60
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,59}", re.ASCII)
 _STATE_NAME = re.compile(r"[A-Za-z0-9_]{1,60}(\.[A-Za-z0-9_]{1,60}){0,20}", re.ASCII)
-_ONLY_HERE = object()
+_NO_DEFAULT = object()
 NEGATED = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 BINARY = {
     "add": "+", "sub": "-", "subtract": "-", "mul": "*", "multiply": "*", "div": "/", "true_divide": "/",
@@ -46,17 +46,17 @@ def short_name(name: str) -> str:
 
 
 class Names:
-    """What the values of a program are called: inputs and state by their own names, results x1, x2, sizes n1, n2.
+    """Names of the values of a program: inputs and state by their own names, results x1, x2, sizes n1, n2.
 
     Args:
         program: the program.
-        optimizers: the optimizers whose steps it takes.
+        optimizers: the optimizers of the plan.
     """
 
     def __init__(self, program: Program, optimizers: Any = ()) -> None:
         self.program = program
         self._names: dict[int, str] = {}
-        self._taken: set[str] = set()
+        self._used: set[str] = set()
         self._counts = {"x": 0, "n": 0}
         self.arguments = [self._argument(number, argument) for number, argument in enumerate(program.arguments)]
         for number, placeholder in enumerate(program.inputs):
@@ -66,12 +66,12 @@ class Names:
         self.optimizers = list(_numbered([type(optimizer).__name__ for optimizer in optimizers]))
 
     def of(self, placeholder: Any) -> str:
-        """Return the name of a value, made when it is first asked for."""
-        known = self._names.get(id(placeholder))
-        if known is None:
+        """Return the name of a value, made at its first use."""
+        name = self._names.get(id(placeholder))
+        if name is None:
             letter = "n" if "#number" in placeholder.tags else "x"
-            known = self._names[id(placeholder)] = self._next(letter)
-        return known
+            name = self._names[id(placeholder)] = self._next(letter)
+        return name
 
     def result(self, placeholder: PlaceHolder, letter: str) -> str:
         """Return the name of a result that is known to be a size or a tensor."""
@@ -82,14 +82,14 @@ class Names:
     def _next(self, letter: str) -> str:
         self._counts[letter] += 1
         name = f"{letter}{self._counts[letter]}"
-        return self._next(letter) if name in self._taken else name
+        return self._next(letter) if name in self._used else name
 
     def _free(self, name: str) -> str:
-        good = (
-            _NAME.fullmatch(name) and not keyword.iskeyword(name) and name not in (*self._taken, "self", "torch", "F")
+        is_free = (
+            _NAME.fullmatch(name) and not keyword.iskeyword(name) and name not in (*self._used, "self", "torch", "F")
         )
-        name = name if good else f"arg{len(self._taken)}"
-        self._taken.add(name)
+        name = name if is_free else f"arg{len(self._used)}"
+        self._used.add(name)
         return name
 
     def _argument(self, number: int, argument: Any) -> str:
@@ -125,7 +125,7 @@ def _numbered(names: list[str]) -> Iterator[str]:
 
 
 def literal(value: object) -> str:
-    """Return a value that is no container as text, cut if it is long."""
+    """Return a scalar value as text, truncated if it is long."""
     if value is Ellipsis:
         return "..."
     if isinstance(value, torch.device):
@@ -158,7 +158,7 @@ def _rest(value: Any) -> list[str]:
 
 
 def index_text(names: Names, index: object) -> str:
-    """Return what stands between the brackets of x[...]."""
+    """Return the text between the brackets of x[...]."""
     if isinstance(index, tuple) and index:
         return ", ".join([index_text(names, part) for part in index[:MAX_ITEMS]] + _rest(index))
     if isinstance(index, slice):
@@ -183,13 +183,13 @@ def statement(names: Names, operation: Operation) -> str:
     if name == EXPECT:
         relation = args[0] if args[3] else NEGATED[args[0]]
         return f"check({value_text(names, args[1])} {relation} {value_text(names, args[2])})"
-    if name == EXPECT_FORM:
-        return f"check({_form_check(names, args)})"
+    if name == EXPECT_PROPERTY:
+        return f"check({_property_check(names, args)})"
     if name.endswith(".__set__"):
         return f"{value_text(names, args[0])}.{name.split('.')[-2]} = {value_text(names, args[1])}"
     if name == "torch.Tensor.__setitem__" and len(args) == 3:
         return f"{value_text(names, args[0])}[{index_text(names, args[1])}] = {value_text(names, args[2])}"
-    text = _call(names, operation)  # before its results get their names
+    text = _call(names, operation)  # before its results are named
     target = _target(names, operation)
     in_place = name.endswith("_") and bool(args and operation.return_ids) and operation.return_ids[0] is args[0]
     return text if in_place or not target else f"{target} = {text}"
@@ -212,14 +212,14 @@ def _pattern(names: Names, pattern: Any, letter: str) -> str:
     return ", ".join(inner) + ("," if len(pattern) == 1 else "")
 
 
-def _form_check(names: Names, args: tuple[Any, ...]) -> str:
-    tensor, form, expected = value_text(names, args[0]), args[1], args[2]
-    if form == "has a gradient":
+def _property_check(names: Names, args: tuple[Any, ...]) -> str:
+    tensor, name, expected = value_text(names, args[0]), args[1], args[2]
+    if name == "has a gradient":
         return f"{tensor}.grad is {'not None' if expected else 'None'}"
-    call = "()" if form in ("stride", "is_contiguous", "storage_offset", "is_conj", "is_neg") else ""
+    call = "()" if name in ("stride", "is_contiguous", "storage_offset", "is_conj", "is_neg") else ""
     if isinstance(expected, bool):
-        return f"{'' if expected else 'not '}{tensor}.{form}{call}"
-    return f"{tensor}.{form}{call} == {value_text(names, expected)}"
+        return f"{'' if expected else 'not '}{tensor}.{name}{call}"
+    return f"{tensor}.{name}{call} == {value_text(names, expected)}"
 
 
 def _call(names: Names, operation: Operation) -> str:
@@ -232,29 +232,29 @@ def _call(names: Names, operation: Operation) -> str:
         return f"{value_text(names, args[0])}.grad"
     own = name.startswith(("torch.Tensor.", "syft.plan."))
     if own and not kwargs and args:
-        short = _operated(names, name.rsplit(".", 1)[-1], name, args)
+        short = _operator_call(names, name.rsplit(".", 1)[-1], name, args)
         if short is not None:
             return short
     return _plain_call(names, operation, own)
 
 
-def _operated(names: Names, last: str, name: str, args: tuple[Any, ...]) -> str | None:
-    """Return a call that Python has a sign for, or None."""
+def _operator_call(names: Names, last: str, name: str, args: tuple[Any, ...]) -> str | None:
+    """Return a call as a Python operator, or None."""
     if last == "__get__":
         return f"{value_text(names, args[0])}.{name.split('.')[-2]}"
     if last == "__getitem__" and len(args) == 2:
         return f"{value_text(names, args[0])}[{index_text(names, args[1])}]"
-    word = last.strip("_") if last.startswith("__") else last
-    if len(args) == 1 and word in UNARY:
-        return UNARY[word] + value_text(names, args[0])
+    operator = last.strip("_") if last.startswith("__") else last
+    if len(args) == 1 and operator in UNARY:
+        return UNARY[operator] + value_text(names, args[0])
     if len(args) != 2:
         return None
     one, other = value_text(names, args[0]), value_text(names, args[1])
-    if last.startswith("__i") and word[1:] in BINARY and word not in BINARY:
-        return f"{one} {BINARY[word[1:]]}= {other}"
-    if last.startswith("__r") and word[1:] in BINARY and word not in BINARY:
-        return f"{other} {BINARY[word[1:]]} {one}"
-    return f"{one} {BINARY[word]} {other}" if word in BINARY else None
+    if last.startswith("__i") and operator[1:] in BINARY and operator not in BINARY:
+        return f"{one} {BINARY[operator[1:]]}= {other}"
+    if last.startswith("__r") and operator[1:] in BINARY and operator not in BINARY:
+        return f"{other} {BINARY[operator[1:]]} {one}"
+    return f"{one} {BINARY[operator]} {other}" if operator in BINARY else None
 
 
 def _plain_call(names: Names, operation: Operation, own: bool) -> str:
@@ -269,26 +269,26 @@ def _plain_call(names: Names, operation: Operation, own: bool) -> str:
 
 
 def call_arguments(names: Names, operation: Operation) -> list[str]:
-    """Return the arguments of a call as texts, without those that are torch's defaults where these are known."""
-    known = parameters_of(operation.cmd_name)
-    kept: list[str] = []
+    """Return the arguments of a call as texts, without those that are torch's defaults."""
+    parameters = parameters_of(operation.cmd_name)
+    texts: list[str] = []
     skipped = False
     for number, value in enumerate(operation.cmd_args):
-        key, default = known[number] if number < len(known) else ("", _ONLY_HERE)
+        key, default = parameters[number] if number < len(parameters) else ("", _NO_DEFAULT)
         if key and is_default(value, default):
             skipped = True
         else:
-            kept.append(f"{key}={value_text(names, value)}" if skipped else value_text(names, value))
-    defaults = dict(known)
+            texts.append(f"{key}={value_text(names, value)}" if skipped else value_text(names, value))
+    defaults = dict(parameters)
     for key, value in operation.cmd_kwargs.items():
-        if not is_default(value, defaults.get(key, _ONLY_HERE)):
-            kept.append(f"{key}={value_text(names, value)}")
-    return kept
+        if not is_default(value, defaults.get(key, _NO_DEFAULT)):
+            texts.append(f"{key}={value_text(names, value)}")
+    return texts
 
 
 def is_default(value: object, default: object) -> bool:
-    """Say whether an argument is what torch takes without it; (1, 1) is the same as 1."""
-    if default is _ONLY_HERE or isinstance(value, PlaceHolder):
+    """Say whether an argument equals its default; (1, 1) is the same as 1."""
+    if default is _NO_DEFAULT or isinstance(value, PlaceHolder):
         return False
     if isinstance(value, tuple | list) and value:
         if isinstance(default, tuple | list):
@@ -297,12 +297,12 @@ def is_default(value: object, default: object) -> bool:
     return type(value) is type(default) and bool(value == default)
 
 
-_UNSAID = {"_stacklevel": 3}
+_HIDDEN = {"_stacklevel": 3}
 
 
 @functools.cache
 def parameters_of(name: str) -> tuple[tuple[str, Any], ...]:
-    """Return names and defaults of the parameters of a call; nothing where they are not known."""
+    """Return names and defaults of the parameters of a call; () if they are not known."""
     if name.startswith("syft.") or "__" in name:
         return ()
     try:
@@ -310,33 +310,33 @@ def parameters_of(name: str) -> tuple[tuple[str, Any], ...]:
     except (ValueError, TypeError):
         return _schema(name.rsplit(".", 1)[-1])
     if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters):
-        # Pooling is one of two functions of torch, by a flag; the private one has all parameters.
+        # Pooling dispatches to one of two functions; the private one has all parameters.
         inner = getattr(torch.nn.functional, f"_{name.rsplit('.', 1)[-1]}", None)
         parameters = list(inspect.signature(inner).parameters.values()) if inspect.isfunction(inner) else []
-    return tuple((p.name, _UNSAID.get(p.name, _ONLY_HERE if p.default is p.empty else p.default)) for p in parameters)
+    return tuple((p.name, _HIDDEN.get(p.name, _NO_DEFAULT if p.default is p.empty else p.default)) for p in parameters)
 
 
-def _schema(word: str) -> tuple[tuple[str, Any], ...]:
-    """Return the parameters of a function of torch's own core, if it has one form only that is not for `out`."""
+def _schema(operator: str) -> tuple[tuple[str, Any], ...]:
+    """Return the parameters of an aten operator that has only one schema without `out`."""
     schemas = [
-        s for s in torch._C._jit_get_schemas_for_operator(f"aten::{word}") if not s.overload_name.endswith("out")
+        s for s in torch._C._jit_get_schemas_for_operator(f"aten::{operator}") if not s.overload_name.endswith("out")
     ]
     if len(schemas) > 1:
         schemas = [s for s in schemas if not s.overload_name]
     if len(schemas) != 1:
         return ()
-    return tuple((a.name, a.default_value if a.has_default_value() else _ONLY_HERE) for a in schemas[0].arguments)
+    return tuple((a.name, a.default_value if a.has_default_value() else _NO_DEFAULT) for a in schemas[0].arguments)
 
 
-# --- the whole ------------------------------------------------------------------------------------------------------
+# --- the program ---------------------------------------------------------------------------------------------------
 
 
 def lines_of(names: Names, limit: int | None = None) -> list[str]:
     """Return the text of a program, line by line.
 
     Args:
-        names: what its values are called.
-        limit: how many operations to show at most.
+        names: the names of its values.
+        limit: the maximum number of operations shown.
     """
     operations = names.program.operations
     shown = operations if limit is None or len(operations) <= limit else operations[:limit]
@@ -359,7 +359,7 @@ def lines_of(names: Names, limit: int | None = None) -> list[str]:
 
 
 def header_of(names: Names, name: str) -> str:
-    """Return the line that says the name and the arguments."""
+    """Return the `def` line of a plan."""
     texts = ["self"] if names.program.state else []
     starred = False
     for called, argument in zip(names.arguments, names.program.arguments, strict=True):
@@ -384,7 +384,7 @@ def code_of(plan: Plan, limit: int | None = None) -> str:
 
     Args:
         plan: the plan.
-        limit: how many operations to show at most.
+        limit: the maximum number of operations shown.
     """
     if not plan.is_built:
         return "# not built yet: plan.build(*examples)"

@@ -1,4 +1,4 @@
-"""A plan as a drawing: SVG written by hand, in the colours of the page it is on."""
+"""Drawings of plans as SVG, in the colours of the surrounding page."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from syft.messaging.plan.display.graph import Graph, GraphNode
 from syft.messaging.plan.display.layout import GraphLayout, layout
 
 TITLE, SMALL = 12.0, 10.0
-_WIDE = 0.62  # the width of a letter of a monospaced font, by its height
+_WIDE = 0.62  # width of a monospaced letter, relative to its height
 _LINE, _PAD_X, _PAD_Y = 14.0, 10.0, 6.0
 _FONT = "ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace"
-# Strong enough on white and on black.
+# Visible on white and on black.
 _COLOURS = {
     "input": "#3b82c4",
     "operation": "currentColor",
@@ -27,7 +27,7 @@ def svg_of(graph: Graph, label: str) -> str:
 
     Args:
         graph: what to draw.
-        label: what the drawing is of, for readers that do not see it.
+        label: a description for screen readers.
     """
     sizes = [_size(node) for node in graph.nodes]
     top = {number for number, node in enumerate(graph.nodes) if node.kind == "input"}
@@ -43,7 +43,7 @@ def svg_of(graph: Graph, label: str) -> str:
 
 
 def _safe(text: str) -> str:
-    """Return a text that can stand in XML: escaped, and without signs that XML has no form for."""
+    """Return a text escaped for XML, without characters that XML can't represent."""
     return html.escape("".join(sign if sign.isprintable() else "�" for sign in text))
 
 
@@ -75,7 +75,7 @@ def _box(node: GraphNode, x: float, y: float, width: float, height: float) -> st
 def _arrow(placed: GraphLayout, edge: tuple[int, int], order_only: bool) -> str:
     points = placed.paths[edge]
     x, y = points[-1]
-    points = [*points[:-1], (x, y - 5)]  # the head takes the rest
+    points = [*points[:-1], (x, y - 5)]  # the rest is the arrow head
     path = f"M{points[0][0]:.1f} {points[0][1]:.1f}"
     for (x0, y0), (x1, y1) in itertools.pairwise(points):
         if abs(x0 - x1) < 0.05:

@@ -1,4 +1,4 @@
-"""The graph of a plan: what a drawing shows of it."""
+"""The graph of a plan, for drawings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from syft.messaging.message import Operation
 from syft.messaging.plan.commands import (
     ARITHMETIC,
     EXPECT,
-    EXPECT_FORM,
+    EXPECT_PROPERTY,
     GRAD_MODE,
     GRADIENT,
     NUMEL,
@@ -23,9 +23,9 @@ from syft.messaging.plan.dry_run import ValueSpec
 from syft.tensors.placeholder import PlaceHolder
 
 SHOWN = 60  # operations at each end of a long plan
-MOST_ENDS = 30  # inputs, or outputs
+MAX_ENDS = 30  # inputs, or outputs
 # Sizes and checks are left out of drawings and tables.
-ASIDE = frozenset({SIZE, NUMEL, EXPECT, EXPECT_FORM, GRAD_MODE, *(f"syft.plan.{name}" for name in ARITHMETIC)})
+HIDDEN = frozenset({SIZE, NUMEL, EXPECT, EXPECT_PROPERTY, GRAD_MODE, *(f"syft.plan.{name}" for name in ARITHMETIC)})
 TRAINS = frozenset(
     {OPTIMIZER_STEP, GRADIENT, "torch.Tensor.backward", "torch.autograd.backward", "torch.autograd.grad"}
 )
@@ -40,7 +40,7 @@ class GraphNode:
     Attributes:
         kind: "input", "operation", "training", "output" or "more".
         lines: its texts; the first is the title.
-        hint: what is shown when the mouse is over it.
+        hint: the tooltip.
     """
 
     kind: str
@@ -54,7 +54,7 @@ class Graph:
 
     Attributes:
         nodes: the boxes.
-        edges: pairs of numbers; True if the arrow stands for an order only, not for a tensor.
+        edges: pairs of numbers; True if the arrow only shows an order, not a tensor.
     """
 
     nodes: list[GraphNode] = dataclasses.field(default_factory=list)
@@ -66,24 +66,24 @@ class Graph:
         return len(self.nodes) - 1
 
     def connect(self, start: int | None, end: int, order_only: bool = False) -> None:
-        """Add an arrow, unless its ends are one box."""
+        """Add an arrow, unless both ends are the same box."""
         if start is not None and start != end:
             self.edges[start, end] = self.edges.get((start, end), True) and order_only
 
 
-def form_text(form: ValueSpec | None, mark: str = "*") -> str:
+def spec_text(spec: ValueSpec | None, mark: str = "*") -> str:
     """Return a shape and a dtype as text; sizes that follow the inputs have a mark."""
-    if form is None:
+    if spec is None:
         return ""
-    sizes = [f"{size}{mark if dim in form.varies else ''}" for dim, size in enumerate(form.shape)]
-    return f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''}) {str(form.dtype).removeprefix('torch.')}"
+    sizes = [f"{size}{mark if dim in spec.varies else ''}" for dim, size in enumerate(spec.shape)]
+    return f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''}) {str(spec.dtype).removeprefix('torch.')}"
 
 
 def is_shown(operation: Operation) -> bool:
-    """Say whether an operation is one to show: no size, no check, no gradient put away."""
+    """Say whether an operation is shown: no size, no check, no reset of a gradient."""
     if operation.cmd_name == _SETS_GRADIENT and operation.cmd_args[1:] == (None,):
         return False
-    return operation.cmd_name not in ASIDE
+    return operation.cmd_name not in HIDDEN
 
 
 class _Builder:
@@ -101,44 +101,44 @@ class _Builder:
         self.hidden = set(shown[SHOWN:-SHOWN]) if len(shown) > 2 * SHOWN else set()
         self.more: int | None = None
 
-    def _inputs(self, forms: tuple[ValueSpec, ...]) -> None:
+    def _inputs(self, specs: tuple[ValueSpec, ...]) -> None:
         inputs = self.names.program.inputs
-        for number, placeholder in enumerate(inputs[:MOST_ENDS]):
-            form = form_text(forms[number]) if number < len(forms) else ""
-            self.makers[id(placeholder)] = self.graph.add(GraphNode("input", _lines(self.names.of(placeholder), form)))
-        if len(inputs) > MOST_ENDS:
-            rest = self.graph.add(GraphNode("more", [f"{len(inputs) - MOST_ENDS} more inputs"]))
-            self.makers.update((id(placeholder), rest) for placeholder in inputs[MOST_ENDS:])
+        for number, placeholder in enumerate(inputs[:MAX_ENDS]):
+            spec = spec_text(specs[number]) if number < len(specs) else ""
+            self.makers[id(placeholder)] = self.graph.add(GraphNode("input", _lines(self.names.of(placeholder), spec)))
+        if len(inputs) > MAX_ENDS:
+            rest = self.graph.add(GraphNode("more", [f"{len(inputs) - MAX_ENDS} more inputs"]))
+            self.makers.update((id(placeholder), rest) for placeholder in inputs[MAX_ENDS:])
 
     def operation(self, number: int, operation: Operation) -> None:
-        """Add an operation, or what stands for many."""
+        """Add an operation, or the box that stands for many."""
         hint = statement(self.names, operation)  # names the results, in the order of the text
         used = list(iter_tensors((operation.cmd_args, operation.cmd_kwargs)))
-        given = list(iter_tensors(operation.return_ids))
+        results = list(iter_tensors(operation.return_ids))
         if not is_shown(operation):
             origin = next((self.makers[id(p)] for p in used if id(p) in self.makers), None)
             if origin is not None:
-                self.makers.update((id(placeholder), origin) for placeholder in given)
+                self.makers.update((id(placeholder), origin) for placeholder in results)
             return
         node = self._node(number, operation, hint, used)
         for placeholder in used:
             self.graph.connect(self.makers.get(id(placeholder)), node)
         self._effects(operation, node, used)
-        self.makers.update((id(placeholder), node) for placeholder in given)
+        self.makers.update((id(placeholder), node) for placeholder in results)
 
     def _node(self, number: int, operation: Operation, hint: str, used: list[Any]) -> int:
         if number in self.hidden:
             if self.more is None:
                 self.more = self.graph.add(GraphNode("more", [f"… {len(self.hidden)} more operations"]))
             return self.more
-        forms = [text for form in self.results[number] if (text := form_text(form))]
+        specs = [text for spec in self.results[number] if (text := spec_text(spec))]
         names = dict.fromkeys(self.names.of(p).removeprefix("self.") for p in used if id(p) in self.state)
         title = hint if operation.cmd_name == OPTIMIZER_STEP else short_name(operation.cmd_name)
         kind = "training" if operation.cmd_name in TRAINS else "operation"
-        return self.graph.add(GraphNode(kind, _lines(title, _cut(forms, 2), _cut(joined(list(names)), 2)), hint))
+        return self.graph.add(GraphNode(kind, _lines(title, _cut(specs, 2), _cut(joined(list(names)), 2)), hint))
 
     def _effects(self, operation: Operation, node: int, used: list[Any]) -> None:
-        """Follow what is changed in place, and the order of what works on gradients."""
+        """Connect in-place changes, and the order of operations on gradients."""
         name = operation.cmd_name
         if name in _READS_GRADIENT or name == OPTIMIZER_STEP:
             self.graph.connect(self.last_effect, node, order_only=True)
@@ -150,13 +150,13 @@ class _Builder:
             self.last_effect = node
 
     def outputs(self) -> None:
-        """Add what is returned."""
+        """Add the outputs."""
         found = list(_paths("output", self.names.program.outputs))
-        for path, placeholder in found[:MOST_ENDS]:
+        for path, placeholder in found[:MAX_ENDS]:
             self.graph.connect(self.makers.get(id(placeholder)), self.graph.add(GraphNode("output", _lines(path))))
-        if len(found) > MOST_ENDS:
-            rest = self.graph.add(GraphNode("more", [f"{len(found) - MOST_ENDS} more outputs"]))
-            for _, placeholder in found[MOST_ENDS:]:
+        if len(found) > MAX_ENDS:
+            rest = self.graph.add(GraphNode("more", [f"{len(found) - MAX_ENDS} more outputs"]))
+            for _, placeholder in found[MAX_ENDS:]:
                 self.graph.connect(self.makers.get(id(placeholder)), rest)
 
 
@@ -172,7 +172,7 @@ def _paths(path: str, value: object) -> Iterator[tuple[str, Any]]:
 
 
 def joined(names: list[str]) -> list[str]:
-    """Return names with what several share in front said once: `fc1.weight, bias`."""
+    """Return names grouped by their common prefix: `fc1.weight, bias`."""
     found: dict[str, list[str]] = {}
     for name in names:
         before, _, last = name.rpartition(".")
@@ -180,8 +180,8 @@ def joined(names: list[str]) -> list[str]:
     return [f"{before}.{', '.join(last)}" if before else ", ".join(last) for before, last in found.items()]
 
 
-def _cut(texts: list[str], most: int) -> str:
-    return "; ".join(texts[:most]) + (f"; {len(texts) - most} more" if len(texts) > most else "")
+def _cut(texts: list[str], limit: int) -> str:
+    return "; ".join(texts[:limit]) + (f"; {len(texts) - limit} more" if len(texts) > limit else "")
 
 
 def _lines(*texts: str) -> list[str]:
@@ -192,9 +192,9 @@ def graph_of(names: Names, inputs: tuple[ValueSpec, ...], results: list[tuple[Va
     """Return the graph of a program.
 
     Args:
-        names: what its values are called.
-        inputs: the forms of its inputs, if known.
-        results: the forms of what each operation gives.
+        names: the names of its values.
+        inputs: the specs of its inputs, if known.
+        results: the specs of the results of each operation.
     """
     builder = _Builder(names, inputs, results)
     for number, operation in enumerate(names.program.operations):

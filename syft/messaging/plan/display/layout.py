@@ -1,4 +1,4 @@
-"""Where the boxes of a layered graph go: each below what it needs, arrows crossing as little as is cheap to reach."""
+"""Layout of a layered graph: each box below the boxes it needs, with few crossings (Sugiyama's method)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _SWEEPS = 6
 
 @dataclasses.dataclass(slots=True)
 class GraphLayout:
-    """Where everything is.
+    """Positions of boxes and arrows.
 
     Attributes:
-        width: of the whole.
-        height: of the whole.
+        width: total width.
+        height: total height.
         boxes: left, top, width and height of each box.
         paths: the points that each arrow goes through.
     """
@@ -30,7 +30,7 @@ class GraphLayout:
 
 
 class _Position:
-    """A box, or where an arrow passes a layer."""
+    """A box, or the point where an arrow passes a layer."""
 
     __slots__ = ("above", "below", "height", "layer", "width", "x")
 
@@ -53,15 +53,15 @@ def layout(sizes: Sequence[tuple[float, float]], edges: Sequence[Edge], top: set
     boxes = [_Position(layer, *size) for layer, size in zip(layers, sizes, strict=True)]
     chains = {edge: _chain(boxes[edge[0]], boxes[edge[1]]) for edge in edges}
     rows: list[list[_Position]] = [[] for _ in range(max(layers, default=-1) + 1)]
-    for place in itertools.chain(boxes, *(chain[1:-1] for chain in chains.values())):
-        rows[place.layer].append(place)
+    for position in itertools.chain(boxes, *(chain[1:-1] for chain in chains.values())):
+        rows[position.layer].append(position)
     rows = _ordered(rows)
     _put_side_by_side(rows)
     return _drawn(rows, boxes, chains)
 
 
 def layer_of(count: int, edges: Sequence[Edge], top: set[int], bottom: set[int]) -> list[int]:
-    """Return the layer of each box: the longest path to it; one that needs nothing goes right above its reader."""
+    """Return the layer of each box: the longest path to it; a box without inputs is right above its first reader."""
     needs: list[list[int]] = [[] for _ in range(count)]
     readers: list[list[int]] = [[] for _ in range(count)]
     for start, end in edges:
@@ -81,7 +81,7 @@ def layer_of(count: int, edges: Sequence[Edge], top: set[int], bottom: set[int])
 
 
 def _chain(start: _Position, end: _Position) -> list[_Position]:
-    """Connect two boxes through a place in each layer between them."""
+    """Connect two boxes through a position in each layer between them."""
     chain = [start, *(_Position(layer, BEND, 0.0) for layer in range(start.layer + 1, end.layer)), end]
     for one, other in itertools.pairwise(chain):
         one.below.append(other)
@@ -93,14 +93,14 @@ def _chain(start: _Position, end: _Position) -> list[_Position]:
 
 
 def _ordered(rows: list[list[_Position]]) -> list[list[_Position]]:
-    """Sort each layer by where its neighbours are, down and up again, and keep the order with fewest crossings."""
+    """Sort each layer by the mean position of its neighbours, down and up; keeps the order with fewest crossings."""
     _number(rows)
     best, fewest = [list(row) for row in rows], crossings(rows)
     for _ in range(_SWEEPS):
         for row in rows[1:]:
-            _sort(row, lambda place: place.above)
+            _sort(row, lambda position: position.above)
         for row in reversed(rows[:-1]):
-            _sort(row, lambda place: place.below)
+            _sort(row, lambda position: position.below)
         count = crossings(rows)
         if count < fewest:
             best, fewest = [list(row) for row in rows], count
@@ -110,24 +110,24 @@ def _ordered(rows: list[list[_Position]]) -> list[list[_Position]]:
 
 def _number(rows: list[list[_Position]]) -> None:
     for row in rows:
-        for number, place in enumerate(row):
-            place.x = float(number)
+        for number, position in enumerate(row):
+            position.x = float(number)
 
 
 def _sort(row: list[_Position], neighbours: Callable[[_Position], list[_Position]]) -> None:
-    row.sort(key=lambda place: _mean(neighbours(place), place.x))
+    row.sort(key=lambda position: _mean(neighbours(position), position.x))
     _number([row])
 
 
-def _mean(places: list[_Position], otherwise: float) -> float:
-    return sum(place.x for place in places) / len(places) if places else otherwise
+def _mean(positions: list[_Position], otherwise: float) -> float:
+    return sum(position.x for position in positions) / len(positions) if positions else otherwise
 
 
 def crossings(rows: list[list[_Position]]) -> int:
     """Count the crossings between neighbouring layers."""
     count = 0
     for row in rows:
-        ends = [end.x for place in row for end in sorted(place.below, key=lambda p: p.x)]
+        ends = [end.x for position in row for end in sorted(position.below, key=lambda p: p.x)]
         count += sum(1 for number, end in enumerate(ends) for other in ends[number + 1 :] if other < end)
     return count
 
@@ -136,27 +136,27 @@ def crossings(rows: list[list[_Position]]) -> int:
 
 
 def _put_side_by_side(rows: list[list[_Position]]) -> None:
-    """Give each place an x: near its neighbours, and apart from the others of its layer."""
+    """Assign x coordinates: near the neighbours in other layers, without overlaps in a layer."""
     for row in rows:
         _spread(row, [0.0] * len(row))
     for number in range(4 * _SWEEPS):
         down = number % 2 == 0
         for row in rows if down else reversed(rows):
             wanted = []
-            for place in row:
-                near = (place.above if down else place.below) or place.above or place.below
-                wanted.append(_mean(near, place.x))
+            for position in row:
+                near = (position.above if down else position.below) or position.above or position.below
+                wanted.append(_mean(near, position.x))
             _spread(row, wanted)
 
 
 def _spread(row: list[_Position], wanted: list[float]) -> None:
-    """Put places of a layer as near to where they want to be as their order and widths allow.
+    """Move the positions of a layer as close to the wanted coordinates as their order and widths allow.
 
-    Neighbours that would overlap become one block, which goes to the mean of what its members want.
+    Neighbours that would overlap form a block, which moves to the mean of the wanted coordinates of its members.
     """
     blocks: list[tuple[float, list[tuple[_Position, float]]]] = []  # the x of a block, and its members' offsets
-    for place, x in zip(row, wanted, strict=True):
-        blocks.append((x, [(place, 0.0)]))
+    for position, x in zip(row, wanted, strict=True):
+        blocks.append((x, [(position, 0.0)]))
         while len(blocks) > 1 and _overlap(blocks[-2], blocks[-1]):
             right, left = blocks.pop(), blocks.pop()
             shift = _reach(left) + _space(left[1][-1][0], right[1][0][0])
@@ -164,13 +164,13 @@ def _spread(row: list[_Position], wanted: list[float]) -> None:
             heavy, light = _weight(left), _weight(right)
             blocks.append(((left[0] * heavy + (right[0] - shift) * light) / (heavy + light), members))
     for x, members in blocks:
-        for place, offset in members:
-            place.x = x + offset
+        for position, offset in members:
+            position.x = x + offset
 
 
 def _weight(block: tuple[float, list[tuple[_Position, float]]]) -> float:
-    """Return how much a block counts; arrows count more than boxes, so that they are straight."""
-    return sum(1.0 if place.height else 10.0 for place, _ in block[1])
+    """Return the weight of a block; arrows weigh more than boxes, so that they are straight."""
+    return sum(1.0 if position.height else 10.0 for position, _ in block[1])
 
 
 def _reach(block: tuple[float, list[tuple[_Position, float]]]) -> float:
@@ -188,13 +188,13 @@ def _overlap(
 
 
 def _drawn(rows: list[list[_Position]], boxes: list[_Position], chains: dict[Edge, list[_Position]]) -> GraphLayout:
-    everything = [place for row in rows for place in row]
-    left = min((place.x - place.width / 2 for place in everything), default=0.0) - MARGIN
-    right = max((place.x + place.width / 2 for place in everything), default=0.0) + MARGIN
+    everything = [position for row in rows for position in row]
+    left = min((position.x - position.width / 2 for position in everything), default=0.0) - MARGIN
+    right = max((position.x + position.width / 2 for position in everything), default=0.0) + MARGIN
     tops, heights, y = [], [], MARGIN
     for row in rows:
         tops.append(y)
-        heights.append(max((place.height for place in row), default=0.0))
+        heights.append(max((position.height for position in row), default=0.0))
         y += heights[-1] + GAP_Y
     rectangles = [
         (p.x - p.width / 2 - left, tops[p.layer] + (heights[p.layer] - p.height) / 2, p.width, p.height) for p in boxes
@@ -204,14 +204,17 @@ def _drawn(rows: list[list[_Position]], boxes: list[_Position], chains: dict[Edg
     for edge, chain in chains.items():
         start, end = rectangles[edge[0]], rectangles[edge[1]]
         points = [(leaving[edge] - left, start[1] + start[3])]
-        for place in chain[1:-1]:
-            points += [(place.x - left, tops[place.layer]), (place.x - left, tops[place.layer] + heights[place.layer])]
+        for position in chain[1:-1]:
+            points += [
+                (position.x - left, tops[position.layer]),
+                (position.x - left, tops[position.layer] + heights[position.layer]),
+            ]
         paths[edge] = [*points, (arriving[edge] - left, end[1])]
     return GraphLayout(right - left, max(y - GAP_Y + MARGIN, 2 * MARGIN), rectangles, paths)
 
 
 def _ports(chains: dict[Edge, list[_Position]], side: int) -> dict[Edge, float]:
-    """Return where on a box each of its arrows starts (side 0) or ends (side -1): next to each other, in order."""
+    """Return the x coordinate where each arrow leaves (side 0) or enters (side -1) its box, side by side in order."""
     groups: dict[int, list[Edge]] = {}
     for edge in chains:
         groups.setdefault(edge[side], []).append(edge)

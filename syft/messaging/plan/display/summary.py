@@ -1,4 +1,4 @@
-"""How a plan looks: one line with its code below, a table, and both with a drawing in a notebook."""
+"""Summaries of plans: a line with the code, a table, and a notebook view with a drawing."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from syft.display import grid_html, table_html
 from syft.messaging.plan.commands import OPTIMIZER_STEP
 from syft.messaging.plan.display.code import Names, code_of, short_name, statement
 from syft.messaging.plan.display.drawing import svg_of
-from syft.messaging.plan.display.graph import form_text, graph_of, is_shown, joined
-from syft.messaging.plan.dry_run import ValueSpec, forms_of, marked, results_of, with_other_sizes
+from syft.messaging.plan.display.graph import graph_of, is_shown, joined, spec_text
+from syft.messaging.plan.dry_run import ValueSpec, marked, results_of, specs_of, with_other_sizes
 
 if TYPE_CHECKING:
     import torch
 
     from syft.messaging.plan.plan import Plan
 
-LIMIT = 50  # operations in a repr
-ROWS = 400  # rows of a table
+MAX_REPR_OPERATIONS = 50
+MAX_ROWS = 400
 COLUMNS = ("#", "operation", "inputs", "output", "parameters")
 
 
 def text_of(plan: Plan) -> str:
-    """Return one line about a plan, and its operations below."""
+    """Return a line about a plan, and its operations below."""
     words = ["<Plan", _clean(plan.name), f"id:{_clean(plan.id)}", f"owner:{_clean(_owner(plan))}"]
     words += [f"tags:{','.join(_clean(tag) for tag in sorted(plan.tags))}"] if plan.tags else []
     words += [f"description:{_clean(plan.description)}"] if plan.description else []
     head = " ".join(words) + (" built>" if plan.is_built else " not built>")
-    return f"{head}\n{code_of(plan, LIMIT)}" if plan.is_built else head
+    return f"{head}\n{code_of(plan, MAX_REPR_OPERATIONS)}" if plan.is_built else head
 
 
 def _owner(plan: Any) -> Any:
@@ -41,7 +41,7 @@ def _owner(plan: Any) -> Any:
 
 
 def _clean(value: object) -> str:
-    """Return a name on one line, and not longer than a name is."""
+    """Return a name on one line, truncated to 80 characters."""
     text = "".join(sign if sign.isprintable() else " " for sign in str(value))
     return text if len(text) <= 80 else f"{text[:77]}..."
 
@@ -51,11 +51,11 @@ class SummaryRow:
     """An operation in the table.
 
     Attributes:
-        number: which operation of the plan it is, counted from 0 as errors do.
+        number: zero-based index of the operation, as in errors.
         operation: its short name.
-        inputs: the names of what it takes.
-        output: the forms of what it gives.
-        parameters: how many numbers of the plan's parameters it uses.
+        inputs: the names of its arguments.
+        output: the specs of its results.
+        parameters: the number of parameter elements that it uses.
     """
 
     number: int
@@ -69,8 +69,8 @@ class Summary:
     """A table of a built plan: print it, or let a notebook draw it.
 
     Shapes are those of the example that the plan was built with; a `*` marks sizes that follow the inputs. A plan
-    that came from elsewhere has no example, so its shapes stay blank unless examples are given. Checks and sizes are
-    counted and not listed.
+    that was received has no example, so its shapes stay blank unless examples are passed. Checks and sizes are counted
+    but not listed.
 
     Args:
         plan: the plan.
@@ -81,40 +81,40 @@ class Summary:
         self.name: str = _clean(plan.name)
         self._program = plan.program
         self._names = Names(plan.program, plan.optimizers)
-        self._forms: tuple[ValueSpec, ...] = forms_of(examples) or plan._forms
-        if self._forms and len(self._forms) != len(plan.program.inputs):
-            raise TypeError(f"The plan {plan.name!r} takes {len(plan.program.inputs)} tensors, not {len(self._forms)}.")
+        self._specs: tuple[ValueSpec, ...] = specs_of(examples) or plan._input_specs
+        if self._specs and len(self._specs) != len(plan.program.inputs):
+            raise TypeError(f"The plan {plan.name!r} takes {len(plan.program.inputs)} tensors, got {len(self._specs)}.")
         self._parameters = {id(p) for p in plan.program.state if not p.tags & {"#buffer", "#constant"}}
 
     @functools.cached_property
     def _results(self) -> list[tuple[ValueSpec | None, ...]]:
-        """The forms of all results."""
-        if not self._forms:
+        """The specs of all results."""
+        if not self._specs:
             return [()] * len(self._program.operations)
-        results = results_of(self._program, self._forms)
+        results = results_of(self._program, self._specs)
         return marked(results, results_of(self._program, self._others[-1])) if self._others else results
 
     @functools.cached_property
     def _others(self) -> list[tuple[ValueSpec, ...]]:
-        """Forms of inputs with other sizes."""
-        return with_other_sizes(self._program, self._forms) if self._forms else []
+        """Specs of inputs with other sizes."""
+        return with_other_sizes(self._program, self._specs) if self._specs else []
 
     @functools.cached_property
     def rows(self) -> list[SummaryRow]:
-        """The operations that compute something."""
+        """The operations, without checks and sizes."""
         rows = []
         for number, operation in enumerate(self._program.operations):
             text = statement(self._names, operation)  # names the results in the order of the code
             if not is_shown(operation):
                 continue
             used = dict.fromkeys(iter_tensors((operation.cmd_args, operation.cmd_kwargs)))
-            forms = [form_text(form) for form in self._results[number]]
+            specs = [spec_text(spec) for spec in self._results[number]]
             rows.append(
                 SummaryRow(
                     number,
                     text if operation.cmd_name == OPTIMIZER_STEP else short_name(operation.cmd_name),
                     _listed(joined([self._names.of(p) for p in used]), 4),
-                    _listed(forms, 3, "; "),
+                    _listed(specs, 3, "; "),
                     sum(_numel(p.child) for p in used if id(p) in self._parameters),
                 )
             )
@@ -122,19 +122,19 @@ class Summary:
 
     @functools.cached_property
     def totals(self) -> dict[str, str]:
-        """What the plan has of everything, by name."""
+        """Totals of the plan, by name."""
         state = [(p.child, id(p) in self._parameters) for p in self._program.state]
         trainable = sum(_numel(t) for t, is_parameter in state if is_parameter and t.requires_grad)
         fixed = sum(_numel(t) for t, is_parameter in state if is_parameter and not t.requires_grad)
         operations = len(self._program.operations)
-        aside = operations - len(self.rows)
+        hidden = operations - len(self.rows)
         inputs = [
-            f"{self._names.of(p)} {form_text(self._marked_inputs[n]) if self._forms else ''}".rstrip()
+            f"{self._names.of(p)} {spec_text(self._marked_inputs[n]) if self._specs else ''}".rstrip()
             for n, p in enumerate(self._program.inputs)
         ]
         outputs = [self._names.of(p) for p in iter_tensors(self._program.outputs)]
         return {
-            "operations": f"{operations:,}" + (f" ({aside:,} of them sizes, checks and settings)" if aside else ""),
+            "operations": f"{operations:,}" + (f" ({hidden:,} of them sizes, checks and settings)" if hidden else ""),
             "parameters": f"{trainable + fixed:,} ({trainable:,} trainable, {fixed:,} not)",
             "state": f"{len(state):,} tensors, {sum(_numel(t) * t.dtype.itemsize for t, _ in state):,} bytes",
             "inputs": f"{len(inputs):,}: {_listed(inputs, 8)}" if inputs else "0",
@@ -142,22 +142,22 @@ class Summary:
         }
 
     def svg(self) -> str:
-        """Return a drawing of the plan as SVG text: inputs on top, outputs below, sizes and checks left out."""
+        """Return a drawing of the plan as SVG text: inputs on top, outputs below, without sizes and checks."""
         return svg_of(graph_of(self._names, self._marked_inputs, self._results), f"The plan {self.name}")
 
     @functools.cached_property
     def _marked_inputs(self) -> tuple[ValueSpec, ...]:
         if not self._others:
-            return self._forms
-        pairs = marked([self._forms], [self._others[-1]])
-        return tuple(form for form in pairs[0] if form is not None)
+            return self._specs
+        pairs = marked([self._specs], [self._others[-1]])
+        return tuple(spec for spec in pairs[0] if spec is not None)
 
     def _cells(self) -> list[tuple[str, ...]]:
         cells: list[tuple[str, ...]] = [
             (str(r.number), r.operation, r.inputs, r.output, f"{r.parameters:,}" if r.parameters else "")
-            for r in self.rows[:ROWS]
+            for r in self.rows[:MAX_ROWS]
         ]
-        more = len(self.rows) - ROWS
+        more = len(self.rows) - MAX_ROWS
         return [*cells, ("", f"... {more} more operations", "", "", "")] if more > 0 else cells
 
     def __str__(self) -> str:
@@ -187,8 +187,8 @@ def _aligned(row: tuple[str, ...], widths: list[int]) -> list[str]:
     ]
 
 
-def _listed(texts: list[str], most: int, joint: str = ", ") -> str:
-    return joint.join(texts[:most]) + (f"{joint}{len(texts) - most} more" if len(texts) > most else "")
+def _listed(texts: list[str], limit: int, joint: str = ", ") -> str:
+    return joint.join(texts[:limit]) + (f"{joint}{len(texts) - limit} more" if len(texts) > limit else "")
 
 
 def _numel(tensor: torch.Tensor) -> int:
@@ -196,13 +196,13 @@ def _numel(tensor: torch.Tensor) -> int:
 
 
 def html_of(plan: Plan) -> str:
-    """Return a plan for a notebook: what it is, its code, and a drawing."""
+    """Return the notebook view of a plan: its labels, its code, and a drawing."""
     rows: list[tuple[str, object]] = [("id", _clean(plan.id)), ("owner", _owner(plan)), ("built", plan.is_built)]
     rows += [("tags", _clean(" ".join(sorted(plan.tags))))] if plan.tags else []
     rows += [("description", _clean(plan.description))] if plan.description else []
     if not plan.is_built:
         return table_html(f"Plan {_clean(plan.name)}", rows)
-    code = html.escape(code_of(plan, LIMIT))
+    code = html.escape(code_of(plan, MAX_REPR_OPERATIONS))
     return (
         table_html(f"Plan {_clean(plan.name)}", rows)
         + f"<pre style='font-size:90%'>{code}</pre>"

@@ -1,4 +1,4 @@
-"""Recording of plans: runs a function on placeholders and keeps its operations, state and symbolic sizes.
+"""Recording of plans: runs a function with examples and writes down its operations, state and symbolic sizes.
 
-Not here: running a plan (`executor`), and showing it (`display`).
+Running a plan is in `executor`, showing it in `display`.
 """

@@ -1,4 +1,4 @@
-"""Record a function, twice, and make a program of it."""
+"""Records a function twice, and makes a program of it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from syft.exceptions import PlanBuildError
 from syft.messaging.mutation import alters
 from syft.messaging.plan.arguments import describe_arguments, example_of
 from syft.messaging.plan.checks import check
-from syft.messaging.plan.dry_run import ValueSpec, forms_of
+from syft.messaging.plan.dry_run import ValueSpec, specs_of
 from syft.messaging.plan.program import Argument, Program
 from syft.messaging.plan.record.module_binding import name_captured, optimizers_of
 from syft.messaging.plan.record.recording import Recorder, current, memory_of
@@ -24,21 +24,21 @@ from syft.tensors.placeholder import PlaceHolder
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PlanRecording:
-    """What recording a function gives.
+    """The result of recording a function.
 
     Attributes:
         program: the program.
-        lines: the user's line of each operation.
+        lines: the line of the user's code of each operation.
         optimizers: the optimizers whose steps are in it.
-        remembering: those of them that keep something from step to step.
-        forms: the forms of the inputs it was recorded with.
+        stateful: those of them that keep state between steps.
+        specs: the specs of the inputs it was recorded with.
     """
 
     program: Program
     lines: list[tuple[str, int]]
     optimizers: list[Any]
-    remembering: list[Any]
-    forms: tuple[ValueSpec, ...]
+    stateful: list[Any]
+    specs: tuple[ValueSpec, ...]
 
 
 def record(
@@ -50,25 +50,25 @@ def record(
 ) -> PlanRecording:
     """Record a function with example arguments.
 
-    It runs twice: what differs the second time depends on something that the plan would not have, such as a counter
-    or a random number of Python.
+    It runs twice: a difference means that it depends on something that is not part of the plan, such as a counter or
+    a Python random number.
 
     Args:
         function: the function.
         state: placeholders of the declared state.
         args: example arguments.
         kwargs: example keyword arguments.
-        last: what the plan adds to the arguments by itself: the state, or nothing.
+        last: arguments that the plan adds: the state, or nothing.
     """
     if current() is not None:
-        raise PlanBuildError("Building another plan", hint="Build it before, outside of the function, and call it.")
+        raise PlanBuildError("Building another plan", hint="Build it outside of the function, and call it.")
     first = _record_once(function, state, args, kwargs, last)
     again = _record_once(function, state, args, kwargs, last)
     _require_same(first, again)
-    if any(one is not other for one, other in zip(first.remembering, again.remembering, strict=True)):
+    if any(one is not other for one, other in zip(first.stateful, again.stateful, strict=True)):
         raise PlanBuildError(
-            "An optimizer that is made inside of the function and remembers its steps",
-            hint="Make it outside, once; the plan then goes on with it from call to call.",
+            "An optimizer made inside of the function that keeps state between steps",
+            hint="Make it once, outside; the plan then continues with it at each call.",
         )
     check(first.program, len(first.optimizers))
     name_captured(function, first.program.state)
@@ -87,24 +87,24 @@ def _record_once(
     recorder = Recorder(state, optimizers_of(function))
     rows = describe_arguments(function, args, kwargs, skip_last=bool(last))
     arguments: list[Argument] = []
-    places: list[Any] = []
-    names: dict[str, Any] = {}
+    positional: list[Any] = []
+    named: dict[str, Any] = {}
     for name, value, by_name, optional in rows:
         example, pattern = _input(recorder, value)
         arguments.append(Argument(name, pattern, by_name, optional))
         if by_name and name is not None:
-            names[name] = example
+            named[name] = example
         else:
-            places.append(example)
+            positional.append(example)
     try:
         with recorder.recording():
-            result = function(*places, *last, **names)
+            result = function(*positional, *last, **named)
             sets_seed = seeded()
         outputs = recorder.symbolic(result)
     except Exception as error:
         if recorder.refusal is not None and recorder.refusal is not error:
             raise recorder.refusal from error
-        if "dynamicLayerStack" in str(error):  # what torch says of its transforms inside of other modes
+        if "dynamicLayerStack" in str(error):  # torch's error for its transforms inside of other modes
             raise PlanBuildError("A transform of torch.func", hint="Use torch calls on whole tensors.") from error
         raise
     if recorder.refusal is not None:
@@ -112,7 +112,7 @@ def _record_once(
     if recorder.failure is not None:
         name, line = recorder.failure
         raise PlanBuildError(
-            f"An error of {name} that the function catches", describe_line(line), "Decide by shapes, or outside of it."
+            f"An error of {name} that the function catches", describe_line(line), "Branch by shapes, or outside of it."
         )
     if sets_seed:
         raise PlanBuildError("torch.manual_seed", hint="Set the seed outside of the plan, before it is called.")
@@ -125,7 +125,7 @@ def _record_once(
         outputs,
     )
     return PlanRecording(
-        program, recorder.lines, recorder.optimizers, recorder.remembering, forms_of(row[1] for row in rows)
+        program, recorder.lines, recorder.optimizers, recorder.stateful, specs_of(row[1] for row in rows)
     )
 
 
@@ -152,19 +152,19 @@ def _input(recorder: Recorder, value: object) -> tuple[Any, Any]:
 
 
 def _require_own_memory(program: Program) -> None:
-    """Refuse state tensors that share memory if the program changes tensors: apart, elsewhere, they would differ."""
+    """Refuse state tensors that share memory if the program changes tensors: at a worker they are separate."""
     spans = [(*_span(placeholder.child), placeholder) for placeholder in program.state]
     shared = [p for start, end, p in spans if any(q is not p and start < b and a < end for a, b, q in spans)]
     if shared and alters(program.operations):
         names = ", ".join(sorted(p.description or "one without a name" for p in shared))
         raise PlanBuildError(
             f"A function that changes tensors and uses several that share memory ({names})",
-            hint="Use one of them and make the others of it inside of the function.",
+            hint="Use one of them and derive the others inside of the function.",
         )
 
 
 def _span(tensor: torch.Tensor) -> tuple[int, int]:
-    """Return between which addresses the values of a tensor are."""
+    """Return the first and last address of the values of a tensor."""
     if not memory_of(tensor) or not tensor.numel():
         return 0, 0
     last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
@@ -173,10 +173,10 @@ def _span(tensor: torch.Tensor) -> tuple[int, int]:
 
 def _require_same(first: PlanRecording, again: PlanRecording) -> None:
     one, two = first.program.to_rows(), again.program.to_rows()
-    kept, found = first.program.state, again.program.state
-    if len(kept) == len(found) and any(a.child is not b.child for a, b in zip(kept, found, strict=True)):
+    before, after = first.program.state, again.program.state
+    if len(before) == len(after) and any(a.child is not b.child for a, b in zip(before, after, strict=True)):
         raise PlanBuildError(
-            "A tensor made inside of the function in a way that torch does not show (torch.from_numpy, nn.Parameter)",
+            "A tensor made inside of the function in a way that can't be recorded (torch.from_numpy, nn.Parameter)",
             hint="Make it outside of the function, or with torch.tensor.",
         )
     for number, (a, b) in enumerate(zip(one[1], two[1], strict=False)):
@@ -190,14 +190,14 @@ def _require_same(first: PlanRecording, again: PlanRecording) -> None:
 
 def _changing(line: tuple[str, int] | None) -> PlanBuildError:
     return PlanBuildError(
-        "A function that does something else the second time",
+        "A function that differs between two runs",
         describe_line(line) if line else "",
-        "It depends on a value of Python that changes (a counter, random, time); pass that in as a tensor.",
+        "It depends on a Python value that changes (a counter, random, time). Pass that value as a tensor.",
     )
 
 
 def _number(program: Program) -> None:
-    """Tag each placeholder with its number, and the outputs as such."""
+    """Tag each placeholder with its number, and each output as an output."""
     for number, placeholder in enumerate(program.placeholders()):
         placeholder.tags.add(f"#{number}")
     for number, placeholder in enumerate(iter_tensors(program.outputs)):

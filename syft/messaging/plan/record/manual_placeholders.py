@@ -1,4 +1,4 @@
-"""Placeholders by hand: the documented way to make a plan of operations that were not recorded."""
+"""ManualPlaceholders: the documented way to make a plan of operations that were not recorded."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from syft.tensors.placeholder import PlaceHolder
 
 
 class ManualPlaceholders:
-    """What a plan does with its placeholders."""
+    """The methods of a plan that add and find placeholders."""
 
     _owner: Any
     _placeholders: dict[Any, PlaceHolder]
@@ -28,14 +28,14 @@ class ManualPlaceholders:
         return self._placeholders
 
     def add_placeholder(self, tensor: torch.Tensor, node_type: str | None = None) -> PlaceHolder:
-        """Return the placeholder of a tensor, made when first asked for and tagged with its number.
+        """Return the placeholder of a tensor, made at its first use and tagged with its number.
 
         Args:
             tensor: the tensor.
             node_type: "input" or "output", to tag it `#input-0`, `#output-0` and so on.
         """
         if node_type not in (None, "input", "output"):
-            raise ValueError(f"node_type should be 'input', 'output' or None, not {node_type!r}.")
+            raise ValueError(f"node_type must be 'input', 'output' or None, got {node_type!r}.")
         key = id_of(tensor)
         if key not in self._placeholders:
             self._placeholders[key] = PlaceHolder(owner=self._owner, tags={f"#{len(self._placeholders)}"}, child=tensor)
@@ -45,7 +45,7 @@ class ManualPlaceholders:
         return placeholder
 
     def replace_with_placeholders(self, obj: Any, **kw: Any) -> Any:
-        """Return nested arguments with placeholders in place of tensors.
+        """Return nested arguments with tensors replaced by placeholders.
 
         Args:
             obj: the arguments.
@@ -70,11 +70,11 @@ class ManualPlaceholders:
 def program_of(operations: list[Operation], placeholders: dict[Any, PlaceHolder], state: State) -> Program:
     """Make a program of operations and tagged placeholders; `#input-2` comes before `#input-10`."""
 
-    def tagged(word: str) -> list[PlaceHolder]:
+    def tagged(prefix: str) -> list[PlaceHolder]:
         found = {}
         for placeholder in placeholders.values():
             for tag in placeholder.tags:
-                number = re.fullmatch(rf"#{word}-(\d+)", tag)
+                number = re.fullmatch(rf"#{prefix}-(\d+)", tag)
                 if number:
                     found[int(number[1])] = placeholder
         return [found[number] for number in sorted(found)]
@@ -83,6 +83,6 @@ def program_of(operations: list[Operation], placeholders: dict[Any, PlaceHolder]
     arguments = tuple(Argument(None, placeholder) for placeholder in inputs)
     returned: Any = outputs[0] if len(outputs) == 1 else tuple(outputs)
     program = Program(arguments, tuple(inputs), tuple(state.state_placeholders), tuple(operations), returned)
-    program.to_rows()  # refuses placeholders that nothing gives a value
+    program.to_rows()  # refuses placeholders without a value
     check(program)
     return program

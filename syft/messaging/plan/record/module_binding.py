@@ -1,8 +1,8 @@
-"""What a plan was built of, watched: replaced parameters are followed, a changed mode is noticed.
+"""ModuleBinding: keeps a plan in step with the modules that it was built of.
 
 A plan holds the tensors of its modules by reference. If a module gets another parameter object (`layer.weight =
-nn.Parameter(...)`), the plan takes that one; if a module is switched between train and eval, the recorded operations
-no longer are what it would do, and the plan says so.
+nn.Parameter(...)`), the plan uses that one. If a module is switched between train and eval, the recorded operations no
+longer apply, and the plan raises.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from syft.tensors.placeholder import PlaceHolder
 class _Link:
     placeholder: PlaceHolder
     tensor: Any
-    # Where modules hold it; several places if its weights are tied.
-    places: list[tuple[Any, str]]
+    # The dicts of modules that hold it, with its key; several if weights are tied.
+    holders: list[tuple[Any, str]]
 
-    def now(self) -> Any:
-        """Return the tensor that the modules hold now."""
-        found = [holder.get(key) for holder, key in self.places]
+    def current(self) -> Any:
+        """Return the tensor that the modules hold."""
+        found = [holder.get(key) for holder, key in self.holders]
         if any(tensor is not found[0] for tensor in found):
             raise PlanMismatchError(
-                f"{self.placeholder.description or 'A tensor of the state'} was one tensor in several places when the "
-                "plan was built, and these hold different ones now. Build it again: plan.build(*examples)."
+                f"{self.placeholder.description or 'A tensor of the state'} was shared by several modules when "
+                "the plan was built; now they hold different tensors. Build it again: plan.build(*examples)."
             )
         return found[0]
 
 
 class ModuleBinding:
-    """The places in modules where the tensors of a state come from.
+    """Where the modules hold the tensors of a state.
 
     Args:
         modules: the modules that a function uses.
@@ -50,20 +50,20 @@ class ModuleBinding:
         self.modes: list[tuple[torch.nn.Module, bool]] = []
         links: dict[int, _Link] = {}
         for part in {id(part): part for module in modules for part in module.modules()}.values():
-            if _heeds_mode(part):
+            if _depends_on_mode(part):
                 self.modes.append((part, part.training))
             for holder in (part._parameters, part._buffers):
                 for key, tensor in holder.items():
                     if id(tensor) in of_tensor:
                         link = links.setdefault(id(tensor), _Link(of_tensor[id(tensor)], tensor, []))
-                        link.places.append((holder, key))
+                        link.holders.append((holder, key))
         self.links = list(links.values())
 
     def update(self) -> None:
-        """Take over replaced tensors; one that the plan itself encoded or shared stays as it is."""
+        """Use replaced tensors; one that the plan itself encoded or shared is not replaced."""
         for link in self.links:
-            places = link.places
-            now = places[0][0].get(places[0][1]) if len(places) == 1 else link.now()
+            holders = link.holders
+            now = holders[0][0].get(holders[0][1]) if len(holders) == 1 else link.current()
             if now is not link.tensor and now is not None and link.placeholder.child is link.tensor:
                 if now.shape != link.tensor.shape or now.dtype != link.tensor.dtype:
                     raise PlanMismatchError(
@@ -73,8 +73,7 @@ class ModuleBinding:
                 link.placeholder.child = link.tensor = now
                 if sum(other.tensor is now for other in self.links) > 1:
                     raise PlanMismatchError(
-                        "Tensors that were two when the plan was built are one now. "
-                        "Build it again: plan.build(*examples)."
+                        "Two tensors of the state are the same tensor now. Build it again: plan.build(*examples)."
                     )
 
     def check_modes(self) -> None:
@@ -83,22 +82,22 @@ class ModuleBinding:
             if part.training is not training:
                 before, now = ("train", "eval") if training else ("eval", "train")
                 raise PlanMismatchError(
-                    f"The plan was built while {type(part).__name__} was in {before} mode, and it is in {now} mode "
-                    f"now. Switch it back with .{before}(), or build the plan again: plan.build(*examples)."
+                    f"The plan was built while {type(part).__name__} was in {before} mode, and now it is in {now} "
+                    f"mode. Switch it back with .{before}(), or build the plan again: plan.build(*examples)."
                 )
 
 
-def _heeds_mode(part: torch.nn.Module) -> bool:
-    """Say whether what a module does may depend on its mode: whether its code asks for it."""
+def _depends_on_mode(part: torch.nn.Module) -> bool:
+    """Say whether a module may depend on its mode: whether its code reads `training`."""
     code = getattr(type(part).forward, "__code__", None)
     return code is None or "training" in code.co_names
 
 
 def used_by(function: Callable[..., Any], kind: type) -> Iterator[tuple[str, Any]]:
-    """Yield the variables of a function, global or from around it, that hold something of a kind."""
+    """Yield the global and enclosing variables of a function that hold an object of a type."""
     try:
         variables = inspect.getclosurevars(inspect.unwrap(function))
-    except TypeError:  # something callable that is no function of Python
+    except TypeError:  # a callable that is not a Python function
         return
     for name, value in {**variables.globals, **variables.nonlocals}.items():
         if isinstance(value, kind):
@@ -106,7 +105,7 @@ def used_by(function: Callable[..., Any], kind: type) -> Iterator[tuple[str, Any
 
 
 def optimizers_of(function: Callable[..., Any]) -> list[torch.optim.Optimizer]:
-    """Return the optimizers among the variables of a function, and among the attributes of what it is a method of."""
+    """Return the optimizers among the variables of a function, and among the attributes of its instance."""
     owner = getattr(function, "__self__", None)
     own = [v for v in getattr(owner, "__dict__", {}).values() if isinstance(v, torch.optim.Optimizer)]
     return own + [optimizer for _, optimizer in used_by(function, torch.optim.Optimizer)]
@@ -130,7 +129,7 @@ def names_in(function: Callable[..., Any]) -> Iterator[tuple[str, torch.Tensor, 
 
 
 def name_captured(function: Callable[..., Any], state: Iterable[PlaceHolder]) -> None:
-    """Name the captured tensors of a state after the variables of the function, and tell buffers from constants."""
+    """Name the captured tensors of a state after the variables of the function, and tag buffers and constants."""
     unnamed = [p for p in state if p.description is None and "#captured" in p.tags]
     if not unnamed:
         return

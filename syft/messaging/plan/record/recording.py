@@ -1,8 +1,8 @@
-"""Record a function once, with example tensors, as operations over placeholders.
+"""Recorder: records a function once, with example tensors, as operations over placeholders.
 
-Two torch modes watch while it runs. The function mode sees each call as the user wrote it and writes it down. The
-dispatch mode sees what the first one can't (a script module, C++ code): such a computation on recorded tensors
-raises, for the plan would lose it.
+Two torch modes are active while it runs. The function mode records each call as the user wrote it. The dispatch mode
+detects computations that the function mode does not see (a script module, C++ code); these raise, because the plan
+would lack them.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ if TYPE_CHECKING:
 
 _CONSTRUCTOR_NAMES = {function: name for name, function in CONSTRUCTORS.items()}
 _Tensor: Any = torch.Tensor
-# Made anew at each access, so compared by value.
+# A new object at each access, so compared by value.
 _GRAD_GET, _GRAD_SET = _Tensor.grad.__get__, _Tensor.grad.__set__
-# Printing while the plan is built is no part of it.
-_SHOWS = frozenset({_Tensor.__repr__, _Tensor.__format__})
+# Printing while the plan is built is not recorded.
+_DISPLAYS = frozenset({_Tensor.__repr__, _Tensor.__format__})
 _HINTS = {
     "_nested_tensor_from_mask_left_aligned": "Make the nn.TransformerEncoder with enable_nested_tensor=False.",
     "_pack_padded_sequence": "Pack the sequence outside of the plan, or give the layer the padded one.",
 }
-# What torch does around its own calls; a tensor made of an array is looked at when it is used.
+# Internal calls of torch; a tensor made of an array is checked when it is used.
 _NOT_COMPUTING = ("profiler.", "aten.lift_fresh")
 _APPLIES = frozenset({torch.autograd.Function.apply.__func__.__code__})  # type: ignore[attr-defined]
 _ZERO_GRAD = frozenset(
@@ -66,27 +66,27 @@ class Recorder(TorchFunctionMode, RecordingState):
     def __init__(self, state: list[PlaceHolder], optimizers: Iterable[Any] = ()) -> None:
         TorchFunctionMode.__init__(self)
         RecordingState.__init__(self, state)
-        self.known_optimizers = list(optimizers)
+        self.declared_optimizers = list(optimizers)
         self.optimizers: list[Any] = []
-        self.remembering: list[Any] = []  # those of the optimizers that keep something from step to step
-        # A call that raised: a function that catches that would take another path for other tensors.
+        self.stateful: list[Any] = []  # optimizers that keep state between steps
+        # A call that raised: a function that catches the error may take another path for other tensors.
         self.failure: tuple[str, tuple[str, int]] | None = None
-        # How autograd is set: True or False where the function said so, None as it was when the plan is called.
+        # The mode of autograd: True or False where the function sets it, None for the caller's mode.
         self.mode: bool | None = None
         self._modes: dict[int, tuple[bool | None, Any]] = {}
         self._ambient = _ambient()
-        self._gradients_known: set[int] = set()
-        self._gradients_missing: dict[int, Any] = {}
+        self._checked_gradients: set[int] = set()
+        self._missing_gradients: dict[int, Any] = {}
 
     # --- the recording itself ---------------------------------------------------------------------------------
 
     @contextmanager
     def recording(self) -> Iterator[None]:
-        """Record what happens inside a `with` block, in this thread."""
+        """Record the calls inside a `with` block, in this thread."""
         before = set_current(self)
         context.recording.refuse = lambda what: self._refuse(what, "Do it outside of the function.")
         enabled = torch.is_grad_enabled()
-        self.keeper.begin(self.known_optimizers)
+        self.snapshot.begin(self.declared_optimizers)
         try:
             with UnrecordedGuard(self), self, optimizer_steps(self):
                 yield
@@ -95,7 +95,7 @@ class Recorder(TorchFunctionMode, RecordingState):
             set_current(before)
             context.recording.refuse = None
             torch._C._set_grad_enabled(enabled)
-            self.keeper.restore()
+            self.snapshot.restore()
 
     def __torch_function__(
         self,
@@ -104,7 +104,7 @@ class Recorder(TorchFunctionMode, RecordingState):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        """Write a call down, unless it only looks at the form of a tensor."""
+        """Record a call, unless it only reads a property of a tensor."""
         kwargs = kwargs or {}
         if self.running:
             return func(*args, **kwargs)
@@ -121,9 +121,9 @@ class Recorder(TorchFunctionMode, RecordingState):
             return reader(self, func, placeholder, args, kwargs)
         if func in VALUE_READS or _iterates(func):
             if func is _Tensor.__index__:
-                self.run(func, args, kwargs)  # torch tries it on tensors that are no index, to find a signature
+                self.run(func, args, kwargs)  # torch tries it on other tensors, to find a signature
             raise self._refuse(*VALUE_READS.get(func, _ITERATION))
-        if func in _SHOWS:
+        if func in _DISPLAYS:
             return f"<recorded tensor {tuple(args[0].shape)} {args[0].dtype}>"
         if function_name(func).startswith(_NOT_COMPUTING):
             return func(*args, **kwargs)
@@ -136,7 +136,7 @@ class Recorder(TorchFunctionMode, RecordingState):
             return self._for_each(func, *args, **kwargs)
         name = self._name_of(func)
         if func == _GRAD_SET:
-            self._gradients_known.add(id(args[0]))
+            self._checked_gradients.add(id(args[0]))
         return self._record(name, func, args, kwargs)
 
     def _name_of(self, func: Callable[..., Any]) -> str:
@@ -148,21 +148,23 @@ class Recorder(TorchFunctionMode, RecordingState):
             raise self._refuse(what, hint) from None
 
     def _for_each(self, func: Callable[..., Any], tensors: Any, *args: object, **kwargs: object) -> Any:
-        """Take a call on many tensors, which does not travel, apart into calls on one."""
+        """Split a _foreach call, which can't be sent, into calls on one tensor."""
         name = func.__name__.removeprefix("_foreach_")
         single = torch.linalg.vector_norm if name == "norm" else getattr(_Tensor, name, func)
         results = []
         for number, tensor in enumerate(tensors):
-            given = [arg[number] if isinstance(arg, list | tuple) else arg for arg in args]
-            results.append(self._record(self._name_of(single), single, (tensor, *given), kwargs))
+            own = [arg[number] if isinstance(arg, list | tuple) else arg for arg in args]
+            results.append(self._record(self._name_of(single), single, (tensor, *own), kwargs))
         return None if name.endswith("_") else tuple(results)
 
     def _record(self, name: str, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run a call with the example and write it down."""
+        """Run a call with the example and record it."""
         if torch._C._functorch.maybe_current_level() is not None:
             raise self._refuse("A transform of torch.func", "Use loss.backward() or torch.autograd.grad.")
         if _inside(_APPLIES):
-            raise self._refuse("A torch.autograd.Function", "Its backward would be lost; write it with torch calls.")
+            raise self._refuse(
+                "A torch.autograd.Function", "Its backward can't be recorded. Write it with torch calls."
+            )
         if _ambient() != self._ambient:
             raise self._refuse(
                 "inference_mode or autocast inside of the function", "Use it around the call of the plan."
@@ -177,41 +179,41 @@ class Recorder(TorchFunctionMode, RecordingState):
             return result
         pattern = self.bind(result)
         if pattern is None and result is not None:
-            raise self._refuse(f"{name}, which gives a {type(result).__name__} made of a tensor's values,")
+            raise self._refuse(f"{name}, which returns a {type(result).__name__} made of a tensor's values,")
         self.write(name, symbolic_args, symbolic_kwargs, () if pattern is None else (pattern,))
         return result
 
     # --- gradients and optimizers -------------------------------------------------------------------------------
 
     def _read_gradient(self, tensor: torch.Tensor) -> Any:
-        """Record the reading of a gradient.
+        """Record the read of a gradient.
 
-        A tensor of the state may have one or not when the plan runs, unless the function said so itself: a check.
+        A tensor of the state may have one or not when the plan runs, so this is checked, unless the function sets it.
         """
         if isinstance(tensor, SyftTensor) or not (tensor.is_leaf and tensor.requires_grad):
             return self._record("torch.Tensor.grad.__get__", _GRAD_GET, (tensor,), {})
         placeholder = self._placeholder_of(tensor)
         has = self.run(_GRAD_GET, (tensor,), {}) is not None
-        if id(tensor) not in self._gradients_known and id(tensor) in self._of_state:
+        if id(tensor) not in self._checked_gradients and id(tensor) in self._of_state:
             if _inside(_ZERO_GRAD):
                 return self._gradient_to_zero(tensor, has)
-            self._gradients_known.add(id(tensor))
-            self.check_form(placeholder, "has a gradient", has)
+            self._checked_gradients.add(id(tensor))
+            self.check_property(placeholder, "has a gradient", has)
         if has:
             return self._record("torch.Tensor.grad.__get__", _GRAD_GET, (tensor,), {})
-        self.check_form(placeholder, "has a gradient", False)
+        self.check_property(placeholder, "has a gradient", False)
         return None
 
     def _gradient_to_zero(self, tensor: torch.Tensor, has: bool) -> Any:
-        """Record that zero_grad looks at a gradient, which may be there or not when the plan runs.
+        """Record that zero_grad reads a gradient, which may exist or not when the plan runs.
 
-        Where the example has none, zeros stand for it that never become the gradient of the tensor.
+        If the example has none, zeros replace it; they never become the gradient of the tensor.
         """
         if has:
             return self._record(GRADIENT, gradient_of, (tensor,), {})
-        if id(tensor) not in self._gradients_missing:
-            self._gradients_missing[id(tensor)] = self._record(GRADIENT, gradient_of, (tensor,), {})
-        return self._gradients_missing[id(tensor)]
+        if id(tensor) not in self._missing_gradients:
+            self._missing_gradients[id(tensor)] = self._record(GRADIENT, gradient_of, (tensor,), {})
+        return self._missing_gradients[id(tensor)]
 
     def _set_grad(self, func: Callable[..., Any], enabled: bool) -> None:
         name, context = _grad_context(sys._getframe(2))
@@ -224,20 +226,20 @@ class Recorder(TorchFunctionMode, RecordingState):
         self.set_mode(mode)
 
     def set_mode(self, mode: bool | None) -> None:
-        """Record how autograd is set from here on."""
+        """Record a change of the mode of autograd."""
         if mode is not self.mode:
             self.write(GRAD_MODE, (mode,), {}, ())
             self.mode = mode
 
     def _require_settings(self) -> None:
-        if self.keeper.settings_changed():
+        if self.snapshot.settings_changed():
             raise self._refuse(
                 "A change of an optimizer's settings",
-                "Pass them in as tensors: optimizer.param_groups[0]['lr'] = lr, with lr an argument of the function.",
+                "Pass them as tensors: optimizer.param_groups[0]['lr'] = lr, with lr an argument of the function.",
             )
 
     def settings(self, optimizer: torch.optim.Optimizer) -> tuple[Any, ...]:
-        """Return the settings of an optimizer that the function computed, such as a learning rate from an argument."""
+        """Return the settings of an optimizer that the function computed, such as a learning rate."""
         return tuple(
             (number, key, self._placeholder_of(value))
             for number, group in enumerate(optimizer.param_groups)
@@ -248,8 +250,8 @@ class Recorder(TorchFunctionMode, RecordingState):
     def step(self, optimizer: torch.optim.Optimizer) -> None:
         """Record a step of an optimizer as one operation."""
         settings = self.settings(optimizer)
-        if settings and not self.keeper.knew(optimizer):
-            raise self._refuse("Settings of an optimizer that is no variable of the function")
+        if settings and not self.snapshot.has_optimizer(optimizer):
+            raise self._refuse("Settings of an optimizer that is not a variable of the function")
         if optimizer not in self.optimizers:
             self.optimizers.append(optimizer)
         self.write(OPTIMIZER_STEP, (self.optimizers.index(optimizer), settings), {}, ())
@@ -259,7 +261,7 @@ _ITERATION = ("A loop over a tensor", "Use torch calls on the whole tensor, or x
 
 
 def _inside(codes: frozenset[Any]) -> bool:
-    """Say whether one of some functions is among those that led here."""
+    """Say whether one of these functions is on the call stack."""
     frame: Any = sys._getframe(1)
     while frame is not None and frame.f_code not in codes:
         frame = frame.f_back
@@ -275,7 +277,7 @@ def _iterates(func: Callable[..., Any]) -> bool:
 
 
 def _grad_context(frame: FrameType) -> tuple[str, Any]:
-    """Return which method of which of torch's context managers sets autograd: leaving one restores what was."""
+    """Return the method and the context manager of torch that sets autograd; `__exit__` restores the earlier mode."""
     while frame.f_back is not None and frame.f_back.f_code.co_filename == frame.f_code.co_filename:
         frame = frame.f_back
     return frame.f_code.co_name, frame.f_locals.get("self")

@@ -1,4 +1,4 @@
-"""What a recording writes down: operations, and which placeholder stands for which value."""
+"""RecordingState: the operations of a recording, and the placeholder of each value."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from syft.core.trees import iter_tensors
 from syft.exceptions import PlanBuildError
 from syft.hook.syft_tensor import SyftTensor
 from syft.messaging.message import Operation
-from syft.messaging.plan.commands import ARITHMETIC, EXPECT, EXPECT_FORM, NUMEL, PURE, SIZE
+from syft.messaging.plan.commands import ARITHMETIC, EXPECT, EXPECT_PROPERTY, NUMEL, PURE, SIZE
 from syft.messaging.plan.program import RETURN_TYPES
 from syft.messaging.plan.record.state_snapshot import StateSnapshot
 from syft.messaging.plan.record.symbolic_sizes import RecordedFloat, RecordedInt, SymbolicShape, plain
@@ -29,12 +29,12 @@ _active = threading.local()
 
 
 def current() -> Any:
-    """Return the recording that this thread is in."""
+    """Return the active recording of this thread."""
     return getattr(_active, "recorder", None)
 
 
 def set_current(recorder: Recorder) -> Any:
-    """Make a recording the one that this thread is in; returns the one before."""
+    """Set the active recording of this thread; returns the one before."""
     before, _active.recorder = current(), recorder
     return before
 
@@ -52,12 +52,12 @@ class RecordingState:
         self.state: list[PlaceHolder] = list(state)
         self.captured: list[PlaceHolder] = []
         self.inputs: list[PlaceHolder] = []
-        self.keeper = StateSnapshot()
-        # Kept in case that it is caught on its way, by the function or by torch.
+        self.snapshot = StateSnapshot()
+        # Stored, as the function or torch may catch it.
         self.refusal: PlanBuildError | None = None
         self.running = 0
         self._alive: list[Any] = []
-        self._memories: set[int] = set()  # of what was computed; views of the state are in that of the state
+        self._memories: set[int] = set()  # of computed values; views of the state share the memory of the state
         self._state_memories: set[int] = set()
         self._placeholders: dict[int, PlaceHolder] = {}
         self._of_state: set[int] = set()
@@ -65,7 +65,7 @@ class RecordingState:
             self._bind_state(placeholder)
 
     def run(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run a call with the modes out of its way."""
+        """Run a call without the recording modes."""
         self.running += 1
         try:
             with _disable_current_modes():
@@ -83,17 +83,17 @@ class RecordingState:
         return self.refusal
 
     def prune(self, outputs: object) -> None:
-        """Drop readings of sizes that nothing uses."""
+        """Remove reads of sizes that are not used."""
         used = {id(leaf) for leaf in iter_tensors(outputs)}
-        kept: list[tuple[Operation, tuple[str, int]]] = []
+        needed: list[tuple[Operation, tuple[str, int]]] = []
         for operation, line in zip(reversed(self.operations), reversed(self.lines), strict=True):
             results = {id(leaf) for leaf in iter_tensors(operation.return_ids)}
             if operation.cmd_name in PURE and not results & used:
                 continue
             used |= {id(leaf) for leaf in iter_tensors((operation.cmd_args, operation.cmd_kwargs))}
-            kept.append((operation, line))
-        kept.reverse()
-        self.operations, self.lines = [o for o, _ in kept], [line for _, line in kept]
+            needed.append((operation, line))
+        needed.reverse()
+        self.operations, self.lines = [o for o, _ in needed], [line for _, line in needed]
 
     # --- values -----------------------------------------------------------------------------------------------
 
@@ -101,10 +101,10 @@ class RecordingState:
         """Make the placeholder of an input."""
         placeholder = PlaceHolder(tags={f"#input-{len(self.inputs)}"})
         self.inputs.append(placeholder)
-        self._place(value, placeholder)
+        self._assign(value, placeholder)
         return placeholder
 
-    def _place(self, value: object, placeholder: PlaceHolder) -> None:
+    def _assign(self, value: object, placeholder: PlaceHolder) -> None:
         self._alive.append(value)
         self._placeholders[id(value)] = placeholder
         memory = memory_of(value)
@@ -117,20 +117,20 @@ class RecordingState:
         self._placeholders[id(tensor)] = placeholder
         self._of_state.add(id(tensor))
         self._state_memories.add(memory_of(tensor))
-        self.keeper.keep(tensor)
+        self.snapshot.save(tensor)
 
     def bind(self, result: object) -> Any:
-        """Return the pattern of a result: placeholders where it has tensors, None where it has None."""
+        """Return the pattern of a result: placeholders for tensors, None for None."""
         if isinstance(result, torch.Tensor):
             placeholder = self._placeholders.get(id(result))
             if placeholder is None:
                 placeholder = PlaceHolder(tags={"#inner"})
-                self._place(result, placeholder)
+                self._assign(result, placeholder)
             return placeholder
         if isinstance(result, tuple | list) and not isinstance(result, torch.Size):
             parts = tuple([self.bind(item) for item in result])
-            strange = any(part is None and item is not None for item, part in zip(result, parts, strict=True))
-            return None if strange else parts
+            unknown = any(part is None and item is not None for item, part in zip(result, parts, strict=True))
+            return None if unknown else parts
         return None
 
     def symbolic(self, value: object) -> Any:
@@ -161,9 +161,7 @@ class RecordingState:
         if isinstance(value, np.generic) or type(value).__mro__[1:2] in ((int,), (float,), (str,)):
             return value.item() if isinstance(value, np.generic) else type(value).__mro__[1](value)
         if isinstance(value, np.ndarray):
-            raise self._refuse(
-                "An array of numpy", "Make it a tensor outside of the function: torch.from_numpy(array)."
-            )
+            raise self._refuse("A numpy array", "Make it a tensor outside of the function: torch.from_numpy(array).")
         raise self._refuse(f"An argument of type {type(value).__name__}")
 
     def _key(self, key: object) -> str:
@@ -178,14 +176,14 @@ class RecordingState:
         return placeholder
 
     def _capture(self, tensor: torch.Tensor) -> PlaceHolder:
-        """Make a tensor from outside part of the state: by reference, so that what changes it reaches the plan."""
+        """Make a tensor from outside part of the state: by reference, so that later changes reach the plan."""
         if isinstance(tensor, SyftTensor):
             raise self._refuse("A remote tensor from outside of the function", "Pass it as an argument.")
         if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
             raise self._refuse(f"A tensor of type {type(tensor).__name__}")
         if not tensor.is_leaf or memory_of(tensor) in self._memories:
             raise self._refuse(
-                "A tensor made in a way that the recording can't see", "Make it with a torch call, or pass it in."
+                "A tensor made in a way that can't be recorded", "Make it with a torch call, or pass it as an argument."
             )
         kind = "#parameter" if isinstance(tensor, torch.nn.Parameter) else "#constant"
         placeholder = PlaceHolder(tags={"#state", "#captured", kind}, child=tensor)
@@ -200,7 +198,7 @@ class RecordingState:
     # --- numbers ----------------------------------------------------------------------------------------------
 
     def number(self, name: str, args: tuple[Any, ...], value: Any) -> Any:
-        """Record how a number comes about, and return it."""
+        """Record the computation of a number, and return it."""
         placeholder = PlaceHolder(tags={"#inner", "#number"})
         self.write(name, args, {}, (placeholder,))
         return (RecordedFloat if isinstance(value, float) else RecordedInt)(self, value, placeholder)
@@ -211,29 +209,29 @@ class RecordingState:
         return self.number(f"syft.plan.{name}", tuple(map(self.symbolic, operands)), value)
 
     def check_number(self, relation: str, left: object, right: object, outcome: bool) -> None:
-        """Record that a comparison ends as it does for the example."""
+        """Record a check that a comparison has the same outcome as for the example."""
         if current() is self:
             self.write(EXPECT, (relation, self.symbolic(left), self.symbolic(right), outcome), {}, ())
 
-    def check_form(self, placeholder: PlaceHolder, form: str, value: object) -> None:
-        """Record that a tensor has the form it has in the example."""
-        check = (placeholder, form, value)
-        if not any(o.cmd_name == EXPECT_FORM and o.cmd_args == check for o in self.operations[-20:]):
-            self.write(EXPECT_FORM, check, {}, ())
+    def check_property(self, placeholder: PlaceHolder, name: str, value: object) -> None:
+        """Record a check that a property of a tensor is the same as for the example."""
+        check = (placeholder, name, value)
+        if not any(o.cmd_name == EXPECT_PROPERTY and o.cmd_args == check for o in self.operations[-20:]):
+            self.write(EXPECT_PROPERTY, check, {}, ())
 
     def shape_of(self, placeholder: PlaceHolder, tensor: torch.Tensor) -> SymbolicShape:
-        """Record the reading of a shape."""
+        """Record the read of a shape."""
         sizes = self.run(tuple, (tensor.shape,), {})
-        self.check_form(placeholder, "ndim", len(sizes))
+        self.check_property(placeholder, "ndim", len(sizes))
         return SymbolicShape(self.number(SIZE, (placeholder, dim), size) for dim, size in enumerate(sizes))
 
     def numel_of(self, placeholder: PlaceHolder, count: int) -> Any:
-        """Record the reading of a number of elements."""
+        """Record the read of a number of elements."""
         return self.number(NUMEL, (placeholder,), count)
 
 
 def example(value: Any) -> Any:
-    """Return arguments with the numbers that recorded ones have for the example."""
+    """Return arguments with recorded numbers replaced by their values for the example."""
     if isinstance(value, RecordedInt | RecordedFloat):
         return value.value
     if isinstance(value, torch.Tensor) or value is None:
@@ -250,7 +248,7 @@ def example(value: Any) -> Any:
 
 
 def memory_of(value: object) -> int:
-    """Return where the values of a plain tensor are; 0 for anything else."""
+    """Return the address of the memory of a plain tensor; 0 for anything else."""
     if not isinstance(value, torch.Tensor) or isinstance(value, SyftTensor) or value.layout is not torch.strided:
         return 0
     return int(value.untyped_storage().data_ptr())

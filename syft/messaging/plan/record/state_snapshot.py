@@ -1,4 +1,4 @@
-"""Keep what a recording changes while it runs, so that building a plan leaves no trace."""
+"""StateSnapshot: undoes the changes of a recording, so that building a plan has no side effects."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import torch
 from syft.hook.syft_tensor import SyftTensor
 from syft.messaging.plan.optimizers import settings_of
 
-# All recordings of a process share torch's random numbers: the first one keeps them, the last one puts them back.
-# In between they come from a seed that nobody else has, which tells whether a function sets one.
+# All recordings of a process share torch's generator: the first one saves it, the last one restores it.
+# In between it has a private seed, which shows whether a function sets another one.
 _SEED = secrets.randbits(62)
 _lock = threading.Lock()
 _recordings = 0
@@ -39,7 +39,7 @@ def _end_random() -> None:
 
 
 def seeded() -> bool:
-    """Say whether the function that is recorded has set a seed."""
+    """Say whether the recorded function has set a seed."""
     return torch.initial_seed() != _SEED
 
 
@@ -47,47 +47,47 @@ class StateSnapshot:
     """The tensors, gradients, optimizers and random numbers from before a recording."""
 
     def __init__(self) -> None:
-        self._kept: dict[int, tuple[torch.Tensor, bool, torch.Tensor, torch.Tensor, Any, Any]] = {}
+        self._saved: dict[int, tuple[torch.Tensor, bool, torch.Tensor, torch.Tensor, Any, Any]] = {}
         self._optimizers: dict[int, tuple[Any, Any, Any]] = {}
         self._before: set[int] = set()
 
     def begin(self, optimizers: Iterable[Any] = ()) -> None:
-        """Keep the random numbers, and the optimizers that the function is known to use."""
+        """Save the generator, and the optimizers of the function."""
         _begin_random()
         for optimizer in optimizers:
-            self.note_optimizer(optimizer)
+            self.save_optimizer(optimizer)
             self._before.add(id(optimizer))
 
-    def keep(self, tensor: torch.Tensor) -> None:
-        """Remember a tensor of the state, before a call may change it."""
-        if id(tensor) in self._kept or isinstance(tensor, SyftTensor):
+    def save(self, tensor: torch.Tensor) -> None:
+        """Save a tensor of the state, before a call may change it."""
+        if id(tensor) in self._saved or isinstance(tensor, SyftTensor):
             return
         with torch.no_grad():
             grad = tensor.grad
             copied = None if grad is None else grad.detach().clone()
-            self._kept[id(tensor)] = (tensor, tensor.requires_grad, tensor.data, tensor.detach().clone(), grad, copied)
+            self._saved[id(tensor)] = (tensor, tensor.requires_grad, tensor.data, tensor.detach().clone(), grad, copied)
 
-    def note_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
-        """Remember the state of an optimizer."""
+    def save_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
+        """Save the state of an optimizer."""
         if id(optimizer) not in self._optimizers:
             state = {key: copy.deepcopy(value) for key, value in optimizer.state.items()}
             self._optimizers[id(optimizer)] = (optimizer, state, settings_of(optimizer))
 
-    def knew(self, optimizer: torch.optim.Optimizer) -> bool:
-        """Say whether an optimizer was known before the function ran."""
+    def has_optimizer(self, optimizer: torch.optim.Optimizer) -> bool:
+        """Say whether an optimizer was saved before the function ran."""
         return id(optimizer) in self._before
 
     def settings_changed(self) -> bool:
-        """Say whether an optimizer has other numbers for settings than before, as schedulers give them."""
+        """Say whether numeric settings of an optimizer have changed, as by a scheduler."""
         return any(
             now[key] is not value and not isinstance(now[key], torch.Tensor) and now[key] != value
             for optimizer, _, before in self._optimizers.values()
-            for now, kept in zip(settings_of(optimizer), before, strict=True)
-            for key, value in kept.items()
+            for now, saved in zip(settings_of(optimizer), before, strict=True)
+            for key, value in saved.items()
         )
 
     def restore(self) -> None:
-        """Put everything back."""
+        """Restore everything."""
         try:
             self._restore()
         finally:
@@ -95,8 +95,8 @@ class StateSnapshot:
 
     def _restore(self) -> None:
         with torch.no_grad():
-            # Backwards: one that was kept later may be a view of one that had changed by then.
-            for tensor, requires_grad, data, values, grad, copied in reversed(self._kept.values()):
+            # Backwards: a later one may be a view of one that had changed by then.
+            for tensor, requires_grad, data, values, grad, copied in reversed(self._saved.values()):
                 if tensor.data_ptr() != data.data_ptr() or tensor.shape != data.shape:
                     tensor.data = data
                 if not _same(data, values):
@@ -110,8 +110,8 @@ class StateSnapshot:
         for optimizer, state, settings in self._optimizers.values():
             optimizer.state.clear()
             optimizer.state.update(state)
-            for group, kept in zip(optimizer.param_groups, settings, strict=True):
-                group.update(kept)
+            for group, saved in zip(optimizer.param_groups, settings, strict=True):
+                group.update(saved)
 
 
 def _same(one: torch.Tensor, other: torch.Tensor) -> bool:

@@ -1,8 +1,8 @@
-"""Sizes of recorded tensors: numbers that remember where they come from.
+"""Symbolic sizes of recorded tensors.
 
-`x.shape[0]` inside a plan must not become the size of the example. It becomes one of these: torch takes it wherever
-it takes a size, arithmetic on it is recorded, and where Python needs the plain number (a comparison, `range`,
-`int()`), the recording keeps a check that it is the same at each run.
+`x.shape[0]` inside a plan must not become the size of the example. It becomes a symbolic number: torch accepts it as a
+size, arithmetic on it is recorded, and where Python needs the plain number (a comparison, `range`, `int()`), a check
+is recorded that it is the same at each run.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _NUMBERS = (int, float)
 
 
 class _Recorded:
-    """What recorded integers and floats share.
+    """Base of recorded integers and floats.
 
     Args:
         recorder: the recording it belongs to.
-        value: the number it has for the example.
-        placeholder: what stands for it in the operations.
+        value: its value for the example.
+        placeholder: its placeholder in the operations.
     """
 
     recorder: RecordingState
@@ -40,7 +40,7 @@ class _Recorded:
         self.placeholder = placeholder
 
     def fixed(self) -> Any:
-        """Return the plain number; the plan then holds only where it is the same."""
+        """Return the plain number, and record a check that it is the same at each run."""
         self.recorder.check_number("==", self, self.value, True)
         return self.value
 
@@ -103,21 +103,21 @@ class _Recorded:
 
 
 class RecordedInt(_Recorded, torch.SymInt):
-    """A size, or a whole number computed from sizes."""
+    """A size, or an integer computed from sizes."""
 
-    __class__ = property(lambda self: int)  # isinstance(x.shape[0], int) is decided as without a recording
+    __class__ = property(lambda self: int)  # isinstance(x.shape[0], int) is True, as without a recording
 
     def __index__(self) -> int:
         return int(self.fixed())
 
 
 class RecordedFloat(_Recorded, torch.SymFloat):
-    """A number computed from sizes that need not be whole."""
+    """A float computed from sizes."""
 
     __class__ = property(lambda self: float)
 
     def is_integer(self) -> bool:
-        """Say whether it is whole."""
+        """Say whether the value is an integer."""
         return bool(self.fixed().is_integer())
 
 
@@ -143,7 +143,7 @@ class SymbolicShape(tuple[Any, ...]):
 
 
 def plain(value: object) -> Any:
-    """Return the number that a recorded one has for the example."""
+    """Return the value of a recorded number for the example."""
     return value.value if isinstance(value, _Recorded) else value
 
 
@@ -184,7 +184,7 @@ def _on_bits(name: str, reflected: bool) -> Any:
 
 
 def _install() -> None:
-    """Give both kinds Python's operators, over those that torch puts on its own symbolic numbers."""
+    """Set Python's operators, which override those of torch's symbolic numbers."""
     for cls in (RecordedInt, RecordedFloat):
         for name in ARITHMETIC:
             if name != "neg":

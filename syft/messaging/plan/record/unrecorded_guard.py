@@ -1,4 +1,4 @@
-"""What a recording has to watch besides the calls that torch shows: hidden computations, and steps of optimizers."""
+"""UnrecordedGuard and optimizer_steps: detect computations that the function mode of a recording does not see."""
 
 from __future__ import annotations
 
@@ -33,26 +33,24 @@ class UnrecordedGuard(TorchDispatchMode):  # type: ignore[no-untyped-call]
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        """Let a computation pass if it is none of the recording's."""
+        """Refuse a computation on recorded tensors."""
         if not self.recorder.running and any(map(self.recorder.is_traced, iter_tensors((args, kwargs or {})))):
-            raise self.recorder._refuse(
-                f"{func}, called in a way that torch does not show,", "Use a torch call for it."
-            )
+            raise self.recorder._refuse(f"{func}, called in a way that can't be recorded,", "Use a torch call for it.")
         return func(*args, **(kwargs or {}))
 
 
 @contextmanager
 def optimizer_steps(recorder: Recorder) -> Iterator[None]:
-    """Record each step of a torch optimizer as one operation: its Python code decides by what it did before."""
+    """Record each step of a torch optimizer as one operation: its Python code depends on its state."""
     from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
     def before(optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if current() is recorder:
-            if any(callable(given) for given in (*args, *kwargs.values()) if given is not optimizer):
+            if any(callable(arg) for arg in (*args, *kwargs.values()) if arg is not optimizer):
                 raise recorder._refuse("A step with a closure", "Write forward and backward before optimizer.step().")
             recorder._require_settings()
             recorder.running += 1
-            recorder.keeper.note_optimizer(optimizer)
+            recorder.snapshot.save_optimizer(optimizer)
             for group in optimizer.param_groups:
                 map_tensors(recorder._placeholder_of, group["params"])
 
@@ -60,8 +58,8 @@ def optimizer_steps(recorder: Recorder) -> Iterator[None]:
         if current() is recorder:
             recorder.running -= 1
             recorder.step(optimizer)
-            if optimizer.state and optimizer not in recorder.remembering:
-                recorder.remembering.append(optimizer)
+            if optimizer.state and optimizer not in recorder.stateful:
+                recorder.stateful.append(optimizer)
 
     hooks = [register_optimizer_step_pre_hook(before), register_optimizer_step_post_hook(after)]
     try:

@@ -1,4 +1,4 @@
-"""Translations of plans into what plain torch runs, for workers without this library."""
+"""Translations of plans to torch files, for programs without this library."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from syft.messaging.plan.commands import EXPECT, RELATIONS
 from syft.messaging.plan.translation.module import COMMON, Functions, PlanModule
 from syft.messaging.plan.translation.translator import PlanTranslator
 
-# What torch notes of where a node comes from: the maker's files and lines.
+# Metadata of nodes with files and lines of the author.
 _TRACES = ("stack_trace", "nn_module_stack", "source_fn_stack", "torch_fn", "from_node")
 
 
@@ -25,7 +25,7 @@ def _expect(relation: str, left: object, right: object, outcome: bool) -> None:
 class PlanTranslatorExport(PlanTranslator):
     """Translate a plan to a torch.export.ExportedProgram.
 
-    Each size that the plan's operations and checks leave open stays open; the program checks its inputs itself.
+    Sizes that the operations and checks of the plan do not fix stay dynamic; the program checks its inputs.
 
         >>> exported = PlanTranslatorExport(plan).translate()         # doctest: +SKIP
         >>> exported.module()(x)                                      # doctest: +SKIP
@@ -38,10 +38,14 @@ class PlanTranslatorExport(PlanTranslator):
     kind = "torch.export"
     functions: ClassVar[Functions] = {**COMMON, EXPECT: _expect}
 
-    def write(self, module: PlanModule, places: dict[str, Any], names: dict[str, Any]) -> bytes:
+    def write(self, module: PlanModule, positional: dict[str, Any], names: dict[str, Any]) -> bytes:
         """Export a module."""
-        open_sizes = map_tensors(lambda t: dict.fromkeys(range(t.dim()), torch.export.Dim.AUTO), {**places, **names})
-        exported = torch.export.export(module, tuple(places.values()), names, dynamic_shapes=open_sizes, strict=False)
+        open_sizes = map_tensors(
+            lambda t: dict.fromkeys(range(t.dim()), torch.export.Dim.AUTO), {**positional, **names}
+        )
+        exported = torch.export.export(
+            module, tuple(positional.values()), names, dynamic_shapes=open_sizes, strict=False
+        )
         for node in exported.graph.nodes:
             for key in _TRACES:
                 node.meta.pop(key, None)
@@ -51,10 +55,10 @@ class PlanTranslatorExport(PlanTranslator):
 
     @staticmethod
     def read(data: bytes) -> Any:
-        """Load an exported program: runs code of whoever made it."""
+        """Load an exported program: runs code of its author."""
         return torch.export.load(io.BytesIO(data))
 
     @classmethod
     def load(cls, data: bytes) -> Any:
-        """Load an exported program as a module: runs code of whoever made it."""
+        """Load an exported program as a module: runs code of its author."""
         return cls.read(data).module()

@@ -1,4 +1,4 @@
-"""A plan as a module of torch: what translators read."""
+"""PlanModule: a plan as a torch module, for translators."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from syft.hook.syft_tensor import SyftTensor
 from syft.messaging.message import Operation
 from syft.messaging.plan.checks import function_for
 from syft.messaging.plan.commands import ARITHMETIC, GRAD_MODE, GRADIENT, NUMEL, OPTIMIZER_STEP, SIZE
-from syft.messaging.plan.dry_run import interpret
+from syft.messaging.plan.interpreter import interpret
 from syft.messaging.plan.program import Program
 from syft.tensors.placeholder import PlaceHolder
 
@@ -33,7 +33,7 @@ TRAINING = frozenset(
         "torch.Tensor.grad.__set__",
     }
 )
-# Sizes stay what the translator makes of them; how autograd is set does not change a number.
+# Sizes keep the type that the translator gives them; the mode of autograd changes no value.
 COMMON: Functions = {
     GRAD_MODE: None,
     SIZE: lambda tensor, dim: tensor.size(dim),
@@ -49,7 +49,7 @@ class PlanModule(torch.nn.Module):
 
     Args:
         program: the program; it must not train.
-        functions: what to call instead of the commands that only plans have.
+        functions: replacements of the commands of plans.
     """
 
     def __init__(self, program: Program, functions: Functions) -> None:
@@ -58,7 +58,7 @@ class PlanModule(torch.nn.Module):
             if operation.cmd_name in TRAINING:
                 raise PlanTranslationError(
                     f"Operation {number} of the plan is {operation.cmd_name}, which trains: gradients and steps of "
-                    "optimizers have no form in plain torch files. Translate a plan of the model alone."
+                    "optimizers can't be stored in torch files. Translate a plan of the model alone."
                 )
         self._program = program
         self._functions = functions

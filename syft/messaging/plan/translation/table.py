@@ -1,4 +1,4 @@
-"""The kinds of translations there are; what makes them is loaded when first needed."""
+"""The kinds of translations; each translator is imported at its first use."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ KINDS: dict[str, tuple[str, str]] = {
 
 
 def kind_of(kind: object) -> str:
-    """Return the kind that is named, or that a translator makes."""
+    """Return a kind by its name or its translator."""
     name = getattr(kind, "kind", kind)
     if type(name) is not str or name not in KINDS:
-        raise ValueError(f"There is no translation {str(name)[:60]!r}; choose among {', '.join(KINDS)}.")
+        raise ValueError(f"There is no translation {str(name)[:60]!r}. Choose one of {', '.join(KINDS)}.")
     return name
 
 

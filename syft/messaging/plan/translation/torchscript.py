@@ -23,7 +23,7 @@ _DEBUG = ".debug_pkl"
 
 
 # --- checks of sizes --------------------------------------------------------------------------------------------
-# While torch traces, a size is a tensor. Compiled functions with a raise in them are not optimised away.
+# While torch traces, a size is a tensor. Compiled functions that may raise are not optimised away.
 
 
 def _holds(left: torch.Tensor, right: torch.Tensor, relation: str, outcome: bool) -> torch.Tensor:
@@ -63,8 +63,8 @@ def _expect(relation: str, left: object, right: object, outcome: bool) -> None:
 class PlanTranslatorTorchscript(PlanTranslator):
     """Translate a plan to a ScriptModule.
 
-    The program is traced with made-up inputs. What depends on sizes of the inputs keeps depending on them, and the
-    checks of sizes are part of the result; what a plan checks of dtypes and numbers of dimensions is not.
+    The program is traced with generated inputs. Values that depend on sizes of the inputs stay dynamic, and the checks
+    of sizes are part of the result; checks of dtypes and numbers of dimensions are not.
 
         >>> scripted = PlanTranslatorTorchscript(plan).translate()         # doctest: +SKIP
 
@@ -76,14 +76,14 @@ class PlanTranslatorTorchscript(PlanTranslator):
     kind = "torchscript"
     functions: ClassVar[Functions] = {**COMMON, EXPECT: _expect}
 
-    def write(self, module: PlanModule, places: dict[str, Any], names: dict[str, Any]) -> bytes:
+    def write(self, module: PlanModule, positional: dict[str, Any], names: dict[str, Any]) -> bytes:
         """Trace a module."""
         _require_typed(self.plan.program.outputs)
         trace: Callable[..., Any] = torch.jit.trace
         before = {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
         with _quiet():
-            # The inputs would be stored in the file; a second run to compare is made by our own check.
-            inputs = (*places.values(), *names.values())
+            # The inputs would be stored in the file; PlanTranslator checks the result itself.
+            inputs = (*positional.values(), *names.values())
             traced = trace(module, inputs, check_trace=False, strict=False, _store_inputs=False)
             traced.load_state_dict(before)  # tracing runs the program, which may change its state
             out = io.BytesIO()
@@ -92,7 +92,7 @@ class PlanTranslatorTorchscript(PlanTranslator):
 
     @staticmethod
     def read(data: bytes) -> Any:
-        """Load a ScriptModule: runs code of whoever made it."""
+        """Load a ScriptModule: runs code of its author."""
         load: Callable[..., Any] = torch.jit.load
         with _quiet():
             return load(io.BytesIO(data), map_location="cpu")
@@ -102,16 +102,16 @@ def _require_typed(outputs: object) -> None:
     """Refuse results that TorchScript has no type for."""
     values = outputs.values() if isinstance(outputs, dict) else outputs if isinstance(outputs, tuple | list) else ()
     if isinstance(outputs, dict) and not all(isinstance(value, PlaceHolder) for value in values):
-        raise PlanTranslationError("it returns a dictionary of other things than tensors; return a tuple.")
+        raise PlanTranslationError("It returns a dictionary that does not hold only tensors. Return a tuple.")
     if not isinstance(outputs, PlaceHolder | dict | tuple | list):
-        raise PlanTranslationError(f"it returns a {type(outputs).__name__}, and results in TorchScript are tensors.")
+        raise PlanTranslationError(f"It returns a {type(outputs).__name__}; results in TorchScript must be tensors.")
     for value in values:
         _require_typed(value)
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence that torch.jit will be gone one day, and that a trace is only a trace: what it lost, our check finds."""
+    """Silence the deprecation of torch.jit and the warnings of traces: the translator checks the result."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"`torch\.jit\.\w+` is deprecated", DeprecationWarning)
         warnings.simplefilter("ignore", TracerWarning)
@@ -119,7 +119,7 @@ def _quiet() -> Iterator[None]:
 
 
 def _without_debug(file: io.BytesIO) -> bytes:
-    """Return a saved module without the names of the maker's files and functions."""
+    """Return a saved module without the names of the author's files and functions."""
     out = io.BytesIO()
     with zipfile.ZipFile(file) as source, zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as target:
         for name in source.namelist():

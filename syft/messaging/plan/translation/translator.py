@@ -1,4 +1,4 @@
-"""What translators share: what is translated, with which examples, and the proof that the numbers are the same."""
+"""PlanTranslator: base of translators; makes examples and checks that the results are those of the plan."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 
 from syft.core.trees import map_tensors
 from syft.exceptions import PlanTranslationError
-from syft.messaging.plan.dry_run import ValueSpec, forms_of, with_other_sizes
+from syft.messaging.plan.dry_run import ValueSpec, specs_of, with_other_sizes
 from syft.messaging.plan.executor import Compiled
 from syft.messaging.plan.translation.module import Functions, PlanModule, module_of, signature
 
@@ -23,8 +23,8 @@ class PlanTranslator:
 
     Args:
         plan: the plan.
-        *examples: tensors like its inputs; needed only for a plan that was not built here. Of them, as of the
-            examples that a plan is built with, only shapes and dtypes are used.
+        *examples: tensors like its inputs; needed only for a plan that was not built here. Only
+            their shapes and dtypes are used.
     """
 
     kind: ClassVar[str] = ""
@@ -32,11 +32,11 @@ class PlanTranslator:
 
     def __init__(self, plan: Plan, *examples: object) -> None:
         self.plan = plan
-        self.forms: tuple[ValueSpec, ...] = forms_of(examples) or plan._forms
+        self.specs: tuple[ValueSpec, ...] = specs_of(examples) or plan._input_specs
         self.signature = signature(plan.program)
-        if len(self.forms) != len(plan.program.inputs):
+        if len(self.specs) != len(plan.program.inputs):
             raise PlanTranslationError(
-                f"To translate the plan {plan.name!r}, which was not built here, takes an example of each of its "
+                f"The plan {plan.name!r} was not built here. To translate it, pass an example of each of its "
                 f"{len(plan.program.inputs)} tensors: plan.add_translation({self.kind!r}, *examples)."
             )
 
@@ -45,15 +45,15 @@ class PlanTranslator:
         return self.read(self.to_bytes())
 
     def to_bytes(self) -> bytes:
-        """Return the translation as the bytes of a file, after a check that it gives the plan's numbers."""
+        """Return the translation as the bytes of a file, after a check that its results are those of the plan."""
         module = module_of(self.plan.program, self.functions).eval()
-        others = with_other_sizes(self.plan.program, self.forms)
+        others = with_other_sizes(self.plan.program, self.specs)
         failure: PlanTranslationError | None = None
-        # The more sizes an example has that the plan was not built with, the more of them stay open.
-        for forms in dict.fromkeys([*others[-1:], *others[:1], self.forms]):
+        # Examples with other sizes than the plan was built with keep more sizes dynamic.
+        for specs in dict.fromkeys([*others[-1:], *others[:1], self.specs]):
             try:
-                data = self._translated(module, forms)
-                self._check(data, self.forms, must_run=True)
+                data = self._translated(module, specs)
+                self._check(data, self.specs, must_run=True)
             except PlanTranslationError as error:
                 failure = error
                 continue
@@ -62,9 +62,9 @@ class PlanTranslator:
             return data
         raise failure or PlanTranslationError(f"The plan {self.plan.name!r} can't be translated to {self.kind}.")
 
-    def _translated(self, module: PlanModule, forms: tuple[ValueSpec, ...]) -> bytes:
+    def _translated(self, module: PlanModule, specs: tuple[ValueSpec, ...]) -> bytes:
         try:
-            return self.write(module, *self.arguments(forms))
+            return self.write(module, *self.arguments(specs))
         except Exception as error:
             raise self._failure(error) from error
 
@@ -73,78 +73,78 @@ class PlanTranslator:
         reason = str(error).strip().split("\n")[0].split("tensor(")[0][:300]
         return PlanTranslationError(f"The plan {self.plan.name!r} can't be translated to {self.kind}: {reason}")
 
-    def write(self, module: PlanModule, places: dict[str, Any], names: dict[str, Any]) -> bytes:
+    def write(self, module: PlanModule, positional: dict[str, Any], named: dict[str, Any]) -> bytes:
         """Translate a module and return the bytes of a file.
 
         Args:
             module: the module.
-            places: arguments to give by position, with their names.
-            names: arguments to give by name.
+            positional: positional arguments, with their names.
+            named: keyword arguments.
         """
-        raise NotImplementedError(f"{type(self).__name__} must say how it writes a translation")
+        raise NotImplementedError(f"{type(self).__name__} must implement write()")
 
     @staticmethod
     def read(data: bytes) -> Any:
-        """Load a translation: runs code of whoever made it."""
-        raise NotImplementedError("a translator must say how its translation is read")
+        """Load a translation: runs code of its author."""
+        raise NotImplementedError("a translator must implement read()")
 
     @classmethod
     def load(cls, data: bytes) -> Any:
-        """Load a translation as something to call: runs code of whoever made it."""
+        """Load a translation as a callable: runs code of its author."""
         return cls.read(data)
 
     # --- examples -------------------------------------------------------------------------------------------
 
-    def inputs(self, forms: tuple[ValueSpec, ...]) -> list[torch.Tensor]:
-        """Return made-up inputs: random numbers, and zeros for integers, which are often indices."""
+    def inputs(self, specs: tuple[ValueSpec, ...]) -> list[torch.Tensor]:
+        """Return generated inputs: random numbers, and zeros for integers, which are often indices."""
         generator = torch.Generator().manual_seed(SEED)
-        return [_made_up(form, generator) for form in forms]
+        return [_generated(spec, generator) for spec in specs]
 
-    def arguments(self, forms: tuple[ValueSpec, ...]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return made-up arguments: those given by position, and those given by name."""
-        inputs = iter(self.inputs(forms))
+    def arguments(self, specs: tuple[ValueSpec, ...]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return generated arguments: positional ones, and named ones."""
+        inputs = iter(self.inputs(specs))
         named: dict[bool, dict[str, Any]] = {False: {}, True: {}}
         for name, parameter in self.signature.items():
             named[parameter.by_name][name] = map_tensors(lambda _: next(inputs), parameter.pattern)
         return named[False], named[True]
 
-    def _expected(self, forms: tuple[ValueSpec, ...]) -> Any:
-        """Run the plan itself, with each check it has, on copies of its state."""
+    def _expected(self, specs: tuple[ValueSpec, ...]) -> Any:
+        """Run the plan itself on copies of its state."""
         program = self.plan.program
-        state = [_proxy(placeholder.child) for placeholder in program.state]
+        state = [_copied(placeholder.child) for placeholder in program.state]
         with torch.random.fork_rng(devices=()):
             torch.manual_seed(SEED)
-            return Compiled(program).run(self.inputs(forms), state, ())
+            return Compiled(program).run(self.inputs(specs), state, ())
 
-    def _check(self, data: bytes, forms: tuple[ValueSpec, ...], must_run: bool) -> None:
-        """Compare a translation with the plan; one for other sizes may raise, but not give other numbers."""
-        expected = self._expected(forms)
+    def _check(self, data: bytes, specs: tuple[ValueSpec, ...], must_run: bool) -> None:
+        """Compare a translation with the plan; one for other sizes may raise, but not differ."""
+        expected = self._expected(specs)
         with torch.random.fork_rng(devices=()):
             torch.manual_seed(SEED)
             try:
-                places, names = self.arguments(forms)
-                found = self.load(data)(*places.values(), **names)
+                positional, named = self.arguments(specs)
+                found = self.load(data)(*positional.values(), **named)
             except Exception as error:
                 if must_run:
                     raise self._failure(error) from error
                 return
         if not _same(found, expected):
             raise PlanTranslationError(
-                f"The plan {self.plan.name!r}, translated to {self.kind}, gives other numbers than before. "
+                f"The plan {self.plan.name!r}, translated to {self.kind}, has other results than the plan. "
                 "Try another kind of translation."
             )
 
 
-def _made_up(form: ValueSpec, generator: torch.Generator) -> torch.Tensor:
-    if form.dtype.is_floating_point or form.dtype.is_complex:
-        values = torch.rand(form.shape, generator=generator).to(form.dtype)
-        return values.requires_grad_(form.requires_grad)
-    return torch.zeros(form.shape, dtype=form.dtype)
+def _generated(spec: ValueSpec, generator: torch.Generator) -> torch.Tensor:
+    if spec.dtype.is_floating_point or spec.dtype.is_complex:
+        values = torch.rand(spec.shape, generator=generator).to(spec.dtype)
+        return values.requires_grad_(spec.requires_grad)
+    return torch.zeros(spec.shape, dtype=spec.dtype)
 
 
-def _proxy(tensor: torch.Tensor) -> Any:
-    proxy = tensor.detach().clone()
-    return torch.nn.Parameter(proxy, tensor.requires_grad) if isinstance(tensor, torch.nn.Parameter) else proxy
+def _copied(tensor: torch.Tensor) -> Any:
+    copied = tensor.detach().clone()
+    return torch.nn.Parameter(copied, tensor.requires_grad) if isinstance(tensor, torch.nn.Parameter) else copied
 
 
 def _same(found: Any, expected: Any) -> bool:

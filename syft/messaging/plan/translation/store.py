@@ -1,4 +1,4 @@
-"""The translations that a plan carries: opaque bytes, which only their maker or a trusting worker loads."""
+"""Translations stored in a plan: opaque bytes, loaded only by their author or a trusting worker."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from syft.messaging.plan.translation.table import KINDS, kind_of, translator_of
 
 @dataclasses.dataclass(slots=True)
 class Translations:
-    """Translations by kind, with the state that they were made of.
+    """Translations by kind, with a fingerprint of the state that they contain.
 
-    A translation holds copies of the tensors of the state. As soon as the state is another one it is stale: it would
-    give other numbers than the plan, and sent along with a plan whose state was encoded or shared since it would give
-    away what that hides. So a stale translation is neither given out nor sent.
+    A translation holds copies of the tensors of the state. It is stale once the state changes: its results would differ
+    from those of the plan, and if the state was encoded or shared since, it would reveal the values. So a stale
+    translation is neither returned nor sent.
 
     Attributes:
         data: the bytes of each.
-        own: which of them were made here and not received.
+        own: the kinds that were made here, not received.
         made_of: a fingerprint of the tensors of the state.
     """
 
@@ -28,11 +28,11 @@ class Translations:
     made_of: tuple[Any, ...] = ()
 
     def is_fresh(self, state: Any) -> bool:
-        """Say whether the state still is what the translations were made of."""
+        """Say whether the state has not changed since the translations were made."""
         return bool(self.made_of == state.fingerprint())
 
-    def note(self, state: Any) -> None:
-        """Remember what the translations are made of."""
+    def bind(self, state: Any) -> None:
+        """Record the state that the translations contain."""
         self.made_of = state.fingerprint()
 
     def to_rows(self, state: object) -> tuple[tuple[str, bytes], ...]:
@@ -41,13 +41,13 @@ class Translations:
 
     def copied(self, state: object) -> Translations:
         """Return the same translations for a plan whose state is a copy."""
-        proxy = Translations(dict(self.data), set(self.own))
-        proxy.note(state)
-        return proxy
+        copied = Translations(dict(self.data), set(self.own))
+        copied.bind(state)
+        return copied
 
 
 def from_rows(rows: object, state: object) -> Translations:
-    """Read translations that may come from anyone: nothing of them is loaded here."""
+    """Read untrusted translations, without loading them."""
     if type(rows) is not tuple or len(rows) > len(KINDS):
         raise MalformedPlanError("The translations of a plan are a tuple, one of each kind.")
     found = Translations()
@@ -58,12 +58,12 @@ def from_rows(rows: object, state: object) -> Translations:
             raise MalformedPlanError("A plan holds a translation of an unknown kind, or two of one kind.")
         found.data[row[0]] = row[1]
     if rows:
-        found.note(state)
+        found.bind(state)
     return found
 
 
 class Translatable:
-    """What plans can do with translations."""
+    """The methods of plans for translations."""
 
     state: Any
     name: str
@@ -79,15 +79,15 @@ class Translatable:
     def add_translation(self, kind: object, *examples: object) -> Any:
         """Translate the plan for workers without this library; returns the plan.
 
-        What is made is in `plan.translations`, travels with the plan, and is gone when its program or its state
-        changes. It holds copies of the state as it is now.
+        The result is in `plan.translations`, is sent with the plan, and is discarded when its program or its state
+        changes. It holds copies of the current state.
 
             >>> plan.add_translation("torchscript")                                          # doctest: +SKIP
             >>> pathlib.Path("plan.pt").write_bytes(plan.translations["torchscript"])        # doctest: +SKIP
 
         Plain torch then runs it with `torch.jit.load("plan.pt")(x)`, and one of kind "torch.export" with
         `torch.export.load("plan.pt2").module()(x)`. Arguments are the tensors of the plan's arguments, in order or
-        by name; what was no tensor when the plan was built is part of the plan.
+        by name; other arguments are part of the plan.
 
         Args:
             kind: "torchscript" or "torch.export", or the class of a translator.
@@ -99,12 +99,12 @@ class Translatable:
             self.__dict__["_translations"] = Translations()
         self._translations.data[translator.kind] = data
         self._translations.own.add(translator.kind)
-        self._translations.note(self.state)
-        self.pointers = {}  # what was sent before has it not
+        self._translations.bind(self.state)
+        self.pointers = {}  # plans sent before lack it
         return self
 
     def remove_translation(self, kind: object = None) -> Any:
-        """Forget a translation, or all of them; returns the plan.
+        """Remove a translation, or all of them; returns the plan.
 
         Args:
             kind: "torchscript" or "torch.export", or the class of a translator.
@@ -116,30 +116,30 @@ class Translatable:
         return self
 
     def get_translation(self, kind: object) -> Any:
-        """Load a translation and return it: something to call with tensors, that gives the plan's numbers.
+        """Load a translation and return it: a callable with the results of the plan.
 
-        Loading runs code of whoever made the bytes: torch.jit.load reads a program with its own interpreter, and
-        torch.export.load rebuilds Python objects of a graph and compiles it. A translation that came with a plan is
-        therefore only loaded where the worker that holds the plan trusts everyone who can reach it.
+        Loading runs code of the author of the bytes: torch.jit.load reads a program with its own interpreter, and
+        torch.export.load rebuilds Python objects of a graph and compiles it. So a received translation is loaded only
+        at a worker that trusts all of its clients.
 
         Args:
             kind: "torchscript" or "torch.export", or the class of a translator.
         """
         name = kind_of(kind)
-        kept = self._translations
-        if name not in kept.data:
+        stored = self._translations
+        if name not in stored.data:
             raise KeyError(
-                f"The plan {self.name!r} has no translation {name!r}; make it: plan.add_translation({name!r})."
+                f"The plan {self.name!r} has no translation {name!r}. Make it: plan.add_translation({name!r})."
             )
-        if not kept.is_fresh(self.state):
+        if not stored.is_fresh(self.state):
             raise KeyError(
-                f"The state of the plan {self.name!r} has changed since it was translated; translate it anew: "
+                f"The state of the plan {self.name!r} has changed since it was translated. Translate it again: "
                 f"plan.add_translation({name!r})."
             )
-        if name not in kept.own and getattr(self.owner, "trusts_translations", False) is not True:
+        if name not in stored.own and getattr(self.owner, "trusts_translations", False) is not True:
             raise SerdeError(
-                f"The translation {name!r} of the plan {self.name!r} is code of its sender and this worker does not "
-                "accept any; set worker.trusts_translations = True if you trust everyone who can reach it, or make "
-                f"a translation of your own: plan.add_translation({name!r}, *examples)."
+                f"The translation {name!r} of the plan {self.name!r} is code of its sender, which this worker does not "
+                "accept. Set worker.trusts_translations = True if you trust everyone who can reach it, or make "
+                f"your own translation: plan.add_translation({name!r}, *examples)."
             )
-        return translator_of(name).load(kept.data[name])
+        return translator_of(name).load(stored.data[name])
