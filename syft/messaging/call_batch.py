@@ -1,8 +1,7 @@
-"""StepsMessage: a row of small calls in one message, for clients that go on without waiting for each.
+"""StepsMessage: a batch of small calls in one message, for clients that do not wait for each result.
 
-A call of pointers and numbers needs its name, the id of its result and its arguments, nothing else. Written one after
-the other, a row of them is a flat list of plain values, which msgpack reads and writes at once: most of what a single
-call costs on its way is paid once for the row.
+A call with pointers and numbers only needs its name, the id of its result and its arguments. A batch of them is a flat
+list of plain values, which msgpack reads and writes fast, so that most of the overhead is paid once per batch.
 """
 
 from __future__ import annotations
@@ -17,21 +16,21 @@ from syft.messaging.message import Message, Operation
 if TYPE_CHECKING:
     from syft.workers.base import BaseWorker
 
-# (ids that were released before it, 16 bytes each; whether autograd records it; the wire name; the id of its result;
-# arguments: the 16 bytes of an id for what the receiver holds, or a number)
+# (ids released before it, 16 bytes each; whether autograd records it; wire name; id of its result;
+# arguments: the 16 bytes of an id, or a number)
 Step: TypeAlias = tuple[Any, ...]
 ID_BYTES = 16
-# Before the arguments of a step.
+# The number of items before the arguments of a step.
 HEAD = 4
-# How many calls go in one message, at most, and how many arguments one has.
-MOST = 256
-MOST_ARGUMENTS = 16
+# Limits of one message: calls, and arguments of one call.
+MAX_STEPS = 256
+MAX_ARGUMENTS = 16
 _NUMBERS = frozenset({int, float, bool, type(None)})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StepsMessage(Message):
-    """Run these calls, one after the other; one that fails does not keep the next from being tried.
+    """Run these calls in order; a failed one does not stop the next.
 
     Attributes:
         contents: the steps.
@@ -45,7 +44,7 @@ class StepsMessage(Message):
 
     @staticmethod
     def simplify(worker: BaseWorker | None, message: Any) -> tuple[Any, ...]:
-        """Return all steps in one row, each behind its length."""
+        """Return all steps in one flat tuple, each after its length."""
         flat: list[Any] = []
         for step in message.contents:
             flat.append(len(step))
@@ -54,18 +53,18 @@ class StepsMessage(Message):
 
     @classmethod
     def detail(cls, worker: BaseWorker | None, payload: tuple[Any, ...]) -> StepsMessage:
-        """Rebuild the steps, each part checked."""
+        """Rebuild the steps, and check each part."""
         steps = []
         position, end = 0, len(payload)
         while position < end:
             length = payload[position]
-            if type(length) is not int or not HEAD <= length <= HEAD + MOST_ARGUMENTS or position + length >= end:
+            if type(length) is not int or not HEAD <= length <= HEAD + MAX_ARGUMENTS or position + length >= end:
                 raise TypeError("a step is cut short, or too long")
             step = payload[position + 1 : position + 1 + length]
             _check(step)
             steps.append(step)
             position += 1 + length
-        if len(steps) > MOST:
+        if len(steps) > MAX_STEPS:
             raise TypeError(f"{len(steps)} steps are too many for one message")
         return cls(tuple(steps))
 
@@ -83,7 +82,7 @@ def _check(step: Step) -> None:
 
 
 def write_ids(obj_ids: Iterable[Any]) -> bytes | None:
-    """Return the bytes of several ids; None if one of them is of another kind, as users choose them."""
+    """Return the bytes of several ids; None if one of them is not a 128-bit number."""
     try:
         return b"".join([obj_id.to_bytes(ID_BYTES, "big") for obj_id in obj_ids])
     except (AttributeError, OverflowError):
@@ -96,7 +95,7 @@ def read_id(written: bytes) -> int:
 
 
 def read_ids(written: bytes) -> list[int]:
-    """Return the ids in a row of bytes."""
+    """Return the ids in bytes."""
     return [read_id(written[at : at + ID_BYTES]) for at in range(0, len(written), ID_BYTES)]
 
 

@@ -1,4 +1,4 @@
-"""Messages about hosted models: keep one, list them, ask one, give one out, delete one."""
+"""Messages about hosted models: host, list, run, download, delete."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ MAX_NAME = 100
 
 
 def check_name(name: object) -> str:
-    """Return the name of a model, if it can be one: it is shown to people, and part of ids and addresses."""
+    """Return the name of a model, or raise: it is shown to users, and part of ids and addresses."""
     if type(name) is not str or not 0 < len(name) <= MAX_NAME or not name.isprintable():
-        raise ModelError(f"The name of a model is a text of 1 to {MAX_NAME} printable characters.")
+        raise ModelError(f"The name of a model must have 1 to {MAX_NAME} printable characters.")
     if set(name) & set("/\\") or name != name.strip() or name.startswith("."):
-        raise ModelError("The name of a model has no slashes, begins with no dot, and has no blanks around it.")
+        raise ModelError("The name of a model must not contain slashes, begin with a dot, or have surrounding blanks.")
     if name != unicodedata.normalize("NFC", name):
-        raise ModelError("The name of a model is written with composed characters (Unicode NFC).")
+        raise ModelError("The name of a model must be in Unicode NFC.")
     return name
 
 
@@ -29,10 +29,10 @@ class HostModelMessage(Message):
     """Host this model: contents are a plan, or a wrapped script module.
 
     Attributes:
-        name: what it is called.
-        allow_download: whether others may have it.
-        allow_remote_inference: whether others may ask it.
-        inputs: the shapes that it was built with, to be told to who asks with others.
+        name: its name.
+        allow_download: whether other users may download it.
+        allow_remote_inference: whether other users may run it.
+        inputs: the shapes that it was built with, for errors about other shapes.
     """
 
     name: str = ""
@@ -46,11 +46,11 @@ class HostModelMessage(Message):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HostSharesMessage(Message):
-    """Host your shares of an encrypted model: contents are what is run (see `syft.mpc.serving.server`).
+    """Host your shares of an encrypted model: contents are its program (see `syft.mpc.serving.server`).
 
     Attributes:
-        name: what it is called.
-        allow_remote_inference: whether others may ask it.
+        name: its name.
+        allow_remote_inference: whether other users may run it.
     """
 
     name: str = ""
@@ -60,31 +60,31 @@ class HostSharesMessage(Message):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ModelsMessage(Message):
-    """Which models do you host, for me? Contents: the name of one, or None for all."""
+    """List the models that the client may see: contents are the name of one, or None for all."""
 
     schema: ClassVar[dict[str, Any]] = {"contents": (str, type(None))}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DownloadModelMessage(Message):
-    """Give me a copy of this model."""
+    """Return a copy of this model."""
 
     schema: ClassVar[dict[str, Any]] = {"contents": str}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DeleteModelMessage(Message):
-    """Host this model no longer."""
+    """Stop hosting this model."""
 
     schema: ClassVar[dict[str, Any]] = {"contents": str}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class InferenceMessage(Message):
-    """Ask a model: contents are the tensors it is asked with.
+    """Run a model: contents are its input tensors.
 
     Attributes:
-        name: which model.
+        name: the name of the model.
     """
 
     name: str = ""
@@ -93,13 +93,13 @@ class InferenceMessage(Message):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SharedInferenceMessage(Message):
-    """Ask an encrypted model, together with the other parties: contents are this party's shares.
+    """Run an encrypted model together with the other parties: contents are this party's shares.
 
     Attributes:
-        name: which model.
-        version: which version of it, the same at all parties.
-        run_id: which run this is, the same for all parties.
-        return_id: the id of the first share of the answer; the others follow it.
+        name: the name of the model.
+        version: its version, the same at all parties.
+        run_id: the id of the run, the same for all parties.
+        return_id: the id of the first share of the result; the others get the following ids.
     """
 
     name: str = ""

@@ -1,4 +1,4 @@
-"""One frozen dataclass a message; the type of a message alone decides what a worker does with it."""
+"""Messages between workers: one frozen dataclass each; the type selects the handler at the worker."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _ID = (int, str)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Message(Bufferizable):
-    """A message with contents and nothing else."""
+    """A message with contents only."""
 
     contents: Any = None
-    # Field name -> types it may have; checked on everything that comes from a wire.
+    # Field name -> allowed types; checked on every received message.
     schema: ClassVar[dict[str, Any]] = {}
-    # The types that the items of `contents` may have, where contents are a tuple or a list.
+    # The allowed types of the items of `contents`, if it is a tuple or a list.
     items: ClassVar[Any] = object
 
     @staticmethod
@@ -32,7 +32,7 @@ class Message(Bufferizable):
 
     @classmethod
     def detail(cls, worker: BaseWorker | None, payload: tuple[Any, ...]) -> Any:
-        """Rebuild a message of this type, its fields checked."""
+        """Rebuild a message of this type, and check its fields."""
         fields = dataclasses.fields(cls)
         if len(payload) != len(fields):
             raise TypeError(f"{cls.__name__} has {len(fields)} fields, got {len(payload)}")
@@ -57,7 +57,7 @@ def _is_wide(obj_id: object) -> bool:
 
 
 def _flat_arguments(args: tuple[Any, ...]) -> list[Any] | None:
-    """Return arguments with the 16 bytes of its id for each reference; None if there is anything else."""
+    """Return arguments with each reference as the 16 bytes of its id; None if one is of another type."""
     flat: list[Any] = []
     for arg in args:
         kind = type(arg)
@@ -82,10 +82,10 @@ class Operation(Message):
 
     Attributes:
         cmd_name: the wire name of the call.
-        cmd_owner: kept from earlier releases; always None on the wire (the first argument is the owner).
-        cmd_args: arguments; what the receiver already holds is named by `Ref`.
+        cmd_owner: for compatibility; always None on the wire (the first argument is the owner).
+        cmd_args: arguments; a `Ref` stands for an object that the receiver holds.
         cmd_kwargs: keyword arguments.
-        return_ids: ids for the results, chosen by the sender; further results follow the last one.
+        return_ids: ids for the results, chosen by the sender; further results get the following ids.
         grad_enabled: whether autograd records the call.
     """
 
@@ -108,7 +108,7 @@ class Operation(Message):
 
     @staticmethod
     def simplify(worker: BaseWorker | None, message: Any) -> tuple[Any, ...]:
-        """Return the fields: flat for the common call of pointers and numbers, one by one for any other."""
+        """Return the fields: flat for the common call with pointers and numbers only, one by one otherwise."""
         flat = None if message.cmd_kwargs else _flat_arguments(message.cmd_args)
         ids = message.return_ids
         if flat is None or len(ids) != 1 or not _is_wide(ids[0]):
@@ -117,7 +117,7 @@ class Operation(Message):
 
     @classmethod
     def detail(cls, worker: BaseWorker | None, payload: tuple[Any, ...]) -> Operation:
-        """Rebuild an operation, its fields checked."""
+        """Rebuild an operation, and check its fields."""
         if payload and type(payload[0]) is bool:
             return cls._detail_flat(payload)
         name, args, kwargs, return_ids, grad_enabled = payload
@@ -140,13 +140,13 @@ class Operation(Message):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ObjectMessage(Message):
-    """Keep this object.
+    """Store this object.
 
     Attributes:
         contents: the object.
-        obj_id: the id to keep it under, chosen by the sender.
-        published: whether it outlives the sender's pointers and session.
-        claimant: the client that the claim on it belongs to, when it is not the sender.
+        obj_id: the id to store it under, chosen by the sender.
+        published: whether it is kept after the sender's pointers and session are gone.
+        claimant: the client that owns the claim on it, if not the sender.
     """
 
     obj_id: ObjectId | None = None
@@ -159,7 +159,7 @@ class ObjectMessage(Message):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ObjectRequestMessage(Message):
-    """Give me this object, and keep it no longer: contents are (id, user, reason)."""
+    """Return this object and remove it: contents are (id, user, reason)."""
 
     schema: ClassVar[dict[str, Any]] = {"contents": tuple}
     items: ClassVar[Any] = (*_ID, type(None))
@@ -167,14 +167,14 @@ class ObjectRequestMessage(Message):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class IsNoneMessage(Message):
-    """Is this object, or this attribute of it, None?"""
+    """Return whether this object, or this attribute of it, is None."""
 
     schema: ClassVar[dict[str, Any]] = {"contents": Ref}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class GetShapeMessage(Message):
-    """What are shape, dtype, requires_grad and device of this tensor? None if it is None."""
+    """Return shape, dtype, requires_grad and device of this tensor; None if it is None."""
 
     schema: ClassVar[dict[str, Any]] = {"contents": Ref}
 
@@ -188,28 +188,28 @@ class ForceObjectDeleteMessage(Message):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RetainMessage(Message):
-    """Keep this object for one more owner, who is about to be told of it."""
+    """Add a claim on this object, for a client that is about to receive a pointer to it."""
 
     schema: ClassVar[dict[str, Any]] = {"contents": _ID}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ClaimMessage(Message):
-    """I take over the claim on this object that came with a pointer."""
+    """Take over the claim on this object that came with a pointer."""
 
     schema: ClassVar[dict[str, Any]] = {"contents": _ID}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PublishMessage(Message):
-    """This object stays until it is deleted, whatever becomes of its sender's pointers and session."""
+    """Keep this object until it is deleted, independently of the sender's pointers and session."""
 
     schema: ClassVar[dict[str, Any]] = {"contents": _ID}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ReleaseMessage(Message):
-    """These objects are no longer needed by their sender: contents are ids."""
+    """Release the sender's claims on these objects: contents are ids."""
 
     schema: ClassVar[dict[str, Any]] = {"contents": tuple}
     items: ClassVar[Any] = _ID
@@ -221,9 +221,9 @@ class HandOverMessage(Message):
 
     Attributes:
         contents: the id of the object.
-        destination: the id of the worker it goes to.
-        new_id: the id it gets there.
-        keep_pointer: leave a pointer to it in its place.
+        destination: the id of the receiving worker.
+        new_id: its id there.
+        keep_pointer: whether to replace it by a pointer.
     """
 
     destination: ObjectId = ""
@@ -239,14 +239,14 @@ class HandOverMessage(Message):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FetchThereMessage(Message):
-    """Replace this pointer that you hold by what it points at."""
+    """Replace this pointer by the object that it points at."""
 
     schema: ClassVar[dict[str, Any]] = {"contents": _ID}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SearchMessage(Message):
-    """Which of your objects match all of these words?"""
+    """Return the objects that match all of these search terms."""
 
     schema: ClassVar[dict[str, Any]] = {"contents": (list, tuple)}
     items: ClassVar[Any] = _ID
@@ -254,7 +254,7 @@ class SearchMessage(Message):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BatchMessage(Message):
-    """Several messages in one; the answer is the tuple of their answers."""
+    """Several messages in one; the response is the tuple of their responses."""
 
     schema: ClassVar[dict[str, Any]] = {"contents": tuple}
     items: ClassVar[Any] = Message
@@ -273,13 +273,13 @@ class RunMessage(Message):
     """Take part in a protocol on shares, with the other parties: contents are its arguments.
 
     Attributes:
-        contents: the arguments; this party's shares are named by `Ref`, everything else is public.
-        run_id: which run this is, the same for all parties.
-        name: which protocol.
+        contents: the arguments; a `Ref` stands for a share of this party, everything else is public.
+        run_id: the id of the run, the same for all parties.
+        name: the name of the protocol.
         parties: the ids of the workers that hold shares, in order.
         provider: the id of the worker that deals.
         options: named public arguments.
-        return_id: the id of the first result; the others follow it.
+        return_id: the id of the first result; the others get the following ids.
     """
 
     run_id: ObjectId = 0
@@ -296,11 +296,11 @@ class RunMessage(Message):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RequestReleaseMessage(Message):
-    """Ask your owner to release an object to me, or several together.
+    """Request the release of an object, or of several together, from the owner of the worker.
 
     Attributes:
         contents: the id of the object, or a tuple of ids.
-        reason: what it is needed for.
+        reason: the purpose, for the owner.
     """
 
     reason: str = ""
@@ -309,18 +309,18 @@ class RequestReleaseMessage(Message):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RequestStatusMessage(Message):
-    """How does this request of mine stand?"""
+    """Return the status of this request."""
 
     schema: ClassVar[dict[str, Any]] = {"contents": str}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ListRightsMessage(Message):
-    """Which requests, grants or rows of the audit log are there? For owners: contents are the name of the list.
+    """List requests, grants or the audit log. For owners: contents are the name of the list.
 
     Attributes:
         contents: `requests`, `grants` or `audit`.
-        status: only requests that stand so.
+        status: list only requests with this status.
     """
 
     status: str | None = None
@@ -334,9 +334,9 @@ class DecideRequestMessage(Message):
     Attributes:
         contents: the id of the request.
         approved: whether it is approved.
-        scope: what is released: `result`, the sealed copy of the request.
-        expires: for how many seconds; None: until it is revoked.
-        answer: a text for whoever asked.
+        scope: the object released: `result`, the sealed copy of the request.
+        expires: validity in seconds; None: until it is revoked.
+        answer: a text for the requester.
     """
 
     approved: bool = False
@@ -350,19 +350,19 @@ class DecideRequestMessage(Message):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RevokeGrantMessage(Message):
-    """Take back what was granted. For owners: contents are the id of the grant."""
+    """Revoke a grant. For owners: contents are the id of the grant."""
 
     schema: ClassVar[dict[str, Any]] = {"contents": str}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ShareSourceMessage(Message):
-    """Say who may read this data set. For its owner, and for owners of the node.
+    """Set the users that may read this data set. For its owner, and for owners of the node.
 
     Attributes:
         contents: the id of the object.
-        allowed_users: the users who may have it.
-        public: whether everybody may have it.
+        allowed_users: the users that may read it.
+        public: whether everybody may read it.
     """
 
     allowed_users: tuple[ObjectId, ...] = ()
@@ -372,7 +372,7 @@ class ShareSourceMessage(Message):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ErrorMessage(Message):
-    """What went wrong at a worker: contents are (type name, text, traceback text)."""
+    """An error at a worker: contents are (type name, text, traceback text)."""
 
     schema: ClassVar[dict[str, Any]] = {"contents": tuple}
     items: ClassVar[Any] = str

@@ -1,4 +1,4 @@
-"""What a call changes, told from its name and arguments before it runs."""
+"""The arguments that a call changes, known from its name and arguments before it runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FIRST = frozenset(
 
 @functools.cache
 def _inplace_position(name: str) -> int | None:
-    """Return where a function takes `inplace`, or None if it does not."""
+    """Return the position of the parameter `inplace` of a function; None if it has none."""
     if not name.startswith("torch.nn.functional."):
         return None
     try:
@@ -51,26 +51,26 @@ def _changes_first(operation: Operation) -> bool:
 def _assigns(operation: Operation) -> bool:
     """Say whether `module_load` returns the other tensor instead of copying it into the first one.
 
-    A tensor given as `assign` may be true or false, so it counts as a copy.
+    A tensor passed as `assign` may be true or false, so it counts as a copy.
     """
-    given = operation.cmd_args[2] if len(operation.cmd_args) > 2 else operation.cmd_kwargs.get("assign")
-    return given is True
+    value = operation.cmd_args[2] if len(operation.cmd_args) > 2 else operation.cmd_kwargs.get("assign")
+    return value is True
 
 
 def _renormalises(operation: Operation) -> bool:
     """Say whether an embedding shortens the rows of its weight in place (`max_norm`, the fourth argument)."""
-    given = operation.cmd_args[3] if len(operation.cmd_args) > 3 else operation.cmd_kwargs.get("max_norm")
-    return given is not None
+    value = operation.cmd_args[3] if len(operation.cmd_args) > 3 else operation.cmd_kwargs.get("max_norm")
+    return value is not None
 
 
 def changed_values(operation: Operation) -> list[Any]:
     """Return the arguments that a call changes.
 
-    The running statistics of norms, and weights that `embedding` shortens, are what torch changes without saying so.
+    Torch also changes the running statistics of norms and, with `max_norm`, the weight of `embedding`.
     """
     values: list[Any] = [operation.cmd_kwargs.get("out")]
     if _changes_first(operation):
-        # Without positional arguments the first one goes by a name; which one does not matter.
+        # Without positional arguments, any keyword argument may be the first one.
         values += operation.cmd_args[:1] or operation.cmd_kwargs.values()
     if operation.cmd_name.endswith(".embedding") and _renormalises(operation):
         values += [*operation.cmd_args[1:2], operation.cmd_kwargs.get("weight")]
@@ -79,18 +79,18 @@ def changed_values(operation: Operation) -> list[Any]:
     return values
 
 
-# Operations by which a plan says that it trains.
+# Operations of plans that train.
 _TRAINING = frozenset(
     {"syft.plan.optimizer_step", "syft.plan.gradient", "torch.Tensor.backward", "torch.autograd.backward"}
 )
 
 
 def trains(operations: Iterable[Operation]) -> bool:
-    """Say whether operations compute gradients or take steps, and so change parameters on purpose."""
+    """Say whether operations compute gradients or run optimizer steps."""
     return any(operation.cmd_name in _TRAINING for operation in operations)
 
 
 def alters(operations: Iterable[Operation]) -> bool:
-    """Say whether operations may change tensors in place: those they are given, or only what they made themselves."""
-    known = tuple(operations)
-    return trains(known) or any(next(iter_tensors(changed_values(o)), None) is not None for o in known)
+    """Say whether operations may change tensors in place: their arguments, or their own results."""
+    found = tuple(operations)
+    return trains(found) or any(next(iter_tensors(changed_values(o)), None) is not None for o in found)

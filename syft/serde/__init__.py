@@ -1,4 +1,4 @@
-"""Objects to bytes and back: `serialize`, `deserialize`, and `register` for types of your own."""
+"""Serialization: `serialize`, `deserialize`, and `register` for types of your own."""
 
 from syft.serde import protobuf as protobuf
 from syft.serde.buffer import Buffer as Buffer

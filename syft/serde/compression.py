@@ -1,9 +1,8 @@
 """Compression of whole messages: one scheme byte, then the body.
 
 Schemes are chosen by `worker.compression` ("none", "lz4" or "zstd"), else by the module-level
-`_apply_compress_scheme`, which may be reassigned. Reading never trusts a declared size: it is checked
-against the limit first, taken from the byte budget of the request, and the output is produced piece by piece and
-counted.
+`_apply_compress_scheme`, which may be reassigned. A declared size is not trusted: it is checked
+against the limit, charged to the byte budget of the request, and the output is produced and counted piece by piece.
 """
 
 from __future__ import annotations
@@ -23,17 +22,17 @@ ZSTD = 42
 Bytes = bytes | bytearray | memoryview
 Scheme = Callable[[Bytes], tuple[Bytes, int]]
 
-SMALLEST = 1024  # below this the saving is never worth a pass
+MIN_BYTES = 1024  # smaller messages are not compressed
 SAMPLE_CHUNKS = 4
 SAMPLE_BYTES = 2 * 1024
-ASKED = 1 << 16  # from this size on a message that is written asks the budget
-WORTH_IT = 0.9  # a sample must shrink below this share of its size
-PIECE = 4 * 2**20  # how much is decompressed at a time
-LARGEST_ZSTD_WINDOW_LOG = 27
+MIN_BUDGETED_BYTES = 1 << 16  # smaller messages are not charged to the budget
+MAX_RATIO = 0.9  # a sample must shrink below this share of its size
+PIECE = 4 * 2**20  # bytes decompressed at a time
+MAX_ZSTD_WINDOW_LOG = 27
 
 
 def _zstd() -> Any:
-    """Import zstd only when it is used."""
+    """Import zstd at its first use."""
     if sys.version_info >= (3, 14):
         from compression import zstd
     else:
@@ -42,7 +41,7 @@ def _zstd() -> Any:
 
 
 def apply_no_compression(decompressed_input_bin: Bytes) -> tuple[Bytes, int]:
-    """Leave the bytes alone."""
+    """Return the bytes unchanged."""
     return decompressed_input_bin, NO_COMPRESSION
 
 
@@ -59,7 +58,7 @@ def apply_zstd_compression(decompressed_input_bin: Bytes) -> tuple[Bytes, int]:
 
 
 def apply_lz4_if_it_helps(decompressed_input_bin: Bytes) -> tuple[Bytes, int]:
-    """Compress with lz4 only when a small sample says the message shrinks."""
+    """Compress with lz4 if a small sample shrinks."""
     if helps((decompressed_input_bin,)):
         return apply_lz4_compression(decompressed_input_bin)
     return decompressed_input_bin, NO_COMPRESSION
@@ -75,7 +74,7 @@ SCHEMES: dict[str, Scheme] = {
 
 
 def scheme_for(worker: object) -> Scheme:
-    """Return the scheme a worker asks for, or the module's."""
+    """Return the scheme of a worker, or the default scheme."""
     name = getattr(worker, "compression", None)
     if name is None:
         return _apply_compress_scheme
@@ -86,8 +85,8 @@ def scheme_for(worker: object) -> Scheme:
 
 
 def helps(parts: Sequence[Bytes]) -> bool:
-    """Guess from a few strided chunks of the largest part whether compressing is worth it."""
-    if sum(map(len, parts)) < SMALLEST:
+    """Estimate from a few chunks of the largest part whether compression saves bytes."""
+    if sum(map(len, parts)) < MIN_BYTES:
         return False
     import lz4.block
 
@@ -97,15 +96,15 @@ def helps(parts: Sequence[Bytes]) -> bool:
         sample: Bytes = view[: SAMPLE_CHUNKS * SAMPLE_BYTES]
     else:
         sample = b"".join(view[i * step : i * step + SAMPLE_BYTES] for i in range(SAMPLE_CHUNKS))
-    # The block format: setting up a frame takes longer than compressing the sample.
-    return len(lz4.block.compress(sample, store_size=False)) < WORTH_IT * len(sample)
+    # The block format: a frame takes longer to set up than the sample to compress.
+    return len(lz4.block.compress(sample, store_size=False)) < MAX_RATIO * len(sample)
 
 
 def join(parts: Sequence[Bytes], worker: object = None) -> bytes:
-    """Make one message of the parts of a body, with the worker's scheme; one copy if not compressed."""
+    """Make one message of the parts of a body, with the worker's scheme."""
     scheme = scheme_for(worker)
     size = sum(map(len, parts))
-    if size >= ASKED:
+    if size >= MIN_BUDGETED_BYTES:
         ask(size)
     if scheme is apply_no_compression or (scheme is apply_lz4_if_it_helps and not helps(parts)):
         return b"".join((b"(", *parts))  # "(" is 40, the scheme byte
@@ -115,7 +114,7 @@ def join(parts: Sequence[Bytes], worker: object = None) -> bytes:
 
 
 def _compress(decompressed_input_bin: Bytes, scheme: Scheme | None = None) -> bytes:
-    """Compress a body and put the scheme byte in front; stored as it is when it would not shrink."""
+    """Compress a body and put the scheme byte in front; stored uncompressed if it would not shrink."""
     body, code = (scheme or _apply_compress_scheme)(decompressed_input_bin)
     if code != NO_COMPRESSION and len(body) >= len(decompressed_input_bin):
         body, code = decompressed_input_bin, NO_COMPRESSION
@@ -125,8 +124,6 @@ def _compress(decompressed_input_bin: Bytes, scheme: Scheme | None = None) -> by
 def _decompress(binary: Bytes, limit: int | None = None) -> Bytes:
     """Return the body of a message; at most `limit` bytes (the configured maximum when None)."""
     if limit is None:
-        from syft import config
-
         limit = config.current().max_message_bytes
     view = memoryview(binary)
     if not len(view):
@@ -157,12 +154,12 @@ def _read_lz4(body: memoryview, limit: int) -> Bytes:
 def _read_zstd(body: memoryview, limit: int) -> Bytes:
     zstd = _zstd()
     declared = zstd.get_frame_info(body).decompressed_size
-    options = {zstd.DecompressionParameter.window_log_max: LARGEST_ZSTD_WINDOW_LOG}
+    options = {zstd.DecompressionParameter.window_log_max: MAX_ZSTD_WINDOW_LOG}
     return _pump(zstd.ZstdDecompressor(options=options), body, declared, limit)
 
 
 def _pump(decompressor: Any, body: Bytes, declared: int | None, limit: int) -> bytearray:
-    """Decompress one frame piece by piece, so that memory follows what really comes out."""
+    """Decompress one frame piece by piece, so that memory is bounded by the real output."""
     if declared is not None and declared > limit:
         raise _too_large(limit)
     bound = limit if declared is None else declared
@@ -202,7 +199,7 @@ DECOMPRESSORS: dict[int, Callable[[memoryview, int], Bytes]] = {LZ4: _read_lz4, 
 
 
 def opened(binary: bytes | bytearray | memoryview, max_message_bytes: int | None = None) -> memoryview:
-    """Return the contents of a message that may come from anyone, within the limit before and after decompression."""
+    """Return the contents of an untrusted message, within the limit before and after decompression."""
     limit = config.current().max_message_bytes if max_message_bytes is None else max_message_bytes
     try:
         view = memoryview(binary)

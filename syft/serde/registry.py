@@ -1,12 +1,12 @@
-"""The table of types that can travel, and the wire code of each.
+"""The registry of serializable types and their wire codes.
 
-A row says how one level of a type is taken apart (`simplify`) and put back together (`detail`):
+An entry says how one level of a type is split into parts (`simplify`) and rebuilt (`detail`):
 
-    simplify(worker, obj)    -> tuple of plain parts; the engine takes each part apart in turn
-    detail(worker, payload)  -> the object, from a tuple of parts that are already rebuilt
+    simplify(worker, obj)    -> tuple of parts, which the engine simplifies in turn
+    detail(worker, payload)  -> the object, from a tuple of parts that are rebuilt already
 
-The protobuf strategy uses the same rows. A type with a message of its own in serde/protobuf/schema/syft.proto has the
-parts there under names, in the order of its `simplify`; the parts of any other type travel as they are.
+The protobuf strategy uses the same entries. A type with its own message in serde/protobuf/schema/syft.proto has named
+fields there, in the order of its `simplify`; any other type is a list of parts.
 
 The codes of this library's own types are in wire_codes.py. Choose a code of 1000 or more for a type of your own: lower
 ones are not refused, but a later version of the library may need them.
@@ -29,7 +29,7 @@ MAX_CODE = 2**31 - 1
 
 
 class RegisteredType(NamedTuple):
-    """One type's entry. `exact` rows never stand in for a subclass of their type."""
+    """One type's entry. An `exact` entry does not apply to subclasses of its type."""
 
     code: int
     cls: type
@@ -40,7 +40,7 @@ class RegisteredType(NamedTuple):
 
 
 class TypeCodec(NamedTuple):
-    """How a type that has no `simplify` and `detail` of its own travels; the fields are arguments of `register`."""
+    """The codec of a type without its own `simplify` and `detail`; the fields are arguments of `register`."""
 
     simplify: Simplifier
     detail: Detailer
@@ -68,24 +68,24 @@ def register(
     force_detail: Detailer | None = None,
     screen: Screen | None = None,
 ) -> None:
-    """Let objects of a class travel.
+    """Make objects of a class serializable.
 
     Args:
         cls: the class.
-        code: its number on the wire, the same in every process that talks.
-        simplify: takes one level of an object apart; the class's own static `simplify` when None.
-        detail: the opposite; the class's own static `detail` when None.
+        code: its number on the wire, the same in every process.
+        simplify: splits one level of an object; the class's own static `simplify` if None.
+        detail: the inverse; the class's own static `detail` if None.
         exact: refuse unregistered subclasses instead of sending them as `cls`.
-        aliases: other classes that share this row.
-        forced_code: second code, for the form used when a full copy is asked for.
-        force_simplify: takes the object apart for that full copy.
-        force_detail: rebuilds that full copy.
-        screen: looks at the received parts, code first, before any of them is rebuilt, and raises if they are too many.
+        aliases: other classes that share this entry.
+        forced_code: second code, for full copies (`force_full_simplification`).
+        force_simplify: splits an object for a full copy.
+        force_detail: rebuilds a full copy.
+        screen: checks the received parts, code first, before any of them is rebuilt.
     """
     row = RegisteredType(code, cls, _own(cls, "simplify", simplify), _own(cls, "detail", detail), exact, screen)
     classes = (cls, *aliases)
     for each in classes:
-        _refuse_known_class(each)
+        _refuse_registered_class(each)
     _refuse_used_code(code, cls)
     if forced_code is not None:
         _refuse_used_code(forced_code, cls)
@@ -105,11 +105,11 @@ def register(
 
 
 def unregister(cls: type) -> None:
-    """Forget a class, its aliases and its codes."""
+    """Remove a class, its aliases and its codes."""
     row = BY_TYPE.get(cls)
     if row is None:
         raise SerdeError(f"{_name(cls)} is not registered, so it can't be unregistered.")
-    for each in [known for known, other in BY_TYPE.items() if other is row]:
+    for each in [alias for alias, other in BY_TYPE.items() if other is row]:
         del BY_TYPE[each]
     del BY_CODE[row.code]
     forced = FORCED.pop(row.cls, None)
@@ -134,12 +134,12 @@ def serializes(cls: type, *, code: int, exact: bool = False) -> Callable[[C], C]
 
 
 def refuse(cls: type, reason: str) -> None:
-    """Give the sentence shown to whoever tries to send an object of this class or a subclass."""
+    """Set the reason of the error for objects of this class or a subclass."""
     REFUSED[cls] = reason
 
 
 def row_for(cls: type) -> RegisteredType:
-    """Find the row of a class: its own, else that of the nearest registered base class."""
+    """Return the entry of a class, or of its nearest registered base class."""
     for base in cls.__mro__:
         row = BY_TYPE.get(base)
         if row is not None:
@@ -150,35 +150,35 @@ def row_for(cls: type) -> RegisteredType:
         if reason is not None:
             raise SerdeError(f"{_name(cls)} can't be serialized: {reason}")
     raise SerdeError(
-        f"{_name(cls)} has no wire form; give it one with "
+        f"{_name(cls)} can't be serialized. Register it: "
         f"syft.serde.register({cls.__name__}, code=<{FIRST_USER_CODE} or more>, simplify=..., detail=...)."
     )
 
 
 def table() -> list[tuple[int, str]]:
-    """List (code, full class name) of every row, sorted by code."""
+    """List (code, full class name) of every entry, sorted by code."""
     return sorted((code, _name(row.cls)) for code, row in BY_CODE.items())
 
 
-def _own(cls: type, name: str, given: Callable[..., Any] | None) -> Callable[..., Any]:
-    function = given if given is not None else getattr(cls, name, None)
+def _own(cls: type, name: str, passed: Callable[..., Any] | None) -> Callable[..., Any]:
+    function = passed if passed is not None else getattr(cls, name, None)
     if not callable(function):
         raise SerdeError(f"{_name(cls)} needs a {name} function: pass {name}=... or define it on the class.")
     return function
 
 
-def _refuse_known_class(cls: type) -> None:
-    known = BY_TYPE.get(cls)
-    if known is not None:
-        raise SerdeError(f"{_name(cls)} is already registered with code {known.code}; unregister it first.")
+def _refuse_registered_class(cls: type) -> None:
+    other = BY_TYPE.get(cls)
+    if other is not None:
+        raise SerdeError(f"{_name(cls)} is already registered with code {other.code}; unregister it first.")
 
 
 def _refuse_used_code(code: int, cls: type) -> None:
     if type(code) is not int or not 0 < code <= MAX_CODE:
         raise SerdeError(f"The code of {_name(cls)} must be an int between 1 and {MAX_CODE}, not {code!r}.")
-    known = BY_CODE.get(code)
-    if known is not None:
-        raise SerdeError(f"Code {code} of {_name(cls)} belongs to {_name(known.cls)}; choose another.")
+    other = BY_CODE.get(code)
+    if other is not None:
+        raise SerdeError(f"Code {code} of {_name(cls)} belongs to {_name(other.cls)}; choose another.")
 
 
 def _name(cls: type) -> str:

@@ -1,4 +1,4 @@
-"""Objects to bytes and back, with a replaceable strategy."""
+"""serialize and deserialize, with a replaceable strategy."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def serialize(
     """Write an object as bytes.
 
     Args:
-        obj: what to write; its type, and those of everything in it, must be registered.
+        obj: the object; its type, and the types of all its parts, must be registered.
         worker: the worker that sends it; its `serializer` and `compression` choose the format.
         simplified: `obj` is already simplified.
-        force_full_simplification: send all of an object that otherwise travels as a reference.
-        strategy: the function that does it.
+        force_full_simplification: write all of an object that is otherwise sent as a reference.
+        strategy: the function of the format.
     """
-    # By name: the documented strategies have it in different places.
+    # By name: its position differs between the documented strategies.
     complete = {"force_full_simplification": True} if force_full_simplification else {}
     return strategy(obj, worker, simplified, **complete)
 
@@ -39,12 +39,12 @@ def deserialize(
     strategy: Callable[..., Any] = msgpack.deserialize,
     **limits: object,
 ) -> Any:
-    """Read an object from bytes that may come from anyone.
+    """Read an object from untrusted bytes.
 
     Args:
-        binary: what `serialize` returned.
+        binary: the bytes.
         worker: the worker that receives it.
-        strategy: the function that does it.
+        strategy: the function of the format.
         **limits: passed to the strategy, such as `max_message_bytes`.
 
     Raises:

@@ -21,7 +21,7 @@ import torch
 
 from syft.core.references import Ref, TensorMeta
 from syft.messaging import message as m
-from syft.messaging.call_batch import ID_BYTES, MOST_ARGUMENTS, StepsMessage
+from syft.messaging.call_batch import ID_BYTES, MAX_ARGUMENTS, StepsMessage
 from syft.serde import deserialize
 from syft.workers.transport.framing import ANSWER, BYE, NOTICE, REQUEST, SEEN
 from syft.workers.transport.request_codec import write_request
@@ -265,7 +265,7 @@ class _Batch:
     def _step(self, call: Call) -> Any:
         """Return a call for a row, its tensors sent before; None if it is not of pointers and numbers alone."""
         name, args, kwargs = call
-        if kwargs or len(args) > MOST_ARGUMENTS:
+        if kwargs or len(args) > MAX_ARGUMENTS:
             return None
         if not all(isinstance(arg, torch.Tensor | float | bool | None) or _is_small(arg) for arg in args):
             return None

@@ -55,8 +55,8 @@ def test_func2plan_gives_the_state_to_the_function(hook, bob):
 
 
 @row("method2plan")
-def test_method2plan_says_what_took_its_place(hook):
-    with pytest.raises(SyntaxError, match="subclass sy.Plan"):
+def test_method2plan_names_its_replacement(hook):
+    with pytest.raises(SyntaxError, match="Subclass sy.Plan"):
         method2plan(args_shape=[(1,)])
 
 

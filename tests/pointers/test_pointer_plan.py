@@ -129,7 +129,7 @@ def test_fetch_plan_with_and_without_a_new_id(net, hook, make_worker, kind):
     y = torch.ones(1).send(bob)
     with pytest.raises(ObjectNotFoundError, match="not a plan"):
         hook.local_worker.fetch_plan(y.id_at_location, bob)
-    bob.policy = sy.workers.policy.DenyAll()
+    bob.policy = sy.workers.access.policy.DenyAll()
     with pytest.raises(GetNotPermittedError):
         hook.local_worker.fetch_plan(net.id, bob)
 

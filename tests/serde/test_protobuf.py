@@ -28,7 +28,7 @@ from syft.messaging.plan import Plan, State, func2plan
 from syft.messaging.protocol import Protocol
 from syft.serde import Buffer, msgpack, protobuf, register, registry, table, unregister
 from syft.serde.msgpack.serde import MAX_DEPTH
-from syft.serde.protobuf import engine, envelope, kinds
+from syft.serde.protobuf import engine, envelope, typed_messages
 from syft.serde.protobuf import serde as protobuf_serde
 from syft.serde.protobuf.proto import get_protobuf_id, set_protobuf_id
 from syft.serde.protobuf.schema import syft_pb2 as pb
@@ -159,7 +159,7 @@ def test_no_type_of_the_library_is_left_out(hook, bob, alice):
 
 
 def test_the_numbers_of_the_schema_are_wire_codes():
-    for kind in kinds.BY_NAME.values():
+    for kind in typed_messages.BY_NAME.values():
         assert kind.code in registry.BY_CODE, kind.name
     numbers = {name: field.number for name, field in pb.Value.DESCRIPTOR.fields_by_name.items()}
     assert (numbers["tensor"], numbers["operation"], numbers["pointer_tensor"]) == (60, 141, 101)
@@ -172,7 +172,7 @@ def test_the_numbers_of_the_schema_are_wire_codes():
         if field.message_type is not None
     }
     for name in inside:
-        owners = [kind for kind in kinds.BY_NAME.values() if kind.message.DESCRIPTOR.name == name]
+        owners = [kind for kind in typed_messages.BY_NAME.values() if kind.message.DESCRIPTOR.name == name]
         assert len(owners) <= 1, name
 
 
@@ -473,7 +473,9 @@ def test_every_class_has_both_methods(hook, bob, alice):
                 if not isinstance(obj, Bufferizable):
                     continue
                 message = type(obj).bufferize(hook.local_worker, obj)
-                assert isinstance(message, kinds.KINDS[code].message if code in kinds.KINDS else pb.Composite)
+                assert isinstance(
+                    message, typed_messages.KINDS[code].message if code in typed_messages.KINDS else pb.Composite
+                )
                 back = type(obj).unbufferize(carol, type(message).FromString(message.SerializeToString()))
                 assert type(back) is type(obj)
                 assert exact(back) == exact(obj)

@@ -25,7 +25,7 @@ from syft.exceptions import (
 )
 from syft.messaging import message as m
 from syft.serde import protobuf
-from syft.serde.protobuf import envelope, kinds
+from syft.serde.protobuf import envelope, typed_messages
 from syft.serde.protobuf.schema import syft_pb2 as pb
 from tests.serde.helpers import EXAMPLES, FORMATS, worker
 from tests.serde.protobuf_samples import VALUES, WIDE, plans
@@ -414,18 +414,18 @@ def test_messages_that_describe_nothing(name):
 
 
 def test_composites_of_every_code_with_wrong_parts():
-    for code in sorted({*kinds.KINDS, *VALUES, 47, 48, 49, 161, 162}):
+    for code in sorted({*typed_messages.KINDS, *VALUES, 47, 48, 49, 161, 162}):
         for parts in ([], [value(integer=1)], [value(text="a")] * 4, [value(list=pb.Items())] * 8):
             harmless(message(value(composite=pb.Composite(code=code, parts=parts))))
 
 
-@pytest.mark.parametrize("name", kinds.BY_NAME)
+@pytest.mark.parametrize("name", typed_messages.BY_NAME)
 def test_empty_messages_of_every_kind(name):
     empty = pb.Value()
     getattr(empty, name).SetInParent()
     harmless(message(empty))
     with pytest.raises(SerdeError):
-        protobuf.deserialize(message(field(kinds.BY_NAME[name].code + kinds.OFFSET, b"\xff\xff")))
+        protobuf.deserialize(message(field(typed_messages.BY_NAME[name].code + typed_messages.OFFSET, b"\xff\xff")))
 
 
 def test_a_plan_with_too_many_operations_is_refused_before_it_is_rebuilt(hook):

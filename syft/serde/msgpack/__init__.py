@@ -1,4 +1,4 @@
-"""The msgpack strategy."""
+"""The msgpack format."""
 
 from syft.serde.msgpack.serde import deserialize as deserialize
 from syft.serde.msgpack.serde import serialize as serialize

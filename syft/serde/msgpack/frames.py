@@ -1,4 +1,4 @@
-"""The layout of a message: a msgpack header, then raw frames that are never copied into the header.
+"""The layout of a message: a msgpack header, then raw frames outside of the header.
 
     byte    version (1)
     u32     length of the header            integers are big-endian
@@ -8,7 +8,7 @@
     ...     the frames, each starting at a multiple of 64 bytes from the start of the whole message,
             the scheme byte that compression puts in front included; padding is zeros
 
-Inside the header a frame is ExtType(1, u32 index) and must be used exactly once, so that no message makes
+Inside the header a frame is ExtType(1, u32 index) and must be used exactly once, so that a message can't make
 the reader copy a frame many times. Integers beyond 64 bits are ExtType(2, signed big-endian bytes).
 """
 
@@ -29,7 +29,7 @@ EXT_INT = 2
 ALIGNMENT = 64
 MAX_FRAMES = 65_536
 MAX_INT_BYTES = 64
-MAX_HEADER_BYTES = 64 * 2**20  # bounds the python objects a header can unfold into
+MAX_HEADER_BYTES = 64 * 2**20  # limits the Python objects that a header unpacks to
 
 _PREFIX = struct.Struct(">BII")
 _INDEX = struct.Struct(">I")
@@ -40,9 +40,9 @@ Parts = list[bytes | memoryview]
 
 
 class _Writer:
-    """A packer that collects the frames of the message it packs.
+    """A packer that collects the frames of its message.
 
-    Its hook runs no foreign code, so a writer is never re-entered; each is used by one thread at a time.
+    Its hook runs no user code, so a writer is never re-entered; each is used by one thread at a time.
     """
 
     __slots__ = ("frames", "packer")
@@ -59,7 +59,7 @@ class _Writer:
             size = obj.bit_length() // 8 + 1
             if size <= MAX_INT_BYTES:
                 return _ext((EXT_INT, obj.to_bytes(size, "big", signed=True)))
-            raise SerdeError(f"An int of {size} bytes can't travel: the largest allowed has {MAX_INT_BYTES}.")
+            raise SerdeError(f"An int of {size} bytes can't be serialized. The maximum is {MAX_INT_BYTES}.")
         raise SerdeError(f"An object of type {type(obj).__name__} is not simplified; pass simplified=False.")
 
 
@@ -68,7 +68,7 @@ _IDLE: list[_Writer] = []
 
 
 def write(value: object) -> Parts:
-    """Lay a simplified value out as the parts of one body, which are valid as long as the value lives."""
+    """Return the parts of the body of a simplified value, which are valid as long as the value lives."""
     try:
         writer = _IDLE.pop()
     except IndexError:
@@ -76,7 +76,7 @@ def write(value: object) -> Parts:
     try:
         header = writer.packer.pack(value)
     except SerdeError:
-        raise  # the writer is dropped: its packer may hold half a message
+        raise  # the writer is discarded: its packer may hold half a message
     except Exception as error:
         raise SerdeError(f"A value can't be written: {error}.") from error
     frames = writer.frames
@@ -117,7 +117,7 @@ def _plain_ext(code: int, data: bytes) -> Any:
     """Read the ext types of a message without frames."""
     if code == EXT_INT:
         return _read_int(data)
-    raise SerdeError(f"The message uses ext type {code} for nothing it holds; its sender is not compatible.")
+    raise SerdeError(f"The message uses the unknown ext type {code}; its sender is not compatible.")
 
 
 def _refuse_map(pairs: object) -> Any:
@@ -125,13 +125,13 @@ def _refuse_map(pairs: object) -> Any:
 
 
 class _Reader:
-    """Hands out each frame of a message once."""
+    """Returns each frame of a message once."""
 
-    __slots__ = ("frames", "left")
+    __slots__ = ("frames", "unused")
 
     def __init__(self, frames: list[memoryview | None]) -> None:
         self.frames = frames
-        self.left = len(frames)
+        self.unused = len(frames)
 
     def extend(self, code: int, data: bytes) -> Any:
         if code != EXT_FRAME or len(data) != _INDEX.size:
@@ -141,12 +141,12 @@ class _Reader:
         if frame is None:
             raise SerdeError(f"The message uses its frame {index} twice or does not have it.")
         self.frames[index] = None
-        self.left -= 1
+        self.unused -= 1
         return frame
 
 
 def read(body: memoryview, wire_size: int | None = None) -> Any:
-    """Read a body: the simplified value, with a memoryview in place of each frame.
+    """Read a body: the simplified value, with a memoryview for each frame.
 
     Args:
         body: the body.
@@ -154,10 +154,12 @@ def read(body: memoryview, wire_size: int | None = None) -> Any:
     """
     wire_size = len(body) if wire_size is None else wire_size
     if len(body) < _PREFIX.size:
-        raise SerdeError("The message is cut short inside its prefix; ask for it again.")
+        raise SerdeError("The message is truncated inside its prefix; request it again.")
     version, header_size, count = _PREFIX.unpack_from(body)
     if version != VERSION:
-        raise SerdeError(f"The message has format version {version} and only {VERSION} is known here.")
+        raise SerdeError(
+            f"The message has format version {version} and this version of the library reads only {VERSION}."
+        )
     if header_size > MAX_HEADER_BYTES or count > MAX_FRAMES:
         raise SerdeError(f"The message has too large a header ({header_size}) or too many frames ({count}).")
     start = _PREFIX.size + 8 * count
@@ -168,8 +170,8 @@ def read(body: memoryview, wire_size: int | None = None) -> Any:
         return _unpack(body[start:end], wire_size, _plain_ext)
     reader = _Reader(_slice(body, struct.unpack_from(f">{count}Q", body, _PREFIX.size), end))
     value = _unpack(body[start:end], wire_size, reader.extend)
-    if reader.left:
-        raise SerdeError(f"The message has {reader.left} frames that nothing in it uses; ask for it again.")
+    if reader.unused:
+        raise SerdeError(f"The message has {reader.unused} unused frames; request it again.")
     return value
 
 
@@ -178,10 +180,10 @@ def _slice(body: memoryview, lengths: tuple[int, ...], position: int) -> list[me
     for length in lengths:
         gap = -(position + 1) % ALIGNMENT
         if any(body[position : position + gap]):
-            raise SerdeError("The message has bytes between its frames; ask for it again.")
+            raise SerdeError("The message has bytes between its frames; request it again.")
         position += gap
         if position + length > len(body):
-            raise SerdeError("The message is cut short inside its frames; ask for it again.")
+            raise SerdeError("The message is truncated inside its frames; request it again.")
         frames.append(body[position : position + length])
         position += length
     if position != len(body):

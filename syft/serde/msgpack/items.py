@@ -1,8 +1,8 @@
-"""Unpacks the header of a message, counting the values it unfolds into while it does.
+"""Unpacks the header of a message, and limits the memory of its values.
 
 Two bytes of msgpack become a list of 150 bytes, and a compressed message of two kilobytes can hold twelve million of
-them. So what a header may unfold into is bounded by the size of the message, by the configuration, and by the byte
-budget of the request. Headers that are too small to do harm are not counted.
+them. So the unpacked size is limited by the size of the message, by the configuration, and by the byte budget of the
+request. Small headers are not counted.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from syft import config
 from syft.core.byte_budget import ask
 from syft.exceptions import SerdeError
 
-# Up to here announced lengths of arrays are harmless; up to here the values are.
+# Headers up to these sizes need no check of declared lengths, and no count of values.
 _SHORT, _SMALL = 1 << 12, 1 << 16
-# What a value takes on its way to the caller, and what a tuple or list takes beyond its values, measured.
+# Measured memory of a value, and of a tuple or list in addition to its values.
 ITEM_BYTES, CONTAINER_BYTES = 64, 112
-# Every message may unfold into FLOOR bytes, and into TIMES its size on the wire.
-FLOOR, TIMES = 256 * 2**20, 64
-# Bytes that are asked for at a time.
+# Every message may unpack to MIN_LIMIT bytes, and to MAX_EXPANSION times its size on the wire.
+MIN_LIMIT, MAX_EXPANSION = 256 * 2**20, 64
+# Bytes charged to the budget at a time.
 _STEP = 1 << 22
 
 
@@ -30,7 +30,7 @@ def unpack(header: memoryview, wire_size: int, ext_hook: object, pairs_hook: obj
 
     Args:
         header: the msgpack bytes.
-        wire_size: the size of the whole message as it was received.
+        wire_size: the size of the received message.
         ext_hook: reads ext types.
         pairs_hook: reads maps.
     """
@@ -40,7 +40,7 @@ def unpack(header: memoryview, wire_size: int, ext_hook: object, pairs_hook: obj
     if len(header) <= _SMALL:
         return msgpack.unpackb(header, use_list=False, **hooks)
     ask(len(header))  # texts and numbers
-    limit = min(max(FLOOR, TIMES * wire_size), config.current().max_nested_bytes)
+    limit = min(max(MIN_LIMIT, MAX_EXPANSION * wire_size), config.current().max_nested_bytes)
     count = _Counter(limit)
     try:
         return msgpack.unpackb(header, use_list=False, list_hook=count, max_array_len=limit // ITEM_BYTES, **hooks)
@@ -51,25 +51,25 @@ def unpack(header: memoryview, wire_size: int, ext_hook: object, pairs_hook: obj
 
 
 def _check_lengths(header: memoryview) -> None:
-    """Walk through a header without building anything: arrays have as many items as they announce."""
+    """Check without building values that arrays have as many items as they declare."""
     walker = msgpack.Unpacker(None, max_buffer_size=len(header))
     walker.feed(header)
     walker.skip()
 
 
 class _Counter:
-    """Counts the values of each array as it is complete, and refuses to go on when they are too many.
+    """Counts the values of each complete array, and raises if there are too many.
 
     Args:
-        limit: bytes that all values together may take.
+        limit: the maximum bytes of all values together.
     """
 
     __slots__ = ("granted", "left", "limit")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self.granted = 0  # bytes that the budget has allowed so far
-        self.left = 0  # and how many of them are not used yet
+        self.granted = 0  # bytes granted by the budget so far
+        self.left = 0  # granted bytes that are not used yet
 
     def __call__(self, items: tuple[Any, ...]) -> tuple[Any, ...]:
         self.left -= CONTAINER_BYTES + ITEM_BYTES * len(items)
@@ -88,5 +88,5 @@ class _Counter:
 
 def _too_many(limit: int) -> SerdeError:
     return SerdeError(
-        f"The message unfolds into more nested values than {limit} bytes hold; send large data as tensors or arrays."
+        f"The nested values of the message take more than {limit} bytes. Send large data as tensors or arrays."
     )

@@ -1,4 +1,4 @@
-"""Python's own types. None, bool, int, float, str and short bytes need no row: msgpack writes them."""
+"""Codecs of Python's own types. None, bool, int, float, str and short bytes need none: msgpack writes them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Parts = tuple[Any, ...]
 
-INLINE_BYTES = 4096  # longer bytes travel as a frame
+INLINE_BYTES = 4096  # longer bytes become a frame
 MANY_KEYS = 1000
 MAX_EQUAL_HASHES = 100
 
@@ -60,15 +60,15 @@ def _detail_dict(worker: BaseWorker | None, parts: Parts) -> dict[Any, Any]:
 
 
 def _refuse_collisions(keys: Parts) -> None:
-    """Refuse keys built to share one hash, which would make a dict or a set quadratic.
+    """Refuse many keys with one hash, which would make a dict or a set quadratic.
 
-    The hashes are counted as text, because python salts the hash of text and not that of numbers.
+    The hashes are counted as strings, because Python salts the hashes of strings but not those of numbers.
     """
     if len(keys) < MANY_KEYS:
         return
     worst = max(Counter(str(hash(key)) for key in keys).values())
     if worst > MAX_EQUAL_HASHES:
-        raise SerdeError(f"The message holds a dict or a set with {worst} keys of one hash; it is refused.")
+        raise SerdeError(f"The message holds a dict or a set with {worst} keys of one hash.")
 
 
 def _simplify_range(worker: BaseWorker | None, obj: range) -> Parts:

@@ -1,4 +1,4 @@
-"""numpy arrays and scalars of numbers: dtype, shape and the raw bytes, always little-endian."""
+"""Codecs of numpy arrays and scalars: dtype, shape and raw little-endian bytes."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ SCALARS: tuple[type[np.generic], ...] = tuple(
 DTYPES: dict[str, np.dtype[Any]] = {
     dtype.str: dtype for kind in SCALARS for dtype in [np.dtype(np.dtype(kind).newbyteorder("<").str)]
 }
-# The 80-bit floats of x86 leave bytes of each slot unused; what lies there must not travel.
+# The 80-bit floats of x86 have padding bytes, whose contents must not be sent.
 _IS_80_BIT = np.finfo(np.longdouble).nmant == 63
 _PADDED = frozenset({np.dtype(np.longdouble), np.dtype(np.clongdouble)} if _IS_80_BIT else ())
 
 
 def flat_bytes(array: np.ndarray[Any, Any]) -> memoryview:
-    """Return the values of an array as one run of little-endian bytes; a copy only when needed."""
+    """Return the values of an array as little-endian bytes; a copy only when needed."""
     dtype = array.dtype
     flat = np.ascontiguousarray(array, dtype=dtype.newbyteorder("<")).reshape(-1)
     if dtype.newbyteorder("=") in _PADDED:
@@ -42,7 +42,7 @@ def flat_bytes(array: np.ndarray[Any, Any]) -> memoryview:
 
 
 def dtype_of(name: object) -> np.dtype[Any]:
-    """Find a dtype by its name in the fixed table."""
+    """Return a dtype by its name."""
     dtype = DTYPES.get(name) if type(name) is str else None
     if dtype is None:
         raise SerdeError(f"The message holds a numpy dtype that is not a number: {str(name)[:40]!r}.")
@@ -50,7 +50,7 @@ def dtype_of(name: object) -> np.dtype[Any]:
 
 
 def array_from(view: memoryview, dtype: np.dtype[Any], shape: Sequence[int]) -> np.ndarray[Any, Any]:
-    """Build an array after checking that its shape explains every byte; read-only views are copied."""
+    """Build an array, and check that its size fits its shape; read-only views are copied."""
     expected = element_count(shape, MAX_DIMENSIONS) * dtype.itemsize
     if expected != len(view):
         raise SerdeError(f"The message holds an array of {expected} bytes with {len(view)} bytes of data.")

@@ -1,4 +1,4 @@
-"""Wire codes by class, for code that asks for them by name."""
+"""Wire codes by class, under the documented names."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ class TypeInfo:
     """The wire codes of one type."""
 
     def __init__(self, name: str, obj: Mapping[str, int]) -> None:
-        """Keep the name of a type and its codes, under "code" and "forced_code"."""
+        """Store the name of a type and its codes, under "code" and "forced_code"."""
         self.name = name
         self.obj = obj
 
     def _property(self, name: str) -> int:
         if name not in self.obj:
             raise UndefinedProtocolTypePropertyError(
-                f"The type {self.name} has no {name}; give it one with syft.serde.register."
+                f"The type {self.name} has no {name}. Set it with syft.serde.register."
             )
         return self.obj[name]
 
     @property
     def code(self) -> int:
-        """The code of the usual form."""
+        """The code of an object."""
         return self._property("code")
 
     @property
     def forced_code(self) -> int:
-        """The code of the complete form, for types that usually travel as a reference."""
+        """The code of a full copy, for types that are otherwise sent as a reference."""
         return self._property("forced_code")
 
 
@@ -44,7 +44,7 @@ def proto_type_info(cls: type) -> TypeInfo:
     row = registry.BY_TYPE.get(cls)
     if row is None:
         raise UndefinedProtocolTypeError(
-            f"The type {fullname(cls)} has no wire code; register it with syft.serde.register."
+            f"The type {fullname(cls)} has no wire code. Register it with syft.serde.register."
         )
     codes = {"code": row.code}
     forced = registry.FORCED.get(cls)

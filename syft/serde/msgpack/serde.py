@@ -1,7 +1,7 @@
-"""The engine: takes objects apart level by level, and puts them back together children first.
+"""The engine: simplifies objects level by level, and rebuilds them children first.
 
 In a simplified value every tuple is `(code, part, part, ...)`; None, bool, int, float, str and short bytes
-stand for themselves; a `Buffer` on the way out is a memoryview on the way in.
+stand for themselves; a `Buffer` is read as a memoryview.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 MAX_DEPTH = 100
 ATOMS = frozenset({type(None), bool, int, float, str})
-ARRIVING_ATOMS = ATOMS | {bytes}
+RECEIVED_ATOMS = ATOMS | {bytes}
 
 
 def serialize(
@@ -32,10 +32,10 @@ def serialize(
     """Write an object as bytes.
 
     Args:
-        obj: what to write.
+        obj: the object.
         worker: the worker that sends it; chooses the tensor format and the compression.
         simplified: `obj` is already simplified.
-        force_full_simplification: send all of an object that otherwise travels as a reference.
+        force_full_simplification: write all of an object that is otherwise sent as a reference.
     """
     if not simplified:
         obj = _force_full_simplify(worker, obj) if force_full_simplification else _simplify(worker, obj)
@@ -52,10 +52,10 @@ def deserialize(
     """Read an object from bytes.
 
     Args:
-        binary: what `serialize` returned.
+        binary: the bytes.
         worker: the worker that receives it.
         max_message_bytes: refuse anything larger, before or after decompression; from `syft.config` if None.
-        owns_buffer: for transports: nobody else uses this writable buffer, so tensors may live inside it.
+        owns_buffer: whether this writable buffer is used by nothing else, so that tensors may use its memory.
     """
     body = compression.opened(binary, max_message_bytes)
     if not owns_buffer:
@@ -64,33 +64,33 @@ def deserialize(
 
 
 def read_plain_tuple(binary: bytes | bytearray | memoryview, max_message_bytes: int) -> tuple[Any, ...]:
-    """Read one flat tuple of plain values, and build no other object.
+    """Read one flat tuple of plain values; anything else is refused.
 
     Args:
-        binary: what `serialize` returned for it.
+        binary: the bytes.
         max_message_bytes: refuse anything larger, before or after decompression.
 
     Raises:
-        SerdeError: the bytes hold something else.
+        SerdeError: the bytes are not a flat tuple of plain values.
     """
     value = frames.read(compression.opened(binary, max_message_bytes).toreadonly(), len(binary))
     if type(value) is not tuple or value[:1] != (BY_TYPE[tuple].code,):
         raise SerdeError("The message is not a tuple.")
-    if any(type(part) not in ARRIVING_ATOMS for part in value[1:]):
+    if any(type(part) not in RECEIVED_ATOMS for part in value[1:]):
         raise SerdeError("The message is not a tuple of plain values.")
     return value[1:]
 
 
 def _simplify(worker: BaseWorker | None, obj: Any, depth: int = 0) -> Any:
-    """Take an object apart."""
+    """Simplify an object."""
     cls = type(obj)
     if cls in ATOMS or (cls is bytes and len(obj) <= INLINE_BYTES):
         return obj
     row = BY_TYPE.get(cls) or row_for(cls)
-    return _take_apart(worker, obj, row, depth)
+    return _simplify_level(worker, obj, row, depth)
 
 
-def _take_apart(worker: BaseWorker | None, obj: object, row: RegisteredType, depth: int) -> tuple[Any, ...]:
+def _simplify_level(worker: BaseWorker | None, obj: object, row: RegisteredType, depth: int) -> tuple[Any, ...]:
     if depth >= MAX_DEPTH:
         raise SerdeError(f"An object is nested deeper than {MAX_DEPTH} levels or contains itself.")
     code, cls, simplify = row[:3]
@@ -101,31 +101,31 @@ def _take_apart(worker: BaseWorker | None, obj: object, row: RegisteredType, dep
     append = out.append
     for part in parts:
         cls = type(part)
-        # Same tests as _simplify, repeated here because a call per part costs more than all the rest.
+        # The tests of _simplify, repeated because a call per part would dominate the cost.
         if cls in ATOMS or cls is Buffer or (cls is bytes and len(part) <= INLINE_BYTES):
             append(part)
         else:
-            append(_take_apart(worker, part, BY_TYPE.get(cls) or row_for(cls), depth + 1))
+            append(_simplify_level(worker, part, BY_TYPE.get(cls) or row_for(cls), depth + 1))
     return tuple(out)
 
 
 def _force_full_simplify(worker: BaseWorker | None, obj: object) -> Any:
-    """Take an object apart in its complete form, when its type has one."""
+    """Simplify all of an object, if its type has a full copy."""
     row = next((FORCED[base] for base in type(obj).__mro__ if base in FORCED), None)
-    return _simplify(worker, obj) if row is None else _take_apart(worker, obj, row, 0)
+    return _simplify(worker, obj) if row is None else _simplify_level(worker, obj, row, 0)
 
 
 def _detail(worker: BaseWorker | None, value: Any) -> Any:
-    """Put an object back together."""
+    """Rebuild an object."""
     cls = type(value)
     if cls is tuple:
-        return _put_together(worker, value, 0)
-    if cls in ARRIVING_ATOMS:
+        return _rebuild(worker, value, 0)
+    if cls in RECEIVED_ATOMS:
         return value
     raise SerdeError(f"A message can't hold a bare {cls.__name__}; its sender is not compatible.")
 
 
-def _put_together(worker: BaseWorker | None, value: tuple[Any, ...], depth: int) -> Any:
+def _rebuild(worker: BaseWorker | None, value: tuple[Any, ...], depth: int) -> Any:
     if depth >= MAX_DEPTH:
         raise SerdeError(f"The message is nested deeper than {MAX_DEPTH} levels.")
     code = value[0] if value else None
@@ -139,8 +139,8 @@ def _put_together(worker: BaseWorker | None, value: tuple[Any, ...], depth: int)
     for part in value[1:]:
         cls = type(part)
         if cls is tuple:
-            append(_put_together(worker, part, depth + 1))
-        elif cls in ARRIVING_ATOMS or (cls is memoryview and code not in WITHOUT_BUFFERS):
+            append(_rebuild(worker, part, depth + 1))
+        elif cls in RECEIVED_ATOMS or (cls is memoryview and code not in WITHOUT_BUFFERS):
             append(part)
         else:
             raise SerdeError(f"The message holds a bare {cls.__name__} inside {row.cls.__name__}.")
@@ -154,6 +154,6 @@ def _put_together(worker: BaseWorker | None, value: tuple[Any, ...], depth: int)
 
 
 def excerpt(value: object) -> str:
-    """Show something that came from outside, within bounds."""
+    """Return the first line of a received value, truncated."""
     text = str(value)[:120] if isinstance(value, int | str | Exception) else type(value).__name__
     return text.partition("\n")[0]

@@ -1,8 +1,8 @@
-"""Torch's own types: tensors, parameters, and the small values that describe them.
+"""Codecs of torch's types: tensors, parameters, and the values that describe them.
 
-A tensor travels as (id, bin, chain, grad, tags, description, serializer); a last item True is added when it
+A tensor is (id, bin, chain, grad, tags, description, serializer); a last item True is added if it
 requires a gradient. `bin` holds the values in the format named by `serializer`, chosen by the sending
-worker's `serializer`. Tensors with a chain have their own class and their own row; here `chain` is None.
+worker's `serializer`. Tensors with a chain have their own class and codec; here `chain` is None.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ STRATEGIES: dict[str, Strategy] = {
 def _strategy(name: object) -> Strategy:
     strategy = STRATEGIES.get(name) if isinstance(name, str) else None
     if strategy is None:
-        raise SerdeError(f"There is no tensor format {str(name)[:40]!r}; choose among {tuple(STRATEGIES)}.")
+        raise SerdeError(f"There is no tensor format {str(name)[:40]!r}. Choose one of {tuple(STRATEGIES)}.")
     return strategy
 
 
@@ -109,22 +109,22 @@ def _deserialize_tensor(worker: BaseWorker | None, serializer: str, tensor_bin: 
 
 
 def _simplify_torch_tensor(worker: BaseWorker | None, tensor: torch.Tensor) -> Parts:
-    """Take a plain tensor apart."""
+    """Simplify a plain tensor."""
     name = _format_of(worker)
     values = _strategy(name)[0](worker, tensor)
-    notes = tensor.__dict__
+    attributes = tensor.__dict__
     grad = _grad_of(tensor)
     tensor_id = tags = description = None
-    if notes:
-        tensor_id, tags = notes.get("_syft_id"), notes.get("_syft_tags")
-        description = notes.get("_syft_description")
+    if attributes:
+        tensor_id, tags = attributes.get("_syft_id"), attributes.get("_syft_tags")
+        description = attributes.get("_syft_description")
     parts = (tensor_id, values, None, grad, tags, description, name)
-    # The graph of a result stays behind, so its copy does not pretend that a gradient could flow.
+    # The autograd graph is not sent, so the copy of a result does not require a gradient.
     return (*parts, True) if tensor.requires_grad and tensor.is_leaf else parts
 
 
 def _detail_torch_tensor(worker: BaseWorker | None, tensor_tuple: Parts) -> torch.Tensor:
-    """Put a plain tensor back together."""
+    """Rebuild a plain tensor."""
     tensor_id, values, chain, grad, tags, description, serializer, *more = tensor_tuple
     if chain is not None or more not in ([], [True]):
         raise SerdeError("The message holds a plain tensor with parts that only other tensors have.")
@@ -132,12 +132,12 @@ def _detail_torch_tensor(worker: BaseWorker | None, tensor_tuple: Parts) -> torc
     if more:
         tensor.requires_grad_()
     _set_grad(tensor, grad)
-    _set_notes(tensor, tensor_id, tags, description)
+    _set_labels(tensor, tensor_id, tags, description)
     return tensor
 
 
 def _grad_of(tensor: torch.Tensor) -> torch.Tensor | None:
-    # Asking an inner node of a graph for its gradient makes torch warn.
+    # Reading .grad of an inner node of a graph makes torch warn.
     return tensor.grad if tensor.is_leaf or tensor.retains_grad else None
 
 
@@ -149,14 +149,14 @@ def _set_grad(tensor: torch.Tensor, grad: object) -> None:
     tensor.grad = grad
 
 
-def _set_notes(tensor: torch.Tensor, tensor_id: object, tags: object, description: object) -> None:
+def _set_labels(tensor: torch.Tensor, tensor_id: object, tags: object, description: object) -> None:
     if tensor_id is not None:
         if type(tensor_id) not in (int, str):
             raise SerdeError(f"The message holds a tensor whose id is {type(tensor_id).__name__}.")
         tensor.__dict__["_syft_id"] = tensor_id
     if tags is not None:
         if type(tags) is not set or not all(type(tag) is str for tag in tags):
-            raise SerdeError("The message holds a tensor whose tags are not a set of words.")
+            raise SerdeError("The message holds a tensor whose tags are not a set of strings.")
         tensor.__dict__["_syft_tags"] = tags
     if description is not None:
         if type(description) is not str:
@@ -165,24 +165,24 @@ def _set_notes(tensor: torch.Tensor, tensor_id: object, tags: object, descriptio
 
 
 def _simplify_torch_parameter(worker: BaseWorker | None, param: torch.nn.Parameter) -> Parts:
-    """Take a parameter apart: its tags and description travel with the tensor inside."""
+    """Simplify a parameter: its tags and description are sent with the tensor inside."""
     tensor = param.detach()
-    notes = param.__dict__
+    attributes = param.__dict__
     for key in ("_syft_tags", "_syft_description"):
-        if notes.get(key) is not None:
-            tensor.__dict__[key] = notes[key]
-    return notes.get("_syft_id"), tensor, param.requires_grad, _grad_of(param)
+        if attributes.get(key) is not None:
+            tensor.__dict__[key] = attributes[key]
+    return attributes.get("_syft_id"), tensor, param.requires_grad, _grad_of(param)
 
 
 def _detail_torch_parameter(worker: BaseWorker | None, param_tuple: Parts) -> torch.nn.Parameter:
-    """Put a parameter back together."""
+    """Rebuild a parameter."""
     param_id, tensor, requires_grad, grad = param_tuple
     if type(tensor) is not torch.Tensor or type(requires_grad) is not bool:
         raise SerdeError("The message holds a parameter without a plain tensor inside.")
-    notes = tensor.__dict__
+    attributes = tensor.__dict__
     param = torch.nn.Parameter(tensor.detach(), requires_grad=requires_grad)
     _set_grad(param, grad)
-    _set_notes(param, param_id, notes.get("_syft_tags"), notes.get("_syft_description"))
+    _set_labels(param, param_id, attributes.get("_syft_tags"), attributes.get("_syft_description"))
     return param
 
 
@@ -265,13 +265,13 @@ def _simplify_script_module(worker: BaseWorker | None, module: torch.nn.Module) 
 
 
 def _detail_script_module(worker: BaseWorker | None, parts: Parts) -> Any:
-    """Read a scripted module, only on a worker that trusts its senders with code."""
+    """Read a scripted module, only at a worker that trusts code of its clients."""
     (data,) = parts
     if getattr(worker, "trusts_script_modules", False) is not True:
         raise SerdeError(
-            "A script module is code of its sender and this worker does not accept any; "
-            "send a plan instead, which every worker takes: sy.Plan(forward_func=module).build(example). If its owner "
-            "trusts everyone who can reach it: python -m syft node start --trust-script-modules at a node, "
+            "A script module is code of its sender, which this worker does not accept. "
+            "Send a plan instead: sy.Plan(forward_func=module).build(example). If its owner trusts everyone who can "
+            "reach it: python -m syft node start --trust-script-modules at a node, "
             "worker.trusts_script_modules = True at another worker."
         )
     with warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""The protobuf strategy. Nothing of google.protobuf is loaded before something here is used."""
+"""The protobuf format. google.protobuf is imported at the first use."""
 
 from __future__ import annotations
 

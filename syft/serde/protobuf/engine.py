@@ -1,6 +1,6 @@
-"""Takes objects apart into protobuf messages and puts them back together, by the rows of the registry.
+"""Writes objects as protobuf messages and rebuilds them, by the entries of the registry.
 
-Every object is a Value. Its kind is one of protobuf's own, the typed message of its wire code, or a Composite.
+Every object is a Value. Its kind is a protobuf scalar, the typed message of its wire code, or a Composite.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from syft.serde.msgpack.native_serde import INLINE_BYTES, WITHOUT_BUFFERS
 from syft.serde.msgpack.serde import MAX_DEPTH, excerpt
 from syft.serde.protobuf.envelope import parse, to_bytes
 from syft.serde.protobuf.fields import read_fields, write_fields
-from syft.serde.protobuf.kinds import BY_MESSAGE, BY_NAME, KINDS, PLAIN, MessageForm, MessageKind
-from syft.serde.protobuf.outline import outline
+from syft.serde.protobuf.preview import preview
 from syft.serde.protobuf.proto import signed_bytes, signed_int
 from syft.serde.protobuf.schema import syft_pb2
+from syft.serde.protobuf.typed_messages import BY_MESSAGE, BY_NAME, KINDS, PLAIN, MessageKind, MessageLayout
 from syft.serde.registry import BY_CODE, BY_TYPE, RegisteredType, row_for
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 _pb: Any = syft_pb2
 
-# Protobuf reads a hundred nested messages, and one level of objects takes two. So an object this many levels down
-# travels in bytes of its own, which are parsed when it is their turn, and so on below it.
+# Protobuf reads at most a hundred nested messages, and one level of objects takes two. So an object at this depth is
+# serialized to bytes, which are parsed separately, and so on below it.
 LEVELS_IN_ONE_PIECE = 32
 
 
@@ -39,7 +39,7 @@ def _write_int(target: Message, number: int) -> None:
         return
     size = number.bit_length() // 8 + 1
     if size > MAX_INT_BYTES:
-        raise SerdeError(f"An int of {size} bytes can't travel: the largest allowed has {MAX_INT_BYTES}.")
+        raise SerdeError(f"An int of {size} bytes can't be serialized. The maximum is {MAX_INT_BYTES}.")
     target.big_integer = signed_bytes(number)
 
 
@@ -47,7 +47,7 @@ def _write_text(target: Message, text: str) -> None:
     try:
         target.text = text
     except (ValueError, UnicodeError) as error:
-        raise SerdeError(f"A text can't travel: {str(error)[:80]}.") from error
+        raise SerdeError(f"A string can't be serialized: {str(error)[:80]}.") from error
 
 
 def _write_none(target: Message, none: None) -> None:
@@ -76,7 +76,7 @@ class Writer:
 
     Args:
         worker: the worker that sends them.
-        frames: where long runs of bytes go; None to keep everything in the message itself.
+        frames: receives long buffers; None to write them into the message.
     """
 
     __slots__ = ("frames", "top", "worker")
@@ -84,7 +84,7 @@ class Writer:
     def __init__(self, worker: BaseWorker | None, frames: list[Buffer] | None) -> None:
         self.worker = worker
         self.frames = frames
-        self.top = 0  # the depth at which the present piece begins
+        self.top = 0  # the depth at which the current piece begins
 
     def value(self, target: Message, obj: Any, depth: int = 0) -> None:
         """Write an object into a Value."""
@@ -105,9 +105,9 @@ class Writer:
             self.value(target, obj, depth)
 
     def buffer(self, target: Message, obj: Any) -> None:
-        """Write a buffer into a Bytes message: long ones as a frame."""
+        """Write a buffer into a Bytes message; a long one becomes a frame."""
         if type(obj) is not Buffer:
-            raise SerdeError(f"A buffer is needed in {target.DESCRIPTOR.name}, not {type(obj).__name__}.")
+            raise SerdeError(f"{target.DESCRIPTOR.name} needs a buffer, got {type(obj).__name__}.")
         if self.frames is None or len(obj) <= INLINE_BYTES:
             target.inline = bytes(obj.view)
         else:
@@ -143,35 +143,35 @@ class Writer:
 
     def fill(self, target: Message, obj: object, kind: MessageKind, row: RegisteredType, depth: int) -> None:
         """Write an object into its typed message."""
-        write_fields(kind.fields, self, target, kind.form.split(row, self.worker, obj), depth + 1)
+        write_fields(kind.fields, self, target, kind.layout.split(row, self.worker, obj), depth + 1)
 
     def typed(self, target: Message, obj: object, depth: int) -> None:
-        """Write an object into a message that stands inside another one."""
+        """Write an object into a message that is a field of another one."""
         cls = type(obj)
         row = None if cls in _ATOMS else BY_TYPE.get(cls) or row_for(cls)
         kind = None if row is None else KINDS.get(row.code)
         if row is None or kind is None or not isinstance(target, kind.message):
-            raise SerdeError(f"A {target.DESCRIPTOR.name} is needed, not a {cls.__name__}.")
+            raise SerdeError(f"A {target.DESCRIPTOR.name} is needed, got a {cls.__name__}.")
         if depth >= MAX_DEPTH:
             raise SerdeError(f"An object is nested deeper than {MAX_DEPTH} levels or contains itself.")
         self.fill(target, obj, kind, row, depth)
 
 
 class Reader:
-    """Rebuilds objects from messages that may come from anyone.
+    """Rebuilds objects from untrusted messages.
 
     Args:
         worker: the worker that receives them.
-        frames: the long runs of bytes that came along; each is handed out once.
+        frames: the long buffers of the message; each is used once.
     """
 
-    __slots__ = ("frames", "left", "top", "worker")
+    __slots__ = ("frames", "top", "unused", "worker")
 
     def __init__(self, worker: BaseWorker | None, frames: list[memoryview | None]) -> None:
         self.worker = worker
         self.frames = frames
-        self.left = len(frames)
-        self.top = 0  # the depth at which the present piece begins
+        self.unused = len(frames)
+        self.top = 0  # the depth at which the current piece begins
 
     def value(self, message: Message, depth: int = 0) -> Any:
         """Rebuild the object in a Value."""
@@ -182,9 +182,9 @@ class Reader:
         if depth >= MAX_DEPTH:
             raise SerdeError(f"The message is nested deeper than {MAX_DEPTH} levels.")
         if kind == "packed":
-            # Anywhere else it would let a sender make the reader parse the same bytes many times.
+            # At other levels a sender could make the reader parse the same bytes many times.
             if depth - self.top < LEVELS_IN_ONE_PIECE:
-                raise SerdeError("The message holds a packed value at a level that has none; it is refused.")
+                raise SerdeError("The message holds a packed value at a level without packed values.")
             top, self.top = self.top, depth
             obj = self.value(parse(_pb.Value, message.packed), depth)
             self.top = top
@@ -205,7 +205,7 @@ class Reader:
         return self.value(message, depth)
 
     def buffer(self, message: Message) -> memoryview:
-        """Return the run of bytes in a Bytes message."""
+        """Return the buffer of a Bytes message."""
         kind = message.WhichOneof("kind")
         if kind == "inline":
             return memoryview(message.inline)
@@ -216,7 +216,7 @@ class Reader:
         if frame is None:
             raise SerdeError(f"The message uses its frame {index} twice or does not have it.")
         self.frames[index] = None
-        self.left -= 1
+        self.unused -= 1
         return frame
 
     def composite(self, message: Message, depth: int) -> Any:
@@ -235,20 +235,20 @@ class Reader:
         parts = read_fields(kind.fields, self, message, depth + 1)
         if kind.code in WITHOUT_BUFFERS and memoryview in map(type, parts):
             raise SerdeError(f"The message holds a bare buffer inside {row.cls.__name__}.")
-        return self._join(kind.form, row, parts)
+        return self._join(kind.layout, row, parts)
 
     def typed(self, message: Message, depth: int) -> Any:
-        """Rebuild an object from a message that stands inside another one."""
+        """Rebuild an object from a message that is a field of another one."""
         if depth >= MAX_DEPTH:
             raise SerdeError(f"The message is nested deeper than {MAX_DEPTH} levels.")
         return self.fill(message, BY_MESSAGE[message.DESCRIPTOR.name], depth)
 
     def _screen(self, row: RegisteredType, message: Message) -> None:
         if row.screen is not None:
-            self._try(row, row.screen, outline(row.code, message))
+            self._try(row, row.screen, preview(row.code, message))
 
-    def _join(self, form: MessageForm, row: RegisteredType, parts: tuple[Any, ...]) -> Any:
-        return self._try(row, form.join, row, self.worker, parts)
+    def _join(self, layout: MessageLayout, row: RegisteredType, parts: tuple[Any, ...]) -> Any:
+        return self._try(row, layout.join, row, self.worker, parts)
 
     def _try(self, row: RegisteredType, function: Callable[..., Any], *args: object) -> Any:
         try:
@@ -260,9 +260,9 @@ class Reader:
             raise SerdeError(f"The message does not describe a valid {row.cls.__name__} ({reason}).") from error
 
     def finish(self) -> None:
-        """Refuse a message with frames that nothing in it used."""
-        if self.left:
-            raise SerdeError(f"The message has {self.left} frames that nothing in it uses; ask for it again.")
+        """Refuse a message with unused frames."""
+        if self.unused:
+            raise SerdeError(f"The message has {self.unused} unused frames; request it again.")
 
 
 def _row(code: int) -> RegisteredType:

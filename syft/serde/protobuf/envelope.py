@@ -1,11 +1,11 @@
-"""The layout of a message in bytes: an Envelope of the schema, whose frames are never copied through protobuf.
+"""The layout of a message in bytes: an Envelope of the schema, whose frames are not copied by protobuf.
 
     08 01            version
     12 length ...    the value
     1a length ...    each frame
 
-Any protobuf reader takes it. Here the outermost level is read by hand: frames are used where they lie, and only
-the value is parsed, after a look at its size, because parsing takes up to thirty times the memory of the bytes.
+Any protobuf reader accepts it. Here the outermost level is read by hand: frames are used without a copy, and only the
+value is parsed, after a check of its size, because parsing takes up to thirty times the memory of the bytes.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 VERSION = 1
 MAX_VALUE_BYTES = 32 * 2**20
 MAX_MESSAGE_BYTES = 2**31 - 1  # protobuf's own limit
-# What parsing takes for each byte, at most; values up to the second size are harmless.
-_UNFOLDED, _SMALL = 30, 1 << 16
+# The maximum memory of a parsed byte; values up to the second size are not charged to the budget.
+_MAX_EXPANSION, _SMALL = 30, 1 << 16
 
 _pb: Any = syft_pb2
 _VERSION, _VALUE, _FRAME = 0x08, 0x12, 0x1A
@@ -42,7 +42,7 @@ class Opened(NamedTuple):
 
 
 def write(value: Message, frames: list[Buffer]) -> Parts:
-    """Lay a Value message and frames out as the parts of one body."""
+    """Return the parts of the body of a Value message and frames."""
     data = to_bytes(value)
     if len(frames) > MAX_FRAMES:
         raise SerdeError(f"A message holds at most {MAX_FRAMES} tensors, not {len(frames)}; send fewer.")
@@ -68,16 +68,16 @@ def to_bytes(message: Message, limit: int = MAX_VALUE_BYTES) -> bytes:
 
 
 def read(body: memoryview) -> Opened:
-    """Take the outermost level apart, checking all of it."""
+    """Read and check the outermost level."""
     if not len(body) or body[0] != _VERSION:
         raise SerdeError(
-            "The message does not begin with a version, so the protobuf strategy did not write it; "
-            "read it with the strategy it was written with."
+            "The message does not begin with a version, so it is not in the protobuf format. "
+            "Read it with the strategy it was written with."
         )
     version, position = _read_varint(body, 1)
     if version != VERSION:
         raise SerdeError(
-            f"The message has format version {version} and only {VERSION} is known here; "
+            f"The message has format version {version} and this library reads only {VERSION}; "
             "install the same version of this library on both sides."
         )
     value: memoryview | None = None
@@ -88,7 +88,7 @@ def read(body: memoryview) -> Opened:
             raise SerdeError(_unknown("Envelope"))
         length, position = _read_varint(body, position)
         if length > len(body) - position:
-            raise SerdeError("The message is cut short; ask for it again.")
+            raise SerdeError("The message is truncated; request it again.")
         content = body[position : position + length]
         position += length
         if tag == _FRAME:
@@ -105,15 +105,15 @@ def read(body: memoryview) -> Opened:
 
 
 def parse(kind: type[Message], data: bytes | memoryview, limit: int = MAX_VALUE_BYTES) -> Any:
-    """Parse bytes as one kind of message, refusing what this schema does not have at any depth.
+    """Parse bytes as one kind of message; refuses fields that the schema does not have, at any depth.
 
-    Protobuf itself keeps unknown fields aside and takes the last of a field that comes twice. So what was read must
-    give the same bytes when it is written without unknown fields.
+    Protobuf itself keeps unknown fields and uses the last of a repeated singular field. So the parsed message,
+    written without unknown fields, must give the same bytes.
     """
     if len(data) > limit:
         raise SerdeError(f"The message has {len(data)} bytes of plain values and the limit is {limit}.")
     if len(data) > _SMALL:
-        ask(_UNFOLDED * len(data))
+        ask(_MAX_EXPANSION * len(data))
     data = bytes(data)
     message = _parse(kind, data)
     message.DiscardUnknownFields()
@@ -123,7 +123,7 @@ def parse(kind: type[Message], data: bytes | memoryview, limit: int = MAX_VALUE_
 
 
 def _explain(kind: type[Message], data: bytes, known: int) -> None:
-    """Refuse bytes with more in them than the `known` ones; another order of fields is fine."""
+    """Refuse more bytes than the known fields have; another order of fields is accepted."""
     if _parse(kind, data).ByteSize() != known:
         raise SerdeError(_unknown(kind.DESCRIPTOR.name))
     if len(data) != known:
@@ -141,17 +141,16 @@ def checked(message: Message) -> Any:
 def _parse(kind: type[Message], data: bytes) -> Any:
     try:
         return kind.FromString(data)
-    except Exception as error:  # protobuf's runtimes differ in what they raise
+    except Exception as error:  # protobuf's runtimes raise different errors
         raise SerdeError(
-            "The message is damaged, or nested deeper than protobuf reads; ask for it again. "
+            "The message is damaged, or nested deeper than protobuf reads; request it again. "
             f"({type(error).__name__}: {excerpt(error)})"
         ) from error
 
 
 def _unknown(where: str) -> str:
     return (
-        f"The message has fields that are not known here (in or below {where}); "
-        "install the same version of this library on both sides."
+        f"The message has unknown fields (in or below {where}); install the same version of this library on both sides."
     )
 
 
@@ -175,7 +174,7 @@ def _read_varint(body: memoryview, position: int) -> tuple[int, int]:
     number = shift = 0
     while True:
         if position >= len(body) or shift > 63:
-            raise SerdeError("The message is cut short or damaged; ask for it again.")
+            raise SerdeError("The message is truncated or damaged; request it again.")
         byte = body[position]
         position += 1
         number |= (byte & 0x7F) << shift

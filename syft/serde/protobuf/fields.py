@@ -1,8 +1,7 @@
-"""How one field of a typed message is written from a part of a `simplify` tuple, and read back into one.
+"""Codecs of the fields of typed messages: from a part of a `simplify` tuple to a field, and back.
 
-All of it follows from the schema: the type of a field chooses a row of one of the tables below, `optional` lets
-the part be None. A message that is neither a row of the table nor a typed kind of Value is a plain group of fields,
-whose part is the tuple of theirs.
+They follow from the schema: the type of a field selects an entry of the tables below; an `optional` field accepts
+None. A message that is neither in a table nor a typed kind of Value is a group of fields, whose part is a tuple.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ Read = Callable[[Any, Any, int], Any]
 
 
 class Field(NamedTuple):
-    """One field: its name, how to write and read it, and whether it takes all parts that are left."""
+    """One field: its name, its writer and reader, whether it is optional, and whether it holds all remaining parts."""
 
     name: str
     write: Write
@@ -37,7 +36,7 @@ class Field(NamedTuple):
 
 
 class FieldCodec(NamedTuple):
-    """How a whole message of some type is written from one part, and read back into it."""
+    """Writer and reader of a message of some type."""
 
     write: Write
     read: Read
@@ -53,16 +52,16 @@ _SCALARS: dict[int, type] = {
 
 
 def _write_tags(writer: Writer, message: Message, part: object, depth: int) -> None:
-    if not isinstance(part, set | frozenset) or not all(type(word) is str for word in part):
-        raise SerdeError("An object can't be serialized: its tags are not a set of words.")
+    if not isinstance(part, set | frozenset) or not all(type(tag) is str for tag in part):
+        raise SerdeError("An object can't be serialized: its tags are not a set of strings.")
     message.words.extend(sorted(part))
 
 
 def _read_tags(reader: Reader, message: Message, depth: int) -> set[str]:
-    words = set(message.words)
-    if len(words) != len(message.words):
+    tags = set(message.words)
+    if len(tags) != len(message.words):
         raise SerdeError("The message holds the same tag twice; its sender is not compatible.")
-    return words
+    return tags
 
 
 CODECS: dict[str, FieldCodec] = {
@@ -94,8 +93,8 @@ def fields_of(descriptor: Descriptor, typed: frozenset[str]) -> tuple[Field, ...
 def write_fields(
     fields: tuple[Field, ...], writer: Writer, message: Message, parts: tuple[Any, ...], depth: int
 ) -> None:
-    """Write the parts of one object; optional fields at the end may have none."""
-    message.SetInParent()  # a message without contents is not the same as none
+    """Write the parts of one object; optional fields at the end may be missing."""
+    message.SetInParent()  # an empty message is not the same as no message
     count = len(parts)
     for index, field in enumerate(fields):
         if field.rest:
@@ -104,9 +103,9 @@ def write_fields(
         if index < count:
             field.write(writer, message, parts[index], depth)
         elif not field.optional:
-            raise SerdeError(f"{message.DESCRIPTOR.name} has {len(fields)} fields and its type gave {count} parts.")
+            raise SerdeError(f"{message.DESCRIPTOR.name} has {len(fields)} fields, but its type has {count} parts.")
     if count > len(fields):
-        raise SerdeError(f"{message.DESCRIPTOR.name} has {len(fields)} fields and its type gave {count} parts.")
+        raise SerdeError(f"{message.DESCRIPTOR.name} has {len(fields)} fields, but its type has {count} parts.")
 
 
 def read_fields(fields: tuple[Field, ...], reader: Reader, message: Message, depth: int) -> tuple[Any, ...]:
@@ -127,7 +126,7 @@ def group(descriptor: Descriptor, typed: frozenset[str]) -> FieldCodec:
 
     def write(writer: Writer, message: Message, part: object, depth: int) -> None:
         if type(part) is not tuple:
-            raise _misfit(descriptor.name, part)
+            raise _type_error(descriptor.name, part)
         write_fields(fields, writer, message, part, depth)
 
     return FieldCodec(write, lambda reader, message, depth: read_fields(fields, reader, message, depth))
@@ -181,7 +180,7 @@ def _scalar(field: FieldDescriptor, optional: bool, where: str) -> tuple[Write, 
         if part is None and optional:
             return
         if type(part) is not kind:
-            raise _misfit(where, part)
+            raise _type_error(where, part)
         _set(message, name, part, where)
 
     def read(reader: Reader, message: Message, depth: int) -> Any:
@@ -197,7 +196,7 @@ def _repeated(field: FieldDescriptor, typed: frozenset[str]) -> tuple[Write, Rea
 
         def write_scalars(writer: Writer, message: Message, part: object, depth: int) -> None:
             if type(part) is not tuple or not all(type(item) is kind for item in part):
-                raise _misfit(where, part)
+                raise _type_error(where, part)
             try:
                 getattr(message, name).extend(part)
             except (ValueError, UnicodeError) as error:
@@ -206,22 +205,22 @@ def _repeated(field: FieldDescriptor, typed: frozenset[str]) -> tuple[Write, Rea
         return write_scalars, lambda reader, message, depth: tuple(getattr(message, name))
 
     codec = _codec(field.message_type, typed)
-    # The parts of a tuple or of a composite may be buffers, the items of any other field are whole objects.
-    takes_parts = name == "parts" and field.message_type.name == "Value"
+    # The parts of a tuple or a composite may be buffers; the items of any other field are objects.
+    allows_buffers = name == "parts" and field.message_type.name == "Value"
 
     def write(writer: Writer, message: Message, part: object, depth: int) -> None:
         if type(part) is not tuple:
-            raise _misfit(where, part)
+            raise _type_error(where, part)
         add = getattr(message, name).add
         for item in part:
-            if takes_parts:
+            if allows_buffers:
                 writer.part(add(), item, depth)
             else:
                 codec.write(writer, add(), item, depth)
 
     def read(reader: Reader, message: Message, depth: int) -> tuple[Any, ...]:
         items = getattr(message, name)
-        if takes_parts:
+        if allows_buffers:
             return tuple([reader.part(item, depth) for item in items])
         return tuple([codec.read(reader, item, depth) for item in items])
 
@@ -235,5 +234,5 @@ def _set(message: Message, name: str, part: object, where: str) -> None:
         raise SerdeError(f"{where} can't hold that value: {str(error)[:80]}.") from error
 
 
-def _misfit(where: str, part: object) -> SerdeError:
+def _type_error(where: str, part: object) -> SerdeError:
     return SerdeError(f"{where} can't be a {type(part).__name__}.")

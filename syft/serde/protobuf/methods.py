@@ -1,4 +1,4 @@
-"""`bufferize` and `unbufferize` of every class that has a wire code: its own message, and nothing around it."""
+"""bufferize and unbufferize: objects to their own protobuf messages, without an Envelope."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from syft.exceptions import SerdeError
 from syft.serde.protobuf.engine import Reader, Writer
 from syft.serde.protobuf.envelope import checked
-from syft.serde.protobuf.kinds import KINDS
 from syft.serde.protobuf.schema import syft_pb2
+from syft.serde.protobuf.typed_messages import KINDS
 from syft.serde.registry import BY_TYPE, row_for
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def bufferize(worker: BaseWorker | None, obj: object) -> Any:
 
 
 def unbufferize(cls: type, worker: BaseWorker | None, message: Message) -> Any:
-    """Rebuild an object of a class from what `bufferize` returned, checking all of it.
+    """Rebuild an object of a class from its untrusted message.
 
     Args:
         cls: the class; several may share one kind of message.
@@ -55,5 +55,5 @@ def unbufferize(cls: type, worker: BaseWorker | None, message: Message) -> Any:
         return reader.composite(checked(message), 0)
     if kind is None or not isinstance(message, kind.message):
         wanted = "Composite" if kind is None else kind.message.DESCRIPTOR.name
-        raise SerdeError(f"{cls.__name__} is rebuilt from a {wanted} message, not from {type(message).__name__}.")
+        raise SerdeError(f"{cls.__name__} needs a {wanted} message, got {type(message).__name__}.")
     return reader.fill(checked(message), kind, 0)

@@ -18,12 +18,12 @@ def set_protobuf_id(field: Message, id: ObjectId) -> None:
 
     Args:
         field: the message.
-        id: a number or a text.
+        id: a number or a string.
     """
     if type(id) is str:
         field.name = id
     elif type(id) is not int:
-        raise SerdeError(f"An id is a number or a text, not {type(id).__name__}.")
+        raise SerdeError(f"An id must be a number or a string, got {type(id).__name__}.")
     elif 0 <= id < 2**64:
         field.number = id
     elif 0 <= id < 2**128:
@@ -31,7 +31,7 @@ def set_protobuf_id(field: Message, id: ObjectId) -> None:
     elif id.bit_length() <= MAX_ID_BITS:
         field.other = signed_bytes(id)
     else:
-        raise SerdeError(f"An id of {id.bit_length()} bits can't travel: the largest allowed has {MAX_ID_BITS}.")
+        raise SerdeError(f"An id of {id.bit_length()} bits can't be serialized. The maximum is {MAX_ID_BITS}.")
 
 
 def get_protobuf_id(field: Message) -> ObjectId:
@@ -41,7 +41,7 @@ def get_protobuf_id(field: Message) -> ObjectId:
         field: the message.
 
     Raises:
-        SerdeError: it holds no id, or one that is not written in the one way an id has.
+        SerdeError: it holds no id, or one in a non-canonical encoding.
     """
     kind = field.WhichOneof("kind")
     if kind == "wide":
@@ -60,8 +60,8 @@ def get_protobuf_id(field: Message) -> ObjectId:
         if not 0 <= found < 2**128:
             return found
     else:
-        raise SerdeError("The message holds an id with nothing in it; write it with set_protobuf_id.")
-    raise SerdeError(f"The message holds an id in a form that no id has ({kind}); write it with set_protobuf_id.")
+        raise SerdeError("The message holds an empty id; write it with set_protobuf_id.")
+    raise SerdeError(f"The message holds an id in a non-canonical encoding ({kind}); write it with set_protobuf_id.")
 
 
 def signed_bytes(number: int) -> bytes:
@@ -70,10 +70,10 @@ def signed_bytes(number: int) -> bytes:
     return number.to_bytes(size, "big", signed=True)
 
 
-def signed_int(data: bytes, most: int) -> int:
-    """Read what `signed_bytes` wrote, at most so many bytes."""
-    if not 0 < len(data) <= most:
-        raise SerdeError(f"The message holds an int of {len(data)} bytes, not 1 to {most}.")
+def signed_int(data: bytes, max_bytes: int) -> int:
+    """Read the result of `signed_bytes`."""
+    if not 0 < len(data) <= max_bytes:
+        raise SerdeError(f"The message holds an int of {len(data)} bytes, not 1 to {max_bytes}.")
     number = int.from_bytes(data, "big", signed=True)
     if signed_bytes(number) != data:
         raise SerdeError("The message holds an int with more bytes than it needs; its sender is not compatible.")

@@ -1,4 +1,4 @@
-"""Objects to protobuf bytes and back."""
+"""serialize and deserialize of the protobuf format."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ def serialize(
     """Write an object as bytes.
 
     Args:
-        obj: what to write; its type, and those of everything in it, must be registered.
+        obj: the object; its type, and the types of all its parts, must be registered.
         worker: the worker that sends it; chooses the tensor format and the compression.
         simplified: `obj` is already an Envelope or a Value message.
-        force_no_compression: leave the bytes as they are, whatever the worker would do.
+        force_no_compression: do not compress, whatever the worker's setting.
         force_no_serialization: return the Envelope message instead of its bytes.
-        force_full_simplification: send all of an object that otherwise travels as a reference.
+        force_full_simplification: write all of an object that is otherwise sent as a reference.
     """
     frames: list[Buffer] = []
     if simplified:
-        value = _given(obj, frames)
+        value = _simplified_value(obj, frames)
     else:
         value = _pb.Value()
         _write(Writer(worker, frames), value, obj, force_full_simplification)
@@ -59,15 +59,15 @@ def deserialize(
     max_message_bytes: int | None = None,
     owns_buffer: bool = False,
 ) -> Any:
-    """Read an object from bytes that may come from anyone.
+    """Read an object from untrusted bytes.
 
     Args:
-        binary: what `serialize` returned.
+        binary: the bytes.
         worker: the worker that receives it.
         unbufferizes: rebuild the object; if False, return the Envelope message.
         max_message_bytes: refuse anything larger, before or after decompression; from `syft.config` if None.
-        owns_buffer: for transports, as in the msgpack strategy; here tensors are copied in any case, because
-            nothing in a protobuf message begins at a multiple of its size.
+        owns_buffer: for transports, as in the msgpack strategy; here tensors are always copied, because
+            the contents of protobuf messages are not aligned.
 
     Raises:
         SerdeError: the bytes are not a valid message.
@@ -90,15 +90,15 @@ def _write(writer: Writer, value: Message, obj: object, complete: bool) -> None:
         writer.level(value, obj, row, 0)
 
 
-def _given(obj: object, frames: list[Buffer]) -> Any:
+def _simplified_value(obj: object, frames: list[Buffer]) -> Any:
     if isinstance(obj, _pb.Value):
         return obj
     if not isinstance(obj, _pb.Envelope):
         raise SerdeError(
-            f"A simplified object is an Envelope or a Value message, not {type(obj).__name__}; "
-            "pass simplified=False for anything else."
+            f"A simplified object must be an Envelope or a Value message, got {type(obj).__name__}. "
+            "Pass simplified=False for anything else."
         )
     if obj.version != envelope.VERSION:
-        raise SerdeError(f"The Envelope has version {obj.version} and only {envelope.VERSION} is known here.")
+        raise SerdeError(f"The Envelope has version {obj.version} and this library reads only {envelope.VERSION}.")
     frames.extend(map(Buffer, obj.frames))
     return obj.value

@@ -27,7 +27,7 @@ def protobuf_tensor_serializer(worker: BaseWorker | None, tensor: torch.Tensor) 
 
     Args:
         worker: the worker that sends it.
-        tensor: a dense tensor of any dtype that can travel.
+        tensor: a dense tensor of any serializable dtype.
     """
     message = _pb.TensorData()
     _TENSOR_DATA.write(Writer(worker, None), message, raw_tensor_serializer(worker, tensor), 0)
@@ -42,5 +42,5 @@ def protobuf_tensor_deserializer(worker: BaseWorker | None, protobuf_tensor: Mes
         protobuf_tensor: the message.
     """
     if not isinstance(protobuf_tensor, _pb.TensorData):
-        raise SerdeError(f"A tensor is read from a TensorData message, not from {type(protobuf_tensor).__name__}.")
+        raise SerdeError(f"A TensorData message is needed, got {type(protobuf_tensor).__name__}.")
     return raw_tensor_deserializer(worker, _TENSOR_DATA.read(Reader(worker, []), checked(protobuf_tensor), 0))

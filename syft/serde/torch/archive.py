@@ -1,9 +1,9 @@
-"""Reads the files `torch.save` writes, without running anything they contain.
+"""Reads `torch.save` files without running code that they contain.
 
-Such a file is a zip with a small pickle that says how to rebuild a tensor from raw bytes stored next to it.
-The pickle is never loaded: its opcodes are read as a description, only the one shape that a plain CPU tensor
-gives is accepted, and every number in it is checked before memory is set aside. (`torch.load` with
-`weights_only=True` runs nothing foreign either, but it makes room for any size a pickle asks for.)
+Such a file is a zip with a small pickle that describes how to rebuild a tensor from raw bytes stored next to it.
+The pickle is never loaded: its opcodes are read as a description, only the description of a plain CPU tensor is
+accepted, and every number in it is checked before memory is allocated. (`torch.load` with `weights_only=True` runs no
+code of the file either, but allocates any size that the pickle declares.)
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class _Stored(NamedTuple):
     key: Any
 
 
-class _Plan(NamedTuple):
-    """What a checked description asks for; sizes are in elements."""
+class _Description(NamedTuple):
+    """The contents of a checked description; sizes are in elements."""
 
     dtype: torch.dtype
     storage_key: str
@@ -69,14 +69,14 @@ def read_tensor(data: bytes) -> torch.Tensor:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             entries = _entries(archive, len(data))
             prefix = _prefix(entries)
-            plan = _plan(archive.read(prefix + "data.pkl"))
+            description = _description(archive.read(prefix + "data.pkl"))
             order = prefix + "byteorder"
             if order in entries and archive.read(order) != b"little":
                 raise _bad("its bytes are not little-endian")
-            storage = f"{prefix}data/{plan.storage_key}"
-            if storage not in entries or entries[storage] != plan.storage_bytes:
+            storage = f"{prefix}data/{description.storage_key}"
+            if storage not in entries or entries[storage] != description.storage_bytes:
                 raise _bad("its storage does not have the declared size")
-            return _rebuild(archive.read(storage), plan)
+            return _rebuild(archive.read(storage), description)
     except SerdeError:
         raise
     except Exception as error:
@@ -103,24 +103,24 @@ def _prefix(entries: dict[str, int]) -> str:
     return names[0].removesuffix("data.pkl")
 
 
-def _plan(pickled: bytes) -> _Plan:
+def _description(pickled: bytes) -> _Description:
     """Check that the description is a plain CPU tensor's, and return its numbers."""
     call = _describe(pickled)
     called = isinstance(call, _Call) and isinstance(call.function, _Name) and type(call.arguments) is tuple
     if not called or len(call.arguments) != _REBUILD.get(call.function.text):
-        raise _bad("it describes something else than a plain tensor")
+        raise _bad("it does not describe a plain tensor")
     stored, offset, size, stride, _requires_grad, hooks, *typed = call.arguments
     if hooks != _Call(_Name("collections OrderedDict"), ()) or not isinstance(stored, _Stored):
-        raise _bad("it describes something else than a plain tensor")
-    tag, kind, key, place, length = stored.key
-    if tag != "storage" or place != "cpu" or not isinstance(kind, _Name):
+        raise _bad("it does not describe a plain tensor")
+    tag, kind, key, device, length = stored.key
+    if tag != "storage" or device != "cpu" or not isinstance(kind, _Name):
         raise _bad("its storage is not in plain memory")
     if type(key) is not str or not key.isdecimal():
         raise _bad("its storage has no number")
     dtype = _dtype(kind.text, typed)
     _check_numbers(offset, length, size, stride)
     unit = 1 if typed else dtype.itemsize
-    return _Plan(dtype, key, length * unit, offset, size, stride)
+    return _Description(dtype, key, length * unit, offset, size, stride)
 
 
 def _dtype(storage: str, typed: list[Any]) -> torch.dtype:
@@ -140,21 +140,23 @@ def _check_numbers(offset: object, length: object, size: object, stride: object)
         raise _bad("its sizes are not non-negative integers")
 
 
-def _rebuild(data: bytes, plan: _Plan) -> torch.Tensor:
-    flat = tensor_from(memoryview(data), plan.dtype, (len(data) // plan.dtype.itemsize,))
+def _rebuild(data: bytes, description: _Description) -> torch.Tensor:
+    flat = tensor_from(memoryview(data), description.dtype, (len(data) // description.dtype.itemsize,))
     elements = 1
-    for size in plan.size:
+    for size in description.size:
         elements *= size
-    last = plan.offset + sum((size - 1) * step for size, step in zip(plan.size, plan.stride, strict=True))
+    last = description.offset + sum(
+        (size - 1) * step for size, step in zip(description.size, description.stride, strict=True)
+    )
     if elements > flat.numel() or (elements and last >= flat.numel()):
         raise _bad("it describes more values than it holds")
     if not elements:
-        return torch.empty(plan.size, dtype=plan.dtype)
-    return torch.as_strided(flat, plan.size, plan.stride, plan.offset)
+        return torch.empty(description.size, dtype=description.dtype)
+    return torch.as_strided(flat, description.size, description.stride, description.offset)
 
 
 def _describe(pickled: bytes) -> Any:
-    """Read the opcodes of a pickle into plain values, names and calls that nobody makes."""
+    """Read the opcodes of a pickle into plain values, names and calls, without making the calls."""
     stack: list[Any] = []
     marks: list[int] = []
     memo: dict[Any, Any] = {}

@@ -1,4 +1,4 @@
-"""Torch dtypes by name, and tensors to and from one run of raw bytes."""
+"""Torch dtypes by name, and tensors to and from raw bytes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 MAX_DIMENSIONS = 64
 
-# Every dtype object has a name, also those that can't hold data.
+# All dtypes, including those that can't hold data.
 DTYPE_BY_NAME: dict[str, torch.dtype] = {
     str(value).removeprefix("torch."): value for value in vars(torch).values() if type(value) is torch.dtype
 }
@@ -25,13 +25,13 @@ _KINDS: dict[type, str] = {
     bool: "bool",
     int: "uint8 int8 int16 int32 int64 uint16 uint32 uint64",
     float: (
-        "float16 bfloat16 float32 float64 "  # the narrow ones come and go with the version of torch
+        "float16 bfloat16 float32 float64 "  # the narrow ones depend on the version of torch
         "float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu"
     ),
     complex: "complex32 complex64 complex128",
     bytes: "bits8 bits16 bits1x8 bits2x4 bits4x2 float4_e2m1fn_x2",  # no values of their own, only bits
 }
-# The dtypes that travel, with the python type of one value.
+# The serializable dtypes, with the Python type of one value.
 PYTHON_TYPE: dict[torch.dtype, type] = {
     DTYPE_BY_NAME[n]: kind for kind, names in _KINDS.items() for n in names.split() if n in DTYPE_BY_NAME
 }
@@ -45,14 +45,14 @@ KNOWN_TO_NUMPY = frozenset(
 INTEGER_OF_WIDTH = {1: torch.uint8, 2: torch.int16, 4: torch.int32}
 
 if sys.byteorder != "little":  # pragma: no cover
-    raise SerdeError("Tensors travel as little-endian bytes and this machine is big-endian.")
+    raise SerdeError("Tensors are serialized as little-endian bytes; big-endian machines are not supported.")
 
 
 def data_dtype(name: object) -> torch.dtype:
-    """Find the dtype of arriving data by name."""
+    """Return the dtype of received data by name."""
     dtype = DATA_DTYPES.get(name) if type(name) is str else None
     if dtype is None:
-        raise SerdeError(f"The message holds a tensor of dtype {str(name)[:40]!r}, which can't travel.")
+        raise SerdeError(f"The message holds a tensor of dtype {str(name)[:40]!r}, which can't be serialized.")
     return dtype
 
 
@@ -75,7 +75,7 @@ def _problem(tensor: torch.Tensor) -> str | None:
     if tensor.dtype not in PYTHON_TYPE:
         if tensor.is_quantized:
             return "it is quantized; call .dequantize() first, or send .int_repr() and its scale"
-        return f"dtype {tensor.dtype} has no wire form; convert it, for example with .view(torch.uint8)"
+        return f"dtype {tensor.dtype} can't be sent; convert it, for example with .view(torch.uint8)"
     if tensor.is_nested:
         return "it is nested; send its .unbind() parts, or use .to_padded_tensor(0)"
     if tensor.layout is not torch.strided:
@@ -86,7 +86,7 @@ def _problem(tensor: torch.Tensor) -> str | None:
 
 
 def tensor_bytes(tensor: torch.Tensor) -> Buffer:
-    """View the values as one run of bytes in row-major order; a copy only when needed."""
+    """View the values as bytes in row-major order; a copy only when needed."""
     tensor = plain(tensor)
     if not tensor.numel():
         return Buffer(b"")
@@ -103,8 +103,7 @@ _memory_view.argtypes = (ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int)
 def _memory(tensor: torch.Tensor, flag: int) -> memoryview:
     """View the memory of a contiguous CPU tensor, which must outlive the view.
 
-    Tensor.numpy() would do, but it forbids torch for good to resize the tensor, also the sender's own, and
-    it does not know every dtype.
+    Tensor.numpy() is no alternative: it makes the tensor non-resizable for good, and lacks dtypes.
     """
     address = tensor.data_ptr()
     if not address:
@@ -112,21 +111,21 @@ def _memory(tensor: torch.Tensor, flag: int) -> memoryview:
     return _memory_view(address, tensor.numel() * tensor.itemsize, flag)  # type: ignore[no-any-return]
 
 
-# What torch's own memory is a multiple of at least; some kernels load whole vectors.
+# The minimum alignment of torch's own memory; some kernels load whole vectors.
 _ALIGNED = 16
 
 
 def _size_of_whole(view: memoryview) -> int:
-    """Return how large the memory is that a view is a part of."""
+    """Return the size of the memory that a view is a part of."""
     whole = view.obj
     return len(whole) if isinstance(whole, bytearray | bytes) else len(view)
 
 
 def tensor_from(view: memoryview, dtype: torch.dtype, shape: Sequence[int]) -> torch.Tensor:
-    """Build a tensor after checking that its shape explains every byte.
+    """Build a tensor, and check that its size fits its shape.
 
-    A read-only view is copied into memory of the tensor's own. A writable one is used as it is, if it is most of the
-    message: a small tensor must not keep a large message in memory.
+    A read-only view is copied. A writable one is used without a copy if it is most of the message: a small tensor must
+    not keep a large message in memory.
     """
     expected = element_count(shape, MAX_DIMENSIONS) * dtype.itemsize
     if expected != len(view):

@@ -3,7 +3,7 @@
 Dtypes numpy lacks are written as integers of the same width, in a structured dtype whose one field is named
 after the torch dtype, so that the file stays a valid npy file: `[('bfloat16', '<i2')]`.
 The header is matched against a fixed pattern, never evaluated; `tensor_from` checks it against the length of
-the data before memory is set aside.
+the data before memory is allocated.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Tensors in the file formats of torch and numpy.
 
-Writers take any dense tensor; readers take untrusted bytes and either return a plain CPU tensor that owns
+Writers accept any dense tensor; readers accept untrusted bytes and either return a plain CPU tensor that owns
 its memory, or raise SerdeError.
 """
 
@@ -23,7 +23,7 @@ def torch_tensor_serializer(worker: BaseWorker | None, tensor: torch.Tensor) -> 
     """Write a tensor in `torch.save` format."""
     values = plain(tensor)
     if values.untyped_storage().nbytes() != values.numel() * values.itemsize:
-        values = values.clone()  # a view's file would hold all the values it is a view of
+        values = values.clone()  # the file of a view would hold all values of its base
     out = io.BytesIO()
     torch.save(values, out)
     return out.getvalue()

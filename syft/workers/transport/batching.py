@@ -16,7 +16,7 @@ from syft.core import metrics
 from syft.core.callsite import user_line
 from syft.core.id_provider import ObjectId
 from syft.core.references import SameAs, TensorMeta
-from syft.messaging.call_batch import ID_BYTES, MOST, MOST_ARGUMENTS, Step, StepsMessage, write_ids
+from syft.messaging.call_batch import ID_BYTES, MAX_ARGUMENTS, MAX_STEPS, Step, StepsMessage, write_ids
 from syft.messaging.message import BatchMessage
 from syft.pointers.pointer_tensor import PointerTensor
 from syft.workers.transport.gradient_cache import leaves_gradients
@@ -113,9 +113,9 @@ class BatchingStream(SequencedStream):
             self._steps.append(tuple(step))
             self._lines.append(line)
             count = len(self._steps)
-            if count >= MOST:  # before anybody else adds to it
+            if count >= MAX_STEPS:  # before anybody else adds to it
                 self._enqueue_gathered()
-        if count == 1 or count >= MOST:
+        if count == 1 or count >= MAX_STEPS:
             self._send_enqueued(count == 1)
 
     def _released_bytes(self) -> bytes:
@@ -178,7 +178,7 @@ def _first_form(
     name: str, args: tuple[Any, ...], key: tuple[Any, ...], metas: list[TensorMeta]
 ) -> TensorMeta | SameAs | None:
     """Work out the form of a result, and remember it; None if the call is not one to be gathered."""
-    if not name.startswith("torch.") or not leaves_gradients(name) or not metas or len(args) > MOST_ARGUMENTS:
+    if not name.startswith("torch.") or not leaves_gradients(name) or not metas or len(args) > MAX_ARGUMENTS:
         return None
     known, form = infer(name, args, {})
     if not known or not isinstance(form, TensorMeta | SameAs):

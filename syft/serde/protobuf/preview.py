@@ -1,8 +1,7 @@
-"""What the `screen` of a row looks at: the received parts, code first, with nothing of them rebuilt.
+"""Previews of received objects for the `screen` of an entry: their parts, code first, without rebuilding them.
 
-They have the form they have in the msgpack strategy, nested tuples that begin with a code, two levels down. The
-tuples of the second level have their true lengths, and None for each part: to look at more would take as long as
-what a screen is there to save.
+A preview has the structure of the msgpack format: nested tuples that begin with a code, two levels deep. The tuples of
+the second level have their true lengths, with None for each part: reading more would cost as much as rebuilding.
 """
 
 from __future__ import annotations
@@ -10,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from syft.serde.protobuf.envelope import parse
-from syft.serde.protobuf.kinds import BY_MESSAGE, BY_NAME
 from syft.serde.protobuf.schema import syft_pb2
+from syft.serde.protobuf.typed_messages import BY_MESSAGE, BY_NAME
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -22,8 +21,8 @@ TUPLE = 1
 _ATOMS = frozenset({"boolean", "integer", "real", "text", "data"})
 
 
-def outline(code: int, message: Message, levels: int = LEVELS) -> tuple[Any, ...]:
-    """Return the outline of an object from its Composite or its typed message."""
+def preview(code: int, message: Message, levels: int = LEVELS) -> tuple[Any, ...]:
+    """Return the preview of an object from its Composite or its typed message."""
     if isinstance(message, _pb.Composite):
         return (code, *_items(message.parts, levels))
     parts: list[Any] = [code]
@@ -48,15 +47,15 @@ def _part(part: object, levels: int) -> Any:
     if not hasattr(part, "DESCRIPTOR"):
         return part
     kind = BY_MESSAGE.get(part.DESCRIPTOR.name)
-    return outline(TUPLE if kind is None else kind.code, part, levels)
+    return preview(TUPLE if kind is None else kind.code, part, levels)
 
 
 def _value(value: Any, levels: int, unpacked: bool = False) -> Any:
     name = value.WhichOneof("kind")
-    if name == "packed" and not unpacked:  # once: packed again inside, it would unfold without end
+    if name == "packed" and not unpacked:  # once: nested packing could expand without end
         return _value(parse(_pb.Value, value.packed), levels, unpacked=True)
     if name in _ATOMS:
         return getattr(value, name)
     if name == "composite":
-        return outline(value.composite.code, value.composite, levels)
-    return outline(BY_NAME[name].code, getattr(value, name), levels) if name in BY_NAME else None
+        return preview(value.composite.code, value.composite, levels)
+    return preview(BY_NAME[name].code, getattr(value, name), levels) if name in BY_NAME else None

@@ -1,6 +1,6 @@
-"""The typed messages of the schema, by wire code. Everything follows from the fields of Value.kind.
+"""The typed messages of the schema, by wire code, derived from the fields of Value.kind.
 
-A row here is needed only where a message is not simply the parts of `simplify` in order.
+An entry of LAYOUTS is needed only if the fields of a message are not the parts of `simplify` in order.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ RAW = TENSOR_SERIALIZATION.RAW
 Parts = tuple[Any, ...]
 
 
-class MessageForm(NamedTuple):
-    """The parts of an object as its message has them, and the opposite; each gets the row of the type first."""
+class MessageLayout(NamedTuple):
+    """Splits an object into the fields of its message, and the inverse; both get the entry of the type first."""
 
     split: Any  # (row, worker, obj) -> parts
     join: Any  # (row, worker, parts) -> obj
 
 
 class MessageKind(NamedTuple):
-    """One typed message: its wire code, its name in Value.kind, its class, its fields and its form."""
+    """One typed message: its wire code, its name in Value.kind, its class, its fields and its layout."""
 
     code: int
     name: str
     message: Any
     fields: tuple[Field, ...]
-    form: MessageForm
+    layout: MessageLayout
 
 
 def _split(row: RegisteredType, worker: BaseWorker | None, obj: object) -> Parts:
@@ -55,7 +55,7 @@ def _join(row: RegisteredType, worker: BaseWorker | None, parts: Parts) -> Any:
     return row.detail(worker, parts)
 
 
-PLAIN = MessageForm(_split, _join)
+PLAIN = MessageLayout(_split, _join)
 
 
 def _split_dict(row: RegisteredType, worker: BaseWorker | None, obj: dict[Any, Any]) -> Parts:
@@ -85,10 +85,10 @@ def _split_operation(row: RegisteredType, worker: BaseWorker | None, message: Me
     return message.cmd_name, message.cmd_args, message.cmd_kwargs, message.return_ids, message.grad_enabled
 
 
-FORMS: dict[str, MessageForm] = {
-    "dict": MessageForm(_split_dict, _join_dict),
-    "tensor": MessageForm(_split_tensor, _join_tensor),
-    "operation": MessageForm(_split_operation, _join),
+LAYOUTS: dict[str, MessageLayout] = {
+    "dict": MessageLayout(_split_dict, _join_dict),
+    "tensor": MessageLayout(_split_tensor, _join_tensor),
+    "operation": MessageLayout(_split_operation, _join),
 }
 
 
@@ -102,7 +102,7 @@ def _kinds() -> dict[str, MessageKind]:
             field.name,
             getattr(_pb, field.message_type.name),
             fields[field.message_type.name],
-            FORMS.get(field.name, PLAIN),
+            LAYOUTS.get(field.name, PLAIN),
         )
         for field in found
     }
@@ -110,5 +110,5 @@ def _kinds() -> dict[str, MessageKind]:
 
 BY_NAME: dict[str, MessageKind] = _kinds()
 KINDS: dict[int, MessageKind] = {kind.code: kind for kind in BY_NAME.values()}
-# For messages inside other ones, where no number tells the type: only messages of a single type stand there.
+# For fields of other messages, which have no code: only messages of a single type occur there.
 BY_MESSAGE: dict[str, MessageKind] = {kind.message.DESCRIPTOR.name: kind for kind in reversed(BY_NAME.values())}
