@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class CallablePointer(ObjectPointer):
-    """A pointer to something callable at another worker; see ObjectPointer for the arguments."""
+    """A pointer to a callable at another worker; see ObjectPointer for the arguments."""
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
-        """Call the remote object with arguments that live at its worker; returns pointers to its results."""
+        """Call the remote object with arguments at its worker; returns pointers to its results."""
         inner_args, inner_kwargs = map_tensors(lambda leaf: getattr(leaf, "child", leaf), (args, kwargs))
         result = call_by_name("syft.call", (self, *inner_args), inner_kwargs)
         return map_tensors(lambda leaf: leaf.wrap() if isinstance(leaf, ObjectPointer) else leaf, result)
@@ -38,7 +38,7 @@ def create_callable_pointer(
     garbage_collect_data: bool = True,
     register_pointer: bool = True,
 ) -> CallablePointer:
-    """Make a pointer to a callable, kept in its owner's store if asked to."""
+    """Make a pointer to a callable; with `register_pointer`, its owner stores it."""
     pointer = CallablePointer(
         location=location,
         id=id,

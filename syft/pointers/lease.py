@@ -1,7 +1,7 @@
 """Lease: the claim of pointers on one remote object.
 
-All pointers of a client to the same object share a lease, so Python's own counting tells when the last one is
-gone; the lease then tells the worker, on the stream, without waiting and without ever raising.
+All pointers of a client to the same object share a lease, so Python's reference counting finds when the last one is
+gone. The lease then notifies the worker, without waiting and without raising.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Lease:
     Args:
         stream: the stream of the client to the worker that holds the object.
         obj_id: the object's id there.
-        owned: whether the object goes when the lease goes.
+        owned: whether the object is deleted with the lease.
     """
 
     __slots__ = ("obj_id", "owned", "pending", "spent", "stream")
@@ -31,7 +31,7 @@ class Lease:
         self.stream = stream
         self.obj_id = obj_id
         self.owned = owned
-        # A claim that came along with this pointer and is not taken over yet.
+        # A claim that was received with this pointer and is not taken over yet.
         self.pending = False
         self.spent: str | None = None
 
@@ -41,11 +41,11 @@ class Lease:
             raise SpentPointerError(self.obj_id, self.stream.location, self.spent)
 
     def spend(self, cause: str) -> None:
-        """Note that the object has left its worker, and why."""
+        """Record that the object has left its worker, and why."""
         self.spent = cause
         self.owned = False
 
     def __del__(self) -> None:
-        # Runs at any time, in any thread, at interpreter exit too: only hand the id to the stream.
+        # May run at any time, in any thread, so it only passes the id to the stream.
         if self.owned and not sys.is_finalizing():
             self.stream.release(self.obj_id)

@@ -30,8 +30,8 @@ class MultiPointerTensor(AbstractTensor):
     Args:
         owner: the worker it belongs to.
         id: its id.
-        tags: words to find it by.
-        description: a text to find it by.
+        tags: its tags, which searches match.
+        description: its description, which searches match.
         children: pointers at different workers, to tensors of the same shape.
     """
 
@@ -49,7 +49,9 @@ class MultiPointerTensor(AbstractTensor):
         pointers = [getattr(child, "child", child) for child in children]
         self.child: dict[object, Any] = {pointer.location.id: pointer for pointer in pointers}
         if len(self.child) != len(pointers):
-            raise SyftError("A multi-pointer takes one pointer a worker, but two of these point at the same worker.")
+            raise SyftError(
+                "A multi-pointer needs pointers at different workers, but two of these point at the same worker."
+            )
         shapes = {tuple(pointer.shape) for pointer in pointers}
         if len(shapes) > 1:
             raise SyftError(f"A multi-pointer needs tensors of one shape, but these have {sorted(shapes)}.")
@@ -70,7 +72,7 @@ class MultiPointerTensor(AbstractTensor):
 
     @property
     def grad(self) -> Any:
-        """The gradients at every worker, or None where there are none."""
+        """The gradients at every worker, or None if there are none."""
         return MultiPointerTensor.handle(_Tensor.grad.__get__, (self,), {})
 
     def set_grad_of(self, shell: object, value: object) -> None:
@@ -83,7 +85,7 @@ class MultiPointerTensor(AbstractTensor):
         return sum(results[1:], results[0]) if sum_results else results
 
     def virtual_get(self, sum_results: bool = False) -> Any:
-        """Look at every tensor where it is, leaving it there (in-process workers only, for debugging)."""
+        """Return every tensor without fetching it (in-process workers only, for debugging)."""
         results = [pointer.location._objects[pointer.id_at_location] for pointer in self.child.values()]
         return sum(results[1:], results[0]) if sum_results else results
 
@@ -99,29 +101,29 @@ class MultiPointerTensor(AbstractTensor):
 
     @classmethod
     def handle(cls, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run a call at every worker, and group what it returns."""
+        """Run a call at every worker, and group the results."""
         multis = [leaf for leaf in iter_tensors((args, kwargs)) if isinstance(leaf, MultiPointerTensor)]
-        places = list(multis[0].child)
+        workers = list(multis[0].child)
         for other in multis[1:]:
-            if set(other.child) != set(places):
+            if set(other.child) != set(workers):
                 raise TensorsNotCollocatedException(
                     "A call on multi-pointers", [f"one is on {sorted(map(str, m.child))}" for m in multis]
                 )
-        results = [run(function, *cls.dispatch((args, kwargs), place)) for place in places]
-        for multi in multis:  # an in-place call gives back the very pointers it was given
+        results = [run(function, *cls.dispatch((args, kwargs), worker)) for worker in workers]
+        for multi in multis:  # an in-place call returns its own arguments
             if all(result is pointer for result, pointer in zip(results, multi.child.values(), strict=True)):
                 multi.reshaped = any(pointer.reshaped for pointer in multi.child.values())
                 return multi
         return group_results(results, multis[0]._owner)
 
     def set_garbage_collect_data(self, value: bool) -> None:
-        """Say whether the tensors go when their pointers go."""
+        """Set whether the tensors are deleted with their last pointers."""
         for pointer in self.child.values():
             pointer.garbage_collect_data = value
 
     @property
     def garbage_collect_data(self) -> bool:
-        """Whether the tensors go when their pointers go."""
+        """Whether the tensors are deleted with their last pointers."""
         return all(pointer.garbage_collect_data for pointer in self.child.values())
 
     @garbage_collect_data.setter
@@ -147,7 +149,7 @@ class MultiPointerTensor(AbstractTensor):
 
 
 def group_results(results: list[Any], owner: BaseWorker) -> Any:
-    """Group the results of one call at several workers, walking containers in step."""
+    """Group the results of one call at several workers, item by item in containers."""
     first = results[0]
     if isinstance(first, ObjectPointer):
         return MultiPointerTensor(owner=owner, children=results)

@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 class ObjectPointer(AbstractObject):
     """A reference to an object at another worker.
 
-    The object is deleted there when its last pointer is gone, unless `garbage_collect_data` is False.
+    The object is deleted there with its last pointer, unless `garbage_collect_data` is False.
 
     Args:
         location: the worker that holds the object.
         id_at_location: the object's id there.
         owner: the worker this pointer belongs to; the local worker by default.
         id: the id of the pointer itself.
-        garbage_collect_data: whether the object goes when its pointers go.
-        point_to_attr: the name of an attribute of the object, if the pointer is to that.
-        tags: words to find it by.
-        description: a text to find it by.
+        garbage_collect_data: whether the object is deleted with its last pointer.
+        point_to_attr: the name of an attribute of the object, if the pointer points at it.
+        tags: its tags, which searches match.
+        description: its description, which searches match.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class ObjectPointer(AbstractObject):
 
     @property
     def garbage_collect_data(self) -> bool:
-        """Whether the remote object goes when its last pointer goes."""
+        """Whether the remote object is deleted with its last pointer."""
         return self.lease.owned
 
     @garbage_collect_data.setter
@@ -87,11 +87,11 @@ class ObjectPointer(AbstractObject):
     gc = garbage_collect_data
 
     def set_garbage_collect_data(self, value: bool) -> None:
-        """Say whether the remote object goes when its last pointer goes."""
+        """Set whether the remote object is deleted with its last pointer."""
         self.garbage_collect_data = value
 
     def ref(self) -> Ref:
-        """Return what stands for this pointer in a message to the worker it points at."""
+        """Return the reference to the object in a message to its worker."""
         self.lease.check()
         return Ref(self.id_at_location, self.point_to_attr)
 
@@ -118,7 +118,7 @@ class ObjectPointer(AbstractObject):
         )
 
     def wrap(self, register: bool = True, type: object = None, **kwargs: object) -> Any:
-        """Return the pointer itself: only tensors need a shell."""
+        """Return the pointer itself: only tensors need a wrapper."""
         return self
 
     @classmethod
@@ -138,15 +138,15 @@ class ObjectPointer(AbstractObject):
             found = getattr(leaf, "child", leaf)
             if isinstance(found, ObjectPointer):
                 return found
-        raise SyftError("No pointer among the arguments, so there is no worker to send the command to.")
+        raise SyftError("A command needs a pointer among its arguments, to find its worker.")
 
     def get(self, user: Any = None, reason: str = "", deregister_ptr: bool = True) -> Any:
-        """Fetch the object; it is no longer at its worker afterwards.
+        """Fetch the object and remove it from its worker.
 
         Args:
-            user: who asks, which counts for private tensors in a sandbox; a node knows it from the connection.
+            user: the user who fetches, for private tensors in a sandbox; a node reads it from the connection.
             reason: a text for the worker's log.
-            deregister_ptr: kept from earlier releases.
+            deregister_ptr: ignored, for compatibility.
         """
         if self.point_to_attr is not None:
             raise CannotRequestObjectAttribute(self.point_to_attr)
@@ -156,25 +156,25 @@ class ObjectPointer(AbstractObject):
         return obj
 
     def request(self, reason: str = "") -> Request:
-        """Ask the owner of the worker that holds the object to release it to you.
+        """Request the release of the object from the owner of its worker.
 
         Args:
-            reason: what you need it for; the owner reads it.
+            reason: the purpose, for the owner.
 
         Returns:
-            The request: `request.status()` asks how it stands, `request.wait(timeout)` waits for an answer. Once it is
-            approved, `get()` works.
+            The request: `request.status()` returns its status, `request.wait(timeout)` waits for a decision. After
+            the approval, `get()` works.
         """
         if self.point_to_attr is not None:
             raise CannotRequestObjectAttribute(self.point_to_attr)
         self.lease.check()
         text = str(reason)
         if len(text) > MAX_REASON:
-            raise SyftError(f"A reason has at most {MAX_REASON} characters; this one has {len(text)}.")
+            raise SyftError(f"A reason may have at most {MAX_REASON} characters, got {len(text)}.")
         return Request(self.lease.stream, self.lease.stream.request_release(self.id_at_location, text))
 
     def put_back(self, obj: object) -> None:
-        """Give the object that was just fetched back to its worker: what it was fetched for can't be done."""
+        """Return the object that was just fetched to its worker, after an error."""
         self.lease.stream.store(obj, self.id_at_location, published=False)
         self.lease.spent, self.lease.owned = None, True
 
@@ -183,7 +183,7 @@ class ObjectPointer(AbstractObject):
         return self.get(user, reason, deregister_ptr)
 
     def delete(self) -> None:
-        """Delete the remote object now, whoever else points at it."""
+        """Delete the remote object now, even if other clients have pointers to it."""
         self.lease.check()
         self.lease.stream.delete(self.id_at_location)
         self.lease.spend(f"it was deleted by {self._owner.id!r}")
@@ -191,11 +191,11 @@ class ObjectPointer(AbstractObject):
     force_delete = delete
 
     def is_none(self) -> bool:
-        """Ask whether the remote object is None."""
+        """Return whether the remote object is None."""
         return bool(self.lease.stream.is_none(self.ref()))
 
     def tag(self, *tags: str) -> Any:
-        """Add words that this pointer and the remote object can be found by; what carries tags is published."""
+        """Add tags to this pointer and the remote object; an object with tags is published."""
         super().tag(*tags)
         self.lease.stream.run("syft.tag", (self.ref(), *tags), {}, None)
         if self.point_to_attr is None:
@@ -203,7 +203,7 @@ class ObjectPointer(AbstractObject):
         return self
 
     def describe(self, description: str) -> Any:
-        """Set the text that this pointer and the remote object can be found by."""
+        """Set the description of this pointer and the remote object."""
         super().describe(description)
         self.lease.stream.run("syft.describe", (self.ref(), description), {}, None)
         return self
@@ -254,19 +254,19 @@ class ObjectPointer(AbstractObject):
     def detail(cls, worker: BaseWorker | None, object_tuple: tuple[Any, ...]) -> Any:
         """Rebuild a pointer at a worker; a pointer to that worker becomes the object itself.
 
-        The new pointer owns nothing until whoever sent it hands over a claim (see `adopt`).
+        The new pointer has no claim until it takes over the one of its sender (see `adopt`).
         """
         obj_id, id_at_location, location_id, point_to_attr, tags, description, owned, *rest = object_tuple
         check_labels(obj_id, tags, description)
         meta = rest[0] if rest else None
         if not is_id(id_at_location) or not (meta is None or type(meta) is TensorMeta):
-            raise TypeError("a pointer needs the id of what it points at, and its metadata")
+            raise TypeError("a pointer needs the id of its object, and its metadata")
         if worker is None:
             worker = local_worker()
         if location_id == worker.id:
             return worker.resolve(Ref(id_at_location, point_to_attr))
         location = worker.known(location_id) if is_id(location_id) else None
-        if location is None:  # whom this worker knows is nobody else's business
+        if location is None:  # the workers known here are not disclosed to peers
             raise WorkerNotFoundException(location_id, ("not disclosed to peers",))
         lease = Lease(worker.stream_to(location), id_at_location, owned=False)
         lease.pending = bool(owned)

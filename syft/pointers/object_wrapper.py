@@ -21,8 +21,8 @@ class ObjectWrapper(AbstractObject):
     Args:
         obj: the object.
         id: its id.
-        tags: words it can be found by.
-        description: a text it can be found by.
+        tags: its tags, which searches match.
+        description: its description, which searches match.
     """
 
     def __init__(

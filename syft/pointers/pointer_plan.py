@@ -35,19 +35,19 @@ class PointerPlan(ObjectPointer):
         location: the worker that holds the plan, or a list of workers.
         id_at_location: its id there, or a list of ids.
         owner: the worker this pointer belongs to.
-        garbage_collect_data: whether the plan goes when its pointers go.
+        garbage_collect_data: whether the plan is deleted with its last pointer.
         id: the id of the pointer itself.
-        tags: words to find it by.
-        description: a text to find it by.
+        tags: its tags, which searches match.
+        description: its description, which searches match.
     """
 
-    # The other places of a plan that was sent to several workers.
+    # Pointers to the plan at further workers.
     others: tuple[PointerPlan, ...] = ()
-    # What the state was when it was sent, for whoever keeps this pointer to use it again.
+    # A fingerprint of the state when the plan was sent.
     version: Any = None
-    # The user's line of each operation, if the plan was built here.
+    # The line of the user's code of each operation, if the plan was built here.
     lines: Sequence[tuple[str, int]] = ()
-    # Tells what a call returns before it runs, if the plan was sent from here.
+    # Infers the results of a call before it runs, if the plan was sent from here.
     inference: ResultInference | None = None
 
     def __init__(
@@ -60,12 +60,12 @@ class PointerPlan(ObjectPointer):
         tags: Iterable[str] | None = None,
         description: str | None = None,
     ) -> None:
-        places = list(location) if isinstance(location, tuple | list) else [location]
-        ids = list(id_at_location) if isinstance(id_at_location, tuple | list) else [id_at_location] * len(places)
-        if len(places) != len(ids) or not places:
+        locations = list(location) if isinstance(location, tuple | list) else [location]
+        ids = list(id_at_location) if isinstance(id_at_location, tuple | list) else [id_at_location] * len(locations)
+        if len(locations) != len(ids) or not locations:
             raise ValueError("A pointer to a plan at several workers needs as many ids as workers.")
         super().__init__(
-            location=places[0],
+            location=locations[0],
             id_at_location=ids[0],
             owner=owner,
             id=id,
@@ -74,13 +74,13 @@ class PointerPlan(ObjectPointer):
             description=description,
         )
         self.others = tuple(
-            PointerPlan(place, other, owner, garbage_collect_data)
-            for place, other in zip(places[1:], ids[1:], strict=True)
+            PointerPlan(other, other_id, owner, garbage_collect_data)
+            for other, other_id in zip(locations[1:], ids[1:], strict=True)
         )
 
     @classmethod
     def joined(cls, pointers: list[PointerPlan]) -> PointerPlan:
-        """Return one pointer to the places of several; each keeps its claim alive."""
+        """Return one pointer to the workers of several; each keeps its claim alive."""
         first = pointers[0]
         joined: PointerPlan = cls._attach(first.lease, first._owner)
         joined.others = tuple(pointers[1:])
@@ -89,7 +89,7 @@ class PointerPlan(ObjectPointer):
         return joined
 
     def pointers(self) -> tuple[PointerPlan, ...]:
-        """Return a pointer for each place."""
+        """Return a pointer for each worker."""
         return (self, *self.others)
 
     @property
@@ -113,7 +113,7 @@ class PointerPlan(ObjectPointer):
     def __call__(self, *args: object, **kwargs: object) -> Any:
         """Run the plan where its arguments are; returns pointers to its results.
 
-        Plain tensors among the arguments travel along in the same message.
+        Local tensors among the arguments are sent in the same message.
         """
         for leaf in iter_tensors((args, kwargs)):
             link = getattr(leaf, "child", leaf)
@@ -122,16 +122,16 @@ class PointerPlan(ObjectPointer):
             if isinstance(link, ObjectPointer):
                 return self._at(link.location)._run((args, kwargs))
         if self.others:
-            places = ", ".join(str(place.id) for place in self.location)
-            raise SyftError(f"The plan is at {places}; give it an argument that is at one of them, to say which.")
+            workers = ", ".join(str(worker.id) for worker in self.location)
+            raise SyftError(f"The plan is at {workers}. Pass an argument at one of them to choose it.")
         return self._run((args, kwargs))
 
-    def _run_at_each(self, multi: MultiPointerTensor, given: object) -> Any:
-        """Run the plan at each worker of a multi-pointer, and group what it returns."""
+    def _run_at_each(self, multi: MultiPointerTensor, arguments: object) -> Any:
+        """Run the plan at each worker of a multi-pointer, and group the results."""
         results = []
         for pointer in multi.child.values():
-            place = self._at(pointer.location)
-            results.append(map_tensors(_unwrapped, place._run(MultiPointerTensor.dispatch(given, pointer.location))))
+            arguments_there = MultiPointerTensor.dispatch(arguments, pointer.location)
+            results.append(map_tensors(_unwrapped, self._at(pointer.location)._run(arguments_there)))
         return map_tensors(lambda leaf: leaf.wrap(), group_results(results, self._owner))
 
     def _at(self, location: BaseWorker) -> PointerPlan:
@@ -139,29 +139,29 @@ class PointerPlan(ObjectPointer):
             if pointer._location is location:
                 return pointer
         raise RuntimeError(
-            f"The plan is not at {location.id!r}, where its arguments are; send it there too: plan.send({location.id})."
+            f"The plan is not at {location.id!r}, where its arguments are. Send it there too: plan.send({location.id})."
         )
 
-    def _run(self, given: object) -> Any:
-        args, kwargs = map_tensors(_unwrapped, given)
+    def _run(self, arguments: object) -> Any:
+        args, kwargs = map_tensors(_unwrapped, arguments)
         single = self._single()
         try:
             result = call_by_name(RUN_PLAN, (single, *args), kwargs, carries_local=True)
         except Exception as error:
-            self._name_line(error)
+            self._add_line(error)
             raise
         return map_tensors(_wrapped, result)
 
     def _single(self) -> PointerPlan:
-        """Return the pointer to the first place alone."""
+        """Return the pointer to the plan at its first worker only."""
         if not self.others:
             return self
         single: PointerPlan = PointerPlan._attach(self.lease, self._owner)
         single.lines, single.inference = self.lines, self.inference
         return single
 
-    def _name_line(self, error: Exception) -> None:
-        """Add the user's line to an error at a worker, which does not know it."""
+    def _add_line(self, error: Exception) -> None:
+        """Add the line of the user's code to an error of a worker."""
         text = "\n".join((str(error), *getattr(error, "__notes__", ())))
         found = re.search(r"operation (\d+) of the plan", text)
         if found is not None and int(found[1]) < len(self.lines):
@@ -174,7 +174,7 @@ class PointerPlan(ObjectPointer):
 
         Args:
             location: the worker.
-            response_ids: kept from earlier releases; ids are drawn here.
+            response_ids: ignored, for compatibility.
             *args: the arguments.
             **kwargs: the keyword arguments.
 
@@ -186,7 +186,9 @@ class PointerPlan(ObjectPointer):
     def parameters(self) -> list[Any]:
         """Return pointers to the parameters of the plan, which stay part of it."""
         if self.others:
-            raise RuntimeError("A plan at several workers has parameters at each; ask plan.send(one_worker) for them.")
+            raise RuntimeError(
+                "A plan at several workers has parameters at each. Use the pointer of one worker: plan.send(worker)."
+            )
         return [_wrapped(pointer) for pointer in call_by_name(PLAN_PARAMETERS, (self,), {})]
 
     def copy(self) -> PointerPlan:
@@ -195,7 +197,7 @@ class PointerPlan(ObjectPointer):
         return copied
 
     def get(self, user: Any = None, reason: str = "", deregister_ptr: bool = True) -> Any:
-        """Fetch the plan, which is no longer at its worker afterwards; a list of plans if it is at several workers."""
+        """Fetch the plan and remove it from its worker; a list of plans if it is at several workers."""
         if not self.others:
             return super().get(user, reason, deregister_ptr)
         return [pointer.get(user, reason, deregister_ptr) for pointer in (self._single(), *self.others)]
@@ -206,26 +208,26 @@ class PointerPlan(ObjectPointer):
 
     @staticmethod
     def simplify(worker: BaseWorker | None, ptr: ObjectPointer) -> tuple[Any, ...]:
-        """Return the fields another worker needs; a pointer to several places is sent as one for each."""
+        """Return the fields another worker needs; a pointer to several workers is refused."""
         if isinstance(ptr, PointerPlan) and ptr.others:
-            raise SyftError("A pointer to a plan at several workers can't be sent; send plan.get_pointers()[worker].")
+            raise SyftError("A pointer to a plan at several workers can't be sent. Send plan.get_pointers()[worker].")
         return ObjectPointer.simplify(worker, ptr)
 
     def __repr__(self) -> str:
         if not self.others:
             return super().__repr__()
-        places = ", ".join(f"{p._location.id}:{p._id_at_location}" for p in self.pointers())
-        return f"[PointerPlan | {getattr(self._owner, 'id', None)}:{self.id} -> {places}]"
+        targets = ", ".join(f"{p._location.id}:{p._id_at_location}" for p in self.pointers())
+        return f"[PointerPlan | {getattr(self._owner, 'id', None)}:{self.id} -> {targets}]"
 
 
 def _unwrapped(leaf: object) -> Any:
-    """Return what is in a shell; a local tensor travels as a plain one."""
+    """Return the link in a wrapper; a local tensor is detached."""
     child = getattr(leaf, "child", None)
     if child is not None or not isinstance(leaf, torch.Tensor):
         return leaf if child is None else child
     if leaf.requires_grad and torch.is_grad_enabled():
         raise SyftError(
-            "A local tensor that requires a gradient can't travel along with a call: none would come back. "
+            "A local tensor that requires a gradient can't be an argument: it would get no gradient. "
             "Pass x.detach(), or send it first: x.send(worker)."
         )
     return leaf.detach() if type(leaf) is torch.nn.Parameter or leaf.requires_grad else leaf

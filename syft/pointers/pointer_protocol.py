@@ -15,17 +15,17 @@ RUN_PROTOCOL = "syft.run_protocol"
 
 
 class PointerProtocol(ObjectPointer):
-    """A pointer to a protocol; running it lets its worker run the protocol. See ObjectPointer for the arguments."""
+    """A pointer to a protocol; calling it runs the protocol at its worker. See ObjectPointer for the arguments."""
 
     def run(self, *args: object, **kwargs: object) -> Any:
-        """Let the worker that holds the protocol run it, with one message.
+        """Run the protocol at the worker that holds it, with one message.
 
         Args:
-            *args: pointers to that worker, or local tensors, which travel there in the same message.
+            *args: pointers to that worker, or local tensors, which are sent in the same message.
             **kwargs: the same, by name.
 
         Returns:
-            Pointers to what that worker got, which is pointers: `.get().get()` fetches a result.
+            Pointers to the pointers of that worker: `.get().get()` fetches a result.
         """
         inner_args, inner_kwargs = map_tensors(_unwrapped, (args, kwargs))
         result = call_by_name(RUN_PROTOCOL, (self, *inner_args), inner_kwargs, carries_local=True)
@@ -47,7 +47,7 @@ class PointerProtocol(ObjectPointer):
         worker = self._owner.get_worker(location, fail_hard=True)
         if worker is not self.location:
             raise RuntimeError(
-                f"The protocol is at {self.location.id!r}, not at {worker.id!r}; send it there: protocol.send(worker)."
+                f"The protocol is at {self.location.id!r}, not at {worker.id!r}. Send it there: protocol.send(worker)."
             )
         return self.run(*args, **(kwargs or {}))
 

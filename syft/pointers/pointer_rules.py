@@ -1,4 +1,4 @@
-"""Calls on pointers that are more than one command: gradients, attributes, Python's own protocols."""
+"""Rules for calls on pointers that are not a single command: gradients, attributes, Python protocols."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def get_grad(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[s
 
 @rule(_Tensor.grad_fn.__get__)
 def get_grad_fn(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Answer for what has no graph, which zero_grad(set_to_none=False) asks of gradients; refuse to send others."""
+    """Return None for a tensor without a graph, as zero_grad(set_to_none=False) reads it; refuse others."""
     return call(function, args, kwargs) if meta_of(args[0]).requires_grad else None
 
 
@@ -47,7 +47,7 @@ def get_grad_fn(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dic
     _Tensor.__setitem__,
 )
 def set_remotely(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Set something on the remote tensor, then learn what that did to its shape, dtype and requires_grad."""
+    """Set an attribute or items of the remote tensor, then update its shape, dtype and requires_grad."""
     call(function, args, kwargs)
     if function is not _Tensor.grad.__set__ and (
         function != _Tensor.__setitem__ or any(_needs_grad(arg) for arg in args[1:])
@@ -68,10 +68,10 @@ _SETTERS = {
 
 
 def set_attribute(pointer: ObjectPointer, name: str, value: object) -> None:
-    """Set one of the attributes of a remote tensor that may be set."""
+    """Set grad, data or requires_grad of a remote tensor."""
     if name not in _SETTERS:
         raise UnsupportedOperation(
-            f"Setting the attribute {name!r}", "a remote tensor", "Only grad, data, requires_grad."
+            f"Setting the attribute {name!r}", "a remote tensor", "Only grad, data and requires_grad can be set."
         )
     value = getattr(value, "child", value)
     set_remotely(_SETTERS[name], (pointer, value), {})
@@ -90,7 +90,7 @@ def deepcopy(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[s
 
 @rule(_Tensor.__format__)
 def format_pointer(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    """Format a released number when a format is asked for, else show the pointer."""
+    """Format a released number if there is a format, else show the pointer."""
     pointer, spec = args
     if spec and not pointer.tensor_meta().shape:
         return format(pointer.item(), spec)
@@ -99,13 +99,13 @@ def format_pointer(function: Callable[..., Any], args: tuple[Any, ...], kwargs: 
 
 @rule(_Tensor.__repr__)
 def repr_pointer(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    """Show where the tensor is, never what it holds."""
+    """Show the location of the tensor, never its values."""
     return repr(args[0])
 
 
 @rule(_Tensor.type)
 def type_of(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Answer the type's name at once; convert remotely."""
+    """Return the name of the type locally; convert remotely."""
     if len(args) == 1 and not kwargs:
         meta = args[0].tensor_meta()
         return torch.empty(0, dtype=meta.dtype).type()
@@ -119,8 +119,8 @@ def to_cpu(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
 
 
 @rule(_Tensor.to)
-def to_what_it_is(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Return the tensor itself, as torch does, where it is on the device already; convert remotely."""
+def to_device(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Return the tensor itself if it is on the device already, as torch does; convert remotely."""
     if len(args) == 2 and not kwargs and isinstance(args[1], str | torch.device) and isinstance(args[0], ObjectPointer):
         if torch.device(args[1]) == meta_of(args[0]).device:
             return args[0]
@@ -129,13 +129,13 @@ def to_what_it_is(function: Callable[..., Any], args: tuple[Any, ...], kwargs: d
 
 @rule(_Tensor.__iter__)
 def iterate(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Iterate over the first dimension, one pointer an entry."""
+    """Iterate over the first dimension, one pointer per item."""
     if not args[0].tensor_meta().shape:
         raise TypeError("iteration over a 0-d tensor")
     return iter(call(_Tensor.unbind, (args[0], 0), {}))
 
 
-# What clip_grad_norm_ and clip_grad_value_ use when they are told foreach=True -> the call for each tensor.
+# The calls of clip_grad_norm_ and clip_grad_value_ with foreach=True -> the call for each tensor.
 _EACH: dict[Any, Any] = {
     torch._foreach_norm: torch.linalg.vector_norm,
     torch._foreach_mul_: _Tensor.mul_,
@@ -146,20 +146,20 @@ _EACH: dict[Any, Any] = {
 
 @rule(*_EACH)
 def each(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Run a call for each tensor of a list: streams send them without waiting, so one message would gain little."""
+    """Run a call for each tensor of a list: streams send them without waiting, so one message would save little."""
     tensors, *rest = args
     return tuple([call(_EACH[function], (tensor, *rest), kwargs) for tensor in tensors])
 
 
 @rule(torch._has_compatible_shallow_copy_type)
-def takes_data_in_place(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Tell Module.to and its kin to set `.data`, which keeps the parameter the same object."""
+def sets_data_in_place(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Make Module.to and similar set `.data`, so that the parameter stays the same object."""
     return True
 
 
 @rule(_Tensor.is_shared, _Tensor.is_pinned)
 def never(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Answer for memory that is not here."""
+    """Return False: the memory is not local."""
     return False
 
 

@@ -26,10 +26,10 @@ _Tensor: Any = torch.Tensor
 class PointerTensor(ObjectPointer, AbstractTensor):
     """A reference to a tensor at another worker.
 
-    Shape, dtype and device are known without asking. See ObjectPointer for the arguments.
+    Shape, dtype and device are known without a message. See ObjectPointer for the arguments.
 
     Args:
-        shape: the shape of the remote tensor, asked for when it is not given.
+        shape: ignored, for compatibility; the shape is requested when it is needed.
     """
 
     priority: ClassVar[int] = 0
@@ -63,13 +63,13 @@ class PointerTensor(ObjectPointer, AbstractTensor):
         return AbstractTensor.wrap(self, register, type, **kwargs)
 
     def tensor_meta(self) -> TensorMeta:
-        """Return shape, dtype, requires_grad and device; asks the worker only if nobody has told yet."""
+        """Return shape, dtype, requires_grad and device; requested from the worker if not known yet."""
         if self._meta is None:
             self._meta = self.lease.stream.describe(self.ref())
         return self._meta
 
     def get_shape(self) -> torch.Size:
-        """Ask the worker for the shape."""
+        """Request the shape from the worker."""
         self._meta = self.lease.stream.describe(self.ref())
         return self._meta.shape
 
@@ -99,15 +99,15 @@ class PointerTensor(ObjectPointer, AbstractTensor):
         return PointerTensor._attach(self.lease, self._owner, meta, name)
 
     def grad_of(self, shell: object) -> Any:
-        """Return the remote gradient in a shell; the same shell as long as its metadata is the same."""
+        """Return the wrapped remote gradient; the same wrapper as long as its metadata is the same."""
         meta = self.lease.stream.grad_meta(self.ref())
         if meta is None:
             return None
-        known = self.__dict__.get("_grad_shell")
-        if known is None or known.child._meta != meta:
+        wrapped = self.__dict__.get("_grad_shell")
+        if wrapped is None or wrapped.child._meta != meta:
             name = "grad" if self.point_to_attr is None else f"{self.point_to_attr}.grad"
-            known = self._grad_shell = PointerTensor._attach(self.lease, self._owner, meta, name).wrap()
-        return known
+            wrapped = self._grad_shell = PointerTensor._attach(self.lease, self._owner, meta, name).wrap()
+        return wrapped
 
     def set_grad_of(self, shell: object, value: object) -> None:
         """Set the remote gradient."""
@@ -135,7 +135,7 @@ class PointerTensor(ObjectPointer, AbstractTensor):
         return self.clone()
 
     def get_class_attributes(self) -> dict[str, Any]:
-        """Return what results inherit."""
+        """Return the attributes that results inherit."""
         return {
             "location": self.location,
             "id_at_location": self.id_at_location,
@@ -167,9 +167,9 @@ class PointerTensor(ObjectPointer, AbstractTensor):
         return pointer
 
     def move(self, location: BaseWorker | ObjectId, requires_grad: bool | None = None) -> Any:
-        """Make the remote tensor travel to another worker and return a pointer to it there.
+        """Move the remote tensor to another worker and return a pointer to it there.
 
-        To where it already is: nothing happens. To the local worker: the same as `.get()`.
+        A move to its own worker does nothing; a move to the local worker is `.get()`.
         """
         destination = self._owner.get_worker(location, fail_hard=True)
         if destination is self.location:
@@ -182,7 +182,7 @@ class PointerTensor(ObjectPointer, AbstractTensor):
     def _hand_over(self, destination: BaseWorker) -> PointerTensor:
         self.lease.check()
         new_id = ID_PROVIDER.pop()
-        stream = self._owner.stream_to(destination)  # opened first, so that the claim there can be this client's
+        stream = self._owner.stream_to(destination)  # opened first, so that this client owns the claim there
         meta = self.lease.stream.hand_over(self.id_at_location, destination, new_id, keep_pointer=False)
         self.lease.spend(f"it was moved to {destination.id!r}")
         lease = Lease(stream, new_id)
@@ -191,11 +191,11 @@ class PointerTensor(ObjectPointer, AbstractTensor):
         return pointer
 
     def remote_send(self, destination: BaseWorker, change_location: bool = False) -> Any:
-        """Make the remote tensor travel on; this pointer then points at a pointer (or at the tensor).
+        """Move the remote tensor on; this pointer then points at a pointer (or at the tensor).
 
         Args:
-            destination: the worker it goes to.
-            change_location: point straight at the tensor instead of at the pointer that replaces it.
+            destination: the receiving worker.
+            change_location: point at the tensor instead of at the pointer that replaces it.
         """
         destination = self._owner.get_worker(destination, fail_hard=True)
         if change_location:
@@ -215,11 +215,11 @@ class PointerTensor(ObjectPointer, AbstractTensor):
         return self.remote_get()
 
     def get(self, user: Any = None, reason: str = "", deregister_ptr: bool = True) -> Any:
-        """Fetch the tensor; it is no longer at its worker afterwards (`ptr.copy().get()` leaves it there)."""
+        """Fetch the tensor and remove it from its worker (`ptr.copy().get()` leaves it there)."""
         return ObjectPointer.get(self, user, reason, deregister_ptr)
 
     def attr(self, attr_name: str) -> Any:
-        """Return what the name stands for: metadata at once, else a pointer to the remote attribute."""
+        """Return an attribute: metadata, or a pointer to the remote attribute."""
         if attr_name in ("shape", "dtype", "requires_grad", "device"):
             return getattr(self.tensor_meta(), attr_name)
         if attr_name == "grad":
@@ -231,7 +231,7 @@ class PointerTensor(ObjectPointer, AbstractTensor):
         return len(self.shape)
 
     def item(self) -> Any:
-        """Ask the worker to release the value of a one-element tensor."""
+        """Request the value of a one-element tensor."""
         return call(torch.Tensor.item, (self,), {})
 
     @classmethod
@@ -255,7 +255,7 @@ def _rest_of(meta: TensorMeta) -> tuple[Any, ...]:
 
 
 def require_pointer(obj: object) -> ObjectPointer:
-    """Return the pointer inside an object, or say that there is none."""
+    """Return the pointer inside an object, or raise."""
     found = getattr(obj, "child", obj)
     if not isinstance(found, ObjectPointer):
         raise InvalidTensorForRemoteGet(obj)

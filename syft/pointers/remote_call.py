@@ -1,4 +1,4 @@
-"""Turn a torch call on pointers into one command for the worker that holds the data."""
+"""Sends a torch call on pointers as one command to the worker that holds the data."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from syft.pointers.object_pointer import ObjectPointer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# Calls whose plain tensors travel along: nn.LSTM and its kin make their first hidden state locally.
+# Calls whose local tensors are sent along: nn.LSTM and similar make their first hidden state locally.
 _CARRIES_LOCAL = frozenset(
     {
         torch.lstm,
@@ -47,55 +47,55 @@ def call_by_name(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], carri
     stream: Any = first.lease.stream
     base = ID_PROVIDER.pop()
     if stream.gathers and not kwargs:
-        form = stream.gather(name, args, base)
-        if type(form) is TensorMeta:
-            return tensor_pointer_class(first)._attach(Lease(stream, base), first._owner, form)
-        if form is not NotImplemented:
-            return Results(first, args, kwargs, base).build(form)
-    place = first.location
+        meta = stream.gather(name, args, base)
+        if type(meta) is TensorMeta:
+            return pointer_kinds["tensor"]._attach(Lease(stream, base), first._owner, meta)
+        if meta is not NotImplemented:
+            return Results(first, args, kwargs, base).build(meta)
+    location = first.location
     refs = []
     for arg in args:
         kind = type(arg)
         if kind in SCALARS:
             refs.append(arg)
-        elif isinstance(arg, ObjectPointer) and arg.location is place:
+        elif isinstance(arg, ObjectPointer) and arg.location is location:
             refs.append(arg.ref())
         else:
-            refs.append(_to_refs(arg, place, carries_local, name, args, kwargs))
+            refs.append(_to_refs(arg, location, carries_local, name, args, kwargs))
     ref_kwargs = kwargs
     if kwargs and not all(type(value) in SCALARS for value in kwargs.values()):
-        ref_kwargs = _to_refs(kwargs, place, carries_local, name, args, kwargs)
+        ref_kwargs = _to_refs(kwargs, location, carries_local, name, args, kwargs)
     response = stream.run(name, tuple(refs), ref_kwargs, base, (args, kwargs))
-    if type(response) is torch.Tensor:  # the common answer of a worker in this process
-        return tensor_pointer_class(first)._attach(Lease(stream, base), first._owner, TensorMeta.of(response))
+    if type(response) is torch.Tensor:  # the common response of an in-process worker
+        return pointer_kinds["tensor"]._attach(Lease(stream, base), first._owner, TensorMeta.of(response))
     return Results(first, args, kwargs, base).build(response)
 
 
 def _to_refs(
-    value: object, place: object, carries_local: bool, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+    value: object, location: object, carries_local: bool, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
-    """Replace the pointers of nested arguments by references; refuse what is elsewhere."""
+    """Replace the pointers of nested arguments by references; refuse objects at other workers."""
 
     def to_ref(leaf: object) -> Any:
-        if isinstance(leaf, ObjectPointer) and leaf.location is place:
+        if isinstance(leaf, ObjectPointer) and leaf.location is location:
             return leaf.ref()
         if type(leaf) is torch.Tensor and not leaf.requires_grad and (carries_local or leaf.dim() == 0):
-            return leaf  # like torch with devices: a 0-dim local tensor counts as a number
-        raise _scattered(name, args, kwargs)
+            return leaf  # as torch does for devices: a 0-dim local tensor counts as a number
+        raise _not_collocated(name, args, kwargs)
 
     if isinstance(value, np.ndarray) and value.ndim:
-        raise _scattered(name, args, kwargs)
+        raise _not_collocated(name, args, kwargs)
     return map_tensors(to_ref, value)
 
 
 class Results:
-    """Build what a call returns to the user from what its worker answered.
+    """Builds the results of a call from the response of its worker.
 
     Args:
         first: a pointer that took part in the call.
-        args: the arguments as the user gave them.
+        args: the arguments of the user.
         kwargs: the keyword arguments.
-        base: the id of the first result; the others follow it.
+        base: the id of the first result; the others get the following ids.
     """
 
     __slots__ = ("args", "first", "kwargs", "next_id")
@@ -107,7 +107,7 @@ class Results:
         self.next_id = base
 
     def build(self, response: object) -> Any:
-        """Replace each described result by a pointer, containers kept."""
+        """Replace each described result by a pointer, in the same containers."""
         if isinstance(response, torch.Tensor | TensorMeta):
             return self._pointer(response)
         if response is None or isinstance(response, bool | int | float | complex | str):
@@ -122,20 +122,20 @@ class Results:
             return rebuild_container(type(response), [self.build(item) for item in response])
         return response
 
-    def _take_id(self) -> ObjectId:
-        taken = self.next_id
-        self.next_id = following_id(taken)
-        return taken
+    def _next_id(self) -> ObjectId:
+        current = self.next_id
+        self.next_id = following_id(current)
+        return current
 
     def _pointer(self, described: torch.Tensor | TensorMeta) -> Any:
         first = self.first
-        lease = Lease(first.lease.stream, self._take_id())
+        lease = Lease(first.lease.stream, self._next_id())
         meta = described if type(described) is TensorMeta else TensorMeta.of(described)  # type: ignore[arg-type]
-        return tensor_pointer_class(first)._attach(lease, first._owner, meta)
+        return pointer_kinds["tensor"]._attach(lease, first._owner, meta)
 
     def _object(self, described: ObjectMeta) -> Any:
         first = self.first
-        lease = Lease(first.lease.stream, self._take_id())
+        lease = Lease(first.lease.stream, self._next_id())
         return pointer_kinds[described.kind]._attach(lease, first._owner)
 
     def _same(self, same: SameAs) -> Any:
@@ -153,7 +153,7 @@ def rebuild_container(kind: type, items: list[Any]) -> Any:
 
 
 def update_meta(pointer: object, meta: TensorMeta | None) -> None:
-    """Take note of metadata that an in-place call may have changed."""
+    """Take note of metadata that an in-location call may have changed."""
     if meta is not None and isinstance(pointer, AbstractTensor) and pointer.tensor_meta() != meta:
         pointer._meta = meta  # type: ignore[attr-defined]
         pointer.reshaped = True
@@ -167,13 +167,8 @@ def following_id(obj_id: ObjectId) -> ObjectId:
     return f"{head}+{int(number) + 1}" if plus and number.isdecimal() else f"{obj_id}+1"
 
 
-# kind of remote object -> pointer class; each pointer module adds its own row.
+# kind of remote object -> pointer class; each pointer module adds its class.
 pointer_kinds: dict[str, Any] = {}
-
-
-def tensor_pointer_class(pointer: object) -> Any:
-    """Return the class of pointers to tensors."""
-    return pointer_kinds["tensor"]
 
 
 def _first_pointer(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -183,9 +178,9 @@ def _first_pointer(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     raise UnsupportedOperation("A call without any pointer", "PointerTensor")
 
 
-def _scattered(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Exception:
-    """Say which operand is where."""
-    places = []
+def _not_collocated(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Exception:
+    """Return the error that lists the location of each operand."""
+    locations = []
     remote: set[object] = set()
     named = [(f"argument {i}", arg) for i, arg in enumerate(args)] + [(f"{k}=", arg) for k, arg in kwargs.items()]
     for whole, value in named:
@@ -194,9 +189,9 @@ def _scattered(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Exce
             label = whole if len(leaves) == 1 else f"{whole}, item {number},"
             if isinstance(leaf, ObjectPointer):
                 remote.add(leaf.location.id)
-                places.append(f"{label} is on {leaf.location.id!r}")
+                locations.append(f"{label} is on {leaf.location.id!r}")
             elif isinstance(leaf, torch.Tensor | np.ndarray):
-                places.append(f"{label} is a local tensor of shape {tuple(leaf.shape)}")
+                locations.append(f"{label} is a local tensor of shape {tuple(leaf.shape)}")
             elif isinstance(leaf, AbstractTensor):
                 return UnsupportedOperation(name, f"a pointer together with a {type(leaf).__name__}")
     there = sorted(map(str, remote))[0]
@@ -205,7 +200,7 @@ def _scattered(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Exce
         if len(remote) == 1
         else f"Move one to the other first, for instance with x.move({there})."
     )
-    return TensorsNotCollocatedException(name, list(dict.fromkeys(places)), hint)
+    return TensorsNotCollocatedException(name, list(dict.fromkeys(locations)), hint)
 
 
 __all__ = ["Ref", "Results", "call", "call_by_name", "following_id", "pointer_kinds", "update_meta"]

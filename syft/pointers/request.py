@@ -1,4 +1,4 @@
-"""Request: what `ptr.request(reason="...")` gives: a question to the owner of some data, and how it stands."""
+"""Request: the result of `ptr.request(reason="...")`: a request to the owner of an object, and its status."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from syft.exceptions import CannotRequestObjectAttribute, SyftError
 if TYPE_CHECKING:
     from syft.workers.transport.stream import Stream
 
-# How long a reason may be.
+# Maximum length of a reason.
 MAX_REASON = 250
-# Seconds between two looks at a request that waits for its owner: at first, and at most.
-_FIRST_LOOK, _LAST_LOOK = 0.02, 2.0
+# Seconds between polls of a pending request: first, and maximum.
+_FIRST_POLL, _MAX_POLL = 0.02, 2.0
 
 
 class Request:
-    """A question to the owner of some data.
+    """A request to the owner of an object.
 
     Args:
-        stream: the stream to the worker that was asked.
-        row: what the worker answered.
-        names: the names of the objects, if a dictionary was asked for.
+        stream: the stream to the worker.
+        row: the response of the worker.
+        names: the names of the objects, if a dictionary was requested.
     """
 
     def __init__(self, stream: Stream, row: dict[str, Any], names: tuple[str, ...] | None = None) -> None:
@@ -33,9 +33,9 @@ class Request:
         self._names = names
 
     def get(self) -> Any:
-        """Return the released copy: the object, or those that were asked for together as a dictionary or a tuple.
+        """Return the released copy: the object, or a dictionary or tuple of objects requested together.
 
-        It is the copy that was sealed when you asked. It can be fetched from any session, until the approval expires.
+        It is the copy that was sealed at the time of the request. Any session can fetch it until the approval expires.
         """
         found = self._stream.released(self.id)
         if self._names is None:
@@ -44,33 +44,33 @@ class Request:
 
     @property
     def id(self) -> str:
-        """What the owner knows the request by."""
+        """The id of the request."""
         return str(self._row["id"])
 
     @property
     def reason(self) -> str:
-        """What was written to the owner."""
+        """The reason sent to the owner."""
         return str(self._row["reason"])
 
     @property
     def answer(self) -> str:
-        """What the owner wrote back, as of the last `status()`."""
+        """The answer of the owner, as of the last `status()`."""
         return printable(self._row.get("answer") or "")
 
     def status(self) -> str:
-        """Ask how the request stands: pending, approved, denied, expired or revoked."""
+        """Return the status of the request: pending, approved, denied, expired or revoked."""
         self._row = dict(self._stream.request_status(self.id))
         return str(self._row["status"])
 
     def wait(self, timeout: float = 60.0) -> str:
-        """Wait until the owner has decided, or for so many seconds; returns how the request stands."""
+        """Wait for the owner's decision, at most `timeout` seconds; returns the status."""
         end = time.monotonic() + timeout
-        pause = _FIRST_LOOK
+        pause = _FIRST_POLL
         status = self.status()
-        nothing = threading.Event()
+        never = threading.Event()
         while status == "pending" and time.monotonic() < end:
-            nothing.wait(min(pause, max(0.0, end - time.monotonic())))
-            pause = min(2 * pause, _LAST_LOOK)
+            never.wait(min(pause, max(0.0, end - time.monotonic())))
+            pause = min(2 * pause, _MAX_POLL)
             status = self.status()
         return status
 
@@ -80,20 +80,20 @@ class Request:
 
 
 def request_together(pointers: list[Any], reason: str, names: tuple[str, ...] | None = None) -> Request:
-    """Ask for several objects of one worker with one request.
+    """Request several objects of one worker together.
 
     Args:
         pointers: pointers to the objects.
-        reason: what they are needed for; the owner reads it.
-        names: the names of the objects; `Request.get` then gives a dictionary.
+        reason: the purpose, for the owner.
+        names: the names of the objects; `Request.get` then returns a dictionary.
     """
     if not pointers:
-        raise SyftError("A request needs at least one pointer.")
+        raise SyftError("request() needs at least one pointer.")
     if len(reason) > MAX_REASON:
-        raise SyftError(f"A reason has at most {MAX_REASON} characters; this one has {len(reason)}.")
+        raise SyftError(f"A reason may have at most {MAX_REASON} characters, got {len(reason)}.")
     streams = {id(pointer.lease.stream): pointer.lease.stream for pointer in pointers}
     if len(streams) > 1:
-        raise SyftError("The objects of one request are at one worker; ask each worker by itself.")
+        raise SyftError("The objects of one request must be at one worker. Make one request per worker.")
     for pointer in pointers:
         if pointer.point_to_attr is not None:
             raise CannotRequestObjectAttribute(pointer.point_to_attr)

@@ -30,7 +30,7 @@ def _remote(name: str) -> Callable[..., Any]:
         return call_by_name(f"str.{name}", (self, *plain), named)
 
     method.__name__ = name
-    method.__doc__ = f"Run `str.{name}` on the remote text."
+    method.__doc__ = f"Run `str.{name}` on the remote string."
     return method
 
 
