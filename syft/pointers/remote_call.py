@@ -153,7 +153,7 @@ def rebuild_container(kind: type, items: list[Any]) -> Any:
 
 
 def update_meta(pointer: object, meta: TensorMeta | None) -> None:
-    """Take note of metadata that an in-location call may have changed."""
+    """Update the metadata of a pointer after an in-place call."""
     if meta is not None and isinstance(pointer, AbstractTensor) and pointer.tensor_meta() != meta:
         pointer._meta = meta  # type: ignore[attr-defined]
         pointer.reshaped = True

@@ -1,7 +1,7 @@
-"""AdditiveSharingTensor: a tensor of whole numbers, split among workers so that none of them learns anything.
+"""AdditiveSharingTensor: a tensor of integers, split among workers so that none of them learns its values.
 
-Each party holds one share, an int64 tensor; the shares add up to the secret modulo 2^64, and any set of shares that
-is not complete is uniformly random. What is computed on shares is in `syft.mpc`.
+Each party holds one share, an int64 tensor; the shares add up to the secret modulo 2^64, and any incomplete set of
+shares is uniformly random. Computation on shares is in `syft.mpc`.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ PROTOCOLS = ("beaver", "snn", "fss")
 
 
 class AdditiveSharingTensor(Viewable):
-    """A link to the shares of a tensor of whole numbers, one at each party.
+    """A link to the shares of a tensor of integers, one at each party.
 
     Args:
         shares: worker id -> pointer to the share that worker holds.
         owner: the worker it belongs to.
         id: its id.
-        field: how many different values there are; always 2**64.
-        n_bits: kept from earlier releases; always 64.
-        crypto_provider: the worker that deals randomness for products and comparisons; None is enough for sums.
-        protocol: how to compare: "beaver", "snn" or "fss".
+        field: the number of values; always 2**64.
+        n_bits: for compatibility; always 64.
+        crypto_provider: the dealer of randomness for products and comparisons; not needed for sums.
+        protocol: the protocol of comparisons: "beaver", "snn" or "fss".
         insecure: whether the crypto provider may be one of the parties.
-        tags: words to find it by.
-        description: a text to find it by.
-        child: same as `shares`; or a plain tensor that `init_shares` is going to split.
+        tags: its tags, which searches match.
+        description: its description, which searches match.
+        child: same as `shares`; or a plain tensor for `init_shares` to split.
     """
 
     level: ClassVar[Level] = Level.ATEN
@@ -64,7 +64,7 @@ class AdditiveSharingTensor(Viewable):
     ) -> None:
         super().__init__(id=id, owner=owner, tags=tags, description=description)
         if protocol is not None and protocol not in PROTOCOLS:
-            raise SyftError(f"There is no protocol {str(protocol)[:40]!r}; choose one of {', '.join(PROTOCOLS)}.")
+            raise SyftError(f"There is no protocol {str(protocol)[:40]!r}. Choose one of {', '.join(PROTOCOLS)}.")
         self.field = FIELD
         self.n_bits = 64
         self.crypto_provider = crypto_provider
@@ -75,11 +75,11 @@ class AdditiveSharingTensor(Viewable):
             self.child = shares
 
     def get_class_attributes(self) -> dict[str, Any]:
-        """Return what results inherit."""
+        """Return the attributes that results inherit."""
         return {"crypto_provider": self.crypto_provider, "protocol": self.protocol, "insecure": self.insecure}
 
     def like(self, shares: dict[Any, Any], crypto_provider: object = None) -> AdditiveSharingTensor:
-        """Return a link of the same parties to other shares; with another crypto provider, if one is given."""
+        """Return a link of the same parties to other shares; with another crypto provider, if one is passed."""
         attributes = self.get_class_attributes()
         if crypto_provider is not None:
             attributes["crypto_provider"] = crypto_provider
@@ -88,12 +88,12 @@ class AdditiveSharingTensor(Viewable):
     def pointers(self) -> list[Any]:
         """Return the pointers to the shares, in the order of the parties."""
         if type(self.child) is not dict:
-            raise SyftError("These numbers are not shared yet; call init_shares(*workers) first.")
+            raise SyftError("These numbers are not shared yet. Call init_shares(*workers) first.")
         return list(self.child.values())
 
     @property
     def is_there(self) -> bool:
-        """Whether the parties still hold the shares, as far as is known here."""
+        """Whether the parties still hold the shares, as far as known locally."""
         held = [pointer for pointer in self.pointers() if isinstance(pointer, PointerTensor)]
         return all(pointer.lease.spent is None for pointer in held)
 
@@ -119,16 +119,16 @@ class AdditiveSharingTensor(Viewable):
 
     @property
     def grad(self) -> None:
-        """None: whole numbers have no gradient."""
+        """None: integers have no gradient."""
         return None
 
     def backward(self, *args: object, **kwargs: object) -> None:
         """Do nothing: gradients are computed from the tensor around this link."""
 
     def get(self) -> torch.Tensor:
-        """Fetch all shares and add them up; the parties hold them no longer (`x.copy().get()` leaves them there)."""
+        """Fetch all shares and add them; they are removed from the parties (`x.copy().get()` leaves them there)."""
         for pointer in self.pointers():
-            pointer.lease.check()  # all of them, before the first one leaves its worker
+            pointer.lease.check()  # all of them, before the first one is fetched
         fetched: list[torch.Tensor] = []
         try:
             for pointer in self.pointers():
@@ -140,11 +140,11 @@ class AdditiveSharingTensor(Viewable):
         return _total(fetched)
 
     def virtual_get(self) -> torch.Tensor:
-        """Add up the shares where they are, leaving them there (in-process workers only, for debugging)."""
+        """Add the shares without fetching them (in-process workers only, for debugging)."""
         return _total([pointer.location._objects[pointer.id_at_location] for pointer in self.pointers()])
 
     def init_shares(self, *owners: BaseWorker | ObjectId) -> AdditiveSharingTensor:
-        """Split the plain tensor below this link, and send one share to each owner; returns this link."""
+        """Split the plain child of this link, and send one share to each owner; returns this link."""
         self.child = _sharing[0].split(self.child, owners, **self.get_class_attributes()).child
         return self
 
@@ -152,18 +152,18 @@ class AdditiveSharingTensor(Viewable):
     def generate_shares(
         secret: torch.Tensor | int, n_workers: int, field: int | None = None, random_type: object = None
     ) -> list[Any]:
-        """Split a tensor of whole numbers into random shares that add up to it.
+        """Split a tensor of integers into random shares that add up to it.
 
         Args:
             secret: the tensor, or a number.
-            n_workers: how many shares.
-            field: kept from earlier releases; shares are modulo 2**64.
-            random_type: kept from earlier releases; shares are int64.
+            n_workers: the number of shares.
+            field: ignored, for compatibility; shares are modulo 2**64.
+            random_type: ignored, for compatibility; shares are int64.
         """
         return list(_sharing[0].generate_shares(secret, n_workers))
 
     def reconstruct(self) -> Any:
-        """Let every party learn the values: a multi-pointer to them; whoever calls this learns nothing."""
+        """Reveal the values to every party: returns a multi-pointer to them; the caller learns nothing."""
         return _sharing[0].reconstruct(self)
 
     def zero(self) -> AdditiveSharingTensor:
@@ -172,46 +172,46 @@ class AdditiveSharingTensor(Viewable):
         return made
 
     def refresh(self) -> AdditiveSharingTensor:
-        """Split the same values anew, in place, by adding shares of zero."""
+        """Split the same values again, in place, by adding shares of zero."""
         self.child = _sharing[0].refreshed(self).child
         return self
 
     def clone(self, *args: object, **kwargs: object) -> AdditiveSharingTensor:
         """Copy each share at its party."""
-        return self.like({place: pointer.clone() for place, pointer in self.child.items()})
+        return self.like({party: pointer.clone() for party, pointer in self.child.items()})
 
     def positive(self) -> Any:
-        """Return 1 where a value is not negative, else 0; shared."""
+        """Return 1 for each value that is not negative, else 0; shared."""
         return self.ge(0)
 
     def eq(self, other: object) -> Any:
-        """Return 1 where values are the same, else 0; shared."""
+        """Return 1 for each pair of equal values, else 0; shared."""
         return self.__getattr__("eq")(other)
 
     def div(self, divisor: object) -> Any:
-        """Divide by a public whole number, or by shared ones, rounding down; shared."""
+        """Divide by a public integer, or by shared ones, rounding down; shared."""
         return self.__getattr__("floor_divide")(divisor)
 
     def max(self, dim: int | None = None, return_idx: bool = False) -> Any:
-        """Return the largest value; along a dimension, and if asked for without one, also where it is."""
+        """Return the largest value; along a dimension, or with `return_idx`, also its index."""
         if dim is not None:
             return run(torch.Tensor.max, (self, dim))
         largest = run(torch.Tensor.max, (self,))
         return (largest, self.argmax()) if return_idx else largest
 
     def mod(self, modulus: int) -> Any:
-        """Return what is left over after division by a public whole number."""
+        """Return the remainder of the division by a public integer."""
         return run(torch.Tensor.remainder, (self, modulus))
 
     @staticmethod
     def select_worker(args: tuple[Any, ...], worker: BaseWorker) -> Any:
         """Return arguments with every shared tensor replaced by its pointer at one worker."""
-        place = getattr(worker, "id", worker)
-        return tuple(arg.child[place] if isinstance(arg, AdditiveSharingTensor) else arg for arg in args)
+        worker_id = getattr(worker, "id", worker)
+        return tuple(arg.child[worker_id] if isinstance(arg, AdditiveSharingTensor) else arg for arg in args)
 
     @property
     def garbage_collect_data(self) -> bool:
-        """Whether the shares go when their pointers go."""
+        """Whether the shares are deleted with their last pointers."""
         return all(pointer.garbage_collect_data for pointer in self.pointers())
 
     @garbage_collect_data.setter
@@ -219,12 +219,12 @@ class AdditiveSharingTensor(Viewable):
         self.set_garbage_collect_data(value)
 
     def set_garbage_collect_data(self, value: bool) -> None:
-        """Say whether the shares go when their pointers go."""
+        """Set whether the shares are deleted with their last pointers."""
         for pointer in self.pointers():
             pointer.garbage_collect_data = value
 
     def get_garbage_collect_data(self) -> dict[Any, bool]:
-        """Return for each party whether its share goes when its pointers go."""
+        """Return for each party whether its share is deleted with its last pointer."""
         return {pointer.location.id: pointer.garbage_collect_data for pointer in self.pointers()}
 
     def __repr__(self) -> str:
@@ -236,7 +236,7 @@ class AdditiveSharingTensor(Viewable):
 
     @staticmethod
     def simplify(worker: BaseWorker | None, tensor: AbstractTensor) -> tuple[Any, ...]:
-        """Return id, tags, description, the pointers, and what results inherit; a provider travels as its id."""
+        """Return id, tags, description, the pointers, and inherited attributes; a provider is sent as its id."""
         link: Any = tensor
         provider = getattr(link.crypto_provider, "id", link.crypto_provider)
         pointers = list(link.pointers())
@@ -256,18 +256,18 @@ class AdditiveSharingTensor(Viewable):
         if len(shares) != len(pointers) or type(insecure) is not bool or type(protocol) is not str:
             raise TypeError("the shares of a tensor are at different workers, and have a protocol")
         if provider is not None and not is_id(provider):
-            raise TypeError("a crypto provider travels as an id")
+            raise TypeError("a crypto provider is sent as an id")
         if any(meta is None or meta.dtype is not torch.int64 or meta.shape != metas[0].shape for meta in metas):
-            raise TypeError("shares are whole numbers of one shape")
+            raise TypeError("shares are integers of one shape")
         if provider in shares and not insecure:
             raise TypeError("a crypto provider is not one of the parties")
-        # A provider that is not known here stays an id, until somebody computes with it.
-        known = (None if worker is None or provider is None else worker.known(provider)) or provider
+        # A provider that is not known here stays an id until it is used.
+        resolved = (None if worker is None or provider is None else worker.known(provider)) or provider
         return cls(
             shares,
             owner=worker,
             id=obj_id,
-            crypto_provider=known,
+            crypto_provider=resolved,
             protocol=protocol,
             insecure=insecure,
             tags=tags,
@@ -288,17 +288,17 @@ def _total(shares: list[torch.Tensor]) -> torch.Tensor:
 
 
 def refuse_own_parties(link: object, workers: list[Any]) -> None:
-    """Raise before anything happens if a shared tensor is to be sent to a worker that holds one of its shares."""
+    """Raise if a shared tensor would be sent to a worker that holds one of its shares."""
     while isinstance(link, AbstractTensor) and not isinstance(link, AdditiveSharingTensor):
         link = link.__dict__.get("child")
     if isinstance(link, AdditiveSharingTensor) and any(getattr(w, "id", w) in link.child for w in workers):
         raise SyftError("A shared tensor can't be sent to one of the workers that hold its shares.")
 
 
-# Filled by syft.mpc: how secrets are split and brought together.
+# Set by syft.mpc: splits and reconstructs secrets.
 _sharing: list[Any] = []
 
 
 def register_sharing(sharing: object) -> None:
-    """Tell links how secrets are split (called once by syft.mpc)."""
+    """Set the functions that split secrets (called once by syft.mpc)."""
     _sharing[:] = [sharing]

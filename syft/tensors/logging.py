@@ -1,4 +1,4 @@
-"""LoggingTensor: prints each call and passes it on. The example to copy when writing a link of one's own.
+"""LoggingTensor: prints each call and passes it on. An example for links of your own.
 
 Example:
     >>> import torch, syft as sy
@@ -28,24 +28,24 @@ if TYPE_CHECKING:
     from syft.workers.base import BaseWorker
 
 
-def _say(text: str) -> None:
+def _log(text: str) -> None:
     """Print a line of the log."""
     LoggingTensor.out(text)
 
 
 class LoggingTensor(AbstractTensor):
-    """A link that prints each call, then runs it on what is below.
+    """A link that prints each call, then runs it on the tensor below.
 
     Args:
         owner: the worker it belongs to.
         id: its id.
-        tags: words it can be found by.
-        description: a text it can be found by.
-        child: what is below it.
+        tags: its tags, which searches match.
+        description: its description, which searches match.
+        child: the tensor or link below it.
     """
 
     unregistered: ClassVar[str] = "forward"
-    # Where the log goes; replace it to collect the lines instead.
+    # Receives each line of the log; replace it to collect the lines.
     out: ClassVar[Callable[[str], None]] = print
 
     def __init__(
@@ -60,13 +60,13 @@ class LoggingTensor(AbstractTensor):
 
     @overloaded.method
     def add(self, _self: object, *args: object, **kwargs: object) -> Any:
-        """Print, then add what is below: the decorator unwraps the arguments and wraps the result."""
-        _say("Log method add")
+        """Print, then add the tensors below: the decorator unwraps the arguments and wraps the result."""
+        _log("Log method add")
         return run(_torch.Tensor.add, (_self, *args), kwargs)
 
     def manual_add(self, *args: object, **kwargs: object) -> Any:
-        """Do what `add` does without the decorator, to show what it hides."""
-        _say("Log method manual_add")
+        """The same as `add`, without the decorator."""
+        _log("Log method manual_add")
         below = [arg.child if isinstance(arg, LoggingTensor) else arg for arg in args]
         return LoggingTensor().on(run(_torch.Tensor.add, (self.child, *below), kwargs), wrap=False)
 
@@ -77,14 +77,14 @@ class LoggingTensor(AbstractTensor):
 
         @overloaded.function
         def add(*args: object, **kwargs: object) -> Any:
-            _say("Log function torch.add")
+            _log("Log function torch.add")
             return run(_torch.add, args, kwargs)
 
         module.add = add
 
         @overloaded.function
         def mul(*args: object, **kwargs: object) -> Any:
-            _say("Log function torch.mul")
+            _log("Log function torch.mul")
             return run(_torch.mul, args, kwargs)
 
         module.mul = mul
@@ -95,7 +95,7 @@ class LoggingTensor(AbstractTensor):
             def functional(module: Any) -> None:
                 @overloaded.function
                 def relu(*args: object, **kwargs: object) -> Any:
-                    _say("Log function torch.nn.functional.relu")
+                    _log("Log function torch.nn.functional.relu")
                     return run(_torch.nn.functional.relu, args, kwargs)
 
                 module.relu = relu
@@ -107,4 +107,4 @@ class LoggingTensor(AbstractTensor):
     @classmethod
     def on_function_call(cls, *args: Any) -> None:
         """Print the name of any other call."""
-        _say(f"Default log {args[0][0]}")
+        _log(f"Default log {args[0][0]}")

@@ -24,8 +24,8 @@ class PlaceHolder(AbstractTensor):
     Args:
         owner: the worker it belongs to.
         id: its id.
-        tags: words it can be found by.
-        description: a text; that of a state tensor is the name it has in its module.
+        tags: its tags, which searches match.
+        description: a text; for a state tensor, its name in its module.
     """
 
     unregistered = "forward"
@@ -41,7 +41,7 @@ class PlaceHolder(AbstractTensor):
         super().__init__(id=id, owner=owner, tags=tags, description=description, child=child)
 
     def instantiate(self, tensor: object) -> PlaceHolder:
-        """Put a tensor in; one that is itself around a placeholder is taken out of it first."""
+        """Set the tensor of this placeholder; a wrapped placeholder is unwrapped first."""
         if isinstance(tensor, wrapper_class()) and isinstance(tensor.child, PlaceHolder):
             tensor = tensor.child
         self.child = tensor.child if isinstance(tensor, PlaceHolder) else tensor
@@ -56,10 +56,10 @@ class PlaceHolder(AbstractTensor):
 
     @classmethod
     def handle(cls, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run a call on the tensors that are in the placeholders."""
+        """Run a call on the tensors of the placeholders."""
         for leaf in (*args, *kwargs.values()):
             if isinstance(leaf, PlaceHolder) and leaf._tensor() is None:
-                raise SyftError(f"{leaf!r} is empty: put a tensor in first with placeholder.instantiate(tensor).")
+                raise SyftError(f"{leaf!r} is empty. Set its tensor first: placeholder.instantiate(tensor).")
         return forward(cls, function, args, kwargs)
 
     def __repr__(self) -> str:
@@ -69,7 +69,7 @@ class PlaceHolder(AbstractTensor):
 
     @staticmethod
     def simplify(worker: BaseWorker | None, tensor: AbstractTensor) -> tuple[Any, ...]:
-        """Return id, tags, description and what is inside."""
+        """Return id, tags, description and the tensor."""
         return (tensor.id, tensor.tags, tensor.description, tensor.__dict__.get("child"))
 
     @classmethod

@@ -1,8 +1,8 @@
-"""PlusIsMinusTensor: the smallest link with a behaviour of its own, where + is -.
+"""PlusIsMinusTensor: a minimal link with its own behaviour, in which + is -.
 
-Everything a link needs is here: a class, the level it works at, and a rule. It is interpreted below autograd, so
-torch differentiates what the user wrote, an addition: both gradients of `x + y` are 1. The sums that autograd makes
-of gradients on the way pass through here too, and so are differences.
+It has all parts of a link: a class, its level, and a rule. It works below autograd, so torch differentiates the
+addition that the user wrote: both gradients of `x + y` are 1. Sums of gradients in autograd also pass through this
+link, and so become differences.
 
 Example:
     >>> import torch, syft as sy
@@ -26,7 +26,7 @@ aten = torch.ops.aten
 
 
 class PlusIsMinusTensor(AbstractTensor):
-    """A link that subtracts when it is asked to add, and leaves every other call as it is."""
+    """A link that replaces additions by subtractions, and passes on all other calls."""
 
     level: ClassVar[Level] = Level.ATEN
     unregistered: ClassVar[str] = "forward"

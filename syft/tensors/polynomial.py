@@ -1,8 +1,8 @@
-"""PolynomialTensor: functions worked out by polynomials, on plain and on encrypted numbers.
+"""PolynomialTensor: functions approximated by polynomials, on plain and on encrypted numbers.
 
-Add a function, or samples of one, with intervals and a degree; then ask for its values. It is fitted when it is added,
-one polynomial for each interval, and its error is measured. On encrypted numbers the polynomials are cut into smaller
-ones, whose coefficients are read off a table at private places (see `syft.mpc.values.function_tables`).
+Add a function, or samples of one, with intervals and a degree; then evaluate it. It is fitted when it is added, one
+polynomial for each interval, and its error is measured. On encrypted numbers the polynomials are split into smaller
+ones, whose coefficients are looked up in a table at private indices (see `syft.mpc.values.function_tables`).
 
 Example:
     >>> import torch, syft as sy
@@ -14,7 +14,7 @@ Example:
     >>> p.get_val("sigmoid", x)
     tensor([0.5000, 0.8808])
 
-Put on a tensor, as a link, it answers the calls that it has a function for, and passes on all others:
+As a link on a tensor, it evaluates the calls that it has a function for, and passes on all others:
 
     >>> y = p.on(torch.tensor([0.0, 2.0])).sigmoid()
     >>> y.child.child
@@ -45,15 +45,15 @@ MAX_FUNCTIONS = 64
 
 
 class PolynomialTensor(AbstractTensor):
-    """A table of fitted functions; and a link that works them out on what is below it.
+    """A table of fitted functions, and a link that evaluates them on the tensor below.
 
     Args:
         owner: the worker it belongs to.
         id: its id.
-        tags: words it can be found by.
-        description: a text it can be found by.
-        child: what is below it.
-        functions: fits by name, as `get_class_attributes` gives them.
+        tags: its tags, which searches match.
+        description: its description, which searches match.
+        child: the tensor or link below it.
+        functions: fits by name, as `get_class_attributes` returns them.
     """
 
     unregistered: ClassVar[str] = "forward"
@@ -68,17 +68,17 @@ class PolynomialTensor(AbstractTensor):
         functions: dict[str, tuple[Any, ...]] | None = None,
     ) -> None:
         super().__init__(id=id, owner=owner, tags=tags, description=description, child=child)
-        given = {} if functions is None else functions
-        if type(given) is not dict or len(given) > MAX_FUNCTIONS:
+        fits = {} if functions is None else functions
+        if type(fits) is not dict or len(fits) > MAX_FUNCTIONS:
             raise TypeError(f"functions are a dict of at most {MAX_FUNCTIONS} fits")
-        self.functions: dict[str, Fit] = {_named(name): Fit.from_plain(plain) for name, plain in given.items()}
+        self.functions: dict[str, Fit] = {_named(name): Fit.from_plain(plain) for name, plain in fits.items()}
 
     def get_class_attributes(self) -> dict[str, Any]:
-        """Return what results inherit."""
+        """Return the attributes that results inherit."""
         return {"functions": {name: fitted.plain() for name, fitted in self.functions.items()}}
 
     def on(self, tensor: torch.Tensor, wrap: bool = True) -> Any:
-        """Put a link with these functions on top of a tensor; this very object stays without one."""
+        """Put a new link with these functions on a tensor; this object stays unchanged."""
         link = type(self)(owner=self._owner, **self.get_class_attributes())
         return AbstractTensor.on(link, tensor, wrap)
 
@@ -92,51 +92,51 @@ class PolynomialTensor(AbstractTensor):
         fit_type: str = "interp",
         function: Function | Samples | None = None,
     ) -> PolynomialTensor:
-        """Fit a function and keep it under a name; returns this very object.
+        """Fit a function and store it under a name; returns this object.
 
         Args:
-            name: what to ask for it by; one that is known is replaced.
+            name: its name; an existing function of this name is replaced.
             degree: of the polynomials.
-            intervals: pairs of numbers, each beginning where the one before ends; one polynomial for each. Before and
-                after them the function stays as it is at their ends.
+            intervals: adjacent pairs of numbers; one polynomial for each. Outside of them the function has the values
+                at their ends.
             fit_type: "interp" (agree at the Chebyshev points) or "taylor" (around the middle of each interval).
-            function: of float64 tensors; or samples of one, (places, values), which are met by least squares. None
-                takes torch's own function of that name.
+            function: a function of float64 tensors; or samples of one, (points, values), fitted by least squares. None
+                uses torch's function of that name.
         """
         _named(name)
         if function is None:
             function = _torch_function(name)
         if name not in self.functions and len(self.functions) >= MAX_FUNCTIONS:
-            raise SyftError(f"A PolynomialTensor has at most {MAX_FUNCTIONS} functions; make another one.")
+            raise SyftError(f"A PolynomialTensor has at most {MAX_FUNCTIONS} functions. Make another one.")
         self.functions[name] = fit(function, intervals, degree, fit_type)
         return self
 
     def fit_function(
         self, function: Function | Samples, interval: Intervals, degree: int = 10, fit_type: str = "interp"
     ) -> tuple[float, ...]:
-        """Return coefficients of a function on one interval, in half widths from its middle, from the power 0 on."""
+        """Return the coefficients of a function on one interval, in half widths from its middle, from power 0."""
         if len(check_intervals(interval)) != 1:
-            raise SyftError("fit_function takes a single interval; add_function takes several.")
+            raise SyftError("fit_function() needs a single interval. Use add_function() for several.")
         return fit(function, interval, degree, fit_type).coefficients[0]
 
     def interpolate(
         self, name: str, places: Numbers, values: Numbers, degree: int = 10, intervals: Intervals | None = None
     ) -> PolynomialTensor:
-        """Fit samples of a function and keep them under a name; between the first and the last place, if not told."""
-        spots = torch.as_tensor(places).detach().double().reshape(-1)
+        """Fit samples of a function and store it under a name; by default between the first and the last point."""
+        points = torch.as_tensor(places).detach().double().reshape(-1)
         if intervals is None:
-            if not spots.numel() or not bool(torch.isfinite(spots).all()):
-                raise SyftError("Samples are finite numbers, at two places at least.")
-            intervals = [[float(spots.min()), float(spots.max())]]
-        return self.add_function(name, degree, intervals, "interp", (spots, values))
+            if not points.numel() or not bool(torch.isfinite(points).all()):
+                raise SyftError("Samples must be finite numbers at two points at least.")
+            intervals = [[float(points.min()), float(points.max())]]
+        return self.add_function(name, degree, intervals, "interp", (points, values))
 
-    # --- asking ---------------------------------------------------------------------------------------------------
+    # --- values ---------------------------------------------------------------------------------------------------
 
     def fitted(self, name: str) -> Fit:
         """Return the fit of a function."""
         if name not in self.functions:
-            known = ", ".join(map(repr, self.functions)) or "none yet"
-            raise SyftError(f"There is no function {str(name)[:40]!r} here; there is {known}. Use add_function first.")
+            names = ", ".join(map(repr, self.functions)) or "none"
+            raise SyftError(f"There is no function {str(name)[:40]!r}, only {names}. Use add_function() first.")
         return self.functions[name]
 
     def get_val(self, name: str, x: float | torch.Tensor | AbstractTensor) -> Any:
@@ -144,11 +144,11 @@ class PolynomialTensor(AbstractTensor):
         return _value(self.fitted(name), x)
 
     def error(self, name: str, x: torch.Tensor | AbstractTensor | None = None) -> float:
-        """Return how far off a function is at most between its ends, as measured.
+        """Return the measured maximum error of a function between its ends.
 
         Args:
             name: the function.
-            x: an encrypted tensor; what its format adds is then counted too.
+            x: an encrypted tensor; the error of its format is then added.
         """
         fitted = self.fitted(name)
         link = x.child if isinstance(x, wrapper_class()) else x
@@ -157,7 +157,7 @@ class PolynomialTensor(AbstractTensor):
         return fitted.error + float(_evaluator[0].error(fitted, link))
 
     def taylor_exp(self, x: Any, degree: int = 10) -> Any:
-        """Return 1 + x + x^2 / 2 + ... up to a degree: e^x near 0, with products alone."""
+        """Return 1 + x + x^2 / 2 + ... up to a degree: e^x near 0, with products only."""
         check_degree(degree)
         made = x * 0 + 1 / math.factorial(degree)
         for power in range(degree - 1, -1, -1):
@@ -170,7 +170,7 @@ class PolynomialTensor(AbstractTensor):
 
     @classmethod
     def handle(cls, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Work out a call that there is a function for; pass on any other one."""
+        """Evaluate a call that there is a function for; pass on any other one."""
         name = function_name(function).rpartition(".")[2]
         link = args[0] if args else None
         if isinstance(link, cls) and name in link.functions and len(args) == 1 and not kwargs:
@@ -179,7 +179,7 @@ class PolynomialTensor(AbstractTensor):
 
 
 def _texts(functions: dict[str, Fit]) -> list[str]:
-    """Describe fits, without what they are used on."""
+    """Return descriptions of fits."""
     texts = []
     for name, fitted in functions.items():
         start, stop = fitted.ends
@@ -190,23 +190,23 @@ def _texts(functions: dict[str, Fit]) -> list[str]:
 
 def _named(name: object) -> str:
     if type(name) is not str or not name.isidentifier() or len(name) > 40:
-        raise SyftError("The name of a function is a word: letters, digits and _.")
+        raise SyftError("The name of a function must be an identifier of at most 40 characters.")
     return name
 
 
 def _torch_function(name: str) -> Callable[..., Any]:
-    for place in (torch, torch.nn.functional):
-        found = getattr(place, name, None)
+    for module in (torch, torch.nn.functional):
+        found = getattr(module, name, None)
         if callable(found):
             return found  # type: ignore[no-any-return]
-    raise SyftError(f"torch has no function {name!r}; give one as `function`.")
+    raise SyftError(f"torch has no function {name!r}. Pass one as `function`.")
 
 
 # --- evaluation -------------------------------------------------------------------------------------------------
 
 
 class _Evaluation(torch.autograd.Function):
-    """A fitted function of an encrypted tensor; its derivative is worked out the same way."""
+    """A fitted function of an encrypted tensor; its derivative is evaluated the same way."""
 
     @staticmethod
     def forward(ctx: Any, x: Any, fitted: Fit) -> Any:
@@ -222,7 +222,7 @@ class _Evaluation(torch.autograd.Function):
 
 def _value(fitted: Fit, x: object) -> Any:
     if isinstance(x, bool) or not isinstance(x, int | float | torch.Tensor | AbstractTensor):
-        raise SyftError(f"Functions are worked out of numbers and tensors, not of a {type(x).__name__}.")
+        raise SyftError(f"get_val() needs a number or a tensor, got a {type(x).__name__}.")
     if isinstance(x, int | float):
         return float(fitted(torch.tensor(float(x), dtype=torch.float64)))
     if isinstance(x, FixedPrecisionTensor):
@@ -230,9 +230,9 @@ def _value(fitted: Fit, x: object) -> Any:
     if isinstance(x, wrapper_class()):
         return _of_chain(fitted, x)
     if isinstance(x, AbstractTensor):
-        raise _not_here(x)
+        raise _not_encoded(x)
     if x.is_complex():
-        raise SyftError("Functions are worked out of real numbers.")
+        raise SyftError("get_val() needs real numbers.")
     return fitted(x.double()).to(x.dtype if x.is_floating_point() else torch.get_default_dtype())
 
 
@@ -241,23 +241,23 @@ def _of_chain(fitted: Fit, x: Any) -> Any:
     if isinstance(link, PolynomialTensor):
         return type(link)(**link.get_class_attributes()).on(_value(fitted, link.child))
     if not isinstance(link, FixedPrecisionTensor):
-        raise _not_here(link)
+        raise _not_encoded(link)
     return _Evaluation.apply(x, fitted)  # type: ignore[no-untyped-call]
 
 
-def _not_here(link: object) -> SyftError:
+def _not_encoded(link: object) -> SyftError:
     return SyftError(
-        f"A {type(link).__name__} has no digits behind the point here. "
+        f"get_val() can't evaluate a {type(link).__name__}. "
         "Encode before sharing: x.fix_precision().share(...); or fetch it first: x.get()."
     )
 
 
-# Filled by syft.mpc: how a fit is evaluated on whole numbers, here or shared.
+# Set by syft.mpc: evaluates fits on encoded numbers, local or shared.
 _evaluator: list[Any] = []
 
 
 def register_evaluator(evaluator: object) -> None:
-    """Tell links how fits are evaluated on encrypted numbers (called once by syft.mpc)."""
+    """Set the evaluator of fits on encrypted numbers (called once by syft.mpc)."""
     _evaluator[:] = [evaluator]
 
 

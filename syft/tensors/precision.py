@@ -1,6 +1,6 @@
-"""FixedPrecisionTensor: numbers with a fixed number of digits behind the point, kept as whole numbers.
+"""FixedPrecisionTensor: fixed-point numbers, stored as integers.
 
-A value v is kept as round(v * base ** precision_fractional), an int64, here or shared among workers. Arithmetic is
+A value v is stored as round(v * base ** precision_fractional), an int64, local or shared among workers. Arithmetic is
 done below autograd by the rules of `syft.mpc.rules`, so torch differentiates through it.
 
 Example:
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from syft.workers.base import BaseWorker
 
 MAX_BASE = 2**16
-# Whole numbers lie in [-2^62, 2^62): truncation and comparison need a bit of room.
+# Encoded values are in [-2^62, 2^62): truncation and comparison need a spare bit.
 LIMIT = 2**62
-# The dtypes that values are decoded to; others, whole numbers among them, are decoded to float32.
+# The dtypes that values are decoded to; others are decoded to float32.
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
@@ -47,19 +47,19 @@ def decoded_dtype(tensor: torch.Tensor) -> torch.dtype:
 
 
 class FixedPrecisionTensor(Viewable):
-    """A link that reads whole numbers as numbers with a fixed point.
+    """A link that reads integers as fixed-point numbers.
 
     Args:
         owner: the worker it belongs to.
         id: its id.
-        field: how many whole numbers there are; values beyond half of it on either side are refused.
-        base: the base of its digits, 2 or 10 as a rule.
-        precision_fractional: how many digits are behind the point.
-        kappa: kept from earlier releases.
-        tags: words to find it by.
-        description: a text to find it by.
-        child: whole numbers (int64), here or shared.
-        dtype: the dtype that values are decoded to: that of the tensor that was encoded, promoted as torch does.
+        field: the number of integers; values beyond half of it on either side are refused.
+        base: the base of its digits, usually 2 or 10.
+        precision_fractional: the number of fractional digits.
+        kappa: ignored, for compatibility.
+        tags: its tags, which searches match.
+        description: its description, which searches match.
+        child: integers (int64), local or shared.
+        dtype: the dtype that values are decoded to: that of the encoded tensor, promoted as torch does.
     """
 
     level: ClassVar[Level] = Level.ATEN
@@ -80,18 +80,20 @@ class FixedPrecisionTensor(Viewable):
     ) -> None:
         super().__init__(id=id, owner=owner, tags=tags, description=description, child=child)
         if dtype not in FLOATS:
-            raise SyftError(f"A fixed-precision tensor is decoded to a dtype of floats, not to {dtype}.")
+            raise SyftError(f"A fixed-precision tensor needs a floating-point dtype, got {dtype}.")
         for name, value, low, high in (
             ("base", base, 2, MAX_BASE),
             ("precision_fractional", precision_fractional, 0, 61),
             ("field", field, 4, 2**64),
         ):
             if type(value) is not int or not low <= value <= high:
-                raise SyftError(f"{name} of a fixed-precision tensor is a whole number from {low} to {high}.")
+                raise SyftError(
+                    f"{name} of a fixed-precision tensor must be an integer from {low} to {high}, got {value!r}."
+                )
         if base**precision_fractional > 2**40:
             raise SyftError(
-                f"{precision_fractional} digits in base {base} leave no room for products in 62 bits; "
-                "use at most 40 bits (12 decimals)."
+                f"{precision_fractional} digits in base {base} leave no room for products in 62 bits. "
+                "Use at most 40 bits (12 decimals)."
             )
         self.field = field
         self.base = base
@@ -101,11 +103,11 @@ class FixedPrecisionTensor(Viewable):
 
     @property
     def scale(self) -> int:
-        """What a value is multiplied by to become a whole number."""
+        """The factor between a value and its integer."""
         return int(self.base**self.precision_fractional)
 
     def get_class_attributes(self) -> dict[str, Any]:
-        """Return what results inherit; float32 goes without saying, as in messages of earlier releases."""
+        """Return the attributes that results inherit, without the default dtype float32."""
         dtype = {} if self.decodes_to is torch.float32 else {"dtype": self.decodes_to}
         return self.format() | dtype
 
@@ -119,13 +121,13 @@ class FixedPrecisionTensor(Viewable):
         }
 
     def tensor_meta(self) -> TensorMeta:
-        """Return the shape of what is below, and the dtype that values are decoded to."""
+        """Return the shape of the child, and the dtype that values are decoded to."""
         meta = super().tensor_meta()
         return TensorMeta(meta.shape, self.decodes_to, device=meta.device)
 
     @property
     def data(self) -> FixedPrecisionTensor:
-        """This very link."""
+        """This link."""
         return self
 
     @data.setter
@@ -150,26 +152,26 @@ class FixedPrecisionTensor(Viewable):
 
     @property
     def is_shared(self) -> bool:
-        """Whether the whole numbers are shared among workers."""
+        """Whether the integers are shared among workers."""
         return isinstance(self.child, AdditiveSharingTensor)
 
     def like(self, child: object) -> FixedPrecisionTensor:
-        """Return a link of the same format around other whole numbers."""
+        """Return a link of the same format around other integers."""
         return FixedPrecisionTensor(**self.get_class_attributes(), owner=self._owner, child=child)
 
     def fix_precision(self, check_range: bool = True) -> FixedPrecisionTensor:
-        """Encode what is below, a plain tensor, rounding to the nearest; returns this link."""
+        """Encode the child, a plain tensor, rounding to the nearest; returns this link."""
         plain = self.child
         self.child = _codec[0].encode(plain, self, check_range)
         self.decodes_to = decoded_dtype(plain)
         return self
 
     def float_precision(self) -> torch.Tensor:
-        """Decode to the dtype that was encoded; shared numbers have to be fetched first."""
+        """Decode to the dtype of the encoded tensor; shared numbers must be fetched first."""
         if self.is_shared:
             raise SyftError(
-                "These numbers are shared among workers, so they can't be decoded here. "
-                "Bring the shares together first: x.get().float_precision()."
+                "float_precision() needs local numbers, but these are shared among workers. "
+                "Fetch the shares first: x.get().float_precision()."
             )
         decoded: torch.Tensor = _codec[0].decode(self.child, self)
         return decoded
@@ -178,45 +180,45 @@ class FixedPrecisionTensor(Viewable):
     float_prec = float_precision
 
     def truncate(self, precision_fractional: int, check_sign: bool = True) -> FixedPrecisionTensor:
-        """Divide the whole numbers by base ** precision_fractional, in place, rounding to the nearest.
+        """Divide the integers by base ** precision_fractional, in place, rounding to the nearest.
 
         Args:
-            precision_fractional: how many digits go.
-            check_sign: kept from earlier releases; the sign is always right.
+            precision_fractional: the number of digits removed.
+            check_sign: ignored, for compatibility; the sign is always right.
         """
         self.child = _codec[0].truncate(self.child, self.base**precision_fractional)
         return self
 
     def share(self, *owners: BaseWorker | ObjectId, **kwargs: object) -> FixedPrecisionTensor:
-        """Return a link of the same format around shares of the whole numbers; arguments as `tensor.share`."""
+        """Return a link of the same format around shares of the integers; arguments as `tensor.share`."""
         if self.is_shared:
-            raise SyftError("This tensor is shared already; fetch it first with .get() to share it anew.")
+            raise SyftError("This tensor is shared already. Fetch it with .get() to share it again.")
         return self.like(_codec[0].share(self.child, owners, **kwargs))
 
     def share_(self, *owners: BaseWorker | ObjectId, **kwargs: object) -> FixedPrecisionTensor:
-        """Share the whole numbers below, in place."""
+        """Share the integers, in place."""
         self.child = self.share(*owners, **kwargs).child
         return self
 
     def get(self) -> FixedPrecisionTensor:
-        """Bring the shares together; returns a link of the same format around plain whole numbers.
+        """Fetch the shares; returns a link of the same format around local integers.
 
-        Numbers that are here already, as a gradient that turned out public, are returned as they are.
+        Numbers that are local already, such as a public gradient, are returned unchanged.
         """
         return self.like(self.child.get()) if self.is_shared else self
 
     def virtual_get(self) -> FixedPrecisionTensor:
-        """Look at the values without fetching the shares (in-process workers only, for debugging)."""
+        """Return the values without fetching the shares (in-process workers only, for debugging)."""
         return self.like(self.child.virtual_get())
 
     def refresh(self) -> FixedPrecisionTensor:
-        """Split the same values anew."""
+        """Split the same values again."""
         if self.is_shared:
             self.child.refresh()
         return self
 
     def clone(self, *args: object, **kwargs: object) -> FixedPrecisionTensor:
-        """Return a copy of this link and of what is below it."""
+        """Return a copy of this link and of its child."""
         return self.like(self.child.clone())
 
     def _format(self) -> str:
@@ -230,29 +232,29 @@ class FixedPrecisionTensor(Viewable):
     def mul_and_div(self, other: object, cmd: str) -> Any:
         """Multiply or divide: `cmd` is "mul" or "div"."""
         if cmd not in ("mul", "div"):
-            raise SyftError(f"mul_and_div takes 'mul' or 'div', not {str(cmd)[:20]!r}.")
+            raise SyftError(f"mul_and_div() needs 'mul' or 'div', got {str(cmd)[:20]!r}.")
         return self.mul(other) if cmd == "mul" else self.div(other)
 
     @classmethod
     def detail(cls, worker: BaseWorker | None, payload: tuple[Any, ...]) -> FixedPrecisionTensor:
-        """Rebuild a link; what is below is whole numbers or shares of them."""
+        """Rebuild a link; its child is integers or shares of them."""
         obj_id, tags, description, attributes, child = payload
         check_labels(obj_id, tags, description)
         if type(attributes) is not dict or not set(attributes) <= _ATTRIBUTES:
             raise TypeError("a fixed-precision tensor has a field, a base, a precision, kappa and a dtype")
         whole = type(child) is torch.Tensor and child.dtype is torch.int64 and not child.is_sparse
         if not whole and not isinstance(child, AdditiveSharingTensor):
-            raise TypeError("below a fixed-precision tensor there are whole numbers, or shares of them")
+            raise TypeError("the child of a fixed-precision tensor is integers, or shares of them")
         return cls(id=obj_id, owner=worker, tags=tags, description=description, child=child, **attributes)
 
 
 _ATTRIBUTES = frozenset({"field", "base", "precision_fractional", "kappa", "dtype"})
-# Filled by syft.mpc: how to encode, decode, truncate and share.
+# Set by syft.mpc: encodes, decodes, truncates and shares.
 _codec: list[Any] = []
 
 
 def register_codec(codec: object) -> None:
-    """Tell links how values are encoded, decoded, truncated and shared (called once by syft.mpc)."""
+    """Set the codec of values (called once by syft.mpc)."""
     _codec[:] = [codec]
 
 

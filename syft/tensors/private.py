@@ -1,8 +1,8 @@
-"""PrivateTensor: a tensor that computes like any other, and is given only to the users it names.
+"""PrivateTensor: a tensor that computes like any other, and is released only to the users it names.
 
-Results are private too: to the users that all private operands have in common. Nothing that is shown contains values.
-In this process the name of a user is a convenience, as everything here is within reach of whoever runs it. At a node it
-is not: there the link is taken off, and the node's own policy keeps to the users it names, known by their tokens.
+Results are private too: to the users that all private operands have in common. Its text never shows values. In this
+process the name of a user is self-declared, as the user can read all memory anyway. A node removes the link and
+enforces the named users by its own policy, which identifies them by their tokens.
 
 Example:
     >>> import torch, syft as sy
@@ -35,43 +35,42 @@ from syft.pointers.object_pointer import ObjectPointer
 if TYPE_CHECKING:
     from syft.workers.base import BaseWorker
 
-# A user, or several.
 Users = ObjectId | Iterable[ObjectId]
-# How many users one tensor may name.
+# Maximum number of users of one tensor.
 MAX_USERS = 10_000
-_TENSORS_AND_FORMS = (
+_WITHOUT_VALUES = (
     torch.Tensor, AbstractTensor, torch.Size, torch.dtype, torch.device, torch.layout, torch.memory_format,
 )  # fmt: skip
 
 
 def users_of(users: Users | None) -> tuple[ObjectId, ...]:
-    """Return the names of users, each once. A text is the name of one user, not a name for each of its letters."""
+    """Return the names of users without duplicates. A string is the name of one user."""
     if users is None:
         return ()
     if isinstance(users, str) or not isinstance(users, Iterable):
         users = (users,)
     found = list(users)
     if len(found) > MAX_USERS or not all(is_id(user) for user in found):
-        raise TypeError(f'Users are named by texts, at most {MAX_USERS} of them: allowed_users=["alice", "bob"].')
+        raise TypeError(f'allowed_users needs at most {MAX_USERS} names of users: allowed_users=["alice", "bob"].')
     return tuple(dict.fromkeys(found))
 
 
 class PrivateTensor(AbstractTensor):
-    """A link that lets what is below be computed with, and given only to some users.
+    """A link that allows computation on its child, and releases it only to some users.
 
     Args:
         owner: the worker it belongs to.
         id: its id.
-        tags: words it can be found by.
-        description: a text it can be found by.
-        allowed_users: the users it is given to; a text is one user.
-        parents: what it was computed from, as far as somebody says so.
-        command: the call it was computed by, as far as somebody says so.
-        child: what is below it.
+        tags: its tags, which searches match.
+        description: its description, which searches match.
+        allowed_users: the users it is released to; a string is one user.
+        parents: the tensors it was computed from, if declared.
+        command: the call it was computed by, if declared.
+        child: the tensor or link below it.
     """
 
     unregistered: ClassVar[str] = "forward"
-    # Above every other link that sees the user's calls: nothing happens to the values without it.
+    # Above every other link, so that no call reaches the values without it.
     priority: ClassVar[int] = 50
     carries_labels: ClassVar[bool] = True
 
@@ -92,20 +91,20 @@ class PrivateTensor(AbstractTensor):
         self.command = command
 
     def get_class_attributes(self) -> dict[str, Any]:
-        """Return what results inherit."""
+        """Return the attributes that results inherit."""
         return {"allowed_users": self.allowed_users}
 
     def allow(self, user: object) -> bool:
-        """Say whether a user may take what is below."""
+        """Say whether a user may fetch the child."""
         return is_id(user) and user in self.allowed_users
 
     def register_credentials(self, users: Users = ()) -> PrivateTensor:
-        """Let more users take what is below; returns this link."""
+        """Allow more users to fetch the child; returns this link."""
         self.allowed_users = users_of((*self.allowed_users, *users_of(users)))
         return self
 
     def get(self, user: ObjectId | None = None, reason: str = "", **kwargs: Any) -> Any:
-        """Give what is below to a user who may have it; what is elsewhere is fetched, and stays private."""
+        """Return the child to an allowed user; a remote child is fetched, and stays private."""
         self.check_get(user)
         below = self.child
         if isinstance(below, ObjectPointer):
@@ -114,17 +113,21 @@ class PrivateTensor(AbstractTensor):
         return below
 
     def check_get(self, user: object) -> None:
-        """Raise unless a user may take what is below."""
+        """Raise unless a user may fetch the child."""
         if not self.allow(user):
-            raise GetNotPermittedError(f"This tensor is private, and not given to {_who(user)}. {_hint('get', self)}")
+            raise GetNotPermittedError(
+                f"This tensor is private, and not released to {_name(user)}. {_hint('get', self)}"
+            )
 
     def check_send(self, user: object) -> None:
         """Raise unless a user may send this tensor."""
         if not self.allow(user):
-            raise SendNotPermittedError(f"This tensor is private, and not sent by {_who(user)}. {_hint('send', self)}")
+            raise SendNotPermittedError(
+                f"This tensor is private, and can't be sent by {_name(user)}. {_hint('send', self)}"
+            )
 
     def float_precision(self) -> Any:
-        """Decode what is below; it stays private (earlier releases dropped this link here)."""
+        """Decode the child; it stays private."""
         decoded = self.child.float_precision()
         return type(self)(**self.get_class_attributes()).on(getattr(decoded, "child", decoded), wrap=False)
 
@@ -132,21 +135,21 @@ class PrivateTensor(AbstractTensor):
 
     @classmethod
     def handle(cls, function: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run a call on what is below, and make its results private to the users that all its operands allow."""
-        if function in _SHOWN:
-            return _SHOWN[function](*args, **kwargs)
-        inner, links, metas = _taken_apart((args, kwargs))
+        """Run a call on the children, and make its results private to the users that all operands allow."""
+        if function in _DISPLAYS:
+            return _DISPLAYS[function](*args, **kwargs)
+        inner, links, metas = _without_links((args, kwargs))
         users = _common(list(links.values()))
         written = _written(function, args, kwargs)
         _refuse_open(function, written)
         result = run(function, *inner)
-        if function not in METADATA and not _is_form(function, result):
+        if function not in METADATA and not _reveals_nothing(function, result):
             hint = _hint("get", next(iter(links.values())))
-            raise GetNotPermittedError(f"{function_name(function)} gives values of a private tensor. {hint}")
+            raise GetNotPermittedError(f"{function_name(function)} returns values of a private tensor. {hint}")
 
         def above(leaf: object) -> Any:
-            known = links.get(id(leaf))  # an in-place call returns its own argument
-            return cls(allowed_users=users).on(leaf, wrap=False) if known is None else known
+            link = links.get(id(leaf))  # an in-place call returns its own argument
+            return cls(allowed_users=users).on(leaf, wrap=False) if link is None else link
 
         made = map_tensors(above, result)
         for link in links.values():
@@ -156,7 +159,7 @@ class PrivateTensor(AbstractTensor):
         return made
 
     def __repr__(self) -> str:
-        """Show who may have it and its form, never its values."""
+        """Show the allowed users, the shape and the dtype, never the values."""
         if "child" not in self.__dict__:
             return "PrivateTensor"
         below = f">{self.child!r}" if isinstance(self.child, ObjectPointer) else ""
@@ -167,38 +170,38 @@ class PrivateTensor(AbstractTensor):
     __str__ = __repr__
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
-        """Refuse to be pickled: who reads the file would not be asked for a name."""
-        raise TypeError("A private tensor is not pickled; send it to a worker, or fetch it first: x.get(user=...).")
+        """Refuse pickle: a reader of the file would not be checked."""
+        raise TypeError("A private tensor can't be pickled. Send it to a worker, or fetch it first: x.get(user=...).")
 
     @staticmethod
     def simplify(worker: BaseWorker | None, tensor: AbstractTensor) -> tuple[Any, ...]:
-        """Return id, users, tags, description and what is below."""
+        """Return id, users, tags, description and the child."""
         users = tensor.__dict__["allowed_users"]
         return (tensor.id, users, tensor.tags, tensor.description, tensor.__dict__.get("child"))
 
     @classmethod
     def detail(cls, worker: BaseWorker | None, payload: tuple[Any, ...]) -> PrivateTensor:
-        """Rebuild a link that may come from anyone."""
+        """Rebuild an untrusted link."""
         obj_id, users, tags, description, child = payload
         check_labels(obj_id, tags, description)
         if type(users) is not tuple or not isinstance(child, torch.Tensor | AbstractTensor):
-            raise TypeError("a private tensor has users and something below it")
+            raise TypeError("a private tensor has users and a child")
         return cls(owner=worker, id=obj_id, tags=tags, description=description, allowed_users=users, child=child)
 
 
-def _who(user: object) -> str:
-    return "anybody who does not say who it is" if user is None else repr(user)
+def _name(user: object) -> str:
+    return "an unnamed user" if user is None else repr(user)
 
 
 def _hint(verb: str, link: PrivateTensor) -> str:
     if not link.allowed_users:
-        return "It names no users; its owner can add some: x.child.register_credentials(['alice'])."
+        return "It has no allowed users. Its owner can add some: x.child.register_credentials(['alice'])."
     call = f"x.{verb}(user='alice')" if verb == "get" else f"x.{verb}(worker, user='alice')"
-    return f"Say who you are, if it is for you: {call}; or ask its owner."
+    return f"Name an allowed user: {call}; or request it from its owner."
 
 
-def _taken_apart(value: object) -> tuple[Any, dict[int, PrivateTensor], dict[int, Any]]:
-    """Return arguments without their private links, the links by what was below, and their metadata."""
+def _without_links(value: object) -> tuple[Any, dict[int, PrivateTensor], dict[int, Any]]:
+    """Return arguments without their private links, the links by the id() of their children, and their metadata."""
     links: dict[int, PrivateTensor] = {}
     metas: dict[int, Any] = {}
 
@@ -218,13 +221,13 @@ def _common(links: list[PrivateTensor]) -> tuple[ObjectId, ...]:
     return tuple(user for user in links[0].allowed_users if all(user in users for users in rest))
 
 
-def _is_form(function: object, result: Any) -> bool:
-    """Say whether a result consists of tensors, or tells no value."""
-    if result is None or isinstance(result, _TENSORS_AND_FORMS):
+def _reveals_nothing(function: object, result: Any) -> bool:
+    """Say whether a result consists of tensors and metadata only."""
+    if result is None or isinstance(result, _WITHOUT_VALUES):
         return True
     if isinstance(result, tuple | list):
-        return all(_is_form(function, item) for item in result)
-    return function in _FORM
+        return all(_reveals_nothing(function, item) for item in result)
+    return function in _METADATA_READS
 
 
 def _written(function: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
@@ -235,23 +238,23 @@ def _written(function: object, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
 
 
 def _refuse_open(function: object, written: list[Any]) -> None:
-    """Refuse to write private values into a tensor that is not private itself."""
+    """Refuse to write private values into a public tensor."""
     if not all(isinstance(leaf, PrivateTensor) for leaf in written):
         raise GetNotPermittedError(
-            f"{function_name(function)} would write a private tensor into one that is not. "
+            f"{function_name(function)} would write a private tensor into a public one. "
             "Make that one private too: y.private_tensor(allowed_users=[...])."
         )
 
 
 _Tensor: Any = torch.Tensor
-_FORM = frozenset(
+_METADATA_READS = frozenset(
     {
         _Tensor.is_leaf.__get__, _Tensor.retains_grad.__get__, _Tensor.output_nr.__get__, _Tensor._version.__get__,
         _Tensor.stride, _Tensor.is_contiguous, _Tensor.storage_offset, _Tensor.is_conj, _Tensor.is_neg,
         _Tensor.is_same_size, _Tensor.is_set_to, torch._has_compatible_shallow_copy_type,
     }
 )  # fmt: skip
-_SHOWN: dict[Any, Any] = {
+_DISPLAYS: dict[Any, Any] = {
     _Tensor.__repr__: lambda link, **_: repr(link),
     _Tensor.__format__: lambda link, spec: format(f"(Wrapper)>{link!r}", spec),
     _Tensor.type: lambda link, *args, **kwargs: (
@@ -271,14 +274,14 @@ def private_link(tensor: object) -> PrivateTensor | None:
 
 
 def check_private(obj: object, user: object) -> None:
-    """Raise if an object is private and not for the user that somebody claims to be."""
+    """Raise if an object is private and the named user is not allowed."""
     link = private_link(obj) if isinstance(obj, SyftTensor | AbstractTensor) else None
     if link is not None:
         link.check_get(user)
 
 
 def opened(obj: object) -> tuple[Any, tuple[ObjectId, ...]]:
-    """Take the private link off an object that came to a node; returns the rest, and the users it names."""
+    """Return an object received by a node without its private link, and the allowed users."""
     link = obj.__dict__.get("child") if isinstance(obj, SyftTensor) else obj
     if not isinstance(link, PrivateTensor):
         return obj, ()
@@ -292,14 +295,14 @@ def opened(obj: object) -> tuple[Any, tuple[ObjectId, ...]]:
 
 
 class PrivateMethods:
-    """What this module adds to torch.Tensor."""
+    """Methods of tensors; the hook adds them to torch.Tensor."""
 
     def private_tensor(self: Any, *args: Users, allowed_users: Users = (), no_wrap: bool = False, **kwargs: Any) -> Any:
-        """Make this tensor private: it computes as before, and is given only to the users it names.
+        """Make this tensor private: it computes as before, and is released only to the named users.
 
         Args:
             *args: further users.
-            allowed_users: the users it is given to; a text is one user.
+            allowed_users: the users it is released to; a string is one user.
             no_wrap: return the bare link.
             **kwargs: further arguments of PrivateTensor.
         """
@@ -310,27 +313,27 @@ class PrivateMethods:
         return link.on(self, wrap=not no_wrap)
 
     def register_credentials(self: Any, users: Users = ()) -> Any:
-        """Let more users take this private tensor; returns it."""
+        """Allow more users to fetch this private tensor; returns it."""
         link = private_link(self)
         if link is None:
-            raise TypeError("This tensor is not private; make it so: x.private_tensor(allowed_users=['alice']).")
+            raise TypeError("This tensor is not private. Make it private: x.private_tensor(allowed_users=['alice']).")
         link.register_credentials(users)
         return self
 
     def allow(self, user: object = None) -> bool:
-        """Say whether this chain lets itself be taken by a user; without a private link in it, it does."""
+        """Say whether a user may fetch this tensor; True for one that is not private."""
         link = private_link(self)
         return True if link is None else link.allow(user)
 
     def request(self: Any, reason: str = "") -> Any:
-        """Ask the owner of the worker that holds this tensor to release it; returns the request.
+        """Request the release of this tensor from the owner of its worker; returns the request.
 
         Args:
-            reason: what it is needed for, in the owner's log.
+            reason: the purpose, for the owner.
         """
         link = self.__dict__.get("child") if isinstance(self, SyftTensor) else None
         if not isinstance(link, ObjectPointer):
-            raise SyftError("Only what is at a worker can be asked for: ptr.request(reason=...) on a pointer.")
+            raise SyftError("request() needs a pointer: ptr.request(reason=...).")
         return link.request(reason)
 
 

@@ -96,7 +96,7 @@ def test_inputs_of_the_constructor_come_in_the_order_of_their_numbers(hook):
 
 def test_operations_that_do_not_fit_together_are_refused(hook):
     x, y = sy.PlaceHolder(tags={"#input-0"}), sy.PlaceHolder(tags={"#output-0"})
-    with pytest.raises(MalformedPlanError, match="nothing gives it a value"):
+    with pytest.raises(MalformedPlanError, match="before it has a value"):
         Plan(is_built=True, operations=[Operation("torch.abs", None, (sy.PlaceHolder(),), {}, (y,))],
              placeholders={x.id: x, y.id: y})  # fmt: skip
 
@@ -292,13 +292,13 @@ def test_a_call_runs_the_function_before_and_the_operations_after_the_build(doub
     double_abs.build(x)
     assert double_abs(x).tolist() == [2.0, 4.0]
     assert double_abs(x=x).tolist() == [2.0, 4.0]
-    with pytest.raises(TypeError, match="takes 1 arguments, not 2"):
+    with pytest.raises(TypeError, match="takes 1 arguments, got 2"):
         double_abs(x, x)
     with pytest.raises(TypeError, match="needs the argument x"):
         double_abs()
     with pytest.raises(TypeError, match="no argument z"):
         double_abs(x, z=1)
-    with pytest.raises(PlanMismatchError, match="make it one with torch.tensor"):
+    with pytest.raises(PlanMismatchError, match="Make it one with torch.tensor"):
         double_abs(3.0)
 
 
@@ -310,14 +310,14 @@ def test_run_builds_and_stores_results_under_the_given_ids(double_abs, hook):
         assert double_abs.is_built and result.tolist() == [2.0]
         assert worker._objects["result-id"] is result
         worker.rm_obj("result-id")
-        with pytest.raises(PlanMismatchError, match="returns 1 tensors, not 2"):
+        with pytest.raises(PlanMismatchError, match="returns 1 tensors, got 2"):
             double_abs.run((torch.tensor([-1.0]),), ["a", "b"])
 
 
 @row("Plan.send")
 def test_sending_needs_a_built_plan_and_is_cached(double_abs, make_worker, kind):
     bob, alice = make_worker("bob", kind), make_worker("alice", kind)
-    with pytest.raises(RuntimeError, match="needs to be built"):
+    with pytest.raises(RuntimeError, match="is not built"):
         double_abs.send(bob)
     forced = double_abs.send(bob, force=True)
     with pytest.raises(sy.exceptions.CommandNotAllowed, match="sent before it was built"):

@@ -127,7 +127,7 @@ def test_what_an_optimizer_remembers_counts():
 
 
 def test_plans_without_a_hash():
-    with pytest.raises(MalformedPlanError, match="once it is built"):
+    with pytest.raises(MalformedPlanError, match="needs a built plan"):
         plan_hash(sy.Plan(name="x"))
 
 

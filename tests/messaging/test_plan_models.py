@@ -61,7 +61,7 @@ class TestForward:
         plan, x = as_module(model).build(make(3)), make(4)
         close(plan(x), proxy(x))
         model.train()
-        with pytest.raises(PlanMismatchError, match="in eval mode, and it is in train mode now"):
+        with pytest.raises(PlanMismatchError, match="in eval mode, and now it is in train mode"):
             plan(x)
         plan.build(x)
         close(seeded(2, plan, x), seeded(2, proxy.train(), x))

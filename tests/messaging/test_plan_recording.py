@@ -206,7 +206,7 @@ REFUSED = {
     item: r"\.item\(\) can't be recorded.*Keep it a tensor",
     as_float: r"float\(\) of a tensor",
     as_int: r"int\(\) of a tensor",
-    as_index: "index of Python",
+    as_index: "Python index",
     iteration: r"A loop over a tensor .*unbind",
     unpacking: "A loop over a tensor",
     to_numpy: r"\.numpy\(\) .*torch calls instead of numpy",
@@ -216,16 +216,16 @@ REFUSED = {
     contains: "A search in the values",
     equality: "A comparison to True or False",
     largest: "A loop over a tensor",
-    count_calls: "something else the second time .*counter",
-    chance: "something else the second time .*random",
-    append: "something else the second time",
-    one_more_operation: "something else the second time",
+    count_calls: "differs between two runs .*counter",
+    chance: "differs between two runs .*random",
+    append: "differs between two runs",
+    one_more_operation: "differs between two runs",
     own_function: r"torch\.autograd\.Function",
     own_function_inside: r"torch\.autograd\.Function",
     transform: r"A transform of torch\.func",
-    parameter: "that the recording can't see",
-    parameter_returned: "that the recording can't see",
-    old_tensor: "that torch does not show",
+    parameter: "made without a torch call",
+    parameter_returned: "made without a torch call",
+    old_tensor: "without one of torch's Python functions",
     generator: "type Generator",
     yields: "type generator",
     autocast: "inference_mode or autocast .*around the call",
@@ -309,7 +309,7 @@ def test_building_inside_of_building():
     def builds(x):
         return planned(lambda y: y * 2, x)(x)
 
-    with pytest.raises(PlanBuildError, match="Building another plan .*Build it before"):
+    with pytest.raises(PlanBuildError, match="Building another plan .*Build it outside"):
         planned(builds, torch.ones(2))
 
 

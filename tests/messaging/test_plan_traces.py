@@ -171,7 +171,7 @@ def test_an_optimizer_made_in_the_function(hook):
     def step_of(model, **settings):
         return lambda x, y: with_optimizer(model, optim.SGD(model.parameters(), lr=0.1, **settings))(x, y)
 
-    with pytest.raises(PlanBuildError, match="made inside of the function .*Make it outside"):
+    with pytest.raises(PlanBuildError, match="made inside of the function .*Make it once, outside"):
         sy.func2plan()(step_of(model, momentum=0.5)).build(x, y)
     data = batches(make, 4)
     close(train(sy.func2plan()(step_of(model)).build(x, y), data), train(step_of(proxy), data))  # it remembers nothing

@@ -187,17 +187,17 @@ def test_other_numbers_are_noticed(hook, monkeypatch):
     wrong = PlanTranslatorTorchscript(built(lambda: torch.nn.Sequential(MLP(), torch.nn.Hardtanh(-1.0, -0.9)), 4, 6))
     data = wrong.to_bytes()
     monkeypatch.setattr(PlanTranslatorTorchscript, "write", lambda self, *args: data)
-    with pytest.raises(PlanTranslationError, match="other numbers"):
+    with pytest.raises(PlanTranslationError, match="other results"):
         plan.add_translation("torchscript")
 
 
 def test_errors_for_bad_input(hook):
     plan = built(MLP, 4, 6)
-    with pytest.raises(ValueError, match="no translation 'onnx'; choose among torchscript, torch.export"):
+    with pytest.raises(ValueError, match="no translation 'onnx'. Choose one of torchscript, torch.export"):
         plan.add_translation("onnx")
     with pytest.raises(KeyError, match="has no translation 'torchscript'"):
         plan.get_translation("torchscript")
-    with pytest.raises(PlanTranslationError, match="takes an example of each of its 1 tensors"):
+    with pytest.raises(PlanTranslationError, match="pass an example of each of its 1 tensors"):
         plan.add_translation("torchscript", torch.ones(4, 6), torch.ones(1))
     with pytest.raises(RuntimeError, match="not built"):
         sy.Plan(forward_func=lambda x: x).add_translation("torchscript")
@@ -300,7 +300,7 @@ def test_forged_bytes_do_nothing(hook, make_worker, kind):
     bob = make_worker("bob", "bytes")
     plan = built(MLP, 4, 6)
     plan._translations.data[kind] = forged()
-    plan._translations.note(plan.state)
+    plan._translations.bind(plan.state)
     pointer = plan.send(bob)
     there = bob._objects[pointer.id_at_location]
     assert there.translations == {kind: forged()}

@@ -243,7 +243,7 @@ def test_a_fetched_plan_has_shapes_only_with_examples(hook, bob):
     assert [row.output for row in fetched.summary().rows] == [""] * 4
     assert "(4*, 6)" not in str(fetched.summary())
     assert [row.output for row in fetched.summary(torch.ones(2, 6)).rows][-1] == "(2*, 3) float32"
-    with pytest.raises(TypeError, match="takes 1 tensors, not 2"):
+    with pytest.raises(TypeError, match="takes 1 tensors, got 2"):
         fetched.summary(torch.ones(2, 6), torch.ones(1))
 
 

@@ -96,7 +96,7 @@ def _match(label: str, pattern: object, value: object, inputs: list[Any]) -> Non
     if isinstance(pattern, PlaceHolder):
         if not isinstance(value, torch.Tensor):
             raise PlanMismatchError(
-                f"{label} must be a tensor, as when the plan was built, got a {type(value).__name__}. "
+                f"A tensor is needed for {label}, as when it was built, got a {type(value).__name__}. "
                 "Make it one with torch.tensor(value)."
             )
         inputs.append(value)

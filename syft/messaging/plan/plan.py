@@ -57,8 +57,8 @@ class Plan(StateMixin, DeployMixin, ManualPlaceholders, stored_translations.Tran
         state_tensors: tensors to make a state of.
         id: its id.
         owner: the worker it belongs to.
-        tags: words it can be found by.
-        description: a text it can be found by.
+        tags: its tags, which searches match.
+        description: its description, which searches match.
     """
 
     pointer_kind = "plan"

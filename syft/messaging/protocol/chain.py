@@ -63,8 +63,8 @@ class Protocol(AbstractProtocol):
             which stands for the worker it points at. A plan may be a pointer to a plan that its worker has already.
         id: its id.
         owner: the worker it belongs to.
-        tags: words it can be found by.
-        description: a text it can be found by.
+        tags: its tags, which searches match.
+        description: its description, which searches match.
 
     Example:
         >>> import torch, syft as sy
@@ -234,8 +234,8 @@ class Protocol(AbstractProtocol):
         Args:
             worker: the worker it belongs to.
             id: its id.
-            tags: words it can be found by.
-            description: a text it can be found by.
+            tags: its tags, which searches match.
+            description: its description, which searches match.
             workers_resolved: whether the locations are ids of workers; otherwise they are names.
             plans_assignments: pairs of a location and a plan, a pointer to a plan, or the id of a plan at that worker.
         """

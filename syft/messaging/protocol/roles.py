@@ -55,8 +55,8 @@ class RoleProtocol(AbstractProtocol):
         name: its name.
         id: its id.
         owner: the worker it belongs to.
-        tags: words it can be found by.
-        description: a text it can be found by.
+        tags: its tags, which searches match.
+        description: its description, which searches match.
     """
 
     def __init__(

@@ -176,7 +176,7 @@ def _require_same(first: PlanRecording, again: PlanRecording) -> None:
     before, after = first.program.state, again.program.state
     if len(before) == len(after) and any(a.child is not b.child for a, b in zip(before, after, strict=True)):
         raise PlanBuildError(
-            "A tensor made inside of the function in a way that can't be recorded (torch.from_numpy, nn.Parameter)",
+            "A tensor made inside of the function without a torch call (torch.from_numpy, nn.Parameter)",
             hint="Make it outside of the function, or with torch.tensor.",
         )
     for number, (a, b) in enumerate(zip(one[1], two[1], strict=False)):

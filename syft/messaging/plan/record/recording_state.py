@@ -183,7 +183,7 @@ class RecordingState:
             raise self._refuse(f"A tensor of type {type(tensor).__name__}")
         if not tensor.is_leaf or memory_of(tensor) in self._memories:
             raise self._refuse(
-                "A tensor made in a way that can't be recorded", "Make it with a torch call, or pass it as an argument."
+                "A tensor made without a torch call", "Make it with a torch call, or pass it as an argument."
             )
         kind = "#parameter" if isinstance(tensor, torch.nn.Parameter) else "#constant"
         placeholder = PlaceHolder(tags={"#state", "#captured", kind}, child=tensor)

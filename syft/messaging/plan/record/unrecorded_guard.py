@@ -35,7 +35,9 @@ class UnrecordedGuard(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> Any:
         """Refuse a computation on recorded tensors."""
         if not self.recorder.running and any(map(self.recorder.is_traced, iter_tensors((args, kwargs or {})))):
-            raise self.recorder._refuse(f"{func}, called in a way that can't be recorded,", "Use a torch call for it.")
+            raise self.recorder._refuse(
+                f"{func}, called without one of torch's Python functions,", "Use a torch call for it."
+            )
         return func(*args, **(kwargs or {}))
 
 

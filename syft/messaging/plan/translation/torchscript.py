@@ -102,9 +102,9 @@ def _require_typed(outputs: object) -> None:
     """Refuse results that TorchScript has no type for."""
     values = outputs.values() if isinstance(outputs, dict) else outputs if isinstance(outputs, tuple | list) else ()
     if isinstance(outputs, dict) and not all(isinstance(value, PlaceHolder) for value in values):
-        raise PlanTranslationError("It returns a dictionary that does not hold only tensors. Return a tuple.")
+        raise PlanTranslationError("it returns a dictionary that does not hold only tensors. Return a tuple.")
     if not isinstance(outputs, PlaceHolder | dict | tuple | list):
-        raise PlanTranslationError(f"It returns a {type(outputs).__name__}; results in TorchScript must be tensors.")
+        raise PlanTranslationError(f"it returns a {type(outputs).__name__}; results in TorchScript must be tensors.")
     for value in values:
         _require_typed(value)
 
