@@ -444,7 +444,7 @@ def sam():
 
 
 def test_a_worker_in_a_process(sam, nothing_left):
-    with pytest.raises(SerdeError, match="send a plan instead"):
+    with pytest.raises(SerdeError, match="Send a plan instead"):
         config(traced(), scripted_loss()).send(sam)
     sam.add_dataset(samples.xor(), "xor")
     sam.add_dataset(Squares(), "squares")

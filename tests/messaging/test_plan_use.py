@@ -214,7 +214,7 @@ def test_a_multi_pointer_runs_the_plan_at_each_worker(net, make_worker, kind):
 
     found = several.send(alice, bob)(data)
     assert found["sum"].get(sum_results=True) == 12.0 and len(found["rows"][1].get()) == 2
-    with pytest.raises(RuntimeError, match="send it there too"):
+    with pytest.raises(RuntimeError, match="Send it there too"):
         net.send(alice)(data)
 
 

@@ -55,7 +55,7 @@ def test_combine(bob, alice, make_worker):
     both = sy.combine_pointers(x, y)
     assert [t.item() for t in (both * 10).get()] == [10.0, 20.0]
     assert [t.item() for t in (x.combine(y) + 1).get()] == [2.0, 3.0]
-    with pytest.raises(SyftError, match="one pointer a worker"):
+    with pytest.raises(SyftError, match="pointers at different workers"):
         sy.combine_pointers(x, x)
     with pytest.raises(SyftError, match="one shape"):
         sy.combine_pointers(x, torch.ones(3).send(alice))

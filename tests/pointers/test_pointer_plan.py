@@ -66,9 +66,9 @@ def test_a_local_tensor_with_a_gradient_does_not_travel_along(net, bob):
 
 def test_a_call_where_the_plan_is_not(net, bob, alice):
     pointer = net.send(bob)
-    with pytest.raises(RuntimeError, match="send it there too"):
+    with pytest.raises(RuntimeError, match="Send it there too"):
         pointer(torch.tensor([1.0, 2.0]).send(alice))
-    with pytest.raises(sy.exceptions.SyftError, match="to say which"):
+    with pytest.raises(sy.exceptions.SyftError, match="Pass an argument at one of them"):
         net.send(bob, alice)(torch.tensor([1.0, 2.0]))
     assert torch.equal(
         pointer.request_run_plan(bob, [], torch.tensor([1.0, 2.0]).send(bob)).get(), net(torch.tensor([1.0, 2.0]))

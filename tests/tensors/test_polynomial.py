@@ -252,7 +252,7 @@ def test_what_strangers_send_is_checked(name, hook):
 
 REFUSED = {
     "an unknown name": (lambda p: p.get_val("nothing", 1.0), "no function 'nothing'.*'sigmoid'"),
-    "no name": (lambda p: p.add_function("a b", 3, [[0, 1]], "interp", torch.exp), "is a word"),
+    "no name": (lambda p: p.add_function("a b", 3, [[0, 1]], "interp", torch.exp), "an identifier"),
     "not a function of torch": (lambda p: p.add_function("mysterious", 3, [[0, 1]]), "torch has no function"),
     "an empty interval": (lambda p: p.add_function("f", 3, [[1, 1]], "interp", torch.exp), r"\[1, 1\] is empty"),
     "a turned interval": (lambda p: p.add_function("f", 3, [[2, 1]], "interp", torch.exp), r"\[2, 1\] is empty"),
@@ -264,7 +264,7 @@ REFUSED = {
     "several": (lambda p: p.fit_function(torch.exp, [[0, 1], [1, 2]]), "single interval"),
     "a degree": (lambda p: p.add_function("f", 21, [[0, 1]], "interp", torch.exp), "from 0 to 20"),
     "half a degree": (lambda p: p.add_function("f", 2.5, [[0, 1]], "interp", torch.exp), "from 0 to 20"),
-    "a type": (lambda p: p.add_function("f", 3, [[0, 1]], "spline", torch.exp), "'interp', 'taylor', not 'spline'"),
+    "a type": (lambda p: p.add_function("f", 3, [[0, 1]], "spline", torch.exp), "'interp', 'taylor', got 'spline'"),
     "not finite": (lambda p: p.add_function("f", 3, [[-1, 1]], "interp", lambda x: x.log()), r"not finite on \[-1, 1\]"),
     "not finite in the middle": (
         lambda p: p.add_function("f", 3, [[-1, 1]], "taylor", lambda x: 1 / x),
@@ -272,18 +272,18 @@ REFUSED = {
     ),
     "no derivative": (lambda p: p.add_function("f", 3, [[-1, 1]], "taylor", lambda x: (x**2).sqrt()), "not finite at 0"),
     "another shape": (lambda p: p.add_function("f", 3, [[0, 1]], "interp", lambda x: x.sum()), "one real number"),
-    "samples": (lambda p: p.interpolate("f", torch.zeros(3), torch.zeros(4), 1, [[0, 1]]), "3 places and 4 values"),
-    "few samples": (lambda p: p.interpolate("f", torch.tensor([0.0, 1.0]), torch.zeros(2), 5), "at 2 places; degree 5"),
-    "samples at one place": (lambda p: p.interpolate("f", torch.zeros(9), torch.zeros(9), 1, [[-1, 1]]), "at 1 places"),
-    "no samples": (lambda p: p.interpolate("f", torch.zeros(0), torch.zeros(0), 1), "two places at least"),
+    "samples": (lambda p: p.interpolate("f", torch.zeros(3), torch.zeros(4), 1, [[0, 1]]), "as many points as values, got 3 and 4"),
+    "few samples": (lambda p: p.interpolate("f", torch.tensor([0.0, 1.0]), torch.zeros(2), 5), "Degree 5 needs samples at 6 points"),
+    "samples at one place": (lambda p: p.interpolate("f", torch.zeros(9), torch.zeros(9), 1, [[-1, 1]]), "at 2 points of .* got 1"),
+    "no samples": (lambda p: p.interpolate("f", torch.zeros(0), torch.zeros(0), 1), "two points at least"),
     "NaN": (lambda p: p.interpolate("f", torch.arange(3.0), torch.tensor([0, math.nan, 1]), 1), "finite numbers"),
     "infinity": (lambda p: p.interpolate("f", torch.tensor([0, math.inf]), torch.zeros(2), 1), "finite numbers"),
     "samples and taylor": (
         lambda p: p.add_function("f", 1, [[0, 1]], "taylor", (torch.arange(2), torch.arange(2))),
-        "takes a function",
+        "needs a function",
     ),
     "nothing to fit": (lambda p: p.add_function("f", 1, [[0, 1]], "interp", 3.0), "a function of tensors, or samples"),
-    "text": (lambda p: p.get_val("sigmoid", "1.0"), "not of a str"),
+    "text": (lambda p: p.get_val("sigmoid", "1.0"), "got a str"),
     "complex": (lambda p: p.get_val("sigmoid", torch.zeros(1, dtype=torch.complex64)), "real numbers"),
 }  # fmt: skip
 

@@ -155,7 +155,7 @@ def test_who_is_no_user(hook):
         with pytest.raises(TypeError, match="allowed_users"):
             A.private_tensor(allowed_users=users)
     assert A.private_tensor().child.allowed_users == ()
-    with pytest.raises(GetNotPermittedError, match="names no users"):
+    with pytest.raises(GetNotPermittedError, match="no allowed users"):
         A.private_tensor().get(user="alice")
 
 
@@ -213,7 +213,7 @@ def test_sending_and_getting_in_a_sandbox(make_worker, kind, hook, x):
         with pytest.raises((GetNotPermittedError, SerdeError), match="is private, and not given to|can't hold a list"):
             result.get(user=user)
             bob.synchronize()
-    with pytest.raises(GetNotPermittedError, match="Say who you are"):
+    with pytest.raises(GetNotPermittedError, match="Name an allowed user"):
         pointer.get(user="eve")
     fetched = result.get(user="alice")
     assert isinstance(fetched.child, sy.PrivateTensor) and torch.equal(fetched.get(user="alice"), A * 3)
