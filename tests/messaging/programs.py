@@ -1,7 +1,7 @@
 """Random programs: steps over a pool of tensors, each a few torch calls as a user would write them.
 
 A step is chosen once, by looking at an example; from then on it is a plain Python function of the pool. Whatever it
-reads of a tensor (sizes, above all) it reads anew each time.
+reads of a tensor (sizes, above all) it reads again each time.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ def test_get_fetches_the_state_and_returns_the_plan(net, bob):
 
 @row("Plan.fix_precision_", "Plan.float_precision_", "Plan.share_", "Plan.share")
 def test_encoding_and_sharing_reach_every_tensor_of_the_state(net):
-    # What a tensor does with these words comes with encrypted computation; a plan passes them on.
+    # A plan passes these calls to its tensors, which encrypted computation implements.
     calls = []
 
     class Told:

@@ -1,4 +1,4 @@
-"""What can be given to a plan, and what it keeps of it."""
+"""Arguments of plans: the accepted types, and the values that become part of the plan."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class TestForward:
         assert not torch.equal(model.norm1.running_mean, proxy.norm1.running_mean)
 
     def test_mode_is_that_of_the_build(self, hook):
-        """Python's `self.training` is decided once: a switch is noticed, a rebuild decides anew."""
+        """Python's `self.training` is decided once: a switch raises, a rebuild records the new mode."""
         model, proxy, make = pair("mlp", train=False)
         plan, x = as_module(model).build(make(3)), make(4)
         close(plan(x), proxy(x))

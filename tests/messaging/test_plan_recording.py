@@ -1,4 +1,4 @@
-"""What a recording refuses, with the line of the user, and what is fine."""
+"""Functions that a recording refuses, naming the user's line, and functions that it accepts."""
 
 from __future__ import annotations
 

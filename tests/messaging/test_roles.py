@@ -17,7 +17,7 @@ def me():
 
 
 def shape_of(protocol):
-    """What a protocol does, as text: `a` for a run of role a, `a>b` for a move."""
+    """The steps of a protocol as text: `a` for a run of role a, `a>b` for a move."""
     at = {}
     for role, name in enumerate(protocol.roles):
         for number in (*protocol.schedule.input_numbers(role), *protocol.schedule.state_numbers(role)):

@@ -1,4 +1,4 @@
-"""What a message may unfold into: bounded by its size, by the configuration and by the budget of the request."""
+"""The unpacked size of a message is limited by its size, by the configuration and by the budget of the request."""
 
 from __future__ import annotations
 

@@ -432,7 +432,7 @@ def test_a_plan_with_too_many_operations_is_refused_before_it_is_rebuilt(hook):
     typed = protobuf.serialize(plans()[0], force_no_serialization=True)
     operation = typed.value.plan.program.operations[0]
     typed.value.plan.program.operations.extend([operation] * 50)
-    # What is wrong inside an operation is not seen: none is looked at.
+    # Errors inside an operation are not detected: a preview does not read them.
     typed.value.plan.program.operations[5].cmd_args.add()
     composite = value(composite=pb.Composite(code=100))
     for part in (1, 2, 3, 4):

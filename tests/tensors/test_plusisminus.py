@@ -1,4 +1,4 @@
-"""PlusIsMinusTensor: below autograd, + is -, whoever writes it; everything else is as it was."""
+"""PlusIsMinusTensor: below autograd + is -, for all writers of a sum; other calls are unchanged."""
 
 import csv
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a plan checks at each run: the forms of tensors that the recording relied on."""
+"""Checks of a plan at each run: the properties of tensors that the recording depends on."""
 
 from __future__ import annotations
 
