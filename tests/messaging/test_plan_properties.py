@@ -12,7 +12,7 @@ from syft.exceptions import PlanMismatchError
 from tests.messaging.plan_models import planned
 
 pytestmark = pytest.mark.usefixtures("hook")
-THIS_FILE = "test_plan_forms.py"
+THIS_FILE = "test_plan_properties.py"
 
 
 # --- checks of forms -----------------------------------------------------------------------------------------------

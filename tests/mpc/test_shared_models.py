@@ -86,9 +86,9 @@ def test_a_plan_is_refused_for_encryption_before_it_was_built():
         def forward(self, x):
             return self.fc(x)
 
-    with pytest.raises(SyftError, match="after it was built"):
+    with pytest.raises(SyftError, match="must be built before"):
         Net().fix_precision_()
-    with pytest.raises(SyftError, match="after it was built"):
+    with pytest.raises(SyftError, match="must be built before"):
         Net().share_("a", "b")
 
 
