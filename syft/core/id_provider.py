@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
 from syft.exceptions import IdNotUniqueError, NotPermittedError
 
@@ -17,7 +17,7 @@ MAX_ID_BITS = 256
 MAX_ID_CHARS = 256
 
 
-def is_id(value: object) -> bool:
+def is_id(value: object) -> TypeGuard[ObjectId]:
     """Say whether a value from outside is an id of bounded size."""
     if isinstance(value, int):
         return value.bit_length() <= MAX_ID_BITS

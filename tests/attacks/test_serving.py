@@ -16,6 +16,7 @@ from syft.exceptions import ProtocolError, SyftError
 from syft.messaging import message as m
 from syft.messaging.call_batch import StepsMessage
 from syft.mpc.serving import endpoint, guest_session
+from syft.mpc.serving.invitation import Server
 from syft.serde import deserialize
 from syft.workers.base import BaseWorker
 from syft.workers.process.child import ServedWorker
@@ -39,7 +40,9 @@ class HostileGuest:
         self.parties = tuple(worker.id for worker in self.workers)
         self.provider = workers[2].id
         self.invitation = invitation
-        self.visits = [guest_session.visit(worker, invitation.guest, invitation.name) for worker in self.workers]
+        self.visits = [
+            guest_session.open_guest_session(worker, invitation.guest, invitation.name) for worker in self.workers
+        ]
         self.seen = []
 
     def send(self, index, data):
@@ -316,9 +319,9 @@ def test_only_the_owner_has_a_say(trio, served, mallory_as_guest):
     mallory.session.close()
     assert works(trio, served)
     with pytest.raises(ProtocolError):
-        guest_session.visit(trio[0], "mallory", name)
+        guest_session.open_guest_session(trio[0], "mallory", name)
     with pytest.raises(ProtocolError):
-        guest_session.visit(trio[0], guest, "0" * 32)
+        guest_session.open_guest_session(trio[0], guest, "0" * 32)
 
 
 def forged(**changes):
@@ -384,10 +387,10 @@ def test_an_endpoint_ends_with_its_owners_session(hook):
     assert mallory.call(endpoint.OPEN, *forged()) is None
     assert mallory.call(endpoint.INVITE, "ab" * 16, "guest", 2) is None
     assert type(mallory.call(endpoint.INVITE, "ab" * 16, "other", 2)) is m.ErrorMessage, "3 were allowed"
-    assert guest_session.visit(alice, "guest", "ab" * 16).endpoint.left("guest") == 2
+    assert guest_session.open_guest_session(alice, "guest", "ab" * 16).endpoint.left("guest") == 2
     mallory.session.close()
     with pytest.raises(ProtocolError):
-        guest_session.visit(alice, "guest", "ab" * 16)
+        guest_session.open_guest_session(alice, "guest", "ab" * 16)
     second = Mallory(alice, "second")
     for number in range(endpoint.MAX_ENDPOINTS):
         assert second.call(endpoint.OPEN, *forged(name=f"{number:032x}")) is None
@@ -427,7 +430,7 @@ def test_secrets_are_not_shown(trio, served, caplog):
     secret = sy.mpc.Invitation(
         invitation.name,
         invitation.guest,
-        tuple(sy.mpc.invitations.Server(server.id, address) for server in invitation.servers),
+        tuple(Server(server.id, address) for server in invitation.servers),
         *(invitation.provider, invitation.inputs, invitation.outputs, 1),
     )
     client = sy.mpc.connect(invitation)
@@ -488,7 +491,7 @@ def test_the_latest_visit_counts(door):
     connection.write(framing.REQUEST, 1, write_request(None, (), m.SearchMessage([]), True))
     kind, number, written = connection.read()
     assert (kind, number, error_name(deserialize(written))) == (framing.ANSWER, 1, "SerdeError")
-    connection.write(framing.REQUEST, 2, bytes(guest_session._ROOM + 1000))  # more than the model takes
+    connection.write(framing.REQUEST, 2, bytes(guest_session._OVERHEAD + 1000))  # more than the model takes
     try:
         assert connection.read() is None
     except OSError:

@@ -250,7 +250,7 @@ def test_an_encrypted_model_answers_and_is_nowhere_in_clear(grid):
             plain = share.double() / 2**16
             assert not torch.any((plain - 4.0).abs() < 1e-3) and not torch.any((plain - 1.0).abs() < 1e-3)
         assert len(holder._objects) == 1  # nothing of a run is left
-    with pytest.raises(ModelError, match=r"takes \(1, 2\) at a time, not \(3, 2\)"):
+    with pytest.raises(ModelError, match=r"takes \(1, 2\), not \(3, 2\)"):
         grid.run_remote_inference("linear", torch.ones(3, 2), mpc=True)
 
 

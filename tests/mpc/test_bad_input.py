@@ -134,7 +134,7 @@ def _run(workers: list[Any], hook: Any, name: str, refs: list[Any], **options: A
 def test_a_share_of_the_wrong_size(trio: list[Any], hook: Any) -> None:
     alice, bob, _ = trio
     a, b = torch.arange(3).send(alice), torch.arange(4).send(bob)
-    with pytest.raises(ProtocolError, match="other shapes|another party failed"):
+    with pytest.raises(ProtocolError, match="different shapes|another party failed"):
         _run(trio, hook, "negative", [a.child.ref(), b.child.ref()])
     _settle(trio, hook)
     still_works(trio)
@@ -163,8 +163,8 @@ def test_a_share_that_is_not_there(trio: list[Any], hook: Any) -> None:
 @pytest.mark.parametrize(
     ("contents", "options", "told"),
     [
-        ((Ref(5, "grad"),), {}, "as they are"),
-        ((Ref(5),), {"scale": Ref(5)}, "as they are"),
+        ((Ref(5, "grad"),), {}, "shares as a whole"),
+        ((Ref(5),), {"scale": Ref(5)}, "shares as a whole"),
         (({},), {}, "not a dict"),
         ((slice(1),), {}, "not a slice"),
     ],
@@ -235,13 +235,13 @@ def test_a_run_that_nobody_joins_is_forgotten(make_worker: Any, hook: Any) -> No
     still_works(workers)
 
 
-def test_asked_twice(make_worker: Any, hook: Any) -> None:
+def test_a_second_message_about_a_run_is_refused(make_worker: Any, hook: Any) -> None:
     alice, bob, _ = workers = [make_worker(party) for party in ("alice", "bob", "dealer")]
     a = torch.arange(3).send(alice)
     message = RunMessage((a.child.ref(),), ID_PROVIDER.pop(), "open", (alice.id, bob.id), None, {}, 10**6)
     stream = hook.local_worker.stream_to(alice)
     stream.post(message)
-    with pytest.raises(ProtocolError, match="twice"):
+    with pytest.raises(ProtocolError, match="two messages about the same run"):
         stream.post(message)
     still_works(workers)
 

@@ -15,7 +15,8 @@ from torch import nn
 import syft as sy
 from syft.exceptions import SyftError
 from syft.mpc.program.program import as_program
-from syft.mpc.serving.invitation import Invitation, Number, Server
+from syft.mpc.serving.invitation import Invitation, Server
+from syft.mpc.serving.tensor_encoding import TensorEncoding
 from syft.serde import protobuf
 from syft.tensors.precision import FLOATS
 from tests.mpc.running import cast_of
@@ -269,12 +270,14 @@ def test_float32_travels_as_before_and_strangers_are_refused(hook):
 
 
 def test_invitations_tell_dtypes():
-    plain, double = Number((1,), 1000, 2**62), Number((1,), 1000, 2**62, dtype="float64")
-    assert len(plain.row()) == 4  # as earlier releases read it
+    plain, double = TensorEncoding((1,), 1000, 2**62), TensorEncoding((1,), 1000, 2**62, dtype="float64")
+    assert len(plain.to_row()) == 4  # as earlier releases read it
     assert double.decode(torch.tensor([123456789123])).item() == 123456789.123
     made = Invitation("0" * 32, "guest", (Server("a"), Server("b")), "c", (plain,), (double,))
     assert Invitation.from_text(made.to_text()) == made
-    odd = Invitation("0" * 32, "guest", (Server("a"), Server("b")), "c", (plain,), (Number((1,), 1, 4, dtype="int8"),))
+    odd = Invitation(
+        "0" * 32, "guest", (Server("a"), Server("b")), "c", (plain,), (TensorEncoding((1,), 1, 4, dtype="int8"),)
+    )
     with pytest.raises(SyftError, match="damaged"):
         Invitation.from_text(odd.to_text())
 

@@ -18,9 +18,9 @@ from syft.messaging import message as m
 from syft.messaging.call_batch import StepsMessage
 from syft.messaging.plan import Plan, State, func2plan
 from syft.messaging.protocol import Protocol, RoleProtocol, func2protocol
-from syft.mpc.serving.endpoint import Served
-from syft.mpc.serving.invitation import Number
 from syft.mpc.serving.server import EncryptedModel
+from syft.mpc.serving.shared_program import SharedProgram
+from syft.mpc.serving.tensor_encoding import TensorEncoding
 from syft.pointers.pointer_plan import PointerPlan
 from syft.pointers.pointer_protocol import PointerProtocol
 from syft.serde import Buffer
@@ -195,9 +195,9 @@ def roles() -> RoleProtocol:
 
 def hosted_part() -> EncryptedModel:
     """Return one party's part of an encrypted model."""
-    number = Number((1, 2), 2**16, 2**62)
-    served = Served((), (0,), (0, torch.ones(2, dtype=torch.int64)), ((1, 2),))
-    return EncryptedModel("net", True, served, ("alice", 7), "carol", (number,), (number,), "0f")
+    encoding = TensorEncoding((1, 2), 2**16, 2**62)
+    program = SharedProgram((), (0,), (0, torch.ones(2, dtype=torch.int64)), ((1, 2),), ("alice", 7), "carol")
+    return EncryptedModel("net", True, program, (encoding,), (encoding,), "0f")
 
 
 def chains(me: Any, bob: Any, alice: Any) -> dict[int, list[Any]]:

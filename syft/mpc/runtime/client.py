@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -12,16 +13,17 @@ from syft.core.id_provider import ID_PROVIDER
 from syft.core.references import TensorMeta
 from syft.core.trees import iter_tensors, map_tensors
 from syft.exceptions import ProtocolError, TensorsNotCollocatedException, UnsupportedOperation
-from syft.messaging.message import RunMessage
+from syft.messaging.message import Message, RunMessage
 from syft.mpc.runtime import cost_meter, recording, rendezvous
 from syft.mpc.runtime.protocol_registry import ProtocolSpec, entry_of
+from syft.mpc.runtime.rendezvous import RunKey
 from syft.mpc.runtime.worker import key_of
 from syft.pointers.lease import Lease
 from syft.pointers.pointer_tensor import PointerTensor
 from syft.pointers.remote_call import following_id
 from syft.tensors.additive_shared import AdditiveSharingTensor
 from syft.workers.delegation.introduction import introduce
-from syft.workers.transport.stream import FailureGroup
+from syft.workers.transport.stream import FailureGroup, Stream
 
 posting = threading.RLock()
 
@@ -127,27 +129,35 @@ def ask(
         tuple(stream.location.id for stream in streams),
         None if provider is None else provider.id,
     )
-    targets = [*streams, owner.stream_to(provider)] if helped else list(streams)
-    # Who answers in this thread comes last, so that nobody of them waits for one who was not asked yet.
-    targets.sort(key=lambda stream: not has_thread(stream))
+    targets = [*streams, owner.stream_to(provider)] if helped else streams
+    messages = []
+    for stream in targets:
+        mine = map_tensors(functools.partial(_for_party, stream.location.id), args)
+        messages.append((stream, RunMessage(mine, *header, options, first_id)))
     fate = FailureGroup()
-    with posting:  # all parties of two runs must hear of them in the same order
-        for stream in targets:
-            stream.raise_failure()
-        try:
-            for stream in targets:
-                mine = map_tensors(functools.partial(_for_party, stream.location.id), args)
-                stream.post(RunMessage(mine, *header, options, first_id), fate)
-        except Exception as error:
-            rendezvous.close(key_of(owner.id, run_id), error)
-            raise
+    post_run(messages, key_of(owner.id, run_id), fate)
     if len({has_thread(stream) for stream in targets}) > 1:
         try:
-            rendezvous.settle(key_of(owner.id, run_id))
+            rendezvous.barrier(key_of(owner.id, run_id))
         except ProtocolError:
             fate.tell()  # here and now, so not again later
             raise
     return _results(shapes, first_id, owner, streams, model)
+
+
+def post_run(messages: Sequence[tuple[Stream, Message]], key: RunKey, fate: FailureGroup) -> None:
+    """Send the messages of a run, one to each party."""
+    # Streams that answer in this thread come last, so that none waits for a party without a message.
+    messages = sorted(messages, key=lambda row: not has_thread(row[0]))
+    with posting:  # all parties must receive two runs in the same order
+        for stream, _ in messages:
+            stream.raise_failure()
+        try:
+            for stream, message in messages:
+                stream.post(message, fate)
+        except Exception as error:
+            rendezvous.close(key, error)
+            raise
 
 
 def check_kinds(parties: list[Any], provider: Any) -> None:

@@ -162,7 +162,7 @@ def _read_group(contents: bytearray, visitor: PeerIdentity) -> tuple[str, tuple[
     if type(parts) is not tuple or len(parts) not in (2, 3) or not all(type(part) is tuple for part in parts[1:]):
         raise SerdeError("This is not a group.")
     name, parties, keys = parts if len(parts) == 3 else (*parts, ())
-    if type(name) is not str or not is_id(name) or not 2 <= len(parties) <= MAX_PARTIES or not all(map(is_id, parties)):
+    if not is_id(name) or type(name) is not str or not 2 <= len(parties) <= MAX_PARTIES or not all(map(is_id, parties)):
         raise SerdeError("This is not a group.")
     if parties.count(visitor.id) != 1:
         raise ProtocolError("Seeds are given to parties of the group only.")

@@ -14,7 +14,8 @@ from typing import Any
 import torch
 
 Tensors = tuple[torch.Tensor, ...]
-Protocol = Callable[..., Coroutine[Any, Any, Any]]
+PartyCoroutine = Coroutine[Any, Any, Any]
+Protocol = Callable[..., PartyCoroutine]
 
 
 class PartyRequest:

@@ -1,20 +1,22 @@
-"""What a worker does when it is asked to take part in a run."""
+"""The handler of a run at a worker: checks the arguments, joins the other parties, and stores the results."""
 
 from __future__ import annotations
 
 import functools
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from syft.core.id_provider import is_id
+from syft.core.id_provider import ObjectId, is_id
 from syft.core.references import Ref
 from syft.core.trees import iter_tensors, map_tensors
 from syft.exceptions import IdNotUniqueError, ProtocolError, SyftError
 from syft.messaging.message import RunMessage
 from syft.mpc.runtime import rendezvous
-from syft.mpc.runtime.party import Party
+from syft.mpc.runtime.party import Party, PartyCoroutine
 from syft.mpc.runtime.protocol_registry import ProtocolSpec, entry_of
+from syft.mpc.runtime.rendezvous import Finish, RunKey, Start
 from syft.pointers.remote_call import following_id
 from syft.workers.access.policy import check_release
 from syft.workers.execution.copies import copy_tensor
@@ -22,19 +24,24 @@ from syft.workers.execution.execute import resolve
 from syft.workers.execution.router import handles
 from syft.workers.execution.session import Session
 
+if TYPE_CHECKING:
+    from syft.mpc.runtime.network import Runtime
+    from syft.workers.base import BaseWorker
+
 MAX_PARTIES = 64
+_PLAIN = (int, float, bool, str, type(None), torch.Size)
 
 
-def key_of(client_id: Any, run_id: Any) -> tuple[Any, Any]:
-    """Return what a run is known by: its id is chosen by the client, so it counts only together with who that is."""
+def key_of(client_id: object, run_id: ObjectId) -> RunKey:
+    """Return the key of a run. Clients choose the ids of runs, so an id is unique for its client only."""
     return client_id, run_id
 
 
-def place_of(worker: Any, message: RunMessage, entry: ProtocolSpec) -> tuple[int, int]:
-    """Return which party a worker is, and how many take part; a helper comes after the parties."""
+def party_index(worker: BaseWorker, message: RunMessage, entry: ProtocolSpec) -> tuple[int, int]:
+    """Return the index of a worker in a run, and the number of participants; a helper comes after the parties."""
     parties = message.parties
     if not 2 <= len(parties) <= MAX_PARTIES or not all(map(is_id, parties)) or len(set(parties)) != len(parties):
-        raise ProtocolError(f"A run takes from 2 to {MAX_PARTIES} different parties.")
+        raise ProtocolError(f"A run needs 2 to {MAX_PARTIES} different parties, got {len(parties)}.")
     seats = len(parties) + (entry.helper and len(parties) == 2)
     if worker.id in parties:
         return parties.index(worker.id), seats
@@ -43,121 +50,155 @@ def place_of(worker: Any, message: RunMessage, entry: ProtocolSpec) -> tuple[int
     raise ProtocolError(f"Worker {worker.id!r} is not one of the parties of this run.")
 
 
-_PLAIN = (int, float, bool, str, type(None), torch.Size)
-
-
-def _check_plain(value: Any, refs: bool) -> None:
-    """Refuse anything but plain tensors, numbers and texts: a pointer would make this worker act at another one."""
-    if type(value) in (tuple, list):
+def _check_plain(value: object, refs: bool) -> None:
+    """Refuse all but plain tensors, numbers and strings: a pointer would make this worker act at another one."""
+    if isinstance(value, tuple | list) and type(value) in (tuple, list):
         for item in value:
             _check_plain(item, refs)
     elif type(value) is Ref:
         if not refs or value.attribute is not None:
-            raise ProtocolError("The shares of a run are its arguments, as they are.")
+            raise ProtocolError("References in a run name shares as a whole, and only in its arguments.")
     elif type(value) is not torch.Tensor and type(value) not in _PLAIN:
         raise ProtocolError(f"A run takes shares, plain tensors and numbers, not a {type(value).__name__}.")
 
 
-def arguments_of(worker: Any, session: Session, message: RunMessage) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the arguments of a run, with this worker's shares in place of their names."""
+def arguments_of(worker: BaseWorker, session: Session, message: RunMessage) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments of a run, with this worker's shares in place of references."""
     _check_plain(message.contents, refs=True)
     for name, value in message.options.items():
         if type(name) is not str:
-            raise ProtocolError("The options of a run have names.")
+            raise ProtocolError(f"The names of a run's options are strings, not a {type(name).__name__}.")
         _check_plain(value, refs=False)
 
-    def local(leaf: Any) -> Any:
+    def local(leaf: object) -> object:
         if type(leaf) is not Ref:
             return copy_tensor(leaf) if isinstance(leaf, torch.Tensor) else leaf
         share = resolve(worker, leaf)
         if type(share) is not torch.Tensor or share.dtype is not torch.int64:
-            raise ProtocolError(f"What worker {worker.id!r} holds as {leaf.id!r} is not a share: those are of int64.")
-        # What parties open or reconstruct leaves this worker.
+            raise ProtocolError(f"Object {leaf.id!r} at worker {worker.id!r} is not a share: shares are int64 tensors.")
+        # Values that parties open or reconstruct leave this worker.
         check_release(worker, session, share, f"run {message.name}", obj_id=leaf.id)
         return share
 
     return map_tensors(local, message.contents), message.options
 
 
-def runtime_of(worker: Any, session: Session) -> Any:
-    """Return what a worker takes part in a client's runs with, over the network; None: in lockstep, in this process.
+def runtime_of(worker: BaseWorker, session: Session) -> Runtime | None:
+    """Return the runtime for runs of a client over the network; None: in lockstep, in this process.
 
-    A worker of this process that is served to others too (`WebsocketServerWorker`) does either.
+    A worker of this process that is also served to others (`WebsocketServerWorker`) can do both.
     """
-    runtime = getattr(worker, "mpc_runtime", None)
+    runtime: Runtime | None = getattr(worker, "mpc_runtime", None)
     if session.circle is None and getattr(worker, "is_in_this_process", False):
         return None
     return runtime
 
 
 @handles(RunMessage)
-def take_part(worker: Any, session: Session, message: RunMessage) -> None:
+def take_part(worker: BaseWorker, session: Session, message: RunMessage) -> None:
     """Take part in a run: with workers of this process in lockstep, or over the network."""
     entry = entry_of(message.name)
     if worker.progress is not None:
         worker.progress.write(message.name)
-    index, seats = place_of(worker, message, entry)
-    key = key_of(session.client_id, message.run_id)
-    runtime = runtime_of(worker, session)
+    index, seats = party_index(worker, message, entry)
+
+    def prepare() -> tuple[Start, object]:
+        args, options = arguments_of(worker, session, message)
+        return functools.partial(_start, entry, args, options), _agreement(message, args)
+
+    finish = functools.partial(store_results, worker, session, message)
     try:
-        try:
-            args, options = arguments_of(worker, session, message)
-        except Exception as error:
-            if runtime is not None:
-                runtime.give_up(session, message, seats, error)
-            raise
-        start = functools.partial(_start, entry, args, options)
-        finish = functools.partial(_keep, worker, session, message)
-        if runtime is not None:
-            runtime.run(session, message, index, seats, start, finish)
-        else:
-            seat = rendezvous.Participant(worker.id, start, finish, _forms(message, args))
-            rendezvous.join(key, index, len(message.parties), seats, seat, session.may_wait)
-    except Exception as error:
-        if runtime is None:
-            rendezvous.close(key, error)
+        join_run(worker, session, message, (index, seats), prepare, finish, f"The protocol {message.name!r}")
+    except Exception:
         worker.object_store.note_departure(
             message.return_id,
             f"the run that should have made it ({message.name}) failed",
         )
+        raise
+
+
+def join_run(
+    worker: BaseWorker,
+    session: Session,
+    message: RunMessage,
+    seat: tuple[int, int],
+    prepare: Callable[[], tuple[Start, object]],
+    finish: Finish,
+    subject: str,
+    pins: Mapping[ObjectId, str] | None = None,
+) -> None:
+    """Run one party's part of a protocol, and raise an error without numbers if it fails.
+
+    Args:
+        worker: the party.
+        session: the client's session.
+        message: the run.
+        seat: the party's index, and the number of participants.
+        prepare: returns the start function, and what must be equal at every party. The other parties are notified if
+            it fails.
+        finish: stores the result.
+        subject: the name of the run in errors.
+        pins: the key fingerprints of parties and dealer, by id; None: they are identified by id.
+    """
+    key = key_of(session.client_id, message.run_id)
+    runtime = runtime_of(worker, session)
+    index, seats = seat
+    try:
+        try:
+            start, agreement = prepare()
+        except Exception as error:
+            if runtime is not None:
+                runtime.give_up(session, message, seats, error, pins)
+            raise
+        if runtime is not None:
+            runtime.run(session, message, index, seats, start, finish, pins)
+        else:
+            participant = rendezvous.Participant(worker.id, start, finish, agreement)
+            rendezvous.join(key, index, len(message.parties), seats, participant, session.may_wait)
+    except Exception as error:
+        if runtime is None:
+            rendezvous.close(key, error)
         if isinstance(error, SyftError):
             raise
-        # Texts of torch may show numbers of its arguments, and those are shares, perhaps of another party.
+        # Error texts of torch may show arguments, and those are shares, perhaps of another party.
         raise ProtocolError(
-            f"The protocol {message.name!r} failed at worker {worker.id!r} with a {type(error).__name__}; "
-            "its text may show shares, so it is not told."
+            f"{subject} failed at worker {worker.id!r} with a {type(error).__name__}; "
+            "its text may show shares, so it is hidden."
         ) from None
 
 
-def _forms(message: RunMessage, args: tuple[Any, ...]) -> Any:
-    """Return what all parties must agree on before they begin."""
+def _agreement(message: RunMessage, args: tuple[Any, ...]) -> object:
+    """Return what must be equal at every party before a run starts."""
     shapes = [tuple(leaf.shape) for leaf in iter_tensors(args) if isinstance(leaf, torch.Tensor)]
     options = {name: value for name, value in message.options.items() if not isinstance(value, torch.Tensor)}
     return message.name, message.parties, message.provider, shapes, options
 
 
-def _start(entry: ProtocolSpec, args: tuple[Any, ...], options: dict[str, Any], party: Party) -> Any:
+def _start(entry: ProtocolSpec, args: tuple[Any, ...], options: dict[str, Any], party: Party) -> PartyCoroutine:
     return entry.function(party, *args, **options)
 
 
 def _compact(share: torch.Tensor) -> torch.Tensor:
-    """Return a share in memory of its own: what is kept must not hold on to masks, or to the shares it is a part of."""
+    """Return a share with a storage of its own, so that a stored share keeps no mask and no larger tensor alive."""
     return share if share.untyped_storage().nbytes() == share.nbytes else share.clone()
 
 
-def _keep(worker: Any, session: Session, message: RunMessage, result: Any) -> None:
+def store_results(worker: BaseWorker, session: Session, message: RunMessage, result: object) -> None:
     """Store the results of a run under the ids that the client chose: all of them, or none."""
     if result is None:  # a helper holds no shares
         return
     obj_id = message.return_id
-    kept: list[Any] = []
-    for tensor in result if isinstance(result, tuple | list) else (result,):
-        if type(tensor) is not torch.Tensor or tensor.dtype is not torch.int64:
-            raise ProtocolError(f"The protocol {message.name!r} gave something that is not a share.")
-        if obj_id in worker.object_store.objects:
-            for other in kept:
-                session.release(other)
-            raise IdNotUniqueError(f"Worker {worker.id!r} already holds an object with id {obj_id!r}.")
-        session.keep(obj_id, _compact(tensor))
-        kept.append(obj_id)
-        obj_id = following_id(obj_id)
+    stored: list[ObjectId] = []
+    try:
+        for tensor in result if isinstance(result, tuple | list) else (result,):
+            if type(tensor) is not torch.Tensor or tensor.dtype is not torch.int64:
+                raise ProtocolError(f"The protocol {message.name!r} returned a value that is not a share.")
+            if obj_id in worker.object_store.objects:
+                raise IdNotUniqueError(f"Worker {worker.id!r} already holds an object with id {obj_id!r}.")
+            session.keep(obj_id, _compact(tensor))
+            stored.append(obj_id)
+            obj_id = following_id(obj_id)
+    except Exception:
+        for other in stored:
+            session.release(other)
+        raise

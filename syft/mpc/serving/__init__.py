@@ -1,4 +1,5 @@
-"""Encrypted models that others may query: what the parties keep, invitations, guests, limits, and the clients' calls.
+"""Encrypted models that clients query: by invitation (`serve`, `query`), or as users of nodes (`server`, `client`).
 
-Plain models are in `syft.hosting`.
+Both run a `SharedProgram` at each party, and share the client's side in `client_shares`. Plain models are in
+`syft.hosting`.
 """

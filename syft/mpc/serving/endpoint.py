@@ -1,212 +1,140 @@
-"""Endpoints: what a party keeps of a model that it serves, and what the model's owner may ask it for.
+"""Endpoints: models that a party serves to invited clients, and the commands of their owners.
 
-An endpoint is a program of protocols, with the owner's shares as fixed arguments; the others are brought by guests (see
-`guests`). Each party counts requests for itself, before it takes part. Only who opened an endpoint has a say in it, and
-it ends with the owner's session.
+An endpoint is a shared program with a request limit for each guest, an invited client (see `guest_session`). Each party
+counts requests by itself, before it takes part. Only the session that opened an endpoint controls it, and the endpoint
+ends with that session.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 import weakref
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import torch
 
 from syft.core.id_provider import ObjectId, is_id
 from syft.exceptions import CommandNotAllowed, ProtocolError
 from syft.messaging.message import RunMessage
-from syft.mpc.dealer.wire_protocol import digest
-from syft.mpc.protocols import program
-from syft.mpc.runtime.party import Party
-from syft.mpc.runtime.protocol_registry import entry_of
-from syft.mpc.runtime.worker import MAX_PARTIES
+from syft.mpc.serving.shared_program import SharedProgram, Shares
 from syft.workers.execution.execute import WORKER_COMMANDS
 from syft.workers.execution.session import Session
+
+if TYPE_CHECKING:
+    from syft.mpc.serving.guest_session import GuestSession
+    from syft.workers.base import BaseWorker
 
 OPEN, INVITE, REVOKE, LEFT, CLOSE = (f"syft.mpc_endpoint_{what}" for what in "open invite revoke left close".split())
 MAX_ENDPOINTS = 256
 MAX_GUESTS = 4096
 
-Shape = tuple[int, ...]
-_endpoints: weakref.WeakKeyDictionary[Any, dict[str, Endpoint]] = weakref.WeakKeyDictionary()
+_endpoints: weakref.WeakKeyDictionary[BaseWorker, dict[str, ModelEndpoint]] = weakref.WeakKeyDictionary()
 _lock = threading.Lock()
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Served:
-    """What an endpoint runs.
-
-    Attributes:
-        steps: the steps of its program.
-        outputs: the numbers of the values that it gives.
-        given: what it begins with, in order: a tensor that is fixed, or the number of something that a guest brings.
-        inputs: the shapes of what a guest brings.
-    """
-
-    steps: tuple[Any, ...] = dataclasses.field(repr=False)
-    outputs: tuple[int, ...]
-    given: tuple[Any, ...] = dataclasses.field(repr=False)
-    inputs: tuple[Shape, ...]
-
-    def check(self, parties: int) -> None:
-        """Raise unless this can be run: all that comes from a client is checked before the first guest comes."""
-        if type(self.given) is not tuple or not all(self._is_given(item) for item in self.given):
-            raise ProtocolError("A served program begins with tensors, and with what its guests bring.")
-        if not all(type(shape) is tuple and all(type(n) is int and n >= 0 for n in shape) for shape in self.inputs):
-            raise ProtocolError("A shape is a tuple of whole numbers.")
-        program.read(self.steps, self.outputs, len(self.given), parties)
-        forms = [torch.empty(tuple(item.shape), dtype=item.dtype, device="meta") for item in self.begin(self._empty())]
-        entry_of(program.NAME).shape(*forms, steps=self.steps, outputs=self.outputs)
-
-    def digest(self) -> str:
-        """Return the digest of the program: equal at all parties, whose shares differ."""
-        given = [item if type(item) is int else (tuple(item.shape), str(item.dtype)) for item in self.given]
-        return digest(self.steps, self.outputs, given, self.inputs).hex()
-
-    def _is_given(self, item: Any) -> bool:
-        return type(item) is torch.Tensor or (type(item) is int and 0 <= item < len(self.inputs))
-
-    def _empty(self) -> tuple[torch.Tensor, ...]:
-        return tuple([torch.empty(shape, dtype=torch.int64, device="meta") for shape in self.inputs])
-
-    def begin(self, shares: tuple[torch.Tensor, ...]) -> list[torch.Tensor]:
-        """Return what the program begins with, with the shares of a guest in their places."""
-        return [shares[item] if type(item) is int else item for item in self.given]
-
-
-class Endpoint:
-    """A program and its fixed shares at one party.
+class ModelEndpoint:
+    """A shared program at one party, with the requests that each guest has left.
 
     Args:
-        owner: the session of whoever opened it; the endpoint ends with it.
-        name: what it is known by.
-        served: what is run.
-        parties: the ids of those who hold shares, in order.
-        provider: the id of the dealer.
-        limit: how many requests are answered, all guests together; None: any number.
+        owner: the session that opened it; the endpoint ends with it.
+        name: the name of the endpoint.
+        program: the program.
+        limit: the number of requests of all guests together; None: unlimited.
     """
 
-    def __init__(
-        self,
-        owner: Session,
-        name: str,
-        served: Served,
-        parties: tuple[ObjectId, ...],
-        provider: ObjectId | None,
-        limit: int | None,
-    ) -> None:
+    def __init__(self, owner: Session, name: str, program: SharedProgram, limit: int | None) -> None:
         self.owner = owner
         self.name = name
-        self.served = served
-        self.parties = parties
-        self.provider = provider
+        self.program = program
         # Compared by the parties of a run, beside the name.
-        self.options = {"program": served.digest()}
-        self._unpromised = limit
-        # guest -> requests left
+        self.options = {"program": program.digest()}
+        self._unassigned = limit
         self._left: dict[ObjectId, int | None] = {}
-        self._visits: dict[ObjectId, Any] = {}
+        self._sessions: dict[ObjectId, GuestSession] = {}
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
-        return f"<Endpoint of {self.owner.client_id!r} for {len(self._left)} guests>"
+        return f"<ModelEndpoint of {self.owner.client_id!r} for {len(self._left)} guests>"
 
     @property
     def is_over(self) -> bool:
-        """Whether its owner is gone."""
+        """Whether the owner's session has ended."""
         return self.owner not in self.owner.worker._sessions
 
     def invite(self, guest: ObjectId, requests: int | None) -> None:
-        """Let a guest ask so many times; all guests together not more often than the owner said."""
+        """Assign a number of requests to a guest, from those that the owner allows for all guests together."""
         with self._lock:
             if guest in self._left or len(self._left) >= MAX_GUESTS:
-                raise ProtocolError("This guest was invited already, or too many were.")
-            if self._unpromised is not None:
-                if requests is None or requests > self._unpromised:
-                    raise ProtocolError(f"{self._unpromised} requests are left to be promised to a guest.")
-                self._unpromised -= requests
+                raise ProtocolError(f"This guest was invited before, or the limit of {MAX_GUESTS} guests is reached.")
+            if self._unassigned is not None:
+                if requests is None or requests > self._unassigned:
+                    raise ProtocolError(f"{self._unassigned} requests are left for new guests.")
+                self._unassigned -= requests
             self._left[guest] = requests
 
     def revoke(self, guest: ObjectId) -> None:
-        """Answer a guest no more; what it was promised can be promised to another one."""
+        """Refuse a guest from now on; its remaining requests can be assigned to another one."""
         with self._lock:
             left = self._left.pop(guest, None)
-            if self._unpromised is not None and left is not None:
-                self._unpromised += left
-            visit = self._visits.pop(guest, None)
-        if visit is not None:
-            visit.dismiss()
+            if self._unassigned is not None and left is not None:
+                self._unassigned += left
+            session = self._sessions.pop(guest, None)
+        if session is not None:
+            session.dismiss()
 
     def close(self) -> None:
-        """Answer nobody any more."""
+        """Refuse all guests from now on."""
         for guest in list(self._left):
             self.revoke(guest)
 
     def left(self, guest: ObjectId) -> int | None:
-        """Return how many requests a guest has left."""
+        """Return the number of requests that a guest has left; None: unlimited."""
         with self._lock:
             return self._left.get(guest, 0)
 
     def spend(self, guest: ObjectId) -> None:
-        """Count a request of a guest, or refuse it; one that fails later has been counted."""
+        """Count a request of a guest, or refuse it; a request that fails later has been counted."""
         with self._lock:
             self._require(guest)
             left = self._left[guest]
             if left == 0:
-                raise ProtocolError("All requests of this invitation were used; ask the model's owner for another one.")
+                raise ProtocolError("All requests of this invitation were used. Ask the model's owner for another one.")
             if left is not None:
                 self._left[guest] = left - 1
 
     def _require(self, guest: ObjectId) -> None:
         if guest not in self._left or self.is_over:
-            raise ProtocolError("This model is not served to you, or not any more; ask its owner for an invitation.")
+            raise ProtocolError("This model is not served to you. Ask its owner for an invitation.")
 
-    def arrive(self, visit: Any) -> None:
-        """Receive a guest; an earlier visit of the same one ends, so that nobody comes in many at once."""
+    def add_session(self, session: GuestSession) -> None:
+        """Add the session of a guest; its earlier session ends, so that a guest has one connection at a time."""
         with self._lock:
-            self._require(visit.client_id)
-            earlier = self._visits.pop(visit.client_id, None)
-            self._visits[visit.client_id] = visit
+            self._require(session.guest_id)
+            earlier = self._sessions.pop(session.guest_id, None)
+            self._sessions[session.guest_id] = session
         if earlier is not None:
-            earlier.hang_up()
+            earlier.disconnect()
 
-    def depart(self, visit: Any) -> bool:
-        """Take note that a visit is over; says whether it was the guest's last one."""
+    def remove_session(self, session: GuestSession) -> bool:
+        """Remove a session that has ended; returns whether it was the guest's current one."""
         with self._lock:
-            last = self._visits.get(visit.client_id) is visit
-            if last:
-                del self._visits[visit.client_id]
-        return last
+            is_current = self._sessions.get(session.guest_id) is session
+            if is_current:
+                del self._sessions[session.guest_id]
+        return is_current
 
-    def check(self, message: RunMessage) -> tuple[torch.Tensor, ...]:
-        """Return the shares that a guest brings, if they are what the endpoint takes."""
-        told = (message.name, message.parties, message.provider, message.options)
-        if told != (self.name, self.parties, self.provider, {}):
-            raise ProtocolError("This is not how the served model is asked.")
-        shares: tuple[Any, ...] = message.contents
-        if any(type(share) is not torch.Tensor or share.dtype is not torch.int64 for share in shares):
-            raise ProtocolError("A served model takes shares: tensors of int64.")
-        forms = tuple([tuple(share.shape) for share in shares])
-        if forms != self.served.inputs:
-            raise ProtocolError(f"The served model takes {_shown(self.served.inputs)}, not {_shown(forms[:8])}.")
-        return shares
-
-    def start(self, shares: tuple[torch.Tensor, ...], party: Party) -> Any:
-        """Make the coroutine of this party."""
-        served = self.served
-        return program.program(party, *served.begin(shares), steps=served.steps, outputs=served.outputs)
+    def check(self, message: RunMessage) -> Shares:
+        """Return the shares of a guest's request if they are valid."""
+        requested = (message.name, message.parties, message.provider, message.options)
+        if requested != (self.name, self.program.parties, self.program.provider, {}):
+            raise ProtocolError("The request does not name this model with its parties and its dealer.")
+        return self.program.check_shares(message.contents, "The served model", ProtocolError)
 
 
-def _shown(shapes: tuple[Shape, ...]) -> str:
-    return " and ".join(str(tuple(shape)) for shape in shapes) or "nothing"
+# --- commands of the owner ------------------------------------------------------------------------------------
 
 
-# --- what the owner asks for ----------------------------------------------------------------------------------
-
-
-def endpoint_of(worker: Any, name: Any) -> Endpoint:
+def endpoint_of(worker: BaseWorker, name: object) -> ModelEndpoint:
     """Return an endpoint of a worker."""
     found = _endpoints.get(worker, {}).get(name) if type(name) is str else None
     if found is None or found.is_over:
@@ -214,82 +142,68 @@ def endpoint_of(worker: Any, name: Any) -> Endpoint:
     return found
 
 
-def _own(worker: Any, session: Session, name: Any) -> Endpoint:
-    """Return an endpoint that a client opened; nobody else has a say in it."""
+def _own(worker: BaseWorker, session: Session, name: object) -> ModelEndpoint:
+    """Return an endpoint that this session opened; no other session controls it."""
     endpoint = endpoint_of(worker, name)
     if endpoint.owner is not session:
         raise ProtocolError("No model is served here under this name.")
     return endpoint
 
 
-def _open(worker: Any, session: Session, *args: Any) -> None:
-    """Open an endpoint: its name, what it runs (steps, outputs, given, inputs), parties, provider, and a limit."""
+def _open(worker: BaseWorker, session: Session, *args: Any) -> None:
+    """Open an endpoint, from its name, the fields of its program, and the number of requests."""
     if len(args) != 8 or session not in worker._sessions:
         raise CommandNotAllowed("Serving this")
-    name, steps, outputs, given, inputs, parties, provider, limit = args
-    _check_name(name)
-    check_places(parties, provider)
-    if worker.id not in parties:
-        raise ProtocolError(f"Worker {worker.id!r} is not one of the parties of this endpoint.")
-    if not _is_requests(limit) or type(inputs) is not tuple:
-        raise ProtocolError("An endpoint takes the shapes of its inputs, and how many requests it answers.")
-    if type(given) is tuple:  # as they are now: what is written to a share later does not change what is served
+    name, *parts, limit = args
+    if type(name) is not str or len(name) != 32 or not set(name) <= set("0123456789abcdef"):
+        raise ProtocolError("The name of an endpoint has 32 hexadecimal digits.")
+    steps, outputs, given, inputs, parties, provider = parts
+    if not _is_limit(limit) or type(inputs) is not tuple:
+        raise ProtocolError("An endpoint needs the shapes of its inputs and the number of requests, or None.")
+    if isinstance(given, tuple):  # copied: later writes to a share must not change the served model
         given = tuple(item.clone() if isinstance(item, torch.Tensor) else item for item in given)
-    served = Served(steps, outputs, given, inputs)
-    served.check(len(parties))
-    endpoint = Endpoint(session, name, served, parties, provider, limit)
+    program = SharedProgram(steps, outputs, given, inputs, parties, provider)
+    program.check()
+    if worker.id not in program.parties:
+        raise ProtocolError(f"Worker {worker.id!r} is not one of the parties of this endpoint.")
+    endpoint = ModelEndpoint(session, name, program, limit)
     with _lock:
         mine = _endpoints.setdefault(worker, {})
         for over in [key for key, other in mine.items() if other.is_over]:
             del mine[over]
         if name in mine or len(mine) >= MAX_ENDPOINTS:
-            raise ProtocolError("A model is served under this name already, or too many are.")
+            raise ProtocolError(f"This name is in use, or the limit of {MAX_ENDPOINTS} endpoints is reached.")
         mine[name] = endpoint
 
 
-def _check_name(name: Any) -> None:
-    if type(name) is not str or len(name) != 32 or not set(name) <= set("0123456789abcdef"):
-        raise ProtocolError("The name of an endpoint has 32 hexadecimal digits.")
-
-
-def check_places(parties: Any, provider: Any) -> None:
-    """Raise unless parties and dealer can be those of a served program."""
-    if type(parties) is not tuple or not all(map(is_id, parties)) or len(set(parties)) != len(parties):
-        raise ProtocolError("The parties of an endpoint are different workers, by id.")
-    if not 2 <= len(parties) <= MAX_PARTIES:
-        raise ProtocolError(f"A served program has from 2 to {MAX_PARTIES} parties.")
-    if provider is not None and not is_id(provider):
-        raise ProtocolError("The dealer of an endpoint is named by its id.")
-
-
-def _is_requests(number: Any) -> bool:
+def _is_limit(number: object) -> TypeGuard[int | None]:
     return number is None or (type(number) is int and number >= 0)
 
 
-def _invite(worker: Any, session: Session, name: Any, guest: Any, requests: Any) -> None:
-    """Let a guest ask an endpoint."""
-    if not is_id(guest) or not _is_requests(requests):
-        raise ProtocolError("A guest has an id, and a number of requests.")
+def _invite(worker: BaseWorker, session: Session, name: object, guest: object, requests: object) -> None:
+    """Invite a guest to an endpoint."""
+    if not is_id(guest) or not _is_limit(requests):
+        raise ProtocolError("An invitation needs the id of a guest and a number of requests, or None.")
     _own(worker, session, name).invite(guest, requests)
 
 
-def _revoke(worker: Any, session: Session, name: Any, guest: Any) -> None:
-    """Let a guest ask no more."""
+def _revoke(worker: BaseWorker, session: Session, name: object, guest: object) -> None:
+    """Revoke the invitation of a guest."""
     if is_id(guest):
         _own(worker, session, name).revoke(guest)
 
 
-def _left(worker: Any, session: Session, name: Any, guest: Any) -> int:
-    """Say how many requests a guest has left (-1: any number)."""
+def _left(worker: BaseWorker, session: Session, name: object, guest: object) -> int:
+    """Return the number of requests that a guest has left (-1: unlimited)."""
     left = _own(worker, session, name).left(guest) if is_id(guest) else 0
     return -1 if left is None else left
 
 
-def _close(worker: Any, session: Session, name: Any) -> None:
+def _close(worker: BaseWorker, session: Session, name: object) -> None:
     """Close an endpoint."""
     endpoint = _own(worker, session, name)
     with _lock:
-        _endpoints[worker].pop(name, None)
+        _endpoints[worker].pop(endpoint.name, None)
     endpoint.close()
 
 

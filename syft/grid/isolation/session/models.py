@@ -17,7 +17,7 @@ from syft.hosting.server import Hosted, HostedModel, id_of_model
 from syft.messaging import hosting as m
 from syft.messaging.hosting import check_name
 from syft.messaging.plan.plan import Plan
-from syft.mpc.serving.server import EncryptedModel
+from syft.mpc.serving.server import check_own_key, read_hosted
 from syft.serde import deserialize, serialize
 from syft.workers.execution.router import OutgoingCopy
 from syft.workers.execution.session import Session
@@ -45,16 +45,8 @@ def host_model(worker: SessionWorker, session: Session, message: m.HostModelMess
 @handles(m.HostSharesMessage)
 def host_shares(worker: SessionWorker, session: Session, message: m.HostSharesMessage) -> None:
     """Host this party's shares of an encrypted model."""
-    model = EncryptedModel.detail(worker, (message.name, message.allow_remote_inference, message.contents))
-    if worker.id not in model.parties:
-        raise ModelError(f"Worker {worker.id!r} is not one of the parties of the model {model.name!r}.")
-    if not model.keys:
-        raise ModelError(
-            f"Node {worker.id!r} hosts encrypted models only with the keys of all parties and of the dealer. "
-            "Host the model with grid.serve_model(..., mpc=True) of this version."
-        )
-    if model.keys[model.parties.index(worker.id)] != worker.acquaintances.prover.key.fingerprint:
-        raise ModelError(f"The key that the model {model.name!r} names for node {worker.id!r} is not its own.")
+    model = read_hosted(worker, message)
+    check_own_key(worker, model, worker.acquaintances.prover, is_required=True)
     host(worker, model)
 
 
