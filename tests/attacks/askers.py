@@ -15,6 +15,7 @@ from syft.hosting import client as hosting_client
 from syft.messaging.hosting import HostSharesMessage, SharedInferenceMessage
 from syft.messaging.message import Operation
 from syft.mpc.serving import client as encrypted
+from syft.mpc.serving.client_shares import fetch_results
 from syft.mpc.serving.server import contents_of
 from syft.workers.delegation.introduction import introduce
 from syft.workers.websocket_client import WebsocketClientWorker
@@ -62,9 +63,9 @@ def host(model, nodes, holders, name=NAME, dealer="dealer", **more):
 
 def plant(worker, part, version, shares=None):
     """Host a part of a model at one of mallory's nodes, with shares of her choice and the victim's version."""
-    given = part.served.given
+    given = part.program.given
     zeros = tuple([item if isinstance(item, int) else torch.zeros_like(item) for item in given])
-    part.served = dataclasses.replace(part.served, given=zeros if shares is None else shares)
+    part.program = dataclasses.replace(part.program, given=zeros if shares is None else shares)
     part.version = version
     message = HostSharesMessage(contents_of(part), part.name, True)
     sy.local_worker.send_msg(message, worker)
@@ -92,7 +93,8 @@ def ask(holders, facts, x):
 
     The first party gets the whole input; the model may have another name and version at each party.
     """
-    return together(encrypted._fetch(*post(holders, facts, x)))
+    streams, ids = post(holders, facts, x)
+    return together(fetch_results(streams, lambda stream: stream.fetch_many(ids)))
 
 
 def post(holders, facts, x):
