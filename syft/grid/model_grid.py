@@ -207,7 +207,7 @@ class ModelGrid(AbstractGrid):
         """
         hosts = self._hosts(str(id), mpc, owner)
         if not mpc:
-            return self._ask_first(id, [worker for worker, _ in hosts], lambda w: client.ask(w, str(id), data))
+            return self._ask_first(id, [worker for worker, _ in hosts], lambda w: client.query(w, str(id), data))
         groups = {group[0][0].id: group for group in complete_groups(hosts)}
 
         def ask(leader: BaseWorker) -> Any:

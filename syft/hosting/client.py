@@ -1,8 +1,9 @@
-"""Hosting a model at a worker, and asking it there, as a client does it: for workers of every kind."""
+"""The calls of clients that host models at workers of any kind, and query them there."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -18,37 +19,48 @@ from syft.pointers.object_wrapper import ObjectWrapper
 from syft.workers.delegation.introduction import introduce
 from syft.workers.execution.copies import is_plain
 
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
+
+    _Worker = BaseWorker
+else:
+    _Worker = object  # the mixin must not add BaseWorker to the bases of a class
+
 Shapes = tuple[tuple[int, ...], ...]
+# The input shapes of a model: [(1, 64)].
+ArgsShape = Sequence[Sequence[int]]
 
 
-def as_plan(model: Any, args_shape: Any = None) -> Plan:
-    """Return a model as a plan that is built.
+def as_plan(model: object, args_shape: ArgsShape | None = None) -> Plan:
+    """Return a model as a built plan.
 
     Args:
         model: a plan, or a module.
-        args_shape: the shapes of the inputs of a module, as [(1, 64)]; a plan that is built knows its own.
+        args_shape: the input shapes of a module, as [(1, 64)]; a built plan has its own.
     """
     if isinstance(model, torch.nn.Module):
         if args_shape is None:
             raise ModelError(
-                "A module is hosted as a plan: say the shapes of its inputs, serve_model(..., args_shape=[(1, 64)]), "
-                "or build the plan yourself, sy.Plan(forward_func=module).build(example)."
+                "A module is hosted as a plan, which needs its input shapes. Pass serve_model(..., "
+                "args_shape=[(1, 64)]), or build the plan: sy.Plan(forward_func=module).build(example)."
             )
         model = Plan(name=type(model).__name__, forward_func=model)
     if not isinstance(model, Plan):
-        raise ModelError(f"A {type(model).__name__} can't be hosted: give a plan, or a module.")
+        raise ModelError(f"A {type(model).__name__} can't be hosted. Pass a plan or a module.")
     if not model.is_built:
         if args_shape is None:
-            raise ModelError(f"The plan {model.name!r} is not built; build it with plan.build(*examples) first.")
+            raise ModelError(f"The plan {model.name!r} is not built. Build it first with plan.build(*examples).")
         model.build(*Plan._create_placeholders(args_shape))
     return model
 
 
-def plain_plan(model: Any, args_shape: Any = None) -> Plan:
-    """Return a model as a plan that is built and whose state is here, in clear."""
+def plain_plan(model: object, args_shape: ArgsShape | None = None) -> Plan:
+    """Return a model as a built plan with a plain, local state."""
     plan = as_plan(model, args_shape)
     if not all(is_plain(tensor) for tensor in plan.state.tensors()):
-        raise ModelError(f"The state of the plan {plan.name!r} is not here, or encrypted; host a plain plan.")
+        raise ModelError(
+            f"The state of the plan {plan.name!r} is remote or encrypted. Host a plan with a plain, local state."
+        )
     return plan
 
 
@@ -57,121 +69,122 @@ def shapes_of(plan: Plan) -> Shapes:
     return tuple(spec.shape for spec in plan._input_specs)
 
 
-def name_of(model: Any, model_id: Any = None) -> str:
-    """Return the name to host a model under: the one that is given, or its id."""
+def name_of(model: object, model_id: object = None) -> str:
+    """Return the name to host a model under: `model_id`, or the id of the model."""
     given = model_id if model_id is not None else getattr(model, "id", None)
     return check_name(str(given) if isinstance(given, str | int) else given)
 
 
-def inputs_of(data: Any) -> tuple[torch.Tensor, ...]:
-    """Return what a model is asked with: one tensor, or several in a tuple or a list."""
+def inputs_of(data: object) -> tuple[torch.Tensor, ...]:
+    """Return the inputs of a query: one tensor, or several in a tuple or a list."""
     given = tuple(data) if isinstance(data, tuple | list) else (data,)
     if not given or not all(isinstance(tensor, torch.Tensor) for tensor in given):
-        raise ModelError("A model is asked with a tensor, or with several in a tuple.")
+        raise ModelError("The data of a query must be a tensor, or a tuple of tensors.")
     if any(isinstance(tensor, SyftTensor) for tensor in given):
-        raise ModelError("A model is asked with plain tensors that are here; fetch this one with .get() first.")
+        raise ModelError("The data of a query must be plain tensors of this process. Fetch pointers with .get() first.")
     return tuple(tensor.detach() for tensor in given)
 
 
-# --- at one worker of any kind --------------------------------------------------------------------------------
+# --- calls to one worker --------------------------------------------------------------------------------------
 
 
 def host(
-    worker: Any,
-    model: Any,
-    model_id: Any = None,
+    worker: BaseWorker,
+    model: object,
+    model_id: str | int | None = None,
     allow_download: bool = False,
     allow_remote_inference: bool = False,
-    args_shape: Any = None,
+    args_shape: ArgsShape | None = None,
 ) -> None:
     """Host a model at a worker; arguments as `HostingClient.serve_model`."""
     name = name_of(model, model_id)
-    content: Any
+    content: ObjectWrapper | Plan
     if isinstance(model, torch.jit.ScriptModule):
         content, shapes = ObjectWrapper(model), tuple(tuple(shape) for shape in args_shape or ())
     else:
-        content = plain_plan(model, args_shape)
-        shapes = shapes_of(content)
+        plan = plain_plan(model, args_shape)
+        content, shapes = plan, shapes_of(plan)
     message = m.HostModelMessage(content, name, bool(allow_download), bool(allow_remote_inference), shapes)
     local_worker().send_msg(message, worker)
 
 
-def facts_at(worker: Any, name: str | None = None) -> list[Facts]:
-    """Return what a worker says of the models that it hosts, or of one of them."""
+def facts_at(worker: BaseWorker, name: str | None = None) -> list[Facts]:
+    """Return the facts that a worker states about the models that it hosts, or about one of them."""
     found = local_worker().send_msg(m.ModelsMessage(name if name is None else check_name(name)), worker)
     if type(found) is not list or not all(type(row) is dict and type(row.get("name")) is str for row in found):
-        raise ModelError(f"Worker {worker.id!r} does not say what it hosts.")
+        raise ModelError(f"Worker {worker.id!r} sent an invalid list of models.")
     return found
 
 
-def ask(worker: Any, name: str, data: Any) -> Any:
-    """Ask a model at a worker, and return its answer."""
+def query(worker: BaseWorker, name: str, data: object) -> Any:
+    """Query a model at a worker, and return its result."""
     return local_worker().send_msg(m.InferenceMessage(inputs_of(data), check_name(name)), worker)
 
 
-def download(worker: Any, name: str) -> Any:
-    """Return a copy of a model of a worker."""
+def download(worker: BaseWorker, name: str) -> Any:
+    """Download a model from a worker."""
     found = local_worker().send_msg(m.DownloadModelMessage(check_name(name)), worker)
     return found.obj if isinstance(found, ObjectWrapper) else found
 
 
-def delete(worker: Any, name: str) -> None:
-    """Have a worker host a model no longer."""
+def delete(worker: BaseWorker, name: str) -> None:
+    """Delete a model at a worker."""
     local_worker().send_msg(m.DeleteModelMessage(check_name(name)), worker)
 
 
-class HostingClient:
-    """What a client of a node can do with hosted models: to be inherited by a worker.
+class HostingClient(_Worker):
+    """The methods of a node's client for hosted models: a mixin for workers.
 
-    Refusals of the node are a RuntimeError (ModelError) with its words.
+    If the node refuses a request, they raise a ModelError, which is a RuntimeError.
     """
 
     @property
     def models(self) -> list[str]:
-        """The names of the models that this client may use there."""
+        """The names of the models at this node that this client may use."""
         return [row["name"] for row in facts_at(self)]
 
     def serve_model(
         self,
-        model: Any,
+        model: torch.nn.Module | Plan,
         model_id: str | None = None,
         mpc: bool = False,
         allow_download: bool = False,
         allow_remote_inference: bool = False,
-        args_shape: Any = None,
+        args_shape: ArgsShape | None = None,
     ) -> bool:
-        """Host a model at this node. One of the same name is replaced, if it is this user's.
+        """Host a model at this node. It replaces a model of this user with the same name.
 
         Args:
-            model: a plan that is built, a module, or a script module (where the node trusts those).
-            model_id: its name; by default the id of the plan.
-            mpc: not at one node; an encrypted model lives at several, see `PrivateGridNetwork.serve_model`.
-            allow_download: whether others may have it.
-            allow_remote_inference: whether others may ask it.
-            args_shape: the shapes of its inputs, for a module: [(1, 64)].
+            model: a built plan, a module, or a script module (if the node trusts those).
+            model_id: the name of the model; by default the id of the plan.
+            mpc: not supported by one node; for encrypted models see `PrivateGridNetwork.serve_model`.
+            allow_download: whether other users may download it.
+            allow_remote_inference: whether other users may query it.
+            args_shape: the input shapes of a module: [(1, 64)].
         """
         if mpc:
             raise ModelError(
-                "An encrypted model lives at several nodes: sy.PrivateGridNetwork(*nodes).serve_model(..., mpc=True)."
+                "serve_model(..., mpc=True) needs several nodes. "
+                "Call sy.PrivateGridNetwork(*nodes).serve_model(..., mpc=True)."
             )
         host(self, model, model_id, allow_download, allow_remote_inference, args_shape)
         return True
 
-    def run_remote_inference(self, model_id: str, data: Any) -> Any:
-        """Ask a model that is hosted here, and return its answer.
+    def run_remote_inference(self, model_id: str, data: object) -> Any:
+        """Query a model that is hosted here, and return its result.
 
         Args:
             model_id: the name of the model.
             data: a tensor, or a tuple of them.
         """
-        return ask(self, model_id, data)
+        return query(self, model_id, data)
 
     def download_model(self, model_id: str) -> Any:
-        """Return a copy of a model that may be downloaded."""
+        """Download a model, if that is allowed."""
         return download(self, model_id)
 
-    def connect_nodes(self, node: Any) -> dict[str, Any]:
-        """Make this node and another one known to each other, for this client.
+    def connect_nodes(self, node: BaseWorker) -> dict[str, Any]:
+        """Introduce this node and another one to each other, for this client.
 
         Args:
             node: the other node, a NodeClient.
@@ -180,6 +193,6 @@ class HostingClient:
         return {RESPONSE_MSG.SUCCESS: True, RESPONSE_MSG.NODE_ID: node.id}
 
     def delete_model(self, model_id: str) -> bool:
-        """Host a model no longer."""
+        """Delete a model."""
         delete(self, model_id)
         return True

@@ -1,4 +1,4 @@
-"""Models that workers host: who may ask, have, replace and delete them; what answers and errors tell."""
+"""Hosted models: permissions to query, download, replace and delete them; contents of results and errors."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def linear(weight=WEIGHT):
 
 
 def ask(worker, name="linear", data=None):
-    return client.ask(worker, name, torch.tensor([[1.0, 2.0]]) if data is None else data)
+    return client.query(worker, name, torch.tensor([[1.0, 2.0]]) if data is None else data)
 
 
 # --- plain hosting --------------------------------------------------------------------------------------------
@@ -99,7 +99,7 @@ def test_models_with_several_inputs_and_outputs(make_worker):
         return x + y, {"difference": x - y}
 
     client.host(worker, both, "both", allow_remote_inference=True)
-    total, rest = client.ask(worker, "both", (torch.tensor([1.0, 2.0]), torch.tensor([3.0, 5.0])))
+    total, rest = client.query(worker, "both", (torch.tensor([1.0, 2.0]), torch.tensor([3.0, 5.0])))
     assert total.tolist() == [4, 7]
     assert rest["difference"].tolist() == [-2, -3]
 
@@ -126,7 +126,7 @@ def test_asking_changes_nothing(make_worker):
     worker = make_worker("host")
     norm = torch.nn.BatchNorm1d(2)
     client.host(worker, norm, "norm", allow_remote_inference=True, allow_download=True, args_shape=[(4, 2)])
-    first, second = (client.ask(worker, "norm", 100 * torch.ones(4, 2)) for _ in range(2))
+    first, second = (client.query(worker, "norm", 100 * torch.ones(4, 2)) for _ in range(2))
     assert torch.equal(first, second)
     mean = client.download(worker, "norm").state_dict()
     assert all(value.abs().max() <= 1 for value in mean.values())
@@ -142,10 +142,10 @@ def test_answers_and_downloads_share_no_memory_with_the_model(make_worker):
         return weight
 
     client.host(worker, give, "give", allow_remote_inference=True, allow_download=True)
-    client.ask(worker, "give", torch.zeros(2)).zero_()
+    client.query(worker, "give", torch.zeros(2)).zero_()
     for tensor in client.download(worker, "give").state.tensors():
         tensor.zero_()
-    assert client.ask(worker, "give", torch.zeros(2)).tolist() == [1, 2]
+    assert client.query(worker, "give", torch.zeros(2)).tolist() == [1, 2]
 
 
 def test_many_threads_ask_at_once(make_worker):
@@ -188,7 +188,7 @@ def test_only_what_its_owner_allows(guarded, eve):
         assert ask(guarded, "asked").item() == 3 * WEIGHT + 1
         with pytest.raises(ModelError, match="may not be downloaded"):
             client.download(guarded, "asked")
-        with pytest.raises(RuntimeError, match="does not answer others"):
+        with pytest.raises(RuntimeError, match="may not be queried by other users"):
             ask(guarded, "given")
         assert client.download(guarded, "given")(torch.tensor([[1.0, 2.0]])).item() == 3 * WEIGHT + 1
     # who hosted it may do everything
@@ -202,7 +202,7 @@ def test_only_who_hosted_it_or_the_owner_replaces_and_deletes_it(guarded, eve):
     with sy.acting_as(eve):
         with pytest.raises(ModelError, match="is taken"):
             client.host(guarded, linear(0.0), "mine")
-        with pytest.raises(ModelError, match="by who hosted it"):
+        with pytest.raises(ModelError, match="only be deleted by its owner"):
             client.delete(guarded, "mine")
     assert ask(guarded, "mine").item() == 3 * WEIGHT + 1
     client.host(guarded, linear(2.0), "mine", allow_remote_inference=True)
@@ -236,13 +236,13 @@ def test_errors_never_show_weights(guarded, eve):
 
     client.host(guarded, pick, "pick", allow_remote_inference=True)
     with sy.acting_as(eve), pytest.raises(ModelError) as caught:
-        client.ask(guarded, "pick", torch.zeros(3))
+        client.query(guarded, "pick", torch.zeros(3))
     shown = repr(caught.value) + "".join(getattr(caught.value, "__notes__", ()))
-    shown = shown.replace(guarded.id, "")  # its number may be any
-    assert "31" not in shown and "(3,)" in shown and "(64,)" in shown and "not told" in shown
+    shown = shown.replace(guarded.id, "")  # the id contains a random number
+    assert "31" not in shown and "(3,)" in shown and "(64,)" in shown and "is hidden" in shown
     assert caught.value.__cause__ is None and caught.value.__suppress_context__
-    with pytest.raises(ModelError, match="31"):  # who may have it is told
-        client.ask(guarded, "pick", torch.zeros(3))
+    with pytest.raises(ModelError, match="31"):  # users who may download the model see the cause
+        client.query(guarded, "pick", torch.zeros(3))
 
 
 def test_a_model_is_never_asked_with_what_is_held_here(guarded, eve):
@@ -251,7 +251,7 @@ def test_a_model_is_never_asked_with_what_is_held_here(guarded, eve):
     with sy.acting_as(eve):
         found = eve.request_search(["#private"], guarded)[0]
         with pytest.raises(ModelError, match="plain tensors"):
-            client.ask(guarded, "asked", found)
+            client.query(guarded, "asked", found)
         for forged in (Ref(private.id_at_location), found.child, "text", 5, None):
             with pytest.raises((ModelError, SerdeError)):
                 eve.send_msg(messages.InferenceMessage((forged,), "asked"), guarded)

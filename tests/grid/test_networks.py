@@ -165,7 +165,7 @@ def test_a_model_is_hosted_found_and_asked(grid):
         grid.run_remote_inference("other", X)
     with pytest.raises(RuntimeError, match="encrypted model 'linear'"):
         grid.run_remote_inference("linear", X, mpc=True)
-    with pytest.raises(RuntimeError, match="can't be asked|could not be asked"):
+    with pytest.raises(RuntimeError, match="failed on inputs"):
         grid.run_remote_inference("linear", torch.ones(7))
 
 
@@ -187,7 +187,7 @@ def test_replicas_take_turns_and_the_least_busy_is_asked(grid, monkeypatch):
     hosts = grid.query_model_hosts("linear")
     assert len(hosts) == 3
     asked, busy, go_on = [], threading.Event(), threading.Event()
-    plain = client.ask
+    plain = client.query
 
     def watched(worker, name, data):
         asked.append(worker)
@@ -196,7 +196,7 @@ def test_replicas_take_turns_and_the_least_busy_is_asked(grid, monkeypatch):
             go_on.wait(60)
         return plain(worker, name, data)
 
-    monkeypatch.setattr(client, "ask", watched)
+    monkeypatch.setattr(client, "query", watched)
     thread = threading.Thread(target=grid.run_remote_inference, args=("linear", X))
     thread.start()
     busy.wait(60)
@@ -215,7 +215,7 @@ def test_a_replica_that_is_gone_is_skipped(processes):
     asked = [grid.run_remote_inference("replicated", X).item() for _ in range(4)]
     assert asked == [13.0] * 4
     with pytest.raises(ModelError, match="No host of the model"):
-        grid._ask_first("replicated", processes[:1], lambda worker: client.ask(worker, "replicated", X))
+        grid._ask_first("replicated", processes[:1], lambda worker: client.query(worker, "replicated", X))
 
 
 def test_a_model_of_the_same_name_of_somebody_else_is_no_replica(make_worker, workers):

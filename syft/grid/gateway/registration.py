@@ -21,7 +21,7 @@ from syft.core.labels import tags_of
 from syft.exceptions import AuthenticationError, SyftError
 from syft.grid.gateway.address_challenge import PATH, answer
 from syft.grid.gateway.models import MAX_MODELS, MAX_SETS, MAX_TAG, MAX_TAGS
-from syft.hosting.server import PREFIX, is_shared, names_at, outline_of
+from syft.hosting.server import PREFIX, facts_of, is_shared, names_at
 from syft.workers.node_client import parse_address
 from syft.workers.transport.http import ask
 from syft.workers.websocket_client import where_of
@@ -180,6 +180,6 @@ def index_of(worker: BaseWorker) -> dict[str, Any]:
                 logger.warning("Not all tags of this node fit into what a gateway is told.")
                 break
             sets.add(tags)
-    rows = [outline_of(worker, name) for name in names_at(worker)[:MAX_MODELS]]
+    rows = [facts_of(worker, name) for name in names_at(worker)[:MAX_MODELS]]
     models = [{"name": row["name"], "mpc": row["mpc"]} for row in rows if row is not None and is_shared(row)]
     return {"tags": [list(tags) for tags in sorted(sets)], "models": models}

@@ -1,8 +1,8 @@
-"""Allowance: how many requests a user may make to a hosted encrypted model in a day, counted at every party.
+"""Request limits: the number of requests of a user to a hosted encrypted model in a day, counted at every party.
 
-Answers tell something about a model, so its owner bounds how many one user gets. A day begins at 00:00 UTC. The count
+Results reveal something about a model, so its owner limits them for each user. A day begins at 00:00 UTC. The count
 starts again when the model is hosted again. A node with a store keeps the counts there, so a restart does not reset
-them. Users who did not have to identify themselves count as one user.
+them. All users that did not authenticate count as one user.
 """
 
 from __future__ import annotations
@@ -12,10 +12,13 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syft.exceptions import ModelError
 from syft.hosting.server import MAX_MODELS, names_at
+
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
 
 # Requests of one user in a day, unless the owner of a model says otherwise.
 DEFAULT_REQUESTS = 1000
@@ -28,11 +31,11 @@ _ANONYMOUS = "anonymous-"
 Row = dict[str, list[Any]]
 
 
-def check_limit(limit: Any) -> int | None:
-    """Return a limit if it is one: a whole number from 1 on, or None for no limit."""
-    if limit is not None and (type(limit) is not int or not 0 < limit <= MAX_REQUESTS):
-        raise ModelError(f"max_requests_per_user is a whole number from 1 on, or None for no limit, not {limit!r}.")
-    return limit
+def check_limit(limit: object) -> int | None:
+    """Return a limit if it is valid: an integer of at least 1, or None for no limit."""
+    if limit is None or (type(limit) is int and 0 < limit <= MAX_REQUESTS):
+        return limit
+    raise ModelError(f"max_requests_per_user must be an integer of at least 1, or None for no limit, got {limit!r}.")
 
 
 class _MemoryCounts:
@@ -53,7 +56,7 @@ _memories: weakref.WeakKeyDictionary[Any, _MemoryCounts] = weakref.WeakKeyDictio
 _lock = threading.Lock()
 
 
-def _counts_of(worker: Any) -> Any:
+def _counts_of(worker: BaseWorker) -> Any:
     stored = getattr(worker, "request_counts", None)
     if stored is not None:
         return stored
@@ -61,7 +64,7 @@ def _counts_of(worker: Any) -> Any:
         return _memories.setdefault(worker, _MemoryCounts())
 
 
-def spend(worker: Any, user: object, name: str, version: str, limit: int | None) -> None:
+def spend(worker: BaseWorker, user: object, name: str, version: str, limit: int | None) -> None:
     """Count a request of a user to a model. A request that fails later has been counted.
 
     Raises:
@@ -69,9 +72,9 @@ def spend(worker: Any, user: object, name: str, version: str, limit: int | None)
     """
     if limit is None:
         return
-    elsewhere = getattr(worker, "spend_request", None)
-    if elsewhere is not None:
-        elsewhere(name, version, limit)
+    supervisor = getattr(worker, "spend_request", None)
+    if supervisor is not None:
+        supervisor(name, version, limit)
         return
     today = int(time.time() // _DAY)
 
@@ -80,8 +83,8 @@ def spend(worker: Any, user: object, name: str, version: str, limit: int | None)
         if len(current) >= MAX_MODELS:
             hosted = set(names_at(worker))
             current = {model: entry for model, entry in current.items() if model in hosted}
-        known = current.get(name)
-        used = known[2] if known is not None and known[0] == version else 0
+        counted = current.get(name)
+        used = counted[2] if counted is not None and counted[0] == version else 0
         if used >= limit:
             raise ModelError(_refusal(worker, name, limit, today))
         return {**current, name: [version, today, used + 1]}
@@ -94,9 +97,9 @@ def _key_of(user: object) -> str:
     return _ANONYMOUS if str(user).startswith(_ANONYMOUS) else text
 
 
-def _refusal(worker: Any, name: str, limit: int, today: int) -> str:
+def _refusal(worker: BaseWorker, name: str, limit: int, today: int) -> str:
     again = datetime.datetime.fromtimestamp((today + 1) * _DAY, datetime.UTC)
     return (
         f"The model {name!r} at {worker.id!r} answers {limit} requests of a user in a day, and you have used all of "
-        f"them. Ask again from {again:%Y-%m-%d} 00:00 UTC on, or ask the model's owner for more."
+        f"them. Retry after {again:%Y-%m-%d} 00:00 UTC, or ask the model's owner for a higher limit."
     )

@@ -22,7 +22,7 @@ import torch
 
 from syft.core.id_provider import ObjectId, is_id
 from syft.exceptions import ModelError
-from syft.hosting.server import Facts, Hosted, find_model, require_inference, shelve
+from syft.hosting.server import Facts, Hosted, find_model, require_inference, store_model
 from syft.messaging.hosting import HostSharesMessage, SharedInferenceMessage, check_name
 from syft.messaging.message import RunMessage
 from syft.mpc.protocols import program
@@ -105,7 +105,7 @@ class EncryptedModel(Hosted):
 
     @functools.cached_property
     def agreement(self) -> dict[str, Any]:
-        """What the parties compare in every frame of a run, beside parties and dealer."""
+        """The values that the parties compare in every frame of a run, beside parties and dealer."""
         return {"model": self.name, "version": self.version, "program": self.program.digest()}
 
     def contents(self) -> list[Any]:
@@ -173,7 +173,7 @@ def host_shares(worker: BaseWorker, session: Session, message: HostSharesMessage
     prover = _prover_of(worker)
     if prover is not None:
         check_own_key(worker, model, prover, is_required=session.conversation is not None)
-    shelve(worker, session, model)
+    store_model(worker, session, model)
 
 
 def read_hosted(worker: BaseWorker, message: HostSharesMessage) -> EncryptedModel:
