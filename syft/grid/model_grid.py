@@ -17,7 +17,7 @@ from syft.grid.parallel import ask_all
 from syft.hosting import client
 from syft.hosting.server import Facts
 from syft.messaging.hosting import check_name
-from syft.mpc.runtime.client import kind_of_place
+from syft.mpc.runtime.client import location_kind
 from syft.mpc.serving.client import EncryptedDraft, ask_encrypted
 from syft.mpc.serving.request_limits import DEFAULT_REQUESTS, check_limit
 
@@ -106,7 +106,7 @@ class ModelGrid(AbstractGrid):
     def _groups(self, candidates: list[Any], count: int) -> list[list[Any]]:
         kinds: dict[str, list[Any]] = {}
         for worker in candidates:  # workers of one kind only can compute together
-            kinds.setdefault(kind_of_place(worker), []).append(worker)
+            kinds.setdefault(location_kind(worker), []).append(worker)
         candidates = max(kinds.values(), key=len, default=[])
         size = min(self.SMPC_HOST_CHUNK, len(candidates) // count)
         if size < LEAST_PARTIES:

@@ -11,7 +11,7 @@ import torch
 from syft.core.context import local_worker
 from syft.exceptions import SyftError
 from syft.hook.syft_tensor import SyftTensor
-from syft.mpc.runtime.worker import MAX_PARTIES
+from syft.mpc.runtime.party import MAX_PARTIES
 from syft.pointers.pointer_tensor import PointerTensor
 from syft.tensors.additive_shared import AdditiveSharingTensor
 

@@ -251,12 +251,12 @@ def test_another_client_does_not_take_the_place_of_a_party(hook, nodes, alice):
         ((token, _, _),) = ask(workers[0], ADMIT, NAME, "peer-b")
         sock, status, _ = knock(nodes[0], token, f"mpc:{group}")
         assert status == 101
-        soon(lambda: nodes[0].worker.mpc_runtime.lobby._arrived)
+        soon(lambda: nodes[0].worker.mpc_runtime.pending._arrived)
         sock.sendall(b"\x00" * 100)
         for _ in range(3):
             assert (x * x).get().tolist() == [4, 9]
         sock.close()
-    soon(lambda: not nodes[0].worker.mpc_runtime.lobby._arrived)
+    soon(lambda: not nodes[0].worker.mpc_runtime.pending._arrived)
 
 
 def circles_of(node, user):

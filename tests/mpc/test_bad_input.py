@@ -282,7 +282,7 @@ def test_several_threads_compute_at_once(trio: list[Any]) -> None:
 
 
 def test_a_run_needs_a_shared_tensor() -> None:
-    with pytest.raises(ProtocolError, match="share one first"):
+    with pytest.raises(ProtocolError, match="Share one first"):
         client.run("negative", torch.arange(3))
     with pytest.raises(UnsupportedOperation, match="nonsense"):
         client.run("nonsense", torch.arange(3))

@@ -12,7 +12,7 @@ from syft.core.byte_budget import ByteBudget
 from syft.exceptions import ProtocolError
 from syft.mpc.dealer.deal_size import bytes_of_deal
 from syft.mpc.links import party_link
-from syft.mpc.links.frame_layout import write_forms
+from syft.mpc.links.frame_layout import write_layout
 from syft.mpc.links.party_link import FrameTag, PartyLink
 
 MiB = 1 << 20
@@ -47,7 +47,7 @@ def test_a_frame_with_a_large_head_is_refused_before_memory_is_taken(ends, run):
     link = link_on(ours, budget)
     announce(theirs, stamp(run), 64 * MiB)
     with pytest.raises(ProtocolError, match="more than there is room for"):
-        link.take(stamp(1), None)
+        link.receive(stamp(1), None)
     assert budget.taken == 0
     link.close()
 
@@ -60,11 +60,11 @@ def test_frames_of_runs_that_have_not_begun_are_counted_until_they_are_used(ends
     for number in (2, 3, 4):
         other.put(stamp(number), [(data,)])
         while not other.flush():
-            assert link.take(stamp(1), None) is None
-    while link.take(stamp(1), None) is None and len(link._early) < 3:
+            assert link.receive(stamp(1), None) is None
+    while link.receive(stamp(1), None) is None and len(link._early) < 3:
         pass
     assert 3 * data.nbytes <= budget.taken <= 4 * data.nbytes
-    assert torch.equal(link.take(stamp(3), write_forms([(data,)]))[0][0], data)
+    assert torch.equal(link.receive(stamp(3), write_layout([(data,)]))[0][0], data)
     assert 2 * data.nbytes <= budget.taken <= 3 * data.nbytes
     link.forget(stamp(2).run)
     assert budget.taken < 2 * data.nbytes

@@ -70,9 +70,9 @@ def test_costs_in_processes_are_those_of_one_process(hook, numbers):
 
 def test_keys_are_dealt_ahead_to_both_parties_and_made_once(make_world, monkeypatch):
     asked, made, sent = [], [], []
-    ask, sign_words, send = dealer_service.DealQueue._asked, fss_keys.sign_words, dealer_service.DealQueue._send
+    ask, sign_words, send = dealer_service.DealQueue._answer, fss_keys.sign_words, dealer_service.DealQueue._send
     monkeypatch.setattr(
-        dealer_service.DealQueue, "_asked", lambda self, *args: asked.append(self._last) or ask(self, *args)
+        dealer_service.DealQueue, "_answer", lambda self, *args: asked.append(self._last) or ask(self, *args)
     )
     monkeypatch.setattr(fss_keys, "sign_words", lambda *args: made.append(args[0].numel()) or sign_words(*args))
     monkeypatch.setattr(

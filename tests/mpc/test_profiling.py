@@ -166,7 +166,7 @@ class TestProcesses:
             assert all(line.seconds > 0 for line in p.lines())
         assert profiles[0] == profiles[1]
         assert "at the slowest party" in repr(p)
-        assert not cost_meter._told
+        assert not cost_meter._recording
 
     def test_counting_again_counts_anew(self, processes: list[Any]) -> None:
         x = share(torch.randn(2), processes)

@@ -1,4 +1,4 @@
-"""Common words: what the dealer computes once and sends to every party of a group, such as words of FSS keys."""
+"""Broadcasts: tensors that the dealer computes once and sends to every party of a group, such as parts of FSS keys."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ import torch
 
 from syft.mpc.dealer.deals import Compute
 
-# Bytes of common words that wait for the party that they were not computed for; beyond it they are computed again.
+# Limits bytes that wait for the other parties; dropped tensors are computed again.
 COMMON_BYTES = 128 * 2**20
-# The generation of the group, the label of the deal, and the index of the words in it.
-Place = tuple[int, bytes, int]
+# The generation of the group, the label of the deal, and the index of the tensor in it.
+BroadcastKey = tuple[int, bytes, int]
 
 
 class Broadcasts:
-    """Words that every party of a group gets, computed for the first that needs them and kept for the others."""
+    """Tensors for every party of a group, computed for the first one and stored for the others."""
 
     def __init__(self) -> None:
-        # The words, and how many parties still need them.
-        self._kept: dict[Place, tuple[torch.Tensor, int]] = {}
+        # The tensor, and the number of parties that still need it.
+        self._stored: dict[BroadcastKey, tuple[torch.Tensor, int]] = {}
         self._bytes = 0
-        self._computing: set[Place] = set()
+        self._computing: set[BroadcastKey] = set()
         self._changed = threading.Condition()
 
-    def get(self, key: Place, others: int, compute: Compute) -> torch.Tensor:
-        """Return words that were computed for another party, or compute them and keep them for the other parties."""
+    def get(self, key: BroadcastKey, others: int, compute: Compute) -> torch.Tensor:
+        """Return a tensor that was computed for another party, or compute it and store it for the other parties."""
         with self._changed:
             while key in self._computing:
                 self._changed.wait()
-            if key in self._kept:
-                return self._take(key)
+            if key in self._stored:
+                return self._pop(key)
             self._computing.add(key)
         words = None
         try:
@@ -39,29 +39,29 @@ class Broadcasts:
             with self._changed:
                 self._computing.remove(key)
                 if words is not None:
-                    self._keep(key, words, others)
+                    self._store(key, words, others)
                 self._changed.notify_all()
         return words
 
-    def _keep(self, key: Place, words: torch.Tensor, others: int) -> None:
-        self._kept[key] = (words, others)
+    def _store(self, key: BroadcastKey, words: torch.Tensor, others: int) -> None:
+        self._stored[key] = (words, others)
         self._bytes += words.nbytes
         while self._bytes > COMMON_BYTES:
-            self._drop(next(iter(self._kept)))
+            self._drop(next(iter(self._stored)))
 
-    def _take(self, key: Place) -> torch.Tensor:
-        words, others = self._kept[key]
+    def _pop(self, key: BroadcastKey) -> torch.Tensor:
+        words, others = self._stored[key]
         if others > 1:
-            self._kept[key] = (words, others - 1)
+            self._stored[key] = (words, others - 1)
         else:
             self._drop(key)
         return words
 
-    def _drop(self, key: Place) -> None:
-        self._bytes -= self._kept.pop(key)[0].nbytes
+    def _drop(self, key: BroadcastKey) -> None:
+        self._bytes -= self._stored.pop(key)[0].nbytes
 
     def forget(self, generation: int) -> None:
-        """Drop all words of a group."""
+        """Drop all tensors of a group."""
         with self._changed:
-            for key in [key for key in self._kept if key[0] == generation]:
+            for key in [key for key in self._stored if key[0] == generation]:
                 self._drop(key)

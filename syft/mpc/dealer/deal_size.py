@@ -1,4 +1,4 @@
-"""DealSize: how much memory a deal takes, found by running its function without drawing anything."""
+"""DealSize: the memory that a deal needs, computed by running its function without drawing random values."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from syft.mpc.dealer.deals import Shape, row_of
 _WORD = 8
 # Draws of one deal; a row draws some dozens at most.
 MAX_DRAWS = 10_000
-# Copies of each value that are there at once beyond one for each party: the value, its correction, and what
-# computing it takes.
+# Copies of each value that exist at once beside one for each party: the value, its correction, and temporaries.
 _COPIES = 4
 
 
 class DealSize:
-    """Stands for a `Deck`: adds up what would be drawn, and draws nothing.
+    """A `DealerContext` that adds up sizes and draws nothing.
 
     Args:
         parties: the number of parties.
@@ -36,21 +35,21 @@ class DealSize:
         self._count(shape, self._each)
 
     def common(self, shape: Shape, compute: Callable[[], Any]) -> None:
-        """Count words that every party gets, and that are no shares."""
+        """Count a broadcast tensor."""
         self._count(shape, _WORD * _COPIES)
 
     def _count(self, shape: Shape, each: int) -> None:
         self._draws += 1
         if self._draws > MAX_DRAWS or len(shape) > 64:
-            raise ProtocolError("This is not a deal that the dealer makes.")
+            raise ProtocolError(f"A deal draws at most {MAX_DRAWS} tensors of at most 64 dimensions.")
         if not all(type(size) is int and size >= 0 for size in shape):
-            raise ProtocolError("The sizes of what is dealt are whole numbers.")
+            raise ProtocolError("The shapes of a deal are non-negative integers.")
         self.bytes += each * math.prod(shape)
         if self.bytes > self._limit:
-            raise ProtocolError(f"This deal takes more than the {self._limit} bytes that are left for it.")
+            raise ProtocolError(f"This deal needs more than the {self._limit} bytes that are left.")
 
     def fixed(self, shape: Shape, compute: Callable[[], Any]) -> None:
-        """Count a value that the dealer would compute."""
+        """Count a value that the dealer computes."""
         self.random(shape)
 
     random_bits = random
@@ -58,10 +57,10 @@ class DealSize:
 
 
 def bytes_of_deal(kind: str, spec: tuple[Any, ...], parties: int, limit: int) -> int:
-    """Return the bytes that a deal takes at the dealer.
+    """Return the bytes that a deal needs at the dealer.
 
     Raises:
-        ProtocolError: that is more than the limit.
+        ProtocolError: they exceed the limit.
     """
     gauge = DealSize(parties, limit)
     row_of(kind)(gauge, *spec)

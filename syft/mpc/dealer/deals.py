@@ -1,9 +1,9 @@
-"""The dealer: correlated randomness for the parties, made by someone who is not one of them.
+"""Deals: correlated randomness for the parties, made by a dealer that is not one of them.
 
-A table lists what can be dealt: each entry is a function over a `DealerContext`. The same function runs in three
+A table lists the kinds of deals: each entry is a function over a `DealerContext`. The same function runs in three
 places: where all parties share a process, at a dealer in a process of its own, and at each of its parties, which
-expand uniform values from a seed. Only values that the dealer computes travel: corrections of shares to the last
-party, and words that all parties may know (such as those of keys of function secret sharing) to every party.
+expand uniform values from a seed. Only values that the dealer computes are sent: corrections of shares to the last
+party, and public tensors (such as parts of function secret sharing keys) to every party.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ Shape = tuple[int, ...]
 Row = Callable[..., tuple[Any, ...]]
 Compute = Callable[[], torch.Tensor]
 DEALS: dict[str, Row] = {}
-# The kinds with words that every party gets from the dealer.
+# The kinds with public tensors, which every party gets from the dealer.
 WITH_COMMON: set[str] = set()
 
 
 def deals(kind: str, common: bool = False) -> Callable[[Row], Row]:
-    """Register what can be dealt: a function `(deck, *spec)` that returns what the deck gave it.
+    """Register a kind of deal: a function `(context, *spec)` that returns values of the context.
 
     Args:
         kind: the name of the row.
-        common: whether the row deals words that every party gets (`deck.common`).
+        common: whether it deals public tensors (`context.common`).
     """
 
     def register(row: Row) -> Row:
         if kind in DEALS:
-            raise SyftError(f"There already is something dealt as {kind!r}.")
+            raise SyftError(f"There already is a deal {kind!r}.")
         DEALS[kind] = row
         if common:
             WITH_COMMON.add(kind)
@@ -47,17 +47,17 @@ def deals(kind: str, common: bool = False) -> Callable[[Row], Row]:
 def row_of(kind: str) -> Row:
     """Return a row of the table."""
     if kind not in DEALS:
-        raise SyftError(f"Nothing is dealt as {str(kind)[:40]!r}.")
+        raise SyftError(f"There is no deal {str(kind)[:40]!r}.")
     return DEALS[kind]
 
 
 class Dealt:
-    """Something dealt, as one who knows all shares sees it.
+    """A dealt value with the shares of all parties.
 
     Args:
-        shares: one share a party.
+        shares: one share for each party.
         xor: whether they are shares of bits.
-        value: what they are shares of, if that is known already.
+        value: the shared value, if it is known already.
     """
 
     __slots__ = ("_value", "shares", "xor")
@@ -69,14 +69,14 @@ class Dealt:
 
     @property
     def value(self) -> torch.Tensor:
-        """What the shares are shares of; for the dealer's eyes only."""
+        """The shared value; only the dealer may use it."""
         if self._value is None:
             self._value = combine(self.shares, self.xor)
         return self._value
 
 
 def combine(shares: list[torch.Tensor], xor: bool) -> torch.Tensor:
-    """Return what shares are shares of."""
+    """Return the value of shares."""
     if len(shares) == 1:
         return shares[0]
     join = torch.bitwise_xor if xor else arithmetic.add
@@ -87,17 +87,17 @@ def combine(shares: list[torch.Tensor], xor: bool) -> torch.Tensor:
 
 
 class DealerContext:
-    """What a row of the table draws from, at a place where all shares are known.
+    """The random values of a deal at the dealer, which knows all shares.
 
     Args:
-        generators: one generator a party.
-        once: returns common words that were computed for another party, or computes them; None computes them always.
+        generators: one generator for each party.
+        once: returns a public tensor that was computed for another party, or computes it; None: always computes it.
     """
 
     def __init__(self, generators: list[Generator], once: Callable[[Compute], torch.Tensor] | None = None) -> None:
         self.generators = generators
         self._once = once
-        # What the dealer sends to the last party, and to each of the others, in order.
+        # The tensors for the last party, and for each of the others, in order.
         self.corrections: list[torch.Tensor] = []
         self.commons: list[torch.Tensor] = []
 
@@ -126,24 +126,24 @@ class DealerContext:
         return Dealt([*shares, last], True, value)
 
     def common(self, shape: Shape, compute: Compute) -> Dealt:
-        """Deal words that every party may know as they are; nothing is opened for them."""
+        """Deal a public tensor: every party gets it as it is."""
         value = compute() if self._once is None else self._once(compute)
         self.corrections.append(value)
         self.commons.append(value)
         return Dealt([value] * len(self.generators), True, value)
 
     def sent(self) -> int:
-        """Return how many bytes the dealer sends for what was dealt so far, to all parties together."""
+        """Return the bytes that the dealer sends to all parties together for the deals so far."""
         others = len(self.generators) - 1
         return sum(word.nbytes for word in self.corrections) + others * sum(word.nbytes for word in self.commons)
 
 
 class PartyContext:
-    """What a row of the table draws from at one party: its own shares, and nothing of the others.
+    """The random values of a deal at one party: its own shares only.
 
     Args:
         generator: the generator whose key the dealer gave this party.
-        received: returns what the dealer sent to this party, shape by shape.
+        received: returns the next tensor from the dealer, by its shape.
         last: whether this is the last party, which gets the corrections of shares.
     """
 
@@ -153,15 +153,15 @@ class PartyContext:
         self.last = last
 
     def random(self, shape: Shape) -> torch.Tensor:
-        """Take this party's share of a uniform value."""
+        """Return this party's share of a uniform value."""
         return self.generator.words(*shape)
 
-    def fixed(self, shape: Shape, compute: Any = None) -> torch.Tensor:
-        """Take this party's share of a value that the dealer computes."""
+    def fixed(self, shape: Shape, compute: Compute | None = None) -> torch.Tensor:
+        """Return this party's share of a value that the dealer computes."""
         return self.received(shape) if self.last else self.generator.words(*shape)
 
-    def common(self, shape: Shape, compute: Any = None) -> torch.Tensor:
-        """Take words that every party gets."""
+    def common(self, shape: Shape, compute: Compute | None = None) -> torch.Tensor:
+        """Return a public tensor."""
         return self.received(shape)
 
     random_bits = random

@@ -1,12 +1,11 @@
-"""Dealing over the network: what the dealer's process and a party's process say to each other.
+"""The wire protocol between a dealer's process and a party's process, and the party's end of the connection.
 
-The dealer gives each party of a group a seed of its own; from then on parties expand their shares of whatever is dealt
-by themselves. The dealer sends only values that it computes: corrections of shares to the last party, and words that
-all may know to every party. What a protocol needs is learned the first time; afterwards the dealer sends it ahead, so
-that nobody waits.
+The dealer sends each party of a group a seed; from then on the parties expand their shares by themselves. The dealer
+sends only values that it computes: corrections of shares to the last party, and public tensors to every party. It
+learns the deals of a protocol from the first run, and sends those of later runs ahead, so that no party waits.
 
-Every deal has a generator of its own, derived from the seed and from what is dealt, where, and for the how-manieth
-time. So it does not matter in which order things are prepared, and no word is ever used twice.
+Every deal has a generator of its own, derived from the seed and from the kind of deal, its position and the number of
+the run. So the order of preparation does not matter, and no random value is used twice.
 """
 
 from __future__ import annotations
@@ -14,58 +13,54 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import logging
-import math
 import select
 import socket
 import struct
-from collections.abc import Callable
 from typing import Any
-
-import torch
 
 from syft.config import current
 from syft.core.byte_budget import ByteBudget, Holding
 from syft.core.generator import KEY_BYTES, Generator
+from syft.core.id_provider import ObjectId
 from syft.core.labels import printable
 from syft.exceptions import ByteBudgetError, PartyLostError, ProtocolError, SerdeError
-from syft.mpc.dealer.deals import PartyContext, Shape, row_of
 from syft.mpc.dealer.queued_deals import QueuedDeals
 from syft.mpc.links.party_link import STILL_THERE
 from syft.serde import serialize
 from syft.workers.transport.framing import Connection
 
 logger = logging.getLogger("syft.mpc")
-# Purposes of connections to a dealer: with the second one both ends prove their keys first (see `workers.proofs`).
+# Purposes of connections to a dealer; with the second one both ends prove their keys first.
 PURPOSE, PINNED_PURPOSE = "mpc-deal", "mpc-deal-pinned"
-# From a party: who it is; a deal it needs now; a run it begins; what the run before needed.
+# From a party: its group; a deal it needs now; the start of a run; the deals of the last run.
 HELLO, ASK, BEGIN, LEARN = range(10, 14)
-# From the dealer: the seed; the answer to ASK; all that a run needs; take a PACK back; what went wrong.
+# From the dealer: the seed; the reply to ASK; all deals of a run; the withdrawal of a PACK; an error.
 SEED, DEALT, PACK, DROP, FAILED = range(20, 25)
 SEEDS = struct.Struct(f"<Q{KEY_BYTES}s")
-# key, instance, how many deals, how many instances are sent ahead
+# key, instance, number of deals, number of instances that are sent ahead
 PACK_HEAD = struct.Struct("<16sIII")
 PACK_ROW = struct.Struct("<16sQ")
-# For how many keys the dealer deals ahead.
+# Limits the keys that the dealer deals ahead for.
 MAX_KEYS = 4096
-# How many runs one party may have begun that another never heard of.
+# Limits the runs that one party has started and another has not.
 MAX_AHEAD = 1000
-# Bytes that a dealer may send ahead; an honest one stays at half of that.
+# Limits the bytes that a dealer may send ahead; an honest one stays at half of that.
 MAX_PACKED = 512 * 2**20
 
 
-def plain(value: Any) -> Any:
-    """Return a specification made of plain numbers, texts and tuples alone, so that all who read it agree on it."""
+def plain(value: object) -> Any:
+    """Return a spec of numbers, strings and tuples only, so that its digest is the same at every party."""
     if value is None or type(value) in (bool, int, float, str):
         return value
     if isinstance(value, tuple | list):
         return tuple([plain(item) for item in value])
     if isinstance(value, dict):
         return tuple([(plain(key), plain(item)) for key, item in sorted(value.items())])
-    raise ProtocolError(f"What is dealt is described by numbers, texts and shapes, not by a {type(value).__name__}.")
+    raise ProtocolError(f"The spec of a deal has numbers, strings and shapes only, got a {type(value).__name__}.")
 
 
-def digest(*parts: Any) -> bytes:
-    """Return 16 bytes that stand for plain values."""
+def digest(*parts: object) -> bytes:
+    """Return a 16-byte digest of plain values."""
     return hashlib.blake2b(repr(parts).encode(), digest_size=16).digest()
 
 
@@ -75,61 +70,25 @@ def generator_for(seed: bytes, label: bytes) -> Generator:
 
 
 def label_of(key: bytes, instance: int, position: int, kind: str, spec: tuple[Any, ...]) -> bytes:
-    """Return what a deal is known by: for which key and how-manieth time, where in the run, and what."""
+    """Return the label of a deal: the digest of its key, instance, position in the run, kind and spec."""
     return digest(key, instance, position, kind, spec)
-
-
-class Corrections:
-    """What the dealer sends to a party for one deal, handed out shape by shape.
-
-    Args:
-        fetch: returns their bytes, when the first is needed.
-    """
-
-    def __init__(self, fetch: Callable[[], memoryview]) -> None:
-        self._fetch = fetch
-        self._rest: memoryview | None = None
-        self.bytes = 0
-
-    @property
-    def was_fetched(self) -> bool:
-        """Whether the dealer had to send anything."""
-        return self._rest is not None
-
-    def __call__(self, shape: Shape) -> torch.Tensor:
-        """Return the next correction."""
-        if self._rest is None:
-            self._rest = self._fetch()
-        count = math.prod(shape)
-        if len(self._rest) < 8 * count:
-            raise ProtocolError("The dealer sent less than was to be dealt.")
-        piece, self._rest = self._rest[: 8 * count], self._rest[8 * count :]
-        self.bytes += len(piece)
-        if not count:
-            return torch.empty(shape, dtype=torch.int64)
-        return torch.frombuffer(piece, dtype=torch.int64).view(shape)
-
-    def check(self) -> None:
-        """Raise if something was left over."""
-        if self._rest:
-            raise ProtocolError("The dealer sent more than was to be dealt.")
 
 
 @dataclasses.dataclass(slots=True)
 class _Learned:
-    """What the dealer was told of a key.
+    """The state of a key that the dealer deals ahead for.
 
     Attributes:
-        summary: stands for what its runs need.
-        depth: how many instances are sent ahead.
-        tell_from: from which instance on the dealer is told that they are used up.
-        told: the number of the frame that told it last.
+        summary: the digest of the deals of its runs.
+        depth: the number of instances that are sent ahead.
+        report_from: the first instance whose start is reported to the dealer.
+        frame_number: the number of the last frame about the key.
     """
 
     summary: bytes
     depth: int = 1
-    tell_from: int = 0
-    told: int = 0
+    report_from: int = 0
+    frame_number: int = 0
 
 
 class DealerLink:
@@ -138,19 +97,19 @@ class DealerLink:
     Args:
         sock: the connected socket.
         provider: the id of the dealer.
-        name: stands for the group: the same for all its parties, and for no other group.
+        name: the name of the group, the same at all its parties and different from other groups.
         parties: the ids of the parties.
         last: whether this is the last party, which gets the corrections of shares.
-        keys: the fingerprints of the keys that the parties have to prove to the dealer; empty: they are known by id.
-        budget: the bytes that may be in flight for the client; None: any number.
+        keys: the key fingerprints that the parties must prove to the dealer; empty: they are identified by id.
+        budget: the bytes that may be in flight for the client; None: unlimited.
     """
 
     def __init__(
         self,
         sock: socket.socket,
-        provider: Any,
+        provider: ObjectId,
         name: str,
-        parties: tuple[Any, ...],
+        parties: tuple[ObjectId, ...],
         last: bool,
         keys: tuple[str, ...] = (),
         budget: ByteBudget | None = None,
@@ -161,19 +120,19 @@ class DealerLink:
         self._held = None if budget is None else Holding(budget)
         self.provider = provider
         self.last = last
-        # How often each key was dealt for; these seeds know no other past.
+        # The number of runs of each key since these seeds.
         self.instances: dict[bytes, int] = {}
         self._packs = QueuedDeals()
         self._learned: dict[bytes, _Learned] = {}
-        # Every frame to the dealer has a number, which comes back with its answer.
+        # Every frame to the dealer has a number, which its reply repeats.
         self._number = 0
-        self._say(HELLO, (name, parties, keys) if keys else (name, parties))
+        self._send(HELLO, (name, parties, keys) if keys else (name, parties))
         kind, _, contents = self._read()
         if kind != SEED or len(contents) != SEEDS.size:
             raise self._lost()
-        self.generation, self._seed = SEEDS.unpack(contents)
+        self.generation, self.seed = SEEDS.unpack(contents)
 
-    def _say(self, kind: int, parts: tuple[Any, ...]) -> int:
+    def _send(self, kind: int, parts: tuple[Any, ...]) -> int:
         self._number += 1
         try:
             self._connection.write(kind, self._number, serialize(parts))
@@ -190,8 +149,8 @@ class DealerLink:
             raise self._lost()
         return frame
 
-    def _hear(self, awaited: tuple[bytes, int]) -> tuple[int, int, bytearray]:
-        """Wait for a frame; packs are taken, and whatever else is not an answer closes the connection.
+    def _receive(self, awaited: tuple[bytes, int]) -> tuple[int, int, bytearray]:
+        """Wait for a frame; packs are stored, and an unknown frame closes the connection.
 
         Args:
             awaited: the key and the instance that are in use.
@@ -199,19 +158,19 @@ class DealerLink:
         kind, number, contents = self._read()
         try:
             if kind == PACK:
-                self._take_pack(contents)
+                self._store_pack(contents)
             elif kind == DROP:
                 self._drop(_read_head(contents), awaited)
             elif kind not in (DEALT, FAILED):
                 raise self._lost()
         except struct.error:
             raise self._lost() from None
-        if kind == FAILED:  # it does not know a key any more
-            for key in [key for key, learned in self._learned.items() if learned.told == number]:
+        if kind == FAILED:  # the dealer has dropped a key
+            for key in [key for key, learned in self._learned.items() if learned.frame_number == number]:
                 del self._learned[key]
         return kind, number, contents
 
-    def _take_pack(self, contents: bytearray) -> None:
+    def _store_pack(self, contents: bytearray) -> None:
         key, instance, count, depth = PACK_HEAD.unpack_from(contents)
         at = PACK_HEAD.size + count * PACK_ROW.size
         view = memoryview(contents)
@@ -228,7 +187,7 @@ class DealerLink:
             self._hold_packs()
 
     def _hold_packs(self) -> None:
-        """Hold what was sent ahead in the budget of the client; a dealer that sends more than fits is left."""
+        """Hold the bytes of packs in the client's budget; the connection is closed if they exceed it."""
         try:
             if self._packs.bytes > MAX_PACKED:
                 raise self._lost()
@@ -238,75 +197,71 @@ class DealerLink:
             raise self._lost() from None
 
     def _drop(self, pack: tuple[bytes, int], awaited: tuple[bytes, int]) -> None:
-        """Do without a pack: one that is needed now is asked for, and one that is in use stays."""
+        """Drop a pack; one that is needed now is requested again, and one that is in use stays."""
         key, instance = pack
         if key not in self._learned:
             return
         if pack == awaited and pack not in self._packs:
-            self._tell(key, instance)
+            self._report(key, instance)
         elif instance > self.instances.get(key, 0):
             self._packs.drop(pack)
-            self._learned[key].tell_from = 0
+            self._learned[key].report_from = 0
 
     def begin(self, key: bytes) -> int:
-        """Begin a run; returns for the how-manieth time its key is dealt for."""
+        """Start a run; returns its instance, the number of runs of its key."""
         instance = self.instances[key] = self.instances.get(key, 0) + 1
         if key in self._learned:
             self._packs.drop(*[pack for pack in self._packs if pack[0] == key and pack[1] < instance])
-            if instance >= self._learned[key].tell_from:
-                self._tell(key, instance)
+            if instance >= self._learned[key].report_from:
+                self._report(key, instance)
         return instance
 
     def catch_up(self, key: bytes, instance: int, generation: int) -> None:
-        """Take note of how far another party is with a key, so that the next run finds both at the same place.
+        """Skip the instances of a key that another party has used, so that the next run finds both in step.
 
-        Seeds that are not in use any more show when they are needed next: the dealer has closed that connection.
+        Outdated seeds need no handling here: the dealer has closed that connection.
         """
         ahead = instance - self.instances.get(key, 0)
         if generation != self.generation or ahead <= 0:
             return
-        if ahead > MAX_AHEAD:  # nobody is so far ahead; with other seeds all begin again
+        if ahead > MAX_AHEAD:  # not plausible; with new seeds all parties start again
             self.close()
         else:
             self.instances[key] = instance
 
-    def _tell(self, key: bytes, instance: int) -> None:
-        """Tell the dealer that a run begins; it sends what that needs, and some for the next ones."""
+    def _report(self, key: bytes, instance: int) -> None:
+        """Report the start of a run to the dealer, which sends the deals of this and of later runs."""
         learned = self._learned[key]
-        learned.told = self._say(BEGIN, (key, instance))
-        learned.tell_from = instance + max(1, learned.depth // 2)
+        learned.frame_number = self._send(BEGIN, (key, instance))
+        learned.report_from = instance + max(1, learned.depth // 2)
 
     def fetch(
         self, key: bytes, instance: int, position: int, kind: str, spec: tuple[Any, ...], label: bytes
     ) -> memoryview:
-        """Return the corrections of one deal: sent ahead, or asked for."""
+        """Return the corrections of one deal: sent ahead, or requested now."""
         pack = (key, instance)
         while key in self._learned and pack not in self._packs:
-            self._hear(pack)
+            self._receive(pack)
         row = self._packs.get(pack, {}).pop(position, None)
         if row is not None and row[0] == label:
             return row[1]
-        asked = self._say(ASK, (key, instance, position, kind, spec))
-        while True:  # what was asked for in a run that failed is not an answer
-            found, number, contents = self._hear(pack)
-            if number != asked:
+        request = self._send(ASK, (key, instance, position, kind, spec))
+        while True:  # replies to requests of a failed run are skipped
+            found, number, contents = self._receive(pack)
+            if number != request:
                 continue
             if found == FAILED:
                 why = printable(contents.decode("utf-8", "replace"))
                 raise ProtocolError(f"The dealer {self.provider!r} could not deal: {why}")
             return memoryview(contents)
 
-    def hand(self, label: bytes, corrections: Corrections) -> PartyContext:
-        """Return what a row of the dealer's table draws from here."""
-        return PartyContext(generator_for(self._seed, label), corrections, self.last)
-
     def end(self, key: bytes, instance: int, sequence: list[tuple[str, tuple[Any, ...]]], fetched: bool) -> None:
-        """End a run: report to the dealer what it needed, unless that is known or nothing is sent to this party.
+        """End a run: report its deals, unless the dealer knows them or sends nothing to this party.
 
         Args:
-            key: what was dealt for.
-            instance: which run of this key.
-            sequence: what was dealt.
+            key: the key of the run.
+            instance: the number of the run of this key.
+            sequence: the deals.
             fetched: whether the dealer had to send anything to this party.
         """
         self._packs.drop((key, instance))
@@ -314,7 +269,7 @@ class DealerLink:
         summary = digest(sequence)
         if not (self.last or fetched) or (key in self._learned and self._learned[key].summary == summary):
             return
-        self._say(LEARN, (key, instance, tuple(sequence)))
+        self._send(LEARN, (key, instance, tuple(sequence)))
         self._learned.pop(key, None)
         while len(self._learned) >= MAX_KEYS:
             oldest = next(iter(self._learned))
@@ -322,13 +277,13 @@ class DealerLink:
             self._packs.drop(*[pack for pack in self._packs if pack[0] == oldest])
         self._learned[key] = _Learned(summary)
 
-    def wait_for(self, seconds: float) -> None:
-        """Wait so long for its answers from now on."""
+    def set_timeout(self, seconds: float) -> None:
+        """Set the timeout of replies."""
         self._sock.settimeout(seconds)
 
     def is_open(self) -> bool:
-        """Say whether the dealer is still there, as far as is known."""
-        try:  # a socket with a time limit would wait for it, so first it is asked whether there is anything to read
+        """Return whether the connection is open, as far as is known."""
+        try:  # recv() on a socket with a timeout would block, so poll first
             poll = select.poll()
             poll.register(self._sock, select.POLLIN)
             return not poll.poll(0) or self._sock.recv(1, socket.MSG_PEEK) != b""
@@ -336,7 +291,7 @@ class DealerLink:
             return False
 
     def close(self) -> None:
-        """Leave the group; its seeds are not used again."""
+        """Close the connection; its seeds are not used again."""
         self._connection.close()
         self._connection.release()
         self._packs.clear()
@@ -345,62 +300,9 @@ class DealerLink:
 
     def _lost(self) -> PartyLostError:
         self.close()
-        return PartyLostError(self.provider, "the dealer is gone, or did not answer in time", STILL_THERE)
+        return PartyLostError(self.provider, "the dealer is lost, or did not answer in time", STILL_THERE)
 
 
 def _read_head(contents: bytearray) -> tuple[bytes, int]:
     key, instance, _, _ = PACK_HEAD.unpack_from(contents)
     return key, instance
-
-
-class Deals:
-    """What is dealt in one run, at one party.
-
-    Args:
-        base: stands for the protocol, its options and the forms of its arguments.
-        link: returns the connection to the dealer, when something is dealt.
-    """
-
-    def __init__(self, base: bytes, link: Callable[[], DealerLink]) -> None:
-        self._base = base
-        self._open = link
-        self._link: DealerLink | None = None
-        self._sequence: list[tuple[str, tuple[Any, ...]]] = []
-        self.key = b""
-        self.instance = 0
-        self.generation = 0
-        self.bytes = 0
-        self._fetched = False
-
-    def deal(self, kind: str, spec: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return this party's shares of something dealt."""
-        row = row_of(kind)
-        spec = plain(spec)
-        if self._link is None:
-            self._link = self._open()
-            self.key = digest(self._base, kind, spec)
-            self.instance = self._link.begin(self.key)
-            self.generation = self._link.generation
-        position = len(self._sequence)
-        self._sequence.append((kind, spec))
-        label = label_of(self.key, self.instance, position, kind, spec)
-        link = self._link
-        corrections = Corrections(lambda: link.fetch(self.key, self.instance, position, kind, spec, label))
-        dealt = tuple(row(link.hand(label, corrections), *spec))
-        corrections.check()
-        self.bytes += corrections.bytes
-        self._fetched |= corrections.was_fetched
-        return dealt
-
-    def end(self) -> None:
-        """End a run that went well; it stays so if the dealer is gone by now."""
-        if self._link is not None:
-            try:
-                self._link.end(self.key, self.instance, self._sequence, self._fetched)
-            except ProtocolError as error:
-                logger.info("The dealer did not hear what a run needed: %s", type(error).__name__)
-
-    def disagree(self, instance: int, generation: int) -> None:
-        """Take note of where another party is."""
-        if self._link is not None:
-            self._link.catch_up(self.key, instance, generation)

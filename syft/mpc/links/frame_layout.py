@@ -1,4 +1,4 @@
-"""Forms: how a frame says what tensors it carries, and the memory that they are sent from and received into."""
+"""Layout: dtypes and shapes of the tensors of a frame, and the memory that they are sent from and received into."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import math
 import struct
 import sys
 from collections.abc import Iterable
-from typing import Any
 
 import torch
 
@@ -14,13 +13,13 @@ from syft.exceptions import ProtocolError
 
 _DTYPES = (torch.int64, torch.uint8, torch.int32, torch.bool, torch.int16, torch.int8)
 _CODES = {dtype: code for code, dtype in enumerate(_DTYPES)}
-_FORM = struct.Struct("<BB")
+_SPEC = struct.Struct("<BB")
 _COUNT = struct.Struct("<H")
 # In place of a count: nothing is sent for this request.
 _NOTHING = 0xFFFF
 
 if sys.byteorder != "little":
-    raise ImportError("Shares travel as they are in memory, which takes a processor with little-endian numbers.")
+    raise ImportError("Shares are sent as they are in memory, which needs a little-endian processor.")
 
 
 def bytes_of(tensor: torch.Tensor) -> memoryview:
@@ -30,40 +29,40 @@ def bytes_of(tensor: torch.Tensor) -> memoryview:
     return memoryview(tensor.view(-1).numpy()).cast("B")  # type: ignore[arg-type]
 
 
-def write_forms(groups: Iterable[tuple[torch.Tensor, ...] | None]) -> bytes:
-    """Write the forms of the tensors of each request; None where nothing is sent for it."""
+def write_layout(groups: Iterable[tuple[torch.Tensor, ...] | None]) -> bytes:
+    """Return the layout of the tensors of each request; None for a request without tensors."""
     written = []
     for tensors in groups:
         written.append(_COUNT.pack(_NOTHING if tensors is None else len(tensors)))
         for tensor in tensors or ():
             code = _CODES.get(tensor.dtype)
             if code is None:
-                raise ProtocolError(f"Parties send each other whole numbers, not {tensor.dtype}.")
-            written.append(_FORM.pack(code, tensor.dim()) + struct.pack(f"<{tensor.dim()}Q", *tensor.shape))
+                raise ProtocolError(f"Parties can exchange integer tensors only, got {tensor.dtype}.")
+            written.append(_SPEC.pack(code, tensor.dim()) + struct.pack(f"<{tensor.dim()}Q", *tensor.shape))
     return b"".join(written)
 
 
-def read_forms(forms: bytes, size: int) -> list[tuple[torch.Tensor, ...] | None]:
-    """Make empty tensors for what a frame announces, which must come to exactly `size` bytes."""
-    groups: list[list[tuple[Any, tuple[int, ...]]] | None] = []
+def read_layout(layout: bytes, size: int) -> list[tuple[torch.Tensor, ...] | None]:
+    """Return empty tensors for a layout, which must need exactly `size` bytes."""
+    groups: list[list[tuple[torch.dtype, tuple[int, ...]]] | None] = []
     at, total = 0, 0
     try:
-        while at < len(forms):
-            (count,) = _COUNT.unpack_from(forms, at)
+        while at < len(layout):
+            (count,) = _COUNT.unpack_from(layout, at)
             at += _COUNT.size
-            group: list[tuple[Any, tuple[int, ...]]] = []
+            group: list[tuple[torch.dtype, tuple[int, ...]]] = []
             for _ in range(0 if count == _NOTHING else count):
-                code, dims = _FORM.unpack_from(forms, at)
-                shape = struct.unpack_from(f"<{dims}Q", forms, at + _FORM.size)
-                at += _FORM.size + 8 * dims
+                code, dims = _SPEC.unpack_from(layout, at)
+                shape = struct.unpack_from(f"<{dims}Q", layout, at + _SPEC.size)
+                at += _SPEC.size + 8 * dims
                 group.append((_DTYPES[code], shape))
                 total += math.prod(shape) * _DTYPES[code].itemsize
             groups.append(None if count == _NOTHING else group)
     except (struct.error, IndexError):
-        raise ProtocolError("its frame can't be read") from None
+        raise ProtocolError("its layout can't be read") from None
     if total != size:
-        raise ProtocolError("the sizes in its frame do not fit")
+        raise ProtocolError("the sizes of its tensors and of the frame differ")
     try:
         return [None if group is None else tuple(torch.empty(s, dtype=d) for d, s in group) for group in groups]
     except (RuntimeError, TypeError):  # sizes that no tensor has
-        raise ProtocolError("the sizes in its frame do not fit") from None
+        raise ProtocolError("the sizes of its tensors and of the frame differ") from None

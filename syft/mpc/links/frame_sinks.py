@@ -1,4 +1,4 @@
-"""Sinks: where the frame goes that is just arriving from another party."""
+"""Sinks: the memory that receives the current frame of another party."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from syft.mpc.links.party_link import FrameTag
 
-# Bytes that are dropped at once.
+# Bytes that are dropped with one read.
 PIECE = 1 << 16
 
 
 class Sink:
-    """What the frame that is just arriving goes to.
+    """The memory that receives one frame.
 
     Args:
-        stamp: where it belongs; None if nobody wants it.
+        tag: the tag of the frame; None: it is dropped.
         groups: its tensors.
-        views: their memory, which is yet to be filled.
-        size: how many bytes they take.
+        views: the memory of the tensors that is not filled yet.
+        size: the bytes of the tensors.
     """
 
-    __slots__ = ("groups", "run", "size", "stamp", "views")
+    __slots__ = ("groups", "run", "size", "tag", "views")
 
-    def __init__(self, stamp: FrameTag | None, groups: list[Any], views: list[memoryview], size: int = 0) -> None:
-        self.stamp = stamp
+    def __init__(self, tag: FrameTag | None, groups: list[Any], views: list[memoryview], size: int = 0) -> None:
+        self.tag = tag
         self.size = size
-        self.run = None if stamp is None else stamp.run
+        self.run = None if tag is None else tag.run
         self.groups = groups
         self.views = collections.deque(view for view in views if len(view))
 

@@ -1,8 +1,8 @@
-"""Mesh: frames of tensors between the parties of runs, each in a process of its own.
+"""PartyLink: frames of tensors between two parties of runs, each in a process of its own.
 
-A frame says which run and which round it belongs to, and the forms of its tensors; their bytes follow as they are in
-memory. Sockets never block: a party writes and reads at the same time, so two that both send a lot can't wait for each
-other. Whatever was begun can be gone on with, so a run that was given up leaves the connection usable.
+A frame names its run and round and has the layout of its tensors; their bytes follow as they are in memory. Sockets
+never block: a party writes and reads at the same time, so two parties that both send large frames can't deadlock. A
+partly received frame can be continued later, so an aborted run leaves the connection usable.
 """
 
 from __future__ import annotations
@@ -18,42 +18,43 @@ from typing import Any
 import torch
 
 from syft.core.byte_budget import ByteBudget, Holding
+from syft.core.id_provider import ObjectId
 from syft.core.labels import printable
 from syft.exceptions import ByteBudgetError, PartyLostError, ProtocolError
-from syft.mpc.links.frame_layout import bytes_of, read_forms, write_forms
+from syft.mpc.links.frame_layout import bytes_of, read_layout, write_layout
 from syft.mpc.links.frame_sinks import Sink, nowhere
 
 DATA, ABORT = range(2)
-# kind, bytes of the forms, run, round, how often this protocol was dealt for, which seeds, bytes of the tensors
+# kind, bytes of the layout, run, round, number of deals of this protocol, generation of seeds, bytes of the tensors
 _HEADER = struct.Struct("<BI33sIIQQ")
 # The tag of a run: 16 bytes of its id, 16 bytes of the digest that the parties compare, and the attempt number.
 ID_BYTES = 16
 _INBOX = 1 << 16
-_MAX_FORMS = 1 << 15
-# From here on bytes are received where they belong, without the inbox.
+_MAX_LAYOUT = 1 << 15
+# Views of at least this size are received into directly, without the inbox.
 _DIRECT = 1 << 14
-# whom the party that gives up lost, and what it was dealt for
+# index of the lost member, and the key of the deals
 _LOST = struct.Struct("<h16s")
 _MAX_PIECES = 64
-# How many runs that are over, or were given up early, are remembered.
+# Limits the ids of runs that are over, or were aborted before they started here.
 MAX_OVER = 2000
-# How many frames of runs that have not begun here are kept; a party that is ahead waits after one.
+# Limits frames of runs that have not started here; a party that is ahead waits after one.
 MAX_EARLY = 8
 DOUBT_SECONDS = 2.0
-# What the loss of a party means where its shares need not be gone.
-STILL_THERE = "No shares are gone with it: what was asked for can be asked for again once it answers."
-UNSURE = "If its process ended, share the values again with parties that are there; if not, ask for the result again."
+# Advice for a lost party whose shares may still exist.
+STILL_THERE = "Its shares are still there. Retry when it answers again."
+UNSURE = "If its process ended, share the values again with other parties; if not, retry."
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FrameTag:
-    """Where in which run a frame belongs.
+    """The run and the round of a frame.
 
     Attributes:
         run: the tag of the run, 33 bytes.
         round: its round.
-        instance: how often its key was dealt for, 0 before anything was dealt.
-        seeds: which seeds of the dealer are in use, 0 before anything was dealt.
+        instance: the number of runs that its key was dealt for; 0 before the first deal.
+        seeds: the generation of the dealer's seeds; 0 before the first deal.
     """
 
     run: bytes
@@ -69,19 +70,19 @@ class PartyLink:
         sock: the connected socket.
         peer: the id of the other party, as the connection knows it.
         limit: the largest frame that is read.
-        over: the runs that are over, the latest last; what still arrives of them is dropped.
-        members: the ids of all who take part, in order, and of the dealer.
-        note: told how far a party that gave up is with the dealer: what it was dealt for, how often, which seeds.
-        budget: the budget that frames take their bytes from until the run has them; None: there is no limit.
+        over: the runs that are over, the latest last; their frames are dropped.
+        members: the ids of all participants, in order, and of the dealer.
+        note: called with the key, the instance and the generation of the deals of a party that aborted a run.
+        budget: the budget of received frames that no run has used yet; None: there is no limit.
     """
 
     def __init__(
         self,
         sock: socket.socket,
-        peer: Any,
+        peer: ObjectId,
         limit: int,
         over: dict[bytes, None],
-        members: tuple[Any, ...],
+        members: tuple[ObjectId, ...],
         note: Callable[[bytes, int, int], None],
         budget: ByteBudget | None = None,
     ) -> None:
@@ -100,42 +101,42 @@ class PartyLink:
         self._view = memoryview(self._inbox)
         self._start = self._end = 0
         self._sink: Sink | None = None
-        # Frames of runs that this party has not begun yet.
+        # Frames of runs that have not started here.
         self._early: list[tuple[FrameTag, Sink]] = []
         self._doubt: float | None = None
-        # Why the other party gave up runs that this one has not begun yet.
-        self._given_up: dict[bytes, ProtocolError] = {}
+        # Errors of runs that the other party aborted before they started here.
+        self._aborted: dict[bytes, ProtocolError] = {}
 
     # --- writing ----------------------------------------------------------------------------------------------
 
-    def put(self, stamp: FrameTag, groups: list[tuple[torch.Tensor, ...] | None], forms: bytes | None = None) -> int:
-        """Put a frame into the queue, and return its size; its forms if they are known already."""
+    def put(self, tag: FrameTag, groups: list[tuple[torch.Tensor, ...] | None], layout: bytes | None = None) -> int:
+        """Put a frame into the queue, and return the bytes of its tensors; `layout` if it was computed before."""
         groups = [None if group is None else tuple(t.contiguous() for t in group) for group in groups]
         views = [bytes_of(tensor) for group in groups for tensor in group or ()]
         size = sum(map(len, views))
-        self._queue(DATA, write_forms(groups) if forms is None else forms, stamp, size)
+        self._queue(DATA, write_layout(groups) if layout is None else layout, tag, size)
         self._out.extend(view for view in views if len(view))
         return size
 
-    def put_abort(self, stamp: FrameTag, key: bytes, lost: int | None, text: str) -> None:
-        """Put the news that this party gives a run up into the queue.
+    def put_abort(self, tag: FrameTag, key: bytes, lost: int | None, text: str) -> None:
+        """Put an abort frame into the queue.
 
         Args:
-            stamp: which run, and how far this party is with the dealer.
-            key: what it was dealt for.
-            lost: whom it lost.
-            text: what went wrong.
+            tag: the run, and the instance and generation of this party's deals.
+            key: the key of the deals.
+            lost: the index of a lost member, if any.
+            text: the type of the error.
         """
-        self._queue(ABORT, _LOST.pack(-1 if lost is None else lost, key) + text.encode()[:200], stamp, 0)
+        self._queue(ABORT, _LOST.pack(-1 if lost is None else lost, key) + text.encode()[:200], tag, 0)
 
-    def _queue(self, kind: int, forms: bytes, stamp: FrameTag, size: int) -> None:
-        if len(forms) > _MAX_FORMS or size > self.limit:
-            raise ProtocolError("A round with so many or so large tensors can't be sent; make fewer at once.")
-        header = _HEADER.pack(kind, len(forms), stamp.run, stamp.round, stamp.instance, stamp.seeds, size)
-        self._out.append(memoryview(header + forms))
+    def _queue(self, kind: int, layout: bytes, tag: FrameTag, size: int) -> None:
+        if len(layout) > _MAX_LAYOUT or size > self.limit:
+            raise ProtocolError(f"A round of {size} bytes exceeds the limit. Compute on smaller tensors.")
+        header = _HEADER.pack(kind, len(layout), tag.run, tag.round, tag.instance, tag.seeds, size)
+        self._out.append(memoryview(header + layout))
 
     def flush(self) -> bool:
-        """Write what the socket takes now; says whether all is written."""
+        """Write as much as the socket accepts now; returns whether the queue is empty."""
         while self._out:
             pieces = [self._out[i] for i in range(min(len(self._out), _MAX_PIECES))]
             try:
@@ -155,46 +156,46 @@ class PartyLink:
 
     # --- reading ----------------------------------------------------------------------------------------------
 
-    def take(self, stamp: FrameTag, forms: bytes | None) -> list[Any] | None:
-        """Return the tensors of the frame that belongs there, or None if it has not arrived yet.
+    def receive(self, tag: FrameTag, layout: bytes | None) -> list[Any] | None:
+        """Return the tensors of a frame, or None if it is incomplete.
 
         Args:
-            stamp: where it belongs.
-            forms: the forms it must have; None if only the other party knows.
+            tag: the expected tag of the frame.
+            layout: the expected layout; None if only the other party knows it.
         """
-        if _begun(stamp.run) in self._given_up:
-            raise self._given_up.pop(_begun(stamp.run))
-        for position, (early, kept) in enumerate(self._early):
-            self._check_told(early.run, stamp.run)
-            if early.run == stamp.run:
+        if _attempt_of(tag.run) in self._aborted:
+            raise self._aborted.pop(_attempt_of(tag.run))
+        for position, (early, sink) in enumerate(self._early):
+            self._check_agreement(early.run, tag.run)
+            if early.run == tag.run:
                 del self._early[position]
                 self._recount()
-                self._compare(early, stamp)
-                if forms is not None and write_forms(kept.groups) != forms:
-                    raise ProtocolError(f"Party {self.peer!r} sent shares of another shape.")
-                return kept.groups
+                self._compare(early, tag)
+                if layout is not None and write_layout(sink.groups) != layout:
+                    raise ProtocolError(f"Party {self.peer!r} sent shares of another shape than this one has.")
+                return sink.groups
         while True:
             if self._sink is None:
-                self._sink = self._begin(stamp, forms)
+                self._sink = self._begin(tag, layout)
             if self._sink is None or not self._fill(self._sink.views):
                 return None
             sink, self._sink = self._sink, None
-            if sink.stamp is None:
+            if sink.tag is None:
                 continue
-            if sink.run != stamp.run and sink.run not in self.over:
-                self._early = [*self._early[1 - MAX_EARLY :], (sink.stamp, sink)]
+            if sink.run != tag.run and sink.run not in self.over:
+                self._early = [*self._early[1 - MAX_EARLY :], (sink.tag, sink)]
                 self._doubt = self._doubt or time.monotonic()
             self._recount()
-            if sink.run == stamp.run:
+            if sink.run == tag.run:
                 return sink.groups
 
-    def _begin(self, stamp: FrameTag, forms: bytes | None) -> Sink | None:
-        """Read the head of a frame and say where the rest of it goes."""
+    def _begin(self, tag: FrameTag, layout: bytes | None) -> Sink | None:
+        """Read the header of a frame, and return the sink for its tensors."""
         if not self._have(_HEADER.size):
             return None
         kind, length, run, number, instance, seeds, size = _HEADER.unpack_from(self._inbox, self._start)
-        if kind not in (DATA, ABORT) or length > _MAX_FORMS or size > self.limit:
-            raise self._lost("it sent something that is not a frame")
+        if kind not in (DATA, ABORT) or length > _MAX_LAYOUT or size > self.limit:
+            raise self._lost("it sent an invalid frame header")
         if not self._have(_HEADER.size + length):
             return None
         self._start += _HEADER.size
@@ -204,37 +205,37 @@ class PartyLink:
         if run in self.over:
             return nowhere(size)
         if reason is not None:
-            if _begun(run) == _begun(stamp.run):
+            if _attempt_of(run) == _attempt_of(tag.run):
                 raise reason
             self._drop_early(run)
-            self._given_up[_begun(run)] = reason
-            while len(self._given_up) > MAX_OVER:
-                del self._given_up[next(iter(self._given_up))]
+            self._aborted[_attempt_of(run)] = reason
+            while len(self._aborted) > MAX_OVER:
+                del self._aborted[next(iter(self._aborted))]
             return nowhere(0)
-        self._sink = nowhere(size)  # what is refused below is dropped when it arrives
-        self._check_told(run, stamp.run)
+        self._sink = nowhere(size)  # a frame that is refused below is dropped when it arrives
+        self._check_agreement(run, tag.run)
         found = FrameTag(run, number, instance, seeds)
-        if run == stamp.run:
-            self._compare(found, stamp)
-            if forms is not None and theirs != forms:
+        if run == tag.run:
+            self._compare(found, tag)
+            if layout is not None and theirs != layout:
                 raise ProtocolError(f"Party {self.peer!r} sent shares of another shape than this one has.")
         try:
             self._recount(size)
-            groups = read_forms(theirs, size)
+            groups = read_layout(theirs, size)
         except ByteBudgetError as error:
             raise ProtocolError(f"Party {self.peer!r} sent more than there is room for: {error}") from None
         except ProtocolError as error:
-            raise ProtocolError(f"Party {self.peer!r} was not understood: {error}.") from None
+            raise ProtocolError(f"Party {self.peer!r} sent an invalid frame: {error}.") from None
         return Sink(found, groups, [bytes_of(tensor) for group in groups for tensor in group or ()], size)
 
     def _recount(self, coming: int = 0) -> None:
-        """Hold the bytes of the frames that are here and of one that comes; ByteBudgetError if that is too much."""
+        """Hold the bytes of received frames and of the next one; ByteBudgetError if they exceed the budget."""
         if self._held is not None:
             arriving = 0 if self._sink is None else self._sink.size
-            self._held.follow(coming + arriving + sum(kept.size for _, kept in self._early))
+            self._held.follow(coming + arriving + sum(sink.size for _, sink in self._early))
 
-    def sweep(self) -> None:
-        """Take what is left of runs that are over, as far as it is there."""
+    def drop_old(self) -> None:
+        """Drop received frames of runs that are over."""
         try:
             while True:
                 if self._sink is None:
@@ -243,10 +244,10 @@ class PartyLink:
                     if _HEADER.unpack_from(self._inbox, self._start)[2] not in self.over:
                         return
                     self._sink = self._begin(FrameTag(b"", 0, 0, 0), None)
-                if self._sink is None or self._sink.stamp is not None or not self._fill(self._sink.views):
+                if self._sink is None or self._sink.tag is not None or not self._fill(self._sink.views):
                     return
                 self._sink = None
-        except ProtocolError:  # who needs the connection finds out
+        except ProtocolError:  # the next use of the connection raises it again
             return
 
     def _read_abort(self, reason: bytes, instance: int, seeds: int) -> ProtocolError:
@@ -256,19 +257,19 @@ class PartyLink:
         if 0 <= lost < len(self.members):
             return PartyLostError(self.members[lost], f"party {self.peer!r} lost it", UNSURE)
         text = printable(reason[_LOST.size :].decode("utf-8", "replace"))
-        return ProtocolError(f"Party {self.peer!r} gave this run up: {text}.")
+        return ProtocolError(f"Party {self.peer!r} aborted this run: {text}.")
 
-    def _check_told(self, theirs: bytes, ours: bytes) -> None:
-        """Raise if a run is the same one, but was asked for differently."""
+    def _check_agreement(self, theirs: bytes, ours: bytes) -> None:
+        """Raise if both parties run the same run with different arguments."""
         if theirs[:ID_BYTES] == ours[:ID_BYTES] and theirs[ID_BYTES:-1] != ours[ID_BYTES:-1]:
-            raise ProtocolError(f"Party {self.peer!r} was asked for something else in this run than this one.")
+            raise ProtocolError(f"Party {self.peer!r} received another request for this run than this one.")
 
     def _compare(self, found: FrameTag, expected: FrameTag) -> None:
         if found != expected:
             raise Disagreement(self.peer, found)
 
     def _have(self, count: int) -> bool:
-        """Say whether the inbox holds so many bytes, after receiving what there is."""
+        """Return whether the inbox holds `count` bytes, after a non-blocking read."""
         while self._end - self._start < count:
             if len(self._inbox) - self._start < count or self._start == self._end:
                 rest = self._view[self._start : self._end].tobytes()
@@ -303,7 +304,7 @@ class PartyLink:
         return True
 
     def _receive(self, into: memoryview) -> int:
-        """Receive what there is; 0 if that is nothing."""
+        """Receive available bytes; returns their number."""
         try:
             count = self.sock.recv_into(into)
         except BlockingIOError:
@@ -315,7 +316,7 @@ class PartyLink:
         return count
 
     def is_open(self) -> bool:
-        """Say whether the other party is still there, as far as is known."""
+        """Return whether the connection is open, as far as is known."""
         try:
             return self.sock.fileno() >= 0 and self.sock.recv(1, socket.MSG_PEEK) != b""
         except BlockingIOError:
@@ -324,28 +325,28 @@ class PartyLink:
             return False
 
     def forget(self, run: bytes) -> None:
-        """Drop what was kept for a run that is over."""
+        """Drop the frames and the error of a run that is over."""
         self._drop_early(run)
         self._doubt = None
-        self._given_up.pop(_begun(run), None)
+        self._aborted.pop(_attempt_of(run), None)
 
     def _drop_early(self, run: bytes) -> None:
-        self._early = [(stamp, kept) for stamp, kept in self._early if stamp.run != run]
+        self._early = [(tag, sink) for tag, sink in self._early if tag.run != run]
         if not self._early:
             self._doubt = None
         self._recount()
 
-    def patience(self, timeout: float) -> float:
-        """Return how long to wait for the other party, which may be at another run already.
+    def wait_limit(self, timeout: float) -> float:
+        """Return how long to wait for the other party, which may have started another run already.
 
-        It tells when it gives a run up, but may never have heard of one. What it sent may also be left of a run that
-        this party never heard of, so it gets a little time to say so.
+        It sends an abort frame for runs that it knows. Its early frame may belong to a run that this party never
+        receives, so it gets some seconds to abort that one.
         """
         if self._doubt is None:
             return timeout
         left = self._doubt + DOUBT_SECONDS - time.monotonic()
         if left <= 0:
-            raise ProtocolError(f"Party {self.peer!r} is at another run than this one.")
+            raise ProtocolError(f"Party {self.peer!r} runs another run than this one.")
         return min(timeout, left)
 
     def close(self) -> None:
@@ -360,18 +361,20 @@ class PartyLink:
 
 
 class Disagreement(ProtocolError):
-    """Two parties are not at the same place of a run.
+    """Two parties are not at the same round, or used different numbers of deals.
 
     Args:
         peer: the id of the other party.
-        stamp: where it is.
+        tag: the tag of its frame.
     """
 
-    def __init__(self, peer: Any, stamp: FrameTag) -> None:
-        self.stamp = stamp
-        super().__init__(f"Party {peer!r} is at another place of the run than this one; it was given up.")
+    def __init__(self, peer: ObjectId, tag: FrameTag) -> None:
+        self.tag = tag
+        super().__init__(
+            f"Party {peer!r} is at another round or deal of the run than this one, so the run was aborted."
+        )
 
 
-def _begun(run: bytes) -> bytes:
-    """Return what stands for a run and the how-manieth time it is begun, whatever was asked for."""
+def _attempt_of(run: bytes) -> bytes:
+    """Return the id and the attempt number of a run, without the digest of its arguments."""
     return run[:ID_BYTES] + run[-1:]

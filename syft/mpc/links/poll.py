@@ -1,4 +1,4 @@
-"""Transfers: writing to and reading from several parties at the same time, so that nobody waits for anybody in turn."""
+"""Polling: writes to and reads from several parties at the same time."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from syft.mpc.links.party_link import STILL_THERE, PartyLink
 def transfer(
     writing: Iterable[PartyLink], reading: Mapping[PartyLink, Callable[[], list[Any] | None]], timeout: float
 ) -> dict[PartyLink, list[Any]]:
-    """Write everything that is queued and read what is expected, at the same time.
+    """Write all queued frames and read the expected ones, at the same time.
 
     Args:
-        writing: the links with something queued.
-        reading: link -> what returns its tensors once they are there.
-        timeout: seconds without any progress after which the others are given up.
+        writing: the links with queued frames.
+        reading: link -> a function that returns its tensors, or None while they are incomplete.
+        timeout: seconds without progress after which a party counts as lost.
     """
     unwritten = {link for link in writing if not link.flush()}
     received: dict[PartyLink, list[Any]] = {}
@@ -41,14 +41,14 @@ def _wait(writing: set[PartyLink], reading: set[PartyLink], timeout: float) -> N
     for link in writing | reading:
         events = (select.POLLOUT if link in writing else 0) | (select.POLLIN if link in reading else 0)
         poll.register(link.sock, events)
-    patience = min([timeout, *[link.patience(timeout) for link in reading]])
-    if not poll.poll(patience * 1000) and patience == timeout:
+    seconds = min([timeout, *[link.wait_limit(timeout) for link in reading]])
+    if not poll.poll(seconds * 1000) and seconds == timeout:
         late = next(iter(reading or writing))
         raise PartyLostError(late.peer, f"it did not answer within {timeout:g} s", STILL_THERE)
 
 
 def drain(links: Iterable[PartyLink], seconds: float) -> None:
-    """Write what is queued, for a while; a connection that does not take it is closed."""
+    """Write queued frames for some seconds; connections with frames left are closed."""
     end = time.monotonic() + seconds
     for link in links:
         try:
@@ -58,5 +58,5 @@ def drain(links: Iterable[PartyLink], seconds: float) -> None:
                     link.close()
                     break
                 _wait({link}, set(), left)
-        except (PartyLostError, OSError, ValueError):  # gone anyway
+        except (PartyLostError, OSError, ValueError):  # the party is lost anyway
             link.close()

@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from syft.core.id_provider import ID_PROVIDER
+from syft.core.id_provider import ID_PROVIDER, ObjectId
 from syft.core.references import TensorMeta
 from syft.core.trees import iter_tensors, map_tensors
 from syft.exceptions import ProtocolError, TensorsNotCollocatedException, UnsupportedOperation
@@ -25,11 +25,16 @@ from syft.tensors.additive_shared import AdditiveSharingTensor
 from syft.workers.delegation.introduction import introduce
 from syft.workers.transport.stream import FailureGroup, Stream
 
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
+
+# The shape of a result, or a list of shapes.
+Shapes = torch.Size | tuple[int, ...] | list[torch.Size]
 posting = threading.RLock()
 
 
-def run(name: str, *args: Any, **options: Any) -> Any:
-    """Have the parties run a protocol, without waiting for it.
+def run(name: str, *args: object, **options: object) -> Any:
+    """Start a protocol at the parties, without waiting for it.
 
     Args:
         name: the protocol.
@@ -37,12 +42,12 @@ def run(name: str, *args: Any, **options: Any) -> Any:
         **options: named public arguments.
 
     Returns:
-        A link, or a tuple of links, for what the parties will hold. Inside a recording nothing is sent: outlines.
+        A link, or a tuple of links, to the results of the parties. Inside a recording nothing is sent.
     """
     entry = entry_of(name)
     links = [leaf for leaf in iter_tensors(args) if isinstance(leaf, AdditiveSharingTensor)]
     if not links:
-        raise ProtocolError(f"The protocol {name!r} needs a shared tensor: share one first with x.share(alice, bob).")
+        raise ProtocolError(f"The protocol {name!r} needs a shared tensor. Share one first: x.share(alice, bob).")
     model = _collocated(name, links)
     provider = model.crypto_provider
     if provider is None and entry.needs_dealer(options):
@@ -50,14 +55,14 @@ def run(name: str, *args: Any, **options: Any) -> Any:
             f"{name} on shared tensors needs a crypto provider, a worker that is not one of the parties. "
             "Name it when sharing: x.share(alice, bob, crypto_provider=carol)."
         )
-    shapes = entry.shape(*map_tensors(_form_of, args), **options)
+    shapes = entry.shape(*map_tensors(_to_meta, args), **options)
     recorded = recording.current.recording
     if recorded is not None:
         return recorded.note(name, args, options, model, provider if entry.needs_dealer(options) else None, shapes)
     return ask(entry, args, options, model, provider, shapes)
 
 
-def _form_of(leaf: Any) -> Any:
+def _to_meta(leaf: object) -> object:
     """Return an argument without its values."""
     if isinstance(leaf, AdditiveSharingTensor):
         return torch.empty(leaf.shape, dtype=torch.int64, device="meta")
@@ -65,9 +70,9 @@ def _form_of(leaf: Any) -> Any:
 
 
 def _collocated(name: str, links: list[AdditiveSharingTensor]) -> AdditiveSharingTensor:
-    """Return the link that results are made after, if all are shared among the same parties, with the same dealer.
+    """Return the link that is the template of results, if all links have the same parties and the same dealer.
 
-    An operand that is dealt for insecurely, by one of its parties, has no say where another one is not.
+    The dealer of an `insecure` operand, which is one of its parties, counts only if all operands are insecure.
     """
     secure = [link for link in links if link.crypto_provider is not None and not link.insecure]
     model = next(iter(secure or [link for link in links if link.crypto_provider is not None]), links[0])
@@ -78,18 +83,18 @@ def _collocated(name: str, links: list[AdditiveSharingTensor]) -> AdditiveSharin
     providers = {_id_of(link.crypto_provider) for link in secure}
     if len(providers) > 1:
         raise ProtocolError(
-            f"{name} on tensors with different crypto providers, {', '.join(map(repr, sorted(providers, key=str)))}: "
-            "share both with the same one."
+            f"{name} got tensors with different crypto providers, {', '.join(map(repr, sorted(providers, key=str)))}. "
+            "Share both with the same one."
         )
     if not model.insecure and _id_of(model.crypto_provider) in model.child:
         raise ProtocolError(
-            f"The crypto provider {_id_of(model.crypto_provider)!r} is one of the parties, so it could read what is "
-            "computed. Share with a provider that is not, or say insecure=True."
+            f"The crypto provider {_id_of(model.crypto_provider)!r} is one of the parties, so it could read all "
+            "values. Share with another provider, or pass insecure=True."
         )
     return model
 
 
-def _id_of(worker: Any) -> Any:
+def _id_of(worker: BaseWorker | ObjectId) -> Any:
     return getattr(worker, "id", worker)
 
 
@@ -98,8 +103,8 @@ def ask(
     args: tuple[Any, ...],
     options: dict[str, Any],
     model: AdditiveSharingTensor,
-    provider: Any,
-    shapes: Any,
+    provider: BaseWorker | ObjectId | None,
+    shapes: Shapes,
 ) -> Any:
     """Send the message of a run to every party, and make links for its results.
 
@@ -107,19 +112,19 @@ def ask(
         entry: the protocol.
         args: its arguments.
         options: its named arguments.
-        model: the link that results are made after; it tells the parties.
-        provider: who deals.
+        model: a link to the parties, the template of results.
+        provider: the dealer.
         shapes: the shape of the result, or a list of shapes.
     """
-    # A worker that computes on a sharing it holds does so in its own name.
+    # A worker that computes on shares it holds acts as the client.
     owner = next(iter(model.child.values()))._owner
-    provider = None if provider is None else owner.get_worker(provider, fail_hard=True)
+    dealer: BaseWorker | None = None if provider is None else owner.get_worker(provider, fail_hard=True)
     streams = [owner.stream_to(pointer.location) for pointer in model.child.values()]
     helped = entry.helper and len(streams) == 2
-    if helped and any(stream.location is provider for stream in streams):
+    if helped and any(stream.location is dealer for stream in streams):
         raise UnsupportedOperation(entry.name, "parties that deal for themselves", "Name a third worker.")
-    check_kinds([stream.location for stream in streams], provider)
-    introduce(owner, [*(stream.location for stream in streams), *(() if provider is None else (provider,))])
+    check_kinds([stream.location for stream in streams], dealer)
+    introduce(owner, [*(stream.location for stream in streams), *(() if dealer is None else (dealer,))])
     run_id, first_id = ID_PROVIDER.pop(), ID_PROVIDER.pop()
     if cost_meter.meters:
         cost_meter.begin(key_of(owner.id, run_id), entry.name, owner, [stream.location for stream in streams])
@@ -127,9 +132,9 @@ def ask(
         run_id,
         entry.name,
         tuple(stream.location.id for stream in streams),
-        None if provider is None else provider.id,
+        None if dealer is None else dealer.id,
     )
-    targets = [*streams, owner.stream_to(provider)] if helped else streams
+    targets = [*streams, owner.stream_to(dealer)] if helped else streams
     messages = []
     for stream in targets:
         mine = map_tensors(functools.partial(_for_party, stream.location.id), args)
@@ -140,7 +145,7 @@ def ask(
         try:
             rendezvous.barrier(key_of(owner.id, run_id))
         except ProtocolError:
-            fate.tell()  # here and now, so not again later
+            fate.tell()  # reported here, so not again later
             raise
     return _results(shapes, first_id, owner, streams, model)
 
@@ -160,41 +165,43 @@ def post_run(messages: Sequence[tuple[Stream, Message]], key: RunKey, fate: Fail
             raise
 
 
-def check_kinds(parties: list[Any], provider: Any) -> None:
-    """Refuse parties that can't reach each other: of this process, of processes of its own, and nodes."""
-    kinds = {kind_of_place(worker) for worker in (*parties, provider) if worker is not None}
+def check_kinds(parties: list[BaseWorker], provider: BaseWorker | None) -> None:
+    """Refuse parties that can't reach each other: in this process, in processes of their own, and on nodes."""
+    kinds = {location_kind(worker) for worker in (*parties, provider) if worker is not None}
     if len(kinds) > 1:
         raise ProtocolError(
             f"Some of these parties (or the crypto provider) live {' and some '.join(sorted(kinds))}. "
-            "Parties of one kind only can compute together."
+            "Use parties of one kind."
         )
 
 
-def kind_of_place(worker: Any) -> str:
-    """Say where a worker lives, as far as that decides whom it can compute with."""
+def location_kind(worker: BaseWorker) -> str:
+    """Return where a worker lives; workers of different kinds can't compute together."""
     if getattr(worker, "is_node", False):
         return "on nodes"
     return "in processes of their own" if getattr(worker, "in_own_process", False) else "in this process"
 
 
-def has_thread(stream: Any) -> bool:
-    """Say whether what a stream carries is done in another thread than the one that sends it."""
+def has_thread(stream: Stream) -> bool:
+    """Return whether the messages of a stream are handled in another thread than the sender's."""
     session = getattr(stream, "session", None)
     return session is None or bool(session.may_wait)
 
 
-def _for_party(party: Any, leaf: Any) -> Any:
-    """Return an argument as one party gets it: a reference to its share; a helper gets the shape alone."""
+def _for_party(party: ObjectId, leaf: object) -> object:
+    """Return an argument as one party gets it: a reference to its share; a helper gets the shape."""
     if not isinstance(leaf, AdditiveSharingTensor):
         return leaf
     return leaf.child[party].ref() if party in leaf.child else tuple(leaf.shape)
 
 
-def _results(shapes: Any, first_id: Any, owner: Any, streams: list[Any], model: AdditiveSharingTensor) -> Any:
+def _results(
+    shapes: Shapes, first_id: ObjectId, owner: BaseWorker, streams: list[Stream], model: AdditiveSharingTensor
+) -> Any:
     several = isinstance(shapes, list)
     made = []
     obj_id = first_id
-    for shape in shapes if several else [shapes]:
+    for shape in shapes if isinstance(shapes, list) else [shapes]:
         meta = TensorMeta(torch.Size(shape), torch.int64)
         children = {stream.location.id: PointerTensor._attach(Lease(stream, obj_id), owner, meta) for stream in streams}
         made.append(model.like(children))

@@ -1,32 +1,37 @@
-"""Metering: what each run costs, while somebody wants to know.
+"""Cost meter: the cost of each run inside a `with` block.
 
-Runs of workers in this process are noted here when they end. A worker in a process of its own is told to note its runs
-before the first of them, and asked for them when the block ends that wants to know.
+Runs of workers in this process are recorded here when they end. Workers in processes of their own record their runs
+from the first one inside the block, and send the records when the block ends.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from syft.core.id_provider import ObjectId
 from syft.mpc.runtime import lockstep
 from syft.mpc.runtime.lockstep import RunCost
 
+if TYPE_CHECKING:
+    from syft.mpc.runtime.rendezvous import RunKey
+    from syft.workers.base import BaseWorker
+
 BEGIN, READ = "syft.mpc_meter", "syft.mpc_metered"
-# How many runs a worker notes for a client that does not ask for them.
+# Runs that a worker records for a client that does not fetch them.
 MAX_NOTED = 1 << 16
 
 
 class Cost(NamedTuple):
-    """What one run cost at one party, or at all parties of this process.
+    """The cost of one run at one party, or at all parties of this process.
 
     Attributes:
-        seconds: from its begin to its end.
-        rounds: how often the parties waited for each other.
-        bytes: what the busiest party sent to others.
-        dealt: what the dealer sent.
+        seconds: its duration.
+        rounds: the number of communication rounds.
+        bytes: bytes that the busiest party sent to others.
+        dealt: bytes that the dealer sent.
     """
 
     seconds: float
@@ -36,31 +41,31 @@ class Cost(NamedTuple):
 
 
 def together(costs: list[Cost]) -> Cost:
-    """Return the cost of a run from those at its parties: as slow as the slowest, and the dealer sends to each."""
+    """Return the cost of a run from the costs at its parties: the maxima, and the sum of the dealt bytes."""
     seconds, rounds, sent, dealt = zip(*costs, strict=True)
     return Cost(max(seconds), max(rounds), max(sent), sum(dealt))
 
 
 class Meter:
-    """What the runs of this process's clients cost, from its begin to its end.
+    """The costs of the runs of this process's clients inside a `with` block.
 
     Attributes:
-        costs: for each run, what it cost here or at each party.
-        remote: the runs that were at workers in processes of their own.
+        costs: for each run, its cost here or at each party.
+        remote: the runs at workers in processes of their own.
     """
 
     def __init__(self) -> None:
-        self.costs: dict[Any, list[Cost]] = {}
-        self.remote: set[Any] = set()
-        self._heard: set[Any] = set()
+        self.costs: dict[RunKey, list[Cost]] = {}
+        self.remote: set[RunKey] = set()
+        self._started: set[RunKey] = set()
 
-    def begun(self, key: Any, name: str) -> None:
-        """Hear of a run that a client of this process asks for."""
-        self._heard.add(key)
+    def begun(self, key: RunKey, name: str) -> None:
+        """Record the start of a run by a client of this process."""
+        self._started.add(key)
 
-    def ended(self, key: Any, cost: Cost, remote: bool) -> None:
-        """Note what a run cost at a party; others may have been begun before this one wanted to know."""
-        if remote and key not in self._heard:
+    def ended(self, key: RunKey, cost: Cost, remote: bool) -> None:
+        """Record the cost of a run at a party, unless it started before this meter."""
+        if remote and key not in self._started:
             return
         self.costs.setdefault(key, []).append(cost)
         if remote:
@@ -71,7 +76,7 @@ class Meter:
             meters.append(self)
         return self
 
-    def __exit__(self, *exception: Any) -> None:
+    def __exit__(self, *exception: object) -> None:
         try:
             _collect(stop=len(meters) == 1)
         finally:
@@ -80,59 +85,59 @@ class Meter:
 
 
 meters: list[Meter] = []
-# The workers in processes of their own that were told to note their runs, and who told them.
-_told: dict[Any, Any] = {}
+# Workers in processes of their own that record their runs, with the client that started it.
+_recording: dict[ObjectId, tuple[BaseWorker, BaseWorker]] = {}
 _lock = threading.RLock()
 
 
-def begin(key: Any, name: str, owner: Any, workers: list[Any]) -> None:
-    """Note that a client asks for a run, and tell workers that note nothing yet to do so."""
+def begin(key: RunKey, name: str, owner: BaseWorker, workers: Sequence[BaseWorker]) -> None:
+    """Record the start of a run, and start recording at its workers."""
     for worker in workers:
-        if getattr(worker, "in_own_process", False) and worker.id not in _told:
-            _told[worker.id] = (owner, worker)
+        if getattr(worker, "in_own_process", False) and worker.id not in _recording:
+            _recording[worker.id] = (owner, worker)
             owner.send_command(worker, (BEGIN, None, (), {}))
     for meter in list(meters):
         meter.begun(key, name)
 
 
-def note(key: Any, cost: Cost, remote: bool = False) -> None:
-    """Note what a run cost that is over."""
+def note(key: RunKey, cost: Cost, remote: bool = False) -> None:
+    """Record the cost of a run that is over."""
     for meter in list(meters):
         meter.ended(key, cost, remote)
 
 
 def _collect(stop: bool) -> None:
-    """Ask workers in processes of their own for what they noted."""
-    told = list(_told.values())
+    """Fetch the records of workers in processes of their own."""
+    recording = list(_recording.values())
     if stop:
-        _told.clear()
-    for owner, worker in told:
+        _recording.clear()
+    for owner, worker in recording:
         for run_id, *figures in owner.send_command(worker, (READ, None, (stop,), {})):
             note((owner.id, run_id), Cost(*figures), remote=True)
 
 
 class CostNotes:
-    """What a worker in a process of its own notes of its runs, for each client that asked for it."""
+    """The costs of runs at a worker in a process of its own, for each client that wants them."""
 
     def __init__(self) -> None:
-        self._noted: dict[Any, list[tuple[Any, ...]]] = {}
+        self._noted: dict[object, list[tuple[Any, ...]]] = {}
 
-    def begin(self, client_id: Any) -> None:
-        """Begin to note the runs of a client."""
+    def begin(self, client_id: object) -> None:
+        """Start recording the runs of a client."""
         self._noted.setdefault(client_id, [])
 
-    def add(self, client_id: Any, run_id: Any, cost: Cost) -> None:
-        """Note a run, if its client asked for that."""
+    def add(self, client_id: object, run_id: ObjectId, cost: Cost) -> None:
+        """Record a run, if its client wants that."""
         noted = self._noted.get(client_id)
         if noted is not None and len(noted) < MAX_NOTED:
             noted.append((run_id, *cost))
 
-    def forget(self, client_id: Any) -> None:
-        """Note no more for a client that is gone."""
+    def forget(self, client_id: object) -> None:
+        """Stop recording for a client whose session has ended."""
         self._noted.pop(client_id, None)
 
-    def read(self, client_id: Any, stop: bool) -> tuple[Any, ...]:
-        """Return what was noted since the last time; and note no more, if so asked."""
+    def read(self, client_id: object, stop: bool) -> tuple[Any, ...]:
+        """Return the records since the last call, and stop recording if `stop` is set."""
         noted = tuple(self._noted.pop(client_id, ()))
         if not stop:
             self.begin(client_id)
@@ -141,9 +146,9 @@ class CostNotes:
 
 @contextmanager
 def count() -> Iterator[RunCost]:
-    """Count runs, rounds and bytes of the protocols inside a `with` block, wherever their parties live.
+    """Count runs, rounds and bytes of the protocols inside a `with` block, at parties of any kind.
 
-    What parties in this process do is counted at once, what others do when the block ends.
+    Runs in this process are counted at once, runs in other processes when the block ends.
     """
     with lockstep.count() as tally:
         meter = Meter()
@@ -152,4 +157,4 @@ def count() -> Iterator[RunCost]:
                 yield tally
         finally:
             for key in meter.remote:
-                tally.add(together(meter.costs[key]))
+                tally.add(*together(meter.costs[key])[1:])

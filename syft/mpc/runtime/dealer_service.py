@@ -1,9 +1,8 @@
-"""Provider: the dealer in a process of its own, serving the parties of any number of groups.
+"""The service of a dealer in a process of its own, for the parties of any number of groups.
 
-A group is a client and its parties, in order, and a name that they have in common. For a hosted model the keys of the
-parties belong to it too, and each party has to prove its own. Its seeds are given to each party once: when one comes
-again (it was restarted, or lost its connection) the whole group gets new seeds, so that nothing dealt is ever used
-twice.
+A group is a client, its parties in order, and a common name. The group of a hosted model also has the keys of the
+parties, and each party must prove its own. Each party gets its seed once: if one connects again (it was restarted, or
+lost its connection), the whole group gets new seeds, so that no random value is used twice.
 """
 
 from __future__ import annotations
@@ -50,38 +49,38 @@ from syft.mpc.dealer.wire_protocol import (
 )
 from syft.mpc.links.frame_layout import bytes_of
 from syft.mpc.runtime.group import budget_of
+from syft.mpc.runtime.party import MAX_PARTIES
 from syft.serde import deserialize
 from syft.workers.delegation.key_proofs import is_fingerprint
 from syft.workers.transport.framing import Connection
 from syft.workers.transport.socket_stream import PeerIdentity
 
 logger = logging.getLogger("syft.mpc")
-MAX_PARTIES = 64
-# Bytes that wait at a party for runs that may come; beyond it what was not used for longest is taken back.
+# Limits the bytes that wait at a party for later runs; the oldest are withdrawn.
 AHEAD_BYTES = 256 * 2**20
-# Bytes that are dealt for one run at once; what it needs beyond them is asked for when it is needed.
+# Limits the bytes that are sent ahead for one run; further deals are requested when they are needed.
 PACK_BYTES = 64 * 2**20
-# How many runs of one kind are dealt for ahead, as long as that is not more than so many bytes.
+# Limits the runs of one kind that are dealt ahead, and their bytes.
 DEPTH = 8
 DEPTH_BYTES = 2**20
 MAX_DEALS = 100_000
-# The largest frame that a party sends, and how many may wait to be dealt with.
-MAX_ASKED = 32 * 2**20
+# Limits the frames of a party: their size, and their number in the queue.
+MAX_FRAME_BYTES = 32 * 2**20
 MAX_WAITING = 4096
 # Seconds that a deal waits for room in the budget of its client.
-_PATIENCE = 10.0
+_BUDGET_TIMEOUT = 10.0
 Sequence = list[tuple[str, tuple[Any, ...]]]
 Key = tuple[Any, str, tuple[Any, ...], tuple[str, ...]]
 
 
 @dataclasses.dataclass(slots=True)
 class ServedGroup:
-    """The seeds of a group, and who has got one.
+    """The seeds of a group, and the parties that have theirs.
 
     Attributes:
-        generation: which seeds these are.
-        seeds: one a party.
-        members: the connections of those who have got theirs.
+        generation: a random number that identifies the seeds.
+        seeds: one for each party.
+        members: the connections of parties that have their seed.
     """
 
     generation: int
@@ -90,7 +89,7 @@ class ServedGroup:
 
     @classmethod
     def fresh(cls, count: int) -> ServedGroup:
-        """Make a group with seeds of its own."""
+        """Return a group with new seeds."""
         generation = int.from_bytes(os.urandom(8), "little") | 1
         return cls(generation, [os.urandom(KEY_BYTES) for _ in range(count)], {})
 
@@ -100,28 +99,27 @@ class Provider:
 
     def __init__(self) -> None:
         self._common = Broadcasts()
-        # by the circle of the client, so that nobody gets into a group of somebody else: its name, parties, their keys
+        # The key has the client's delegation, so that no client can join a group of another one.
         self._groups: dict[Key, ServedGroup] = {}
         self._lock = threading.Lock()
 
-    def serve(self, visitor: PeerIdentity, sock: socket.socket) -> None:
+    def serve(self, peer: PeerIdentity, sock: socket.socket) -> None:
         """Serve a party until its connection ends.
 
         Args:
-            visitor: who it is, and for which client it comes, as the connection knows it.
+            peer: the identity of the party, as the connection knows it.
             sock: the connected socket.
         """
-        peer = visitor.id
-        budget = budget_of(visitor.circle)
-        connection = Connection(sock, MAX_ASKED, current().max_message_bytes, budget)
+        budget = budget_of(peer.circle)
+        connection = Connection(sock, MAX_FRAME_BYTES, current().max_message_bytes, budget)
         key, group = None, None
         try:
             frame = connection.read()
             if frame is None or frame[0] != HELLO:
                 return
-            name, parties, keys = _read_group(frame[2], visitor)
-            key = (visitor.circle, name, parties, keys)
-            index = parties.index(peer)
+            name, parties, keys = _read_group(frame[2], peer)
+            key = (peer.circle, name, parties, keys)
+            index = parties.index(peer.id)
             group, stale = self._join(key, index, connection)
             try:
                 connection.write(SEED, 0, SEEDS.pack(group.generation, group.seeds[index]))
@@ -130,7 +128,7 @@ class Provider:
                     other.close()
             DealQueue(group, index, connection, self._common, budget).work()
         except (OSError, SerdeError, ProtocolError) as error:
-            logger.info("The dealer ended the connection of %r: %s", peer, type(error).__name__)
+            logger.info("The dealer ended the connection of %r: %s", peer.id, type(error).__name__)
         finally:
             connection.close()
             connection.release()
@@ -139,7 +137,7 @@ class Provider:
                 self._leave(key, group)
 
     def _join(self, key: Key, index: int, connection: Connection) -> tuple[ServedGroup, list[Connection]]:
-        """Return the group of a newcomer, and the connections of those whose seeds are not used any more."""
+        """Return the group of a new connection, and the connections with outdated seeds."""
         with self._lock:
             group = self._groups.get(key)
             stale: list[Connection] = []
@@ -150,40 +148,40 @@ class Provider:
         return group, stale
 
     def _leave(self, key: Key, group: ServedGroup) -> None:
-        """Forget a group that nobody of is connected any more."""
+        """Drop a group without open connections."""
         with self._lock:
             if self._groups.get(key) is group and all(member.is_closed for member in group.members.values()):
                 del self._groups[key]
 
 
-def _read_group(contents: bytearray, visitor: PeerIdentity) -> tuple[str, tuple[Any, ...], tuple[str, ...]]:
-    """Read which group a party belongs to; one that proved a key joins groups with keys only."""
-    parts = deserialize(contents, max_message_bytes=MAX_ASKED)
+def _read_group(contents: bytearray, peer: PeerIdentity) -> tuple[str, tuple[Any, ...], tuple[str, ...]]:
+    """Return the group of a party; a party that proved a key can join groups with keys only."""
+    parts = deserialize(contents, max_message_bytes=MAX_FRAME_BYTES)
     if type(parts) is not tuple or len(parts) not in (2, 3) or not all(type(part) is tuple for part in parts[1:]):
-        raise SerdeError("This is not a group.")
+        raise SerdeError("The group of a party is not valid.")
     name, parties, keys = parts if len(parts) == 3 else (*parts, ())
     if not is_id(name) or type(name) is not str or not 2 <= len(parties) <= MAX_PARTIES or not all(map(is_id, parties)):
-        raise SerdeError("This is not a group.")
-    if parties.count(visitor.id) != 1:
-        raise ProtocolError("Seeds are given to parties of the group only.")
-    if keys or visitor.key is not None:
+        raise SerdeError("The group of a party is not valid.")
+    if parties.count(peer.id) != 1:
+        raise ProtocolError("Only parties of the group get seeds.")
+    if keys or peer.key is not None:
         if len(keys) != len(parties) or not all(map(is_fingerprint, keys)):
-            raise SerdeError("This is not a group.")
-        if keys[parties.index(visitor.id)] != visitor.key:
-            raise ProtocolError("Seeds are given to parties that prove their key only.")
+            raise SerdeError("The group of a party is not valid.")
+        if keys[parties.index(peer.id)] != peer.key:
+            raise ProtocolError("Only parties that prove their key get seeds.")
     return name, parties, keys
 
 
 @dataclasses.dataclass(slots=True)
 class _LearnedProgram:
-    """What is known of a key.
+    """The deals of a key.
 
     Attributes:
-        sequence: what its runs need.
-        latest: the last instance that the party began.
-        depth: how many instances are dealt for ahead.
-        sent: the instances that the party has, or is about to get.
-        fits: how many of its deals fit into a pack; None until that is known.
+        sequence: the deals of one run.
+        latest: the last instance that the party started.
+        depth: the number of instances that are dealt ahead.
+        sent: the instances that were sent to the party.
+        fits: the number of deals that fit into a pack; None until it is known.
     """
 
     sequence: Sequence
@@ -193,20 +191,20 @@ class _LearnedProgram:
     fits: int | None = None
 
 
-def _is_instance(value: Any) -> bool:
-    """Say whether this may be the number of a run, with numbers left for the next ones."""
+def _is_instance(value: object) -> bool:
+    """Return whether a value is a valid number of a run, with numbers left for later runs."""
     return type(value) is int and 0 < value < 2**32 - DEPTH - 1
 
 
 class DealQueue:
-    """Serves one party of a group: what it asks for first, what it may need when there is time.
+    """Serves one party of a group: its requests first, deals of later runs in idle time.
 
     Args:
         group: the group.
-        index: which party is served.
+        index: the index of the party.
         connection: its connection.
-        common: the words that every party gets.
-        budget: the bytes that may be in flight for the client; None: any number.
+        common: the public tensors of all groups.
+        budget: the bytes that may be in flight for the client; None: unlimited.
     """
 
     def __init__(
@@ -225,11 +223,11 @@ class DealQueue:
         self._is_over = False
         self._frames: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._known: dict[bytes, _LearnedProgram] = {}
-        # What is to be sent when there is time.
+        # The instances to send in idle time.
         self._ahead: collections.deque[tuple[bytes, int]] = collections.deque()
-        # What was sent and not begun, the oldest first: bytes by key and instance.
+        # Bytes of instances that were sent and not started, the oldest first.
         self._waiting: dict[tuple[bytes, int], int] = {}
-        self._handlers: dict[int, Callable[..., None]] = {ASK: self._asked, BEGIN: self._begun, LEARN: self._learn}
+        self._handlers: dict[int, Callable[..., None]] = {ASK: self._answer, BEGIN: self._begin, LEARN: self._learn}
 
     def work(self) -> None:
         """Serve until the connection ends."""
@@ -255,13 +253,13 @@ class DealQueue:
     def _handle(self, kind: int, number: int, contents: bytearray) -> None:
         handler = self._handlers.get(kind)
         if handler is None:
-            raise ProtocolError("A party sent something that the dealer does not know.")
+            raise ProtocolError(f"A party sent a frame of the unknown kind {kind}.")
         with spending(self._budget):
             try:
-                handler(number, *deserialize(contents, max_message_bytes=MAX_ASKED))
+                handler(number, *deserialize(contents, max_message_bytes=MAX_FRAME_BYTES))
             except OSError:
                 raise
-            except Exception as error:  # of a row of the table, or of arguments that do not fit: the party is told
+            except Exception as error:  # of the deal's function, or of invalid arguments: reported to the party
                 logger.info("Could not deal: %s", error)
                 self._connection.write(FAILED, number, type(error).__name__.encode())
 
@@ -279,7 +277,7 @@ class DealQueue:
             self._drop_frames()
 
     def _drop_frames(self) -> None:
-        """Forget the frames that nobody deals with any more."""
+        """Drop queued frames."""
         with contextlib.suppress(queue.Empty):
             while True:
                 frame = self._frames.get(block=False)
@@ -287,22 +285,22 @@ class DealQueue:
                     self._count(-len(frame[2]))
 
     def _count(self, size: int) -> None:
-        """Count the bytes of frames that wait."""
+        """Count the bytes of queued frames."""
         if self._budget is not None:
             if size < 0:
                 self._budget.give(-size)
             else:
                 self._budget.take(size)
 
-    def _asked(self, number: int, key: bytes, instance: int, position: int, kind: str, spec: tuple[Any, ...]) -> None:
+    def _answer(self, number: int, key: bytes, instance: int, position: int, kind: str, spec: tuple[Any, ...]) -> None:
         pieces = self._compute(key, instance, position, kind, plain(spec))
         self._connection.write_pieces(DEALT, number, pieces)
 
-    def _begun(self, number: int, key: bytes, instance: int) -> None:
-        """Send what a run that begins needs, unless it was sent; then prepare the next."""
+    def _begin(self, number: int, key: bytes, instance: int) -> None:
+        """Send the deals of a run that starts, unless they were sent; then prepare later runs."""
         known = self._known.get(key)
         if known is None or not _is_instance(instance):
-            raise ProtocolError("Nothing is known of this run.")
+            raise ProtocolError("The key or the instance of this run is unknown.")
         for begun in [pack for pack in self._waiting if pack[0] == key and pack[1] <= instance]:
             del self._waiting[begun]
         if instance not in known.sent:
@@ -311,15 +309,15 @@ class DealQueue:
         self._look_ahead(key, instance, known)
 
     def _look_ahead(self, key: bytes, instance: int, known: _LearnedProgram) -> None:
-        """Have the next runs dealt for when there is time: several, if little is dealt in each."""
+        """Schedule the deals of later runs: several runs, if their deals are small."""
         known.latest = instance
         self._ahead.extend((key, instance + number) for number in range(1, known.depth + 1))
 
     def _learn(self, number: int, key: bytes, instance: int, sequence: tuple[tuple[str, tuple[Any, ...]], ...]) -> None:
         if type(key) is not bytes or not _is_instance(instance):
-            raise ProtocolError("Nothing is known of this run.")
+            raise ProtocolError("The key or the instance of this run is unknown.")
         if type(sequence) is not tuple or len(sequence) > MAX_DEALS:
-            raise ProtocolError("This is not a sequence of deals.")
+            raise ProtocolError(f"The deals of a run are a tuple of at most {MAX_DEALS} deals.")
         learned = _LearnedProgram([(kind, plain(spec)) for kind, spec in sequence], instance)
         earlier = self._known.pop(key, None)
         if earlier is not None:
@@ -332,10 +330,10 @@ class DealQueue:
         self._look_ahead(key, instance, learned)
 
     def _prepare(self, key: bytes, instance: int) -> None:
-        """Send ahead what a run may need; whatever goes wrong shows when it is asked for."""
+        """Send the deals of a later run; errors are reported when the run requests them."""
         known = self._known.get(key)
-        if known is None:  # the party may wait for it
-            self._take_back(key, instance)
+        if known is None:  # the party may wait for this pack
+            self._withdraw(key, instance)
             return
         if instance <= known.latest or instance in known.sent:
             return
@@ -345,20 +343,20 @@ class DealQueue:
             raise
         except Exception as error:
             logger.info("Could not deal ahead: %s", error)
-            self._take_back(key, instance)
+            self._withdraw(key, instance)
             return
         self._waiting[key, instance] = size
         while sum(self._waiting.values()) > AHEAD_BYTES:
             oldest = next(iter(self._waiting))
             del self._waiting[oldest]
             self._known[oldest[0]].sent.discard(oldest[1])
-            self._take_back(*oldest)
+            self._withdraw(*oldest)
 
-    def _take_back(self, key: bytes, instance: int) -> None:
+    def _withdraw(self, key: bytes, instance: int) -> None:
         self._connection.write(DROP, 0, PACK_HEAD.pack(key, instance, 0, 0))
 
     def _send(self, key: bytes, instance: int, known: _LearnedProgram) -> int:
-        """Send what a run needs, as far as it fits into a pack; returns its size."""
+        """Send the deals of a run that fit into a pack; returns their bytes."""
         rows: list[bytes] = []
         buffers: list[Any] = []
         size = 0
@@ -371,7 +369,7 @@ class DealQueue:
             rows.append(PACK_ROW.pack(label_of(key, instance, position, kind, spec), length))
             buffers += pieces
             size += length
-        # It never shrinks: the party relies on what it was told last.
+        # It never shrinks: the party relies on the last value it received.
         known.depth = max(known.depth, min(DEPTH, min(DEPTH_BYTES, AHEAD_BYTES) // max(size, 1)))
         head = PACK_HEAD.pack(key, instance, len(rows), known.depth) + b"".join(rows)
         self._connection.write_pieces(PACK, 0, [head, *buffers])
@@ -379,14 +377,14 @@ class DealQueue:
         return size
 
     def _compute(self, key: bytes, instance: int, position: int, kind: str, spec: tuple[Any, ...]) -> list[Any]:
-        """Return what the dealer sends to this party for one deal."""
+        """Return the buffers that the dealer sends to this party for one deal."""
         row_of(kind)  # raises for an unknown kind
         if not self._last and kind not in WITH_COMMON:
             return []
         if self._budget is None:
             return self._deal(key, instance, position, kind, spec)
         size = bytes_of_deal(kind, spec, len(self._group.seeds), self._budget.largest)
-        with self._budget.holding(size, _PATIENCE):
+        with self._budget.holding(size, _BUDGET_TIMEOUT):
             pieces = self._deal(key, instance, position, kind, spec)
             ask(sum(map(len, pieces)))
         return pieces
@@ -396,9 +394,9 @@ class DealQueue:
         numbers = itertools.count()
 
         def once(compute: Compute) -> torch.Tensor:
-            place = (self._group.generation, label, next(numbers))
-            return self._common.get(place, len(self._group.seeds) - 1, compute)
+            key = (self._group.generation, label, next(numbers))
+            return self._common.get(key, len(self._group.seeds) - 1, compute)
 
-        deck = DealerContext([generator_for(seed, label) for seed in self._group.seeds], once)
-        row_of(kind)(deck, *spec)
-        return [bytes_of(words.contiguous()) for words in (deck.corrections if self._last else deck.commons)]
+        context = DealerContext([generator_for(seed, label) for seed in self._group.seeds], once)
+        row_of(kind)(context, *spec)
+        return [bytes_of(tensor.contiguous()) for tensor in (context.corrections if self._last else context.commons)]

@@ -1,4 +1,4 @@
-"""Group: those who take part in a client's runs, as one of them sees them, and how they find each other."""
+"""Group: the connections of one party to the other parties of a client's runs, and to the dealer."""
 
 from __future__ import annotations
 
@@ -7,26 +7,31 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from syft.config import current
 from syft.core.byte_budget import ByteBudget
+from syft.core.id_provider import ObjectId
 from syft.exceptions import PartyLostError, PinnedPartyError, ProtocolError, WorkerLostError
 from syft.mpc.dealer import wire_protocol
 from syft.mpc.dealer.wire_protocol import DealerLink
 from syft.mpc.links import party_link
 from syft.mpc.links.party_link import PartyLink
 
-# Purposes of connections: one that a group's frames go over, and one that only asks whether somebody is there.
-MESH, KNOCK = "mpc", "mpc-knock"
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
+    from syft.workers.delegation.grants import Delegation
+
+# Purposes of connections: for the frames of a group, and to check that a worker can be reached.
+MESH, PROBE = "mpc", "mpc-knock"
 # The same, where both ends prove their keys before anything else is sent.
-PINNED_MESH, PINNED_KNOCK = "mpc-pinned", "mpc-knock-pinned"
-# How often one who waits to be called looks whether the other is there at all, in seconds.
-_LOOK = 1.0
-# How many connections of one client wait for their groups.
+PINNED_MESH, PINNED_PROBE = "mpc-pinned", "mpc-knock-pinned"
+# Seconds between checks that a party that is to connect can be reached.
+_PROBE_INTERVAL = 1.0
+# Limits the connections of one client that wait for their groups.
 MAX_ARRIVED = 1024
-# How long after one that can't be reached it is looked whether it was replaced, in seconds.
-_LATE = 0.2
+# Seconds until a worker that can't be reached is looked up again: it may have been replaced.
+_RETRY_DELAY = 0.2
 
 
 class Arrival(NamedTuple):
@@ -34,58 +39,63 @@ class Arrival(NamedTuple):
 
     Attributes:
         sock: the socket.
-        key: the fingerprint of the key that the other party proved to hold on it; None if it proved none.
+        key: the fingerprint of the key that the other party proved on it; None if it proved none.
     """
 
     sock: socket.socket
     key: str | None = None
 
 
-def budget_of(circle: Any) -> ByteBudget | None:
-    """Return the byte budget of the client for which a worker is visited; None: there is none."""
+def budget_of(circle: Delegation | None) -> ByteBudget | None:
+    """Return the byte budget of the client of a delegation; None: there is none."""
     return None if circle is None else circle.session.byte_budget
 
 
 class PendingParties:
-    """Where connections that other parties opened wait until their group asks for them.
+    """Connections that other parties opened and that wait for their group, and calls to other parties.
 
     Args:
         worker: the worker.
     """
 
-    def __init__(self, worker: Any) -> None:
+    def __init__(self, worker: BaseWorker) -> None:
         self.worker = worker
-        self._arrived: dict[tuple[Any, str, Any], Arrival] = {}
+        self._arrived: dict[tuple[Delegation | None, str, ObjectId], Arrival] = {}
         self._news = threading.Condition()
 
-    def call(self, circle: Any, peer: Any, purpose: str, advice: str = "", proves: bool = False) -> Arrival:
-        """Connect to another worker; the news that it has another process now may be a little late.
+    def call(
+        self, circle: Delegation | None, peer: ObjectId, purpose: str, advice: str = "", proves: bool = False
+    ) -> Arrival:
+        """Connect to another worker; retries once if its process was replaced meanwhile.
 
         Args:
-            circle: that of the client for which it is; None: among processes of one program, who know each other.
-            peer: the other worker.
-            purpose: what for.
-            advice: what it means if it is lost.
+            circle: the client's delegation; None: among processes of one program.
+            peer: the id of the other worker.
+            purpose: the purpose of the connection.
+            advice: the last sentence of the error if the worker is lost.
             proves: whether both ends prove their keys first; only nodes can.
         """
         tried = None
-        others = self.worker._known_workers if circle is None else circle.peers
+        others: Mapping[ObjectId, Any] = self.worker._known_workers if circle is None else circle.peers
         while (known := others.get(peer)) is not tried:
-            if not hasattr(known, "connect_proven" if proves else "connect"):
+            connect = getattr(known, "connect_proven" if proves else "connect", None)
+            if connect is None:
                 break
             try:
-                return Arrival(*known.connect_proven(purpose)) if proves else Arrival(known.connect(purpose))
+                return Arrival(*connect(purpose)) if proves else Arrival(connect(purpose))
             except WorkerLostError:
                 tried = known
                 if circle is None:
-                    time.sleep(_LATE)
+                    time.sleep(_RETRY_DELAY)
         if tried is not None:
             what = "its process" if circle is None else "it"
             raise PartyLostError(peer, f"{what} can't be reached from {self.worker.id!r}", advice)
-        raise ProtocolError(f"Worker {self.worker.id!r} does not know how to reach party {peer!r}.")
+        raise ProtocolError(f"Worker {self.worker.id!r} has no address of party {peer!r}.")
 
-    def arrive(self, circle: Any, peer: Any, group: str, sock: socket.socket, key: str | None = None) -> None:
-        """Keep a connection that another party opened; of one client the latest counts."""
+    def arrive(
+        self, circle: Delegation | None, peer: ObjectId, group: str, sock: socket.socket, key: str | None = None
+    ) -> None:
+        """Store a connection that another party opened; it replaces an earlier one for the same group."""
         with self._news:
             earlier = self._arrived.pop((circle, group, peer), None)
             if earlier is not None:
@@ -96,20 +106,20 @@ class PendingParties:
                 self._arrived.pop(name).sock.close()
             self._news.notify_all()
 
-    def leave(self, circle: Any) -> None:
-        """Close what was opened for a client that does not come again."""
+    def leave(self, circle: Delegation) -> None:
+        """Close the connections of a delegation that has ended."""
         with self._news:
             for key in [key for key in self._arrived if key[0] is circle]:
                 self._arrived.pop(key).sock.close()
 
     def close(self) -> None:
-        """Close what nobody asked for."""
+        """Close all waiting connections."""
         with self._news:
             while self._arrived:
                 self._arrived.popitem()[1].sock.close()
 
-    def arrived(self, circle: Any, group: str, peer: Any, timeout: float = 0.0) -> Arrival | None:
-        """Return the connection that another party opened, if it has."""
+    def arrived(self, circle: Delegation | None, group: str, peer: ObjectId, timeout: float = 0.0) -> Arrival | None:
+        """Return the connection that another party opened; None if it has not."""
         with self._news:
             if timeout:
                 self._news.wait_for(lambda: (circle, group, peer) in self._arrived, timeout)
@@ -117,46 +127,46 @@ class PendingParties:
 
 
 class Group:
-    """A client's parties as one of them sees them: connections to the others and to the dealer.
+    """The parties of a client's runs, as one of them sees them: connections to the others and to the dealer.
 
     Args:
-        lobby: where connections of others arrive.
-        client_id: what stands for the client, the same for all who take part.
-        members: the ids of all who take part, in order: those who hold shares, then a helper.
-        count: how many hold shares.
+        pending: the connections that other parties opened.
+        client_id: identifies the client, the same at all participants.
+        members: the ids of all participants, in order: the parties that hold shares, then a helper.
+        count: the number of parties that hold shares.
         provider: the id of the dealer.
-        deal_here: serves a connection as the dealer, for one who deals to itself.
-        circle: how the others are reached for the client; None: as processes of one program.
-        pins: the fingerprints of the keys that members and dealer have to prove, by id; empty: they are known by id,
-            as whoever introduced them said. A group with pins shares no connection with one without, or with others.
+        deal_here: serves a connection as the dealer, for a party that deals to itself.
+        circle: the client's delegation; None: among processes of one program.
+        pins: the key fingerprints that members and dealer must prove, by id; empty: they are identified by id, as
+            introduced. Groups with different pins share no connection.
     """
 
     def __init__(
         self,
-        lobby: PendingParties,
-        client_id: Any,
-        members: tuple[Any, ...],
+        pending: PendingParties,
+        client_id: object,
+        members: tuple[ObjectId, ...],
         count: int,
-        provider: Any,
+        provider: ObjectId | None,
         deal_here: Callable[[socket.socket], None],
-        circle: Any = None,
-        pins: Mapping[Any, str] | None = None,
+        circle: Delegation | None = None,
+        pins: Mapping[ObjectId, str] | None = None,
     ) -> None:
-        self.lobby = lobby
+        self.pending = pending
         self.circle = circle
         self.client_id = client_id
         self.members = members
         self.count = count
         self.provider = provider
         self.helper = members[count] if len(members) > count else None
-        # Whom one who gives up may have lost, by number: the dealer is no member, unless it helps.
+        # The ids that an abort frame can name by index: the dealer is no member, unless it helps.
         self.known = members if provider is None or provider in members else (*members, provider)
-        self.index = members.index(lobby.worker.id)
+        self.index = members.index(pending.worker.id)
         self.lock = threading.Lock()
         self.pins = dict(pins or {})
         keys = tuple([self.pins[id] for id in self.known]) if self.pins else ()
-        said = (client_id, members, provider, *keys)
-        self.name = hashlib.blake2b(repr(said).encode(), digest_size=16).hexdigest()
+        parts = (client_id, members, provider, *keys)
+        self.name = hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
         self.over: dict[bytes, None] = {}
         self.is_closed = False
         self._deal_here = deal_here
@@ -164,9 +174,9 @@ class Group:
         self._dealer: DealerLink | None = None
 
     def link(self, index: int, timeout: float) -> PartyLink:
-        """Return the connection to another member: who comes later in the order calls."""
+        """Return the connection to another member; the member with the higher index opens it."""
         peer = self.members[index]
-        arrived = self.lobby.arrived(self.circle, self.name, peer)
+        arrived = self.pending.arrived(self.circle, self.name, peer)
         link = self._links.get(index)
         if arrived is None and link is not None and link.is_open():
             return link
@@ -174,18 +184,18 @@ class Group:
             link.close()
         if arrived is None:
             purpose = f"{PINNED_MESH if self.pins else MESH}:{self.name}"
-            arrived = self._call(peer, purpose) if index < self.index else self._await(peer, timeout)
-        sock = self._checked(peer, arrived)
+            arrived = self._call(peer, purpose) if index < self.index else self._wait_for(peer, timeout)
+        sock = self._check_key(peer, arrived)
         limit = current().max_message_bytes
         budget = budget_of(self.circle)
         link = self._links[index] = PartyLink(sock, peer, limit, self.over, self.known, self._note, budget)
         return link
 
-    def meet(self, timeout: float) -> None:
-        """Connect to everybody who is pinned, before anything is computed.
+    def connect_pinned(self, timeout: float) -> None:
+        """Connect to all pinned members and the dealer, before anything is computed.
 
         Raises:
-            PinnedPartyError: a party, or the dealer, did not prove the key that was pinned.
+            PinnedPartyError: a party, or the dealer, did not prove the pinned key.
         """
         if not self.pins:
             return
@@ -195,61 +205,61 @@ class Group:
         if self.provider is not None:
             self.dealer()
 
-    def _call(self, peer: Any, purpose: str, advice: str = "") -> Arrival:
-        return self.lobby.call(self.circle, peer, purpose, advice, proves=bool(self.pins))
+    def _call(self, peer: ObjectId, purpose: str, advice: str = "") -> Arrival:
+        return self.pending.call(self.circle, peer, purpose, advice, proves=bool(self.pins))
 
-    def _checked(self, peer: Any, arrived: Arrival) -> socket.socket:
-        """Return the socket of a connection whose other end is the one that is pinned."""
+    def _check_key(self, peer: ObjectId, arrived: Arrival) -> socket.socket:
+        """Return the socket of a connection if its other end proved the pinned key."""
         if self.pins and arrived.key != self.pins[peer]:
             arrived.sock.close()
             raise PinnedPartyError(peer, self.pins[peer])
         return arrived.sock
 
     def _note(self, key: bytes, instance: int, generation: int) -> None:
-        """Take note of how far another party is with the dealer."""
+        """Catch up with another party that used more deals."""
         if self._dealer is not None:
             self._dealer.catch_up(key, instance, generation)
 
-    def _await(self, peer: Any, timeout: float) -> Arrival:
+    def _wait_for(self, peer: ObjectId, timeout: float) -> Arrival:
         end = time.monotonic() + timeout
         while time.monotonic() < end:
-            # One that is gone, or is not the one that is pinned, is found out at once.
-            self._checked(peer, self._call(peer, PINNED_KNOCK if self.pins else KNOCK)).close()
-            arrived = self.lobby.arrived(self.circle, self.name, peer, _LOOK)
+            # A party that is lost, or has another key, is detected at once.
+            self._check_key(peer, self._call(peer, PINNED_PROBE if self.pins else PROBE)).close()
+            arrived = self.pending.arrived(self.circle, self.name, peer, _PROBE_INTERVAL)
             if arrived is not None:
                 return arrived
         raise PartyLostError(peer, f"it did not join within {timeout:g} s", party_link.STILL_THERE)
 
     def dealer(self) -> DealerLink:
-        """Return the connection to the dealer, after what others said of it when they gave up."""
+        """Return the connection to the dealer, after the abort frames of others were read."""
         for link in self._links.values():
-            link.sweep()
+            link.drop_old()
         if self._dealer is not None and self._dealer.is_open():
-            self._dealer.wait_for(current().stream_timeout)
+            self._dealer.set_timeout(current().stream_timeout)
             return self._dealer
         if self.provider is None:
-            raise ProtocolError("This run needs a crypto provider, and none was named.")
+            raise ProtocolError("This run needs a crypto provider, and its message names none.")
         if self._dealer is not None:
             self._dealer.close()
             self._dealer = None
-        sock = self._call_dealer()
+        sock = self._call_dealer(self.provider)
         parties = self.members[: self.count]
         keys = tuple([self.pins[party] for party in parties]) if self.pins else ()
         last, budget = self.index == self.count - 1, budget_of(self.circle)
         self._dealer = DealerLink(sock, self.provider, self.name, parties, last, keys, budget)
         return self._dealer
 
-    def _call_dealer(self) -> socket.socket:
-        """Connect to the dealer; one that is a party as well (`insecure`) deals to itself in a thread."""
-        if self.provider != self.lobby.worker.id:
+    def _call_dealer(self, provider: ObjectId) -> socket.socket:
+        """Connect to the dealer; a party that is also the dealer (`insecure`) deals to itself in a thread."""
+        if provider != self.pending.worker.id:
             purpose = wire_protocol.PINNED_PURPOSE if self.pins else wire_protocol.PURPOSE
-            return self._checked(self.provider, self._call(self.provider, purpose, party_link.STILL_THERE))
+            return self._check_key(provider, self._call(provider, purpose, party_link.STILL_THERE))
         ours, theirs = socket.socketpair()
         threading.Thread(target=self._deal_here, args=(theirs,), name="syft dealer", daemon=True).start()
         return ours
 
     def close(self) -> None:
-        """Leave the group, for good."""
+        """Close all connections of the group, for good."""
         self.is_closed = True
         for link in self._links.values():
             link.close()
@@ -259,7 +269,7 @@ class Group:
             self._dealer = None
 
     def end(self, run: bytes) -> None:
-        """Note that a run is over: what still arrives of it is dropped."""
+        """Mark a run as over: later frames of it are dropped."""
         self.over.update({run: None, run[: party_link.ID_BYTES]: None})
         while len(self.over) > party_link.MAX_OVER:
             del self.over[next(iter(self.over))]

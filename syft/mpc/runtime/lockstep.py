@@ -1,8 +1,8 @@
-"""Lockstep: all parties of a run in one process, driven step by step, without threads and without waiting."""
+"""Lockstep: all parties of a run in one process, driven step by step, without threads."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,17 +11,17 @@ import torch
 from syft.core.generator import local
 from syft.exceptions import SyftError
 from syft.mpc.dealer.deals import DealerContext, combine, row_of
-from syft.mpc.runtime.party import Batch, Deal, Exchange, Open, Party, PartyRequest, is_deal
+from syft.mpc.runtime.party import Batch, Deal, Exchange, Open, Party, PartyCoroutine, PartyRequest, is_deal
 
 
 class RunCost:
-    """What protocols cost.
+    """The cost of runs.
 
     Attributes:
-        rounds: how often the parties waited for each other.
+        rounds: the number of communication rounds.
         bytes: bytes that the busiest party sent to other parties.
         dealt: bytes that the dealer sent.
-        runs: how many protocols were run.
+        runs: the number of runs.
     """
 
     def __init__(self) -> None:
@@ -30,12 +30,12 @@ class RunCost:
         self.dealt = 0
         self.runs = 0
 
-    def add(self, cost: Any) -> None:
+    def add(self, rounds: int, sent: int, dealt: int) -> None:
         """Add a run."""
         self.runs += 1
-        self.rounds += cost.rounds
-        self.bytes += cost.bytes
-        self.dealt += cost.dealt
+        self.rounds += rounds
+        self.bytes += sent
+        self.dealt += dealt
 
     def __repr__(self) -> str:
         return f"<{self.runs} runs, {self.rounds} rounds, {self.bytes} bytes a party, {self.dealt} bytes dealt>"
@@ -55,17 +55,23 @@ def count() -> Iterator[RunCost]:
         _tallies[:] = [other for other in _tallies if other is not tally]
 
 
-# Tests look at what each party learns: called with (receiver, sender, tensors); sender None is the dealer, and what
-# a party was opened it is told by itself.
+def record_cost(own: RunCost | None, rounds: int, sent: int, dealt: int) -> None:
+    """Add a run to a counter, if any, and to those of `count()`."""
+    for tally in _tallies if own is None else (own, *_tallies):
+        tally.add(rounds, sent, dealt)
+
+
+# For tests of the parties' views: called with (receiver, sender, tensors). The sender is None for the dealer, and the
+# receiver itself for opened values.
 observers: list[Callable[[int, int | None, tuple[torch.Tensor, ...]], None]] = []
 
 
 class LockstepParty(Party):
-    """A party beside the others: what is public is computed by the first that asks, and used by all.
+    """A party in one process with the others: the first one computes public values for all.
 
     Args:
-        index: which one.
-        count: how many parties hold shares.
+        index: the index of the party.
+        count: the number of parties that hold shares.
         computed: the public values computed so far, common to all parties of the run.
     """
 
@@ -76,18 +82,18 @@ class LockstepParty(Party):
         self._computed = computed
         self._position = 0
 
-    def public(self, function: Callable[..., Any], *args: Any) -> Any:
+    def public(self, function: Callable[..., Any], *args: object) -> Any:
         """Compute a function of public values, once for all parties."""
         position = self._position
         self._position = position + 1
         if position == len(self._computed):
             self._computed.append([function, function(*args), 0])
         row = self._computed[position]
-        known, result, asked = row
-        if known is not function:
-            raise SyftError("What is public is computed by every party, in the same order; this protocol does not.")
-        row[2] = asked + 1
-        if row[2] == self.count:  # a helper has no part in it
+        first_function, result, uses = row
+        if first_function is not function:
+            raise SyftError("This protocol computes public values in another order at each party.")
+        row[2] = uses + 1
+        if row[2] == self.count:  # a helper does not use it
             row[1] = None
         return result
 
@@ -98,13 +104,13 @@ def parties(count: int, helper: bool = False) -> list[LockstepParty]:
     return [LockstepParty(index, count, computed) for index in range(count + helper)]
 
 
-def drive(coroutines: list[Coroutine[Any, Any, Any]], count: int, tally: RunCost | None = None) -> list[Any]:
-    """Run the protocol of every party to its end, and return what each of them returned.
+def drive(coroutines: list[PartyCoroutine], count: int, tally: RunCost | None = None) -> list[Any]:
+    """Run the protocol of every party to its end, and return their results.
 
     Args:
-        coroutines: one a party, and one for a helper if it takes part.
-        count: how many parties hold shares.
-        tally: where the cost of this run is added, if somebody wants to know.
+        coroutines: one for each party, and one for a helper if it takes part.
+        count: the number of parties that hold shares.
+        tally: a counter for the cost of this run.
     """
     lockstep = Lockstep(count)
     answers: list[Any] = [None] * len(coroutines)
@@ -117,10 +123,10 @@ def drive(coroutines: list[Coroutine[Any, Any, Any]], count: int, tally: RunCost
                 except StopIteration as stop:
                     results.append(stop.value)
             if not requests:
-                lockstep.settle(tally)
+                record_cost(tally, lockstep.rounds, max(lockstep.sent), lockstep.dealt)
                 return results
             if results:
-                raise SyftError("A party ended its protocol while the others went on: their inputs do not fit.")
+                raise SyftError("A party ended its protocol before the others: their inputs differ.")
             answers = lockstep.serve(requests)
     finally:
         for coroutine in coroutines:
@@ -131,7 +137,7 @@ class Lockstep:
     """Answers the requests of all parties of one run.
 
     Args:
-        count: how many parties hold shares.
+        count: the number of parties that hold shares.
     """
 
     def __init__(self, count: int) -> None:
@@ -139,7 +145,7 @@ class Lockstep:
         self.rounds = 0
         self.sent = [0] * (count + 1)
         self.dealt = 0
-        self.deck = DealerContext([local()] * count)
+        self.dealer = DealerContext([local()] * count)
 
     def serve(self, requests: list[Any]) -> list[Any]:
         """Answer one request of each party."""
@@ -150,25 +156,25 @@ class Lockstep:
     def _answer(self, requests: list[Any]) -> list[Any]:
         kinds = {type(request) for request in requests}
         if len(kinds) != 1:
-            raise SyftError("The parties of a run ask for different things: their inputs do not fit.")
+            raise SyftError("The parties of a run made different requests: their inputs differ.")
         return _SERVE[kinds.pop()](self, requests)
 
     def _batch(self, requests: list[Batch]) -> list[Any]:
         if len({len(request.requests) for request in requests}) != 1:
-            raise SyftError("The parties of a run ask for different things: their inputs do not fit.")
+            raise SyftError("The parties of a run made different requests: their inputs differ.")
         columns = zip(*[request.requests for request in requests], strict=True)
         return [list(row) for row in zip(*[self._answer(list(column)) for column in columns], strict=True)]
 
     def _open(self, requests: list[Open]) -> list[Any]:
         if len(requests) != self.count:
-            raise SyftError("Nothing is opened while the dealer looks on as a helper: it knows the masks.")
+            raise SyftError("A run with the dealer as a helper can't open values: the dealer knows the masks.")
         if len({(len(request.shares), request.xor) for request in requests}) != 1:
-            raise SyftError("The parties of a run open different things: their inputs do not fit.")
+            raise SyftError("The parties of a run opened different numbers of values: their inputs differ.")
         opened = []
         for position, share in enumerate(requests[0].shares):
             shares = [request.shares[position] for request in requests]
             if any(other.shape != share.shape for other in shares):
-                raise SyftError("The shares of one value have different shapes, so it can't be opened.")
+                raise SyftError("The shares of a value have different shapes, so it can't be opened.")
             opened.append(combine(shares, requests[0].xor))
         for index, request in enumerate(requests):
             self.sent[index] += (self.count - 1) * sum(share.nbytes for share in request.shares)
@@ -192,25 +198,17 @@ class Lockstep:
 
     def _deal(self, requests: list[Deal]) -> list[Any]:
         if any(request.kind != requests[0].kind or request.spec != requests[0].spec for request in requests):
-            raise SyftError("The parties of a run ask the dealer for different things: their inputs do not fit.")
-        dealt = row_of(requests[0].kind)(self.deck, *requests[0].spec)
-        # Counted and let go of: a run may be long.
-        self.dealt += self.deck.sent()
-        self.deck.corrections.clear()
-        self.deck.commons.clear()
+            raise SyftError("The parties of a run made different requests to the dealer: their inputs differ.")
+        dealt = row_of(requests[0].kind)(self.dealer, *requests[0].spec)
+        # Dropped after counting, because a run may be long.
+        self.dealt += self.dealer.sent()
+        self.dealer.corrections.clear()
+        self.dealer.commons.clear()
         answers = [tuple([item.shares[index] for item in dealt]) for index in range(self.count)]
         for observe in observers:
             for receiver, shares in enumerate(answers):
                 observe(receiver, None, shares)
         return [*answers, *[()] * (len(requests) - self.count)]
-
-    def settle(self, own: RunCost | None = None) -> None:
-        """Add what the run cost to what is being counted."""
-        for tally in (*_tallies, own) if own is not None else _tallies:
-            tally.runs += 1
-            tally.rounds += self.rounds
-            tally.bytes += max(self.sent)
-            tally.dealt += self.dealt
 
 
 _SERVE: dict[type[PartyRequest], Callable[[Lockstep, list[Any]], list[Any]]] = {

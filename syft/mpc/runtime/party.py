@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+MAX_PARTIES = 64
 Tensors = tuple[torch.Tensor, ...]
 PartyCoroutine = Coroutine[Any, Any, Any]
 Protocol = Callable[..., PartyCoroutine]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -13,44 +13,49 @@ from syft.core.references import Ref
 from syft.core.trees import SCALARS, map_tensors
 from syft.exceptions import PartyLostError, ProtocolError
 from syft.mpc.dealer import wire_protocol
-from syft.mpc.dealer.wire_protocol import Deals
+from syft.mpc.dealer.run_deals import RunDeals
 from syft.mpc.links import party_link, poll
-from syft.mpc.links.frame_layout import write_forms
+from syft.mpc.links.frame_layout import write_layout
 from syft.mpc.links.party_link import FrameTag, PartyLink
 from syft.mpc.runtime import lockstep
 from syft.mpc.runtime.group import Group
-from syft.mpc.runtime.party import Batch, Deal, Exchange, Open
+from syft.mpc.runtime.party import Batch, Deal, Exchange, Open, PartyCoroutine, PartyRequest
 
-# How long a party that gives up tries to tell the others, in seconds.
-_FAREWELL = 5.0
-# How often a run is begun: anew, with other masks, when parties see that they are not at the same place.
+if TYPE_CHECKING:
+    from syft.messaging.message import RunMessage
+
+# Seconds in which a party that aborts a run notifies the others.
+_ABORT_TIMEOUT = 5.0
+# Attempts of a run: it starts again, with other masks, if the parties used different numbers of deals.
 ATTEMPTS = 4
+# The tensors of each request that another member sent, by the index of the member.
+Received = dict[int, list[Any]]
 
 
 class PartyRun:
     """One run at one party.
 
     Args:
-        group: those who take part.
-        message: what was asked for.
-        attempt: the how-manieth time it is begun, from 0.
+        group: the participants.
+        message: the run.
+        attempt: zero-based attempt number.
     """
 
-    def __init__(self, group: Group, message: Any, attempt: int = 0) -> None:
+    def __init__(self, group: Group, message: RunMessage, attempt: int = 0) -> None:
         self.group = group
         self.count = group.count
         self.is_helper = group.index >= self.count
-        known = wire_protocol.digest(group.client_id, message.run_id)[: party_link.ID_BYTES]
-        agreed = wire_protocol.digest(_told_to_all(message))
-        self.tags = [known + agreed + bytes([number]) for number in range(ATTEMPTS)]
+        run_id = wire_protocol.digest(group.client_id, message.run_id)[: party_link.ID_BYTES]
+        agreement = wire_protocol.digest(_agreement(message))
+        self.tags = [run_id + agreement + bytes([number]) for number in range(ATTEMPTS)]
         self.tag = self.tags[attempt]
-        self.deals = Deals(_base_of(message), group.dealer)
+        self.deals = RunDeals(_base_of(message), group.dealer)
         self.timeout = current().stream_timeout
         self.rounds = 0
         self.sent = 0
         self._links: dict[int, PartyLink] = {}
 
-    def drive(self, coroutine: Any) -> Any:
+    def drive(self, coroutine: PartyCoroutine) -> Any:
         """Run the protocol to its end and return its result."""
         answer = None
         try:
@@ -63,27 +68,27 @@ class PartyRun:
         finally:
             coroutine.close()
 
-    def _serve(self, request: Any) -> Any:
+    def _serve(self, request: PartyRequest) -> Any:
         leaves = list(_leaves(request))
         answers: dict[int, Any] = {}
-        talks = []
+        messages: list[tuple[int, Open | Exchange]] = []
         for position, leaf in enumerate(leaves):
             if type(leaf) is Open and self.group.helper is not None:
-                raise ProtocolError("Nothing is opened while the dealer looks on as a helper: it knows the masks.")
+                raise ProtocolError("A run with the dealer as a helper can't open values: the dealer knows the masks.")
             if type(leaf) is Deal:
                 answers[position] = () if self.is_helper else self.deals.deal(leaf.kind, leaf.spec)
             else:
-                talks.append((position, leaf))
-        if talks:
-            found = self._round([leaf for _, leaf in talks])
-            answers.update({position: answer for (position, _), answer in zip(talks, found, strict=True)})
+                messages.append((position, leaf))
+        if messages:
+            found = self._round([leaf for _, leaf in messages])
+            answers.update({position: answer for (position, _), answer in zip(messages, found, strict=True)})
         return _rebuild(request, iter([answers[position] for position in range(len(leaves))]))
 
-    def _round(self, leaves: list[Any]) -> list[Any]:
-        """Send what goes to each other member in one frame, and wait for theirs."""
+    def _round(self, leaves: list[Open | Exchange]) -> list[Any]:
+        """Send one frame to each other member, and wait for theirs."""
         self.rounds += 1
         writing, reading, sources = [], {}, {}
-        forms = self._forms(leaves)
+        layout = self._layout(leaves)
         for index in range(len(self.group.members)):
             if index == self.group.index:
                 continue
@@ -93,136 +98,131 @@ class PartyRun:
             if not sends and not any(expected):
                 continue
             link = self._link(index)
-            stamp = self._stamp(index)
+            tag = self._frame_tag(index)
             if sends:
-                self.sent += link.put(stamp, outgoing, forms)
+                self.sent += link.put(tag, outgoing, layout)
                 writing.append(link)
             if any(expected):
-                reading[link] = functools.partial(link.take, stamp, forms)
+                reading[link] = functools.partial(link.receive, tag, layout)
                 sources[link] = (index, expected)
         try:
             received = poll.transfer(writing, reading, self.timeout)
         except party_link.Disagreement as error:
-            self.deals.disagree(error.stamp.instance, error.stamp.seeds)
+            self.deals.disagree(error.tag.instance, error.tag.seeds)
             raise
-        arrived: dict[int, list[Any]] = {}
+        arrived: Received = {}
         for link, groups in received.items():
             index, expected = sources[link]
             if [group is not None for group in groups] != expected:
-                raise ProtocolError(f"Party {link.peer!r} sent something else than this one waits for.")
+                raise ProtocolError(f"Party {link.peer!r} sent tensors for other requests than expected.")
             arrived[index] = groups
         return [_ANSWERS[type(leaf)](self, leaf, position, arrived) for position, leaf in enumerate(leaves)]
 
     def _link(self, index: int) -> PartyLink:
-        """Return the connection to another member, which was looked at once in this run."""
+        """Return the connection to another member; checked once in each run."""
         link = self._links.get(index)
         if link is None:
             link = self._links[index] = self.group.link(index, self.timeout)
         return link
 
-    def _stamp(self, index: int) -> FrameTag:
-        """Return where frames to and from another member belong; nothing is dealt to a helper."""
+    def _frame_tag(self, index: int) -> FrameTag:
+        """Return the tag of frames to and from another member; nothing is dealt to a helper."""
         if index >= self.count or self.is_helper:
             return FrameTag(self.tag, self.rounds, 0, 0)
         return FrameTag(self.tag, self.rounds, self.deals.instance, self.deals.generation)
 
-    def _for(self, leaf: Any, index: int) -> Any:
+    def _for(self, leaf: Open | Exchange, index: int) -> tuple[torch.Tensor, ...] | None:
         """Return the tensors of a request that go to another member."""
-        if type(leaf) is Open:
+        if isinstance(leaf, Open):
             return leaf.shares
         return leaf.outgoing.get(index)
 
-    def _expects(self, leaf: Any, index: int) -> bool:
-        """Say whether tensors of a request come from another member."""
-        return type(leaf) is Open or index in leaf.sources
+    def _expects(self, leaf: Open | Exchange, index: int) -> bool:
+        """Return whether another member sends tensors for a request."""
+        return isinstance(leaf, Open) or index in leaf.sources
 
-    def _forms(self, leaves: list[Any]) -> bytes | None:
-        """Return the forms of what everybody sends, where only values are opened that this party has shares of."""
-        if any(type(leaf) is not Open for leaf in leaves):
-            return None
-        return write_forms(leaf.shares for leaf in leaves)
+    def _layout(self, leaves: list[Open | Exchange]) -> bytes | None:
+        """Return the layout of all frames of a round that only opens values; None: the layouts may differ."""
+        opened = [leaf.shares for leaf in leaves if isinstance(leaf, Open)]
+        return write_layout(opened) if len(opened) == len(leaves) else None
 
-    def _opened(self, leaf: Open, position: int, arrived: dict[int, list[Any]]) -> Any:
-        """Add up the shares of all parties, in the memory of those that arrived."""
+    def _opened(self, leaf: Open, position: int, arrived: Received) -> tuple[torch.Tensor, ...]:
+        """Add up the shares of all parties, in the memory of the received tensors."""
         others = [arrived[index][position] for index in range(self.count) if index != self.group.index]
         join = torch.bitwise_xor if leaf.xor else torch.add
         totals = list(others[0])
         for shares in (*others[1:], leaf.shares):
             if [(t.shape, t.dtype) for t in shares] != [(t.shape, t.dtype) for t in totals]:
-                raise ProtocolError("The shares of one value have different shapes, so it can't be opened.")
+                raise ProtocolError("The shares of a value have different shapes, so it can't be opened.")
             for total, share in zip(totals, shares, strict=True):
                 join(total, share, out=total)
         return tuple(totals)
 
-    def _exchanged(self, leaf: Exchange, position: int, arrived: dict[int, list[Any]]) -> Any:
+    def _exchanged(self, leaf: Exchange, position: int, arrived: Received) -> dict[int, Any]:
         own = self.group.index
         return {i: leaf.outgoing[own] if i == own else arrived[i][position] for i in leaf.sources}
 
     def give_up(self, error: Exception) -> None:
-        """Tell the others, so that nobody waits."""
+        """Notify the others of an error, so that none waits."""
         lost = error.party if isinstance(error, PartyLostError) else None
         number = self.group.known.index(lost) if lost in self.group.known else None
-        told = []
+        notified = []
         for index, peer in enumerate(self.group.members):
             if index == self.group.index or peer == lost:
                 continue
             try:
-                link = self.group.link(index, _FAREWELL)
+                link = self.group.link(index, _ABORT_TIMEOUT)
                 for tag in self.tags:
-                    stamp = FrameTag(tag, 0, self.deals.instance, self.deals.generation)
-                    link.put_abort(stamp, self.deals.key, number, type(error).__name__)
-                told.append(link)
-            except (ProtocolError, OSError):  # that one is gone too
+                    frame_tag = FrameTag(tag, 0, self.deals.instance, self.deals.generation)
+                    link.put_abort(frame_tag, self.deals.key, number, type(error).__name__)
+                notified.append(link)
+            except (ProtocolError, OSError):  # this member is lost too
                 continue
-        poll.drain(told, _FAREWELL)
+        poll.drain(notified, _ABORT_TIMEOUT)
 
-    def settle(self, cost: lockstep.RunCost) -> None:
-        """Add what the run cost to what is being counted."""
-        for tally in (cost, *lockstep._tallies):
-            tally.runs += 1
-            tally.rounds += self.rounds
-            tally.bytes += self.sent
-            tally.dealt += self.deals.bytes
+    def record_cost(self, cost: lockstep.RunCost) -> None:
+        """Add the cost of this run to all active counters."""
+        lockstep.record_cost(cost, self.rounds, self.sent, self.deals.bytes)
 
 
 _ANSWERS: dict[type, Callable[..., Any]] = {Open: PartyRun._opened, Exchange: PartyRun._exchanged}
 
 
-def _leaves(request: Any) -> Iterator[Any]:
-    if type(request) is not Batch:
+def _leaves(request: PartyRequest) -> Iterator[Any]:
+    if not isinstance(request, Batch):
         yield request
         return
     for part in request.requests:
         yield from _leaves(part)
 
 
-def _rebuild(request: Any, answers: Iterator[Any]) -> Any:
-    if type(request) is not Batch:
+def _rebuild(request: PartyRequest, answers: Iterator[Any]) -> Any:
+    if not isinstance(request, Batch):
         return next(answers)
     return [_rebuild(part, answers) for part in request.requests]
 
 
-def _base_of(message: Any) -> bytes:
-    """Return what stands for a protocol, its options and the forms of its arguments."""
+def _base_of(message: RunMessage) -> bytes:
+    """Return the digest of a protocol, its options and the shapes of its public arguments."""
 
-    def form(leaf: Any) -> Any:
+    def spec(leaf: object) -> object:
         if type(leaf) is Ref:
             return "share"
         return ("public", tuple(leaf.shape)) if isinstance(leaf, torch.Tensor) else leaf
 
-    return wire_protocol.digest(message.name, repr(map_tensors(form, (message.contents, message.options))))
+    return wire_protocol.digest(message.name, repr(map_tensors(spec, (message.contents, message.options))))
 
 
-def _told_to_all(message: Any) -> Any:
-    """Return the run's arguments that must be equal at every party; a share is replaced by its shape.
+def _agreement(message: RunMessage) -> tuple[object, ...]:
+    """Return the run's arguments; must be equal at every party. Shares are left out.
 
-    The options of a hosted model's run hold its name, its version and the digest of its program (see `hosted`).
+    The options of a served model hold the digest of its program, and those of a hosted model its name and version.
     """
 
-    def form(item: Any) -> Any:
+    def spec(item: object) -> object:
         if isinstance(item, torch.Tensor):
             return ("public", tuple(item.shape))
         return item if type(item) in SCALARS else "share"
 
-    options = sorted((name, repr(map_tensors(form, value))) for name, value in message.options.items())
-    return message.name, message.parties, message.provider, tuple(map(form, message.contents)), options
+    options = sorted((name, repr(map_tensors(spec, value))) for name, value in message.options.items())
+    return message.name, message.parties, message.provider, tuple(map(spec, message.contents)), options

@@ -14,7 +14,7 @@ from syft.core.trees import iter_tensors, map_tensors
 from syft.exceptions import IdNotUniqueError, ProtocolError, SyftError
 from syft.messaging.message import RunMessage
 from syft.mpc.runtime import rendezvous
-from syft.mpc.runtime.party import Party, PartyCoroutine
+from syft.mpc.runtime.party import MAX_PARTIES, Party, PartyCoroutine
 from syft.mpc.runtime.protocol_registry import ProtocolSpec, entry_of
 from syft.mpc.runtime.rendezvous import Finish, RunKey, Start
 from syft.pointers.remote_call import following_id
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from syft.mpc.runtime.network import Runtime
     from syft.workers.base import BaseWorker
 
-MAX_PARTIES = 64
 _PLAIN = (int, float, bool, str, type(None), torch.Size)
 
 

@@ -17,10 +17,10 @@ from syft.exceptions import ProtocolError, SyftError
 from syft.messaging.message import RunMessage
 from syft.mpc.dealer.wire_protocol import digest
 from syft.mpc.protocols import program
-from syft.mpc.runtime.party import Party, PartyCoroutine
+from syft.mpc.runtime.party import MAX_PARTIES, Party, PartyCoroutine
 from syft.mpc.runtime.protocol_registry import entry_of
 from syft.mpc.runtime.rendezvous import Finish
-from syft.mpc.runtime.worker import MAX_PARTIES, join_run
+from syft.mpc.runtime.worker import join_run
 from syft.workers.execution.session import Session
 
 if TYPE_CHECKING:
