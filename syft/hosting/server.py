@@ -151,7 +151,7 @@ def _check_model(model: object) -> Plan | ObjectWrapper:
 
 def check_shapes(shapes: object) -> tuple[tuple[int, ...], ...]:
     """Return shapes that came from outside if they are valid."""
-    if not isinstance(shapes, tuple) or len(shapes) > MAX_INPUTS:
+    if type(shapes) is not tuple or len(shapes) > MAX_INPUTS:
         raise SerdeError(f"The input shapes of a model are a tuple of at most {MAX_INPUTS} shapes.")
     if not all(type(s) is tuple and len(s) <= 64 and all(type(n) is int and n >= 0 for n in s) for s in shapes):
         raise SerdeError("A shape is a tuple of non-negative integers.")

@@ -104,7 +104,7 @@ def test_the_first_party_gets_no_corrections(make_world):
     ours = desk._compute(b"k" * 16, 1, 0, "fss_compare", (3,))
     theirs = last._compute(b"k" * 16, 1, 0, "fss_compare", (3,))
     assert [bytes(part) for part in ours] == [bytes(part) for part in theirs if len(part) > 24]
-    assert not desk._common._kept
+    assert not desk._common._stored
     del world
 
 
@@ -117,19 +117,19 @@ def test_words_that_wait_for_another_party_are_bounded(monkeypatch):
 
     for number in range(4):
         words.get((1, b"label", number), 1, make(number))
-    assert words._bytes == 80 and len(words._kept) == 2
+    assert words._bytes == 80 and len(words._stored) == 2
     for number in (3, 0):
         assert words.get((1, b"label", number), 1, make(number)).tolist() == [number] * 5
     assert made == [0, 1, 2, 3, 0]
     words.forget(1)
-    assert words._bytes == 0 and not words._kept
+    assert words._bytes == 0 and not words._stored
 
 
 def test_words_for_three_parties_are_made_once():
     words, made = Broadcasts(), []
     for _ in range(3):
         words.get((1, b"label", 0), 2, lambda: made.append(1) or torch.ones(2))
-    assert made == [1] and not words._kept and words._bytes == 0
+    assert made == [1] and not words._stored and words._bytes == 0
 
 
 def test_a_failure_leaves_the_words_to_the_next_party():

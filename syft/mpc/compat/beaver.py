@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
 from syft.core.generator import local
 from syft.exceptions import UnsupportedOperation
+from syft.mpc.compat.documented_api import WorkerOrId
 from syft.mpc.dealer.deals import DealerContext
 from syft.mpc.protocols import triples as _protocols
 from syft.mpc.protocols.arithmetic import deal_triple
@@ -30,12 +31,12 @@ def operation_of(cmd: str | Callable[..., Any]) -> str:
 
 
 def request_triple(
-    crypto_provider: Any,
+    crypto_provider: WorkerOrId,
     cmd: str | Callable[..., Any],
     field: int,
     a_size: tuple[int, ...],
     b_size: tuple[int, ...],
-    locations: list[Any],
+    locations: Sequence[WorkerOrId],
 ) -> tuple[AdditiveSharingTensor, AdditiveSharingTensor, AdditiveSharingTensor]:
     """Ask the crypto provider for shares of random a, b and of c = cmd(a, b); nobody else learns them.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import torch
 
@@ -12,8 +12,17 @@ from syft.mpc.runtime import client
 from syft.pointers.multi_pointer import MultiPointerTensor
 from syft.tensors.additive_shared import AdditiveSharingTensor
 
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
 
-def link_of(value: Any) -> AdditiveSharingTensor:
+# A shared tensor, as a wrapper or as its link.
+SharedTensor: TypeAlias = torch.Tensor | AdditiveSharingTensor
+# A value that all parties know: it is sent to them, or they hold copies.
+PublicValue: TypeAlias = torch.Tensor | MultiPointerTensor | int
+WorkerOrId: TypeAlias = "BaseWorker | int | str"
+
+
+def link_of(value: object) -> AdditiveSharingTensor:
     """Return the link of a shared tensor, which may be given in its shell."""
     link = value if isinstance(value, AdditiveSharingTensor) else getattr(value, "child", None)
     if isinstance(link, OddSharingTensor):
@@ -23,7 +32,7 @@ def link_of(value: Any) -> AdditiveSharingTensor:
     return link
 
 
-def call(name: str, *given: Any, **options: Any) -> Any:
+def call(name: str, *given: SharedTensor, **options: object) -> Any:
     """Run a protocol on shared tensors; results are in shells if one of the tensors is."""
     result = client.run(name, *map(link_of, given), **options)
     if not any(isinstance(value, torch.Tensor) for value in given):
@@ -31,7 +40,7 @@ def call(name: str, *given: Any, **options: Any) -> Any:
     return tuple(link.wrap() for link in result) if isinstance(result, tuple) else result.wrap()
 
 
-def known_to_all(value: Any, model: AdditiveSharingTensor) -> AdditiveSharingTensor:
+def known_to_all(value: PublicValue, model: AdditiveSharingTensor) -> AdditiveSharingTensor:
     """Return references to a value that every party of a shared tensor has in clear, and a helper does not.
 
     Args:

@@ -18,8 +18,8 @@ from typing import Any
 import torch
 
 from syft.core.generator import Generator, local
-from syft.mpc.compat.documented_api import call
-from syft.mpc.protocols import fss as _protocols  # noqa: F401  (tells the parties what to do)
+from syft.mpc.compat.documented_api import SharedTensor, call
+from syft.mpc.protocols import fss as _protocols  # noqa: F401  (registers the protocols)
 from syft.mpc.ring import fss_keys
 from syft.mpc.ring.fss_keys import Key
 
@@ -61,11 +61,11 @@ class DIF:
         return share + 1 if party == 0 else share
 
 
-def eq(x1: Any, x2: Any) -> Any:
+def eq(x1: SharedTensor, x2: SharedTensor) -> Any:
     """Tell where two shared tensors are the same: 1 there, 0 elsewhere, shared."""
     return call("fss_eq", x1, x2)
 
 
-def le(x1: Any, x2: Any) -> Any:
+def le(x1: SharedTensor, x2: SharedTensor) -> Any:
     """Tell where x1 <= x2 for shared tensors: 1 there, 0 elsewhere, shared."""
     return call("fss_le", x1, x2)

@@ -8,14 +8,23 @@ Values lie in [-2^62, 2^62). Numbered steps, rounds and bytes are with the proto
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from syft.core.context import local_worker
 from syft.core.generator import local
-from syft.mpc.compat.documented_api import OddSharingTensor, call, known_to_all, link_of
-from syft.mpc.protocols import securenn as _protocols  # noqa: F401  (tells the parties what to do)
+from syft.mpc.compat.documented_api import (
+    OddSharingTensor,
+    PublicValue,
+    SharedTensor,
+    WorkerOrId,
+    call,
+    known_to_all,
+    link_of,
+)
+from syft.mpc.protocols import securenn as _protocols  # noqa: F401  (registers the protocols)
 from syft.mpc.runtime import client
 from syft.mpc.values.sharing import split
 from syft.tensors.additive_shared import AdditiveSharingTensor
@@ -30,12 +39,12 @@ def decompose(tensor: torch.Tensor) -> torch.Tensor:
     return (tensor.long().unsqueeze(-1) >> torch.arange(Q_BITS, device=tensor.device)) & 1
 
 
-def flip(x: Any, dim: int) -> Any:
+def flip(x: SharedTensor, dim: int) -> Any:
     """Reverse a tensor along a dimension, wherever it is."""
     return torch.flip(x, (dim,)) if isinstance(x, torch.Tensor) else x.flip((dim,))
 
 
-def select_share(alpha_sh: Any, x_sh: Any, y_sh: Any) -> Any:
+def select_share(alpha_sh: SharedTensor, x_sh: SharedTensor, y_sh: SharedTensor) -> Any:
     """Choose x where the shared bit alpha is 0, and y where it is 1 (Algorithm 2).
 
     1. The parties multiply alpha by y - x with a dealt triple.
@@ -44,7 +53,7 @@ def select_share(alpha_sh: Any, x_sh: Any, y_sh: Any) -> Any:
     return call("snn_select", alpha_sh, x_sh, y_sh)
 
 
-def private_compare(x_bit_sh: Any, r: Any, beta: Any) -> Any:
+def private_compare(x_bit_sh: SharedTensor, r: PublicValue, beta: PublicValue) -> Any:
     """Tell beta xor (x > r), shared, for unsigned x given by shares of its bits (Algorithm 3).
 
     1. The helper turns the bits into digits modulo 67, without learning them.
@@ -61,7 +70,7 @@ def private_compare(x_bit_sh: Any, r: Any, beta: Any) -> Any:
     return answer.wrap() if isinstance(x_bit_sh, torch.Tensor) else answer
 
 
-def share_convert(a_sh: Any) -> Any:
+def share_convert(a_sh: SharedTensor) -> Any:
     """Turn shares modulo L into shares modulo L - 1, for values other than -1 (Algorithm 4).
 
     1. Each party masks its share, and sends it to the helper, who adds.
@@ -77,7 +86,7 @@ def share_convert(a_sh: Any) -> Any:
     return made.wrap() if isinstance(a_sh, torch.Tensor) else made
 
 
-def msb(a_sh: Any) -> Any:
+def msb(a_sh: SharedTensor) -> Any:
     """Find the highest bit (the sign) of shared numbers (Algorithm 5).
 
     1. The helper shares a random x and its bits; the parties open 2a + x to each other, modulo L - 1.
@@ -94,7 +103,7 @@ def msb(a_sh: Any) -> Any:
     return sign.wrap() if isinstance(a_sh, torch.Tensor) else sign
 
 
-def relu_deriv(a_sh: Any) -> Any:
+def relu_deriv(a_sh: SharedTensor) -> Any:
     """Tell which shared numbers are not negative, as 1 or 0 (Algorithm 6).
 
     1. 2a is converted to shares modulo L - 1 (`share_convert`).
@@ -103,7 +112,7 @@ def relu_deriv(a_sh: Any) -> Any:
     return call("snn_negative", a_sh, invert=True)
 
 
-def relu(a_sh: Any) -> Any:
+def relu(a_sh: SharedTensor) -> Any:
     """Keep the shared numbers that are not negative, and make the others zero (Algorithm 7).
 
     1. `relu_deriv`.
@@ -112,7 +121,7 @@ def relu(a_sh: Any) -> Any:
     return call("snn_relu", a_sh)
 
 
-def division(x_sh: Any, y_sh: Any, bit_len_max: int = Q_BITS // 2) -> Any:
+def division(x_sh: SharedTensor, y_sh: SharedTensor, bit_len_max: int = Q_BITS // 2) -> Any:
     """Divide shared whole numbers, rounding down (Algorithm 8), for x from 0 and y from 1.
 
     For each bit i of the quotient, from the highest:
@@ -128,7 +137,7 @@ def division(x_sh: Any, y_sh: Any, bit_len_max: int = Q_BITS // 2) -> Any:
     return call("snn_division", x_sh, y_sh, bits=bit_len_max)
 
 
-def maxpool(x_sh: Any) -> Any:
+def maxpool(x_sh: SharedTensor) -> Any:
     """Find the largest of all elements and its place, both shared; of equal ones the first (Algorithm 9).
 
     1. Neighbours are compared (`relu_deriv`), and the larger one chosen, with its place.
@@ -139,7 +148,7 @@ def maxpool(x_sh: Any) -> Any:
     return call("snn_maxpool", x_sh)
 
 
-def maxpool_deriv(x_sh: Any) -> Any:
+def maxpool_deriv(x_sh: SharedTensor) -> Any:
     """Tell which of all elements is the largest: a shared 1 there, 0 elsewhere (Algorithm 10).
 
     1. `maxpool` finds its place.
@@ -148,7 +157,7 @@ def maxpool_deriv(x_sh: Any) -> Any:
     return call("snn_maxpool_deriv", x_sh)
 
 
-def maxpool2d(a_sh: Any, kernel_size: int = 1, stride: int = 1, padding: int = 0) -> Any:
+def maxpool2d(a_sh: SharedTensor, kernel_size: int = 1, stride: int = 1, padding: int = 0) -> Any:
     """Find the largest element of each square window over the last two dimensions, for elements in [-2^61, 2^61).
 
     1. Each party lays out the windows of its share.
@@ -157,13 +166,15 @@ def maxpool2d(a_sh: Any, kernel_size: int = 1, stride: int = 1, padding: int = 0
     return call("snn_maxpool2d", a_sh, kernel_size=kernel_size, stride=stride, padding=padding)
 
 
-def _shares_of_zero(size: Any, field: int, crypto_provider: Any, *workers: Any) -> AdditiveSharingTensor:
+def _shares_of_zero(
+    size: int | Sequence[int], field: int, crypto_provider: WorkerOrId, *workers: WorkerOrId
+) -> AdditiveSharingTensor:
     """Share zeros among workers; who calls this knows the shares. The field is always 2**64."""
     zeros = torch.zeros(size if isinstance(size, tuple | list | torch.Size) else (size,), dtype=torch.int64)
     return split(zeros, workers, crypto_provider)
 
 
-def _random_common_value(max_value: int, *workers: Any) -> Any:
+def _random_common_value(max_value: int, *workers: WorkerOrId) -> Any:
     """Send a uniform number from 0 to max_value - 1 to all workers; who calls this knows it."""
     limit = L - L % max_value
     while (drawn := int.from_bytes(local().bytes(8), "little")) >= limit:
@@ -172,6 +183,6 @@ def _random_common_value(max_value: int, *workers: Any) -> Any:
     return number.send(*[local_worker().get_worker(worker, fail_hard=True) for worker in workers]).child
 
 
-def _random_common_bit(*workers: Any) -> Any:
+def _random_common_bit(*workers: WorkerOrId) -> Any:
     """Send a uniform bit to all workers; who calls this knows it."""
     return _random_common_value(2, *workers)

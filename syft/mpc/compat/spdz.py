@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from syft.mpc.compat.beaver import operation_of
-from syft.mpc.compat.documented_api import link_of
+from syft.mpc.compat.documented_api import SharedTensor, WorkerOrId, link_of
 from syft.mpc.ring import arithmetic
 from syft.mpc.runtime import client
 from syft.tensors.additive_shared import AdditiveSharingTensor
@@ -19,7 +19,11 @@ _PRODUCTS: dict[str, Any] = {"mul": arithmetic.mul, "matmul": arithmetic.matmul}
 
 
 def spdz_mul(
-    cmd: str | Callable[..., Any], x_sh: Any, y_sh: Any, crypto_provider: Any = None, field: int | None = None
+    cmd: str | Callable[..., Any],
+    x_sh: SharedTensor,
+    y_sh: SharedTensor,
+    crypto_provider: WorkerOrId | None = None,
+    field: int | None = None,
 ) -> Any:
     """Multiply two shared tensors, element by element or as matrices.
 
@@ -41,7 +45,9 @@ def spdz_mul(
     return product.wrap() if isinstance(x_sh, torch.Tensor) or isinstance(y_sh, torch.Tensor) else product
 
 
-def spdz_mask(x: Any, y: Any, op: str | Callable[..., Any], a: Any, b: Any) -> tuple[Any, Any]:
+def spdz_mask(
+    x: SharedTensor, y: SharedTensor, op: str | Callable[..., Any], a: SharedTensor, b: SharedTensor
+) -> tuple[Any, Any]:
     """Return shares of delta = x - a and epsilon = y - b: what the parties open.
 
     Args:
@@ -55,7 +61,7 @@ def spdz_mask(x: Any, y: Any, op: str | Callable[..., Any], a: Any, b: Any) -> t
     return _minus(x, a), _minus(y, b)
 
 
-def _minus(x: Any, y: Any) -> Any:
+def _minus(x: SharedTensor, y: Any) -> Any:
     if isinstance(x, AdditiveSharingTensor):
         return client.run("add", x, link_of(y), alpha=-1)
     return x - y

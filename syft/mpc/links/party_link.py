@@ -42,7 +42,7 @@ MAX_OVER = 2000
 MAX_EARLY = 8
 DOUBT_SECONDS = 2.0
 # Advice for a lost party whose shares may still exist.
-STILL_THERE = "Its shares are still there. Retry when it answers again."
+STILL_THERE = "No shares are lost. Retry when it answers again."
 UNSURE = "If its process ended, share the values again with other parties; if not, retry."
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from syft.exceptions import ProtocolError, UnsupportedOperation
-from syft.mpc.dealer.deals import deals
+from syft.mpc.dealer.deals import DealerContext, Shape, deals
 from syft.mpc.protocols.truncation import truncate
 from syft.mpc.ring import arithmetic
 from syft.mpc.runtime import result_shapes
@@ -27,6 +27,7 @@ _SHAPES: dict[str, Callable[..., torch.Size]] = {
     "conv": result_shapes.conv,
 }
 Options = tuple[tuple[str, Any], ...]
+Pair = tuple[torch.Tensor, torch.Tensor]
 
 
 def product(operation: str, x: torch.Tensor, y: torch.Tensor, options: Options = ()) -> torch.Tensor:
@@ -36,7 +37,7 @@ def product(operation: str, x: torch.Tensor, y: torch.Tensor, options: Options =
     return PRODUCTS[operation](x, y, **dict(options))
 
 
-def product_shape(operation: str, x: Any, y: Any, options: dict[str, Any]) -> torch.Size:
+def product_shape(operation: str, x: Shape, y: Shape, options: dict[str, Any]) -> torch.Size:
     """Return the shape of a product."""
     if operation not in _SHAPES:
         raise UnsupportedOperation(f"The product {str(operation)[:40]!r}", "shares", f"There is {', '.join(PRODUCTS)}.")
@@ -48,7 +49,12 @@ def _of_private(x: torch.Tensor, y: torch.Tensor, divisor: int = 1, operation: s
 
 
 def _of_public(
-    x: torch.Tensor, y: Any, divisor: int = 1, operation: str = "mul", swapped: bool = False, **options: Any
+    x: torch.Tensor,
+    y: torch.Tensor | int,
+    divisor: int = 1,
+    operation: str = "mul",
+    swapped: bool = False,
+    **options: Any,
 ) -> torch.Size:
     if not isinstance(y, torch.Tensor):
         return x.shape
@@ -56,7 +62,7 @@ def _of_public(
     return product_shape(operation, left.shape, right.shape, options)
 
 
-def sum_of_products(operation: str, left: Any, right: Any, options: Options) -> torch.Tensor:
+def sum_of_products(operation: str, left: Pair, right: Pair, options: Options) -> torch.Tensor:
     """Add two products of the same shapes; images of few channels are joined to one product of twice the depth."""
     if operation == "conv" and 2 * right[0][0].numel() <= arithmetic.DEPTH:
         plain = dict(options)
@@ -67,18 +73,20 @@ def sum_of_products(operation: str, left: Any, right: Any, options: Options) -> 
 
 
 @deals("triple")
-def deal_triple(deck: Any, operation: str, x: tuple[int, ...], y: tuple[int, ...], options: Options = ()) -> Any:
+def deal_triple(
+    context: DealerContext, operation: str, x: tuple[int, ...], y: tuple[int, ...], options: Options = ()
+) -> Any:
     """Deal a, b and their product."""
-    a, b = deck.random(x), deck.random(y)
+    a, b = context.random(x), context.random(y)
     shape = tuple(product_shape(operation, x, y, dict(options)))
-    return a, b, deck.fixed(shape, lambda: product(operation, a.value, b.value, options))
+    return a, b, context.fixed(shape, lambda: product(operation, a.value, b.value, options))
 
 
 @deals("square")
-def deal_square(deck: Any, shape: tuple[int, ...]) -> Any:
+def deal_square(context: DealerContext, shape: tuple[int, ...]) -> Any:
     """Deal a and its square."""
-    a = deck.random(shape)
-    return a, deck.fixed(shape, lambda: arithmetic.mul(a.value, a.value))
+    a = context.random(shape)
+    return a, context.fixed(shape, lambda: arithmetic.mul(a.value, a.value))
 
 
 @protocol("product", shape=_of_private, rounds="1, and 1 to rescale", bytes="16, and 8 to rescale",
@@ -148,13 +156,13 @@ async def add(party: Party, x: torch.Tensor, y: torch.Tensor, alpha: int = 1) ->
     return torch.add(x, y, alpha=_whole(alpha))
 
 
-def _whole(alpha: Any) -> int:
+def _whole(alpha: object) -> int:
     if type(alpha) is not int:
         raise ProtocolError("Shares are multiplied by whole numbers.")
     return alpha
 
 
-def _with_public(x: torch.Tensor, y: Any, alpha: int = 1) -> torch.Size:
+def _with_public(x: torch.Tensor, y: torch.Tensor | int, alpha: int = 1) -> torch.Size:
     return arithmetic.broadcast(x.shape, y.shape) if isinstance(y, torch.Tensor) else x.shape
 
 
@@ -184,12 +192,12 @@ async def refresh(party: Party, x: torch.Tensor) -> torch.Tensor:
 
 
 @deals("zero")
-def deal_zero(deck: Any, shape: tuple[int, ...]) -> Any:
+def deal_zero(context: DealerContext, shape: tuple[int, ...]) -> Any:
     """Deal shares of zero."""
-    return (deck.fixed(shape, lambda: torch.zeros(shape, dtype=torch.int64)),)
+    return (context.fixed(shape, lambda: torch.zeros(shape, dtype=torch.int64)),)
 
 
 @deals("random")
-def deal_random(deck: Any, shape: tuple[int, ...]) -> Any:
+def deal_random(context: DealerContext, shape: tuple[int, ...]) -> Any:
     """Deal shares of a uniform value."""
-    return (deck.random(shape),)
+    return (context.random(shape),)

@@ -6,12 +6,13 @@ Everything else that compares rests on `negative` and `zero` here: x < y is "x -
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
 import torch
 
-from syft.mpc.dealer.deals import deals
+from syft.mpc.dealer.deals import DealerContext, Dealt, deals
 from syft.mpc.ring import arithmetic, bitslice
 from syft.mpc.runtime.party import Party
 from syft.mpc.runtime.protocol_registry import protocol
@@ -25,39 +26,43 @@ Shape = tuple[int, ...]
 Array = np.ndarray[Any, Any]
 
 
-def deal_tree(deck: Any, count: int, trees: int) -> tuple[Any, ...]:
+def deal_tree(context: DealerContext, count: int, trees: int) -> tuple[Any, ...]:
     """Deal what comparing masked numbers needs, some trees for each.
 
     A mask r, the bits of r, the products of neighbouring bits; a triple (a, b, d, ab, ad) for each AND of a tree; and
     coins, random bits.
     """
     size = bitslice.width(count)
-    r = deck.random((count,))
-    bits = deck.fixed_bits((64, size), lambda: bitslice.to_planes(r.value))
-    pairs = deck.fixed_bits((31, size), lambda: bits.value[1:62:2] & bits.value[0:61:2])
+    r = context.random((count,))
+    bits = context.fixed_bits((64, size), lambda: bitslice.to_planes(r.value))
+    pairs = context.fixed_bits((31, size), lambda: bits.value[1:62:2] & bits.value[0:61:2])
     wide = size * trees
-    a, b, d = (deck.random_bits((NODES, wide)) for _ in range(3))
-    ab = deck.fixed_bits((NODES, wide), lambda: a.value & b.value)
-    ad = deck.fixed_bits((NODES - 1, wide), lambda: a.value[:-1] & d.value[:-1])
-    return r, bits, pairs, a, b, d, ab, ad, deck.random_bits((wide,))
+    a, b, d = (context.random_bits((NODES, wide)) for _ in range(3))
+    ab = context.fixed_bits((NODES, wide), lambda: a.value & b.value)
+    ad = context.fixed_bits((NODES - 1, wide), lambda: a.value[:-1] & d.value[:-1])
+    return r, bits, pairs, a, b, d, ab, ad, context.random_bits((wide,))
 
 
 @deals("sign")
-def deal_sign(deck: Any, count: int, gates: int) -> tuple[Any, ...]:
+def deal_sign(context: DealerContext, count: int, gates: int) -> tuple[Any, ...]:
     """Deal what `sign_of` needs for a number of elements.
 
     What `deal_tree` deals, and the coin as a number; with a gate also the coin times r, and for each further gate a
     mask and the coin times that.
     """
-    r, *others, coin = deal_tree(deck, count, 1)
-    number = deck.fixed((count,), lambda: bitslice.unpack(coin.value, count))
+    r, *others, coin = deal_tree(context, count, 1)
+    number = context.fixed((count,), lambda: bitslice.unpack(coin.value, count))
     dealt = [r, *others, coin, number]
     if gates:
-        dealt.append(deck.fixed((count,), lambda: arithmetic.mul(number.value, r.value)))
+        dealt.append(context.fixed((count,), lambda: arithmetic.mul(number.value, r.value)))
     for _ in range(gates - 1):
-        mask = deck.random((count,))
-        dealt += [mask, deck.fixed((count,), lambda mask=mask: arithmetic.mul(number.value, mask.value))]
+        mask = context.random((count,))
+        dealt += [mask, context.fixed((count,), functools.partial(_product, number, mask))]
     return tuple(dealt)
+
+
+def _product(x: Dealt, y: Dealt) -> torch.Tensor:
+    return arithmetic.mul(x.value, y.value)
 
 
 def leaf_masks(c: torch.Tensor) -> tuple[Array, Array, Array, Array]:
@@ -68,7 +73,9 @@ def leaf_masks(c: torch.Tensor) -> tuple[Array, Array, Array, Array]:
     return spread, odd, even, odd & even
 
 
-def leaves(party: Party, public: Any, bits: torch.Tensor, pairs: torch.Tensor) -> tuple[Array, Array]:
+def leaves(
+    party: Party, public: tuple[Array, Array, Array, Array], bits: torch.Tensor, pairs: torch.Tensor
+) -> tuple[Array, Array]:
     """Compare c with r two bits at a time: shares of "c < r" and of "c = r" for each pair, without a round.
 
     With c public, both are linear in the bits of r and in the dealt products of neighbouring bits. Bit 62 is a leaf
@@ -190,7 +197,7 @@ async def sign_of(party: Party, x: torch.Tensor, gates: int = 0, *values: torch.
     return Sign(party.public(toss, e, public[0][63], count), number, tossed)
 
 
-def _elementwise(x: torch.Tensor, **options: Any) -> torch.Size:
+def _elementwise(x: torch.Tensor, **options: object) -> torch.Size:
     return x.shape
 
 
@@ -239,16 +246,16 @@ async def relu(party: Party, x: torch.Tensor, bits: tuple[str, ...] = ()) -> Any
 
 
 @deals("coins")
-def deal_coins(deck: Any, count: int) -> tuple[Any, ...]:
+def deal_coins(context: DealerContext, count: int) -> tuple[Any, ...]:
     """Deal what `zero` needs: a mask and its bits, products of neighbouring bits, triples, and a coin."""
     size = bitslice.width(count)
-    r = deck.random((count,))
-    bits = deck.fixed_bits((64, size), lambda: bitslice.to_planes(r.value))
-    pairs = deck.fixed_bits((32, size), lambda: bits.value[1::2] & bits.value[0::2])
-    a, d = (deck.random_bits((NODES, size)) for _ in range(2))
-    ad = deck.fixed_bits((NODES, size), lambda: a.value & d.value)
-    coin = deck.random_bits((size,))
-    number = deck.fixed((count,), lambda: bitslice.unpack(coin.value, count))
+    r = context.random((count,))
+    bits = context.fixed_bits((64, size), lambda: bitslice.to_planes(r.value))
+    pairs = context.fixed_bits((32, size), lambda: bits.value[1::2] & bits.value[0::2])
+    a, d = (context.random_bits((NODES, size)) for _ in range(2))
+    ad = context.fixed_bits((NODES, size), lambda: a.value & d.value)
+    coin = context.random_bits((size,))
+    number = context.fixed((count,), lambda: bitslice.unpack(coin.value, count))
     return r, bits, pairs, a, d, ad, coin, number
 
 
@@ -258,7 +265,9 @@ def _complements(c: torch.Tensor) -> tuple[Array, Array, Array]:
     return odd, even, odd & even
 
 
-async def _equal(party: Party, public: Any, bits: Array, pairs: Array, a: Array, d: Array, ad: Array) -> torch.Tensor:
+async def _equal(
+    party: Party, public: tuple[Array, Array, Array], bits: Array, pairs: Array, a: Array, d: Array, ad: Array
+) -> torch.Tensor:
     """Return this party's share of "c = r": pairs of bits, locally, then a tree of ANDs."""
     odd, even, both = public
     same = odd & bits[0::2]

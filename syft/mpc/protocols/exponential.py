@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any
 
 import numpy as np
 import torch
@@ -113,11 +112,11 @@ async def exponential(party: Party, x: torch.Tensor, scale: int, out: int, negat
     return chosen.sum(0)
 
 
-def _elementwise(x: torch.Tensor, **options: Any) -> torch.Size:
+def _elementwise(x: torch.Tensor, **options: object) -> torch.Size:
     return x.shape
 
 
-def check_scales(*scales: Any) -> None:
+def check_scales(*scales: object) -> None:
     """Raise if something is no scale that there is room for."""
     if not all(type(scale) is int and 1 <= scale <= MAX_SCALE for scale in scales):
         raise ProtocolError(f"Functions are worked out for numbers with 1 to {MAX_SCALE} units to one.")

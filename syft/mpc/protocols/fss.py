@@ -8,11 +8,12 @@ protocols of `comparison` run instead.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import torch
 
-from syft.mpc.dealer.deals import deals
+from syft.mpc.dealer.deals import DealerContext, deals
 from syft.mpc.protocols import comparison
 from syft.mpc.protocols.arithmetic import multiply
 from syft.mpc.ring import arithmetic, fss_keys
@@ -27,18 +28,25 @@ EQUAL_ROWS = fss_keys.rows(64, False)
 
 
 @deals("fss_compare", common=True)
-def deal_compare(deck: Any, count: int) -> tuple[Any, ...]:
+def deal_compare(context: DealerContext, count: int) -> tuple[Any, ...]:
     """Deal a mask r, its top bit, and keys that tell whether c - r is negative."""
-    r, own = deck.random((count,)), deck.random_bits((2, count))
-    top = deck.fixed((count,), lambda: fss_keys.top_bit(r.value))
-    return r, own, deck.common((SIGN_ROWS, count), lambda: fss_keys.sign_words(r.value, own.shares)), top
+    r, own = context.random((count,)), context.random_bits((2, count))
+    top = context.fixed((count,), lambda: fss_keys.top_bit(r.value))
+    return (
+        r,
+        own,
+        context.common((SIGN_ROWS, count), lambda: fss_keys.sign_words(r.value, (own.shares[0], own.shares[1]))),
+        top,
+    )
 
 
 @deals("fss_equal", common=True)
-def deal_equal(deck: Any, count: int) -> tuple[Any, ...]:
+def deal_equal(context: DealerContext, count: int) -> tuple[Any, ...]:
     """Deal a mask r, and keys that tell whether c is r."""
-    r, own = deck.random((count,)), deck.random_bits((2, count))
-    words = deck.common((EQUAL_ROWS, count), lambda: fss_keys.common_words(r.value, None, 64, own.shares))
+    r, own = context.random((count,)), context.random_bits((2, count))
+    words = context.common(
+        (EQUAL_ROWS, count), lambda: fss_keys.common_words(r.value, None, 64, (own.shares[0], own.shares[1]))
+    )
     return r, own, words
 
 
@@ -54,7 +62,13 @@ async def _zero(party: Party, x: torch.Tensor) -> torch.Tensor:
     return fss_keys.evaluate(party.index, Key(own, words), c)
 
 
-async def _in_chunks(party: Party, test: Any, x: torch.Tensor, invert: bool, scale: int) -> torch.Tensor:
+async def _in_chunks(
+    party: Party,
+    test: Callable[[Party, torch.Tensor], Awaitable[torch.Tensor]],
+    x: torch.Tensor,
+    invert: bool,
+    scale: int,
+) -> torch.Tensor:
     """Run a test on pieces of bounded size, one after the other, and put the results together."""
     flat = x.reshape(-1)
     result = torch.empty_like(flat)
@@ -65,7 +79,7 @@ async def _in_chunks(party: Party, test: Any, x: torch.Tensor, invert: bool, sca
     return (result if scale == 1 else result * scale).view(x.shape)
 
 
-def _elementwise(x: torch.Tensor, **options: Any) -> torch.Size:
+def _elementwise(x: torch.Tensor, **options: object) -> torch.Size:
     return x.shape
 
 

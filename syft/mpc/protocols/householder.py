@@ -44,11 +44,11 @@ def _table(function: Callable[[Any], Any], end: float, first: int) -> tuple[torc
     return whole_numbers(found, 1 << ROUGH, INNER)
 
 
-def _inverse_root(y: Any) -> Any:
+def _inverse_root(y: np.ndarray) -> Any:
     return 1 / np.sqrt(y)
 
 
-def _inverse(y: Any) -> Any:
+def _inverse(y: np.ndarray) -> np.ndarray:
     return 1 / y
 
 

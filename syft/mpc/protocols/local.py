@@ -6,6 +6,7 @@ would make no sense: neither is in it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -39,7 +40,7 @@ def _overload(name: str) -> Any:
 LOCAL: dict[str, Any] = {name: _overload(name) for name in _LINEAR}
 
 
-def _check_unfold_backward(grad: Any, sizes: Any, dim: int, size: int, step: int) -> None:
+def _check_unfold_backward(grad: torch.Tensor, sizes: Sequence[int], dim: int, size: int, step: int) -> None:
     """Refuse windows that do not fit: torch itself would read beyond the gradient."""
     fits = all(type(value) is int for value in (*sizes, dim, size, step)) and -len(sizes) <= dim < len(sizes)
     if fits and size > 0 and step > 0 and sizes[dim] >= size:
@@ -54,7 +55,7 @@ def _check_unfold_backward(grad: Any, sizes: Any, dim: int, size: int, step: int
 CHECKS: dict[str, Any] = {"unfold_backward.default": _check_unfold_backward}
 
 
-def _shape(*args: Any, call: str, **options: Any) -> Any:
+def _shape(*args: object, call: str, **options: object) -> Any:
     return result_shapes.of_call(call, _call(call), args, options)
 
 
@@ -65,7 +66,7 @@ def _call(name: str) -> Any:
 
 
 @protocol("local", shape=_shape, deals=False)
-async def local(party: Party, *args: Any, call: str, **options: Any) -> Any:
+async def local(party: Party, *args: object, call: str, **options: object) -> Any:
     """Run a linear call of the table on this party's shares."""
     function = _call(call)
     if call in CHECKS:

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from syft.exceptions import ProtocolError
-from syft.mpc.dealer.deals import deals
+from syft.mpc.dealer.deals import DealerContext, Dealt, deals
 from syft.mpc.protocols.arithmetic import multiply
 from syft.mpc.protocols.chunking import in_blocks
 from syft.mpc.protocols.thresholds import reached
@@ -31,6 +31,7 @@ from syft.mpc.runtime.protocol_registry import protocol
 # The widest digit: each element takes as many numbers as it has values.
 MAX_WIDTH = 8
 MAX_DEGREE = 5
+Numbers = tuple[int, ...] | list[int]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -60,14 +61,13 @@ class LookupPosition:
 
 
 @deals("digits")
-def deal_digits(deck: Any, count: int, digits: Any, drop: int, degree: int, joined: bool) -> tuple[Any, ...]:
+def deal_digits(
+    context: DealerContext, count: int, digits: tuple[tuple[int, int], ...], drop: int, degree: int, joined: bool
+) -> tuple[Any, ...]:
     """Deal a mask, a row of one 1 and zeros for each of its digits, and powers of what is below them."""
     LookupPosition(digits, drop, degree).check()
-    r = deck.random((count,))
-    rows = [
-        deck.fixed((count, 1 << width), lambda low=low, width=width: _row(_digit(r.value, low, width), width))
-        for low, width in digits
-    ]
+    r = context.random((count,))
+    rows = [context.fixed((count, 1 << width), functools.partial(_digit_row, r, low, width)) for low, width in digits]
     low, width = digits[-1]
 
     def power(number: int) -> torch.Tensor:
@@ -75,7 +75,11 @@ def deal_digits(deck: Any, count: int, digits: Any, drop: int, degree: int, join
         return _row(_digit(r.value, low, width), width, raised.unsqueeze(1)) if joined else raised
 
     shape = (count, 1 << width) if joined else (count,)
-    return (r, *rows, *[deck.fixed(shape, functools.partial(power, number)) for number in range(1, degree + 1)])
+    return (r, *rows, *[context.fixed(shape, functools.partial(power, number)) for number in range(1, degree + 1)])
+
+
+def _digit_row(r: Dealt, low: int, width: int) -> torch.Tensor:
+    return _row(_digit(r.value, low, width), width)
 
 
 def _digit(words: torch.Tensor, low: int, width: int) -> torch.Tensor:
@@ -86,7 +90,7 @@ def _rest(words: torch.Tensor, low: int, drop: int) -> torch.Tensor:
     return (words & ((1 << low) - 1)) >> drop
 
 
-def _row(digit: torch.Tensor, width: int, value: Any = 1) -> torch.Tensor:
+def _row(digit: torch.Tensor, width: int, value: torch.Tensor | int = 1) -> torch.Tensor:
     return torch.zeros(digit.numel(), 1 << width, dtype=torch.int64).scatter_(1, digit.unsqueeze(1), value)
 
 
@@ -199,7 +203,7 @@ async def polynomial(
     return made if times == 1 else made * times
 
 
-def _check(table: Any, edges: Any, outside: Any, *numbers: Any) -> None:
+def _check(table: object, edges: Any, outside: Any, *numbers: Any) -> None:
     """Raise unless the arguments are those of a table, before anything is dealt."""
     if not isinstance(table, torch.Tensor) or table.dim() != 2 or table.dtype is not torch.int64:
         raise ProtocolError("A table of polynomials has a row of whole numbers for each piece.")
@@ -228,8 +232,8 @@ async def piecewise(
     low: int,
     drop: int,
     shift: int,
-    edges: Any = None,
-    outside: Any = None,
+    edges: Numbers | None = None,
+    outside: Numbers | None = None,
     factor: int = 1,
     times: int = 1,
 ) -> torch.Tensor:
@@ -258,7 +262,7 @@ async def piecewise(
 
     async def block(part: torch.Tensor) -> torch.Tensor:
         inside = polynomial(party, part if factor == 1 else part * factor, table, low, drop, shift, times)
-        if edges is None:
+        if edges is None or outside is None:
             made: torch.Tensor = await inside
             return made
         middle, found = await party.together(inside, reached(party, part, tuple(edges)))

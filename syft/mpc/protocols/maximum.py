@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 from syft.mpc.protocols.arithmetic import multiply
@@ -66,7 +64,7 @@ async def placed_tournament(party: Party, x: torch.Tensor, largest: bool) -> tup
     return (values[0] if largest else -values[0]), rows[0].clone()
 
 
-def _reduced(x: torch.Tensor, dim: int | None = None, keepdim: bool = False, **options: Any) -> torch.Size:
+def _reduced(x: torch.Tensor, dim: int | None = None, keepdim: bool = False, **options: object) -> torch.Size:
     if x.numel() == 0 and (dim is None or x.shape[dim] == 0):
         raise ValueError("There is no largest or smallest element of none.")
     if dim is None or x.dim() == 0:

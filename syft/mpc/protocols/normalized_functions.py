@@ -187,7 +187,7 @@ async def root_of(
     return total
 
 
-def _elementwise(x: torch.Tensor, **options: Any) -> torch.Size:
+def _elementwise(x: torch.Tensor, **options: object) -> torch.Size:
     return x.shape
 
 

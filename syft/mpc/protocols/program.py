@@ -65,7 +65,7 @@ class ProgramStep:
     count: int
 
 
-def _read_argument(node: Any, known: int, needs: list[int], depth: int = 0) -> Any:
+def _read_argument(node: object, known: int, needs: list[int], depth: int = 0) -> Any:
     """Read one argument; it may use the values that are known."""
     if type(node) in _PLAIN:
         return node
@@ -83,7 +83,7 @@ def _read_argument(node: Any, known: int, needs: list[int], depth: int = 0) -> A
     return read if kind == "list" else tuple(read)
 
 
-def _read_step(row: Any, known: int, parties: int) -> ProgramStep:
+def _read_step(row: object, known: int, parties: int) -> ProgramStep:
     if type(row) is not tuple or len(row) != 4:
         raise ProtocolError("A step of a program has a name, arguments, options and a number of results.")
     name, args, options, count = row
@@ -103,7 +103,7 @@ def _read_step(row: Any, known: int, parties: int) -> ProgramStep:
     return ProgramStep(entry, tuple([_read_argument(arg, known, needs) for arg in args]), named, needs, known, count)
 
 
-def read(steps: Any, outputs: Any, given: int, parties: int) -> list[ProgramStep]:
+def read(steps: object, outputs: object, given: int, parties: int) -> list[ProgramStep]:
     """Read the steps of a program that may come from anyone.
 
     Args:
@@ -212,9 +212,9 @@ class _Running:
             del self.begun[index], self.elements[index]
             self._end(self.steps[index], stop.value)
 
-    def _end(self, step: ProgramStep, result: Any) -> None:
+    def _end(self, step: ProgramStep, result: object) -> None:
         """Keep what a step gave, and see who waited for it."""
-        results = result if type(result) in (tuple, list) else (result,)
+        results = result if isinstance(result, tuple | list) else (result,)
         if len(results) != step.count or not all(type(tensor) is torch.Tensor for tensor in results):
             raise ProtocolError(f"{step.entry.name} gave another number of results than the program says.")
         for number, tensor in enumerate(results, step.first):
@@ -226,7 +226,7 @@ class _Running:
                     heapq.heappush(self.ready, index)
 
 
-def _shape(*given: Any, steps: Any, outputs: Any) -> list[Any]:
+def _shape(*given: torch.Tensor, steps: tuple[Any, ...], outputs: tuple[int, ...]) -> list[Any]:
     """Work out the shapes of a program's values, step by step."""
     values: dict[int, Any] = dict(enumerate(given))
     for step in read(steps, outputs, len(given), 0):
@@ -237,13 +237,15 @@ def _shape(*given: Any, steps: Any, outputs: Any) -> list[Any]:
     return [values[number].shape for number in outputs]
 
 
-def _deals(steps: Any, outputs: Any) -> bool:
+def _deals(steps: tuple[Any, ...], outputs: object) -> bool:
     return any(PROTOCOLS[name].needs_dealer(dict(options)) for name, _, options, _ in steps)
 
 
 @protocol(NAME, shape=_shape, rounds="those of its steps; steps that need not wait for each other share them",
           bytes="those of its steps", error="that of its steps", deals=_deals)  # fmt: skip
-async def program(party: Party, *given: Any, steps: Any, outputs: Any) -> tuple[torch.Tensor, ...]:
+async def program(
+    party: Party, *given: torch.Tensor, steps: tuple[Any, ...], outputs: tuple[int, ...]
+) -> tuple[torch.Tensor, ...]:
     """Run steps, each a protocol by its name, on the values given and on what steps before it made.
 
     Sees: what the parties see in its steps. Nothing but the values that are asked for is kept.

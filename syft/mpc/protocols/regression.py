@@ -19,6 +19,8 @@ from syft.mpc.ring import arithmetic
 from syft.mpc.runtime.party import Party
 from syft.mpc.runtime.protocol_registry import protocol
 
+Weights = tuple[int, ...] | list[int]
+
 # Bits behind the point: of means, of sums of products, of coefficients; and of what standard errors need.
 MEAN = 30
 SUM = 40
@@ -40,12 +42,14 @@ FINER = 44
 MAX_COLUMNS = 256
 
 
-async def _covariances(party: Party, scatter: torch.Tensor, means: Any, center: Any, weights: Any) -> torch.Tensor:
+async def _covariances(
+    party: Party, scatter: torch.Tensor, means: torch.Tensor | None, center: torch.Tensor | None, weights: Weights
+) -> torch.Tensor:
     """Add what owners' means differ by to sums of products around each owner's own means. Rounds: 3.
 
     So nothing is lost where means are large: they are subtracted before they are squared.
     """
-    if means is None:
+    if means is None or center is None:
         return scatter
     away = arithmetic.sub(means, center)
     weighted = await truncate(party, away * torch.tensor(weights).view(-1, 1), 1 << MEAN)
@@ -99,14 +103,18 @@ async def _levers(party: Party, x: torch.Tensor, center: torch.Tensor, size: int
     return torch.stack(both)
 
 
-def _shapes(scatter: torch.Tensor, means: Any = None, center: Any = None, weights: Any = ()) -> Any:
+def _shapes(
+    scatter: torch.Tensor, means: torch.Tensor | None = None, center: torch.Tensor | None = None, weights: Weights = ()
+) -> Any:
     columns = scatter.shape[0] - 1
     if scatter.dim() != 2 or scatter.shape[1] != columns + 1 or not 0 < columns <= MAX_COLUMNS:
         raise ValueError(f"A regression takes sums of products of up to {MAX_COLUMNS} columns and the last one.")
     if (means is None) is not (center is None):
         raise ValueError("Means come with their center.")
-    if means is not None and (
-        tuple(means.shape) != (len(weights), columns + 1) or tuple(center.shape) != (columns + 1,)
+    if (
+        means is not None
+        and center is not None
+        and (tuple(means.shape) != (len(weights), columns + 1) or tuple(center.shape) != (columns + 1,))
     ):
         raise ValueError("Means and weights are one for each owner.")
     return [(1,), (columns,), (columns,), (2,)]
@@ -115,7 +123,11 @@ def _shapes(scatter: torch.Tensor, means: Any = None, center: Any = None, weight
 @protocol("regression", shape=_shapes, rounds="71", bytes="1150 p^2 for p columns, and 10000",
           error="2^-20 of coefficients of columns with standard deviation 1; condition numbers up to 2^15")  # fmt: skip
 async def regression(
-    party: Party, scatter: torch.Tensor, means: Any = None, center: Any = None, weights: Any = ()
+    party: Party,
+    scatter: torch.Tensor,
+    means: torch.Tensor | None = None,
+    center: torch.Tensor | None = None,
+    weights: Weights = (),
 ) -> tuple[torch.Tensor, ...]:
     """Solve a least squares problem, given sums of products of its columns; the last one is what to explain.
 

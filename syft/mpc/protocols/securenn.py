@@ -7,6 +7,7 @@ computed with the protocols of `comparison`: the results are the same.
 from __future__ import annotations
 
 import functools
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import torch
@@ -21,9 +22,12 @@ from syft.mpc.runtime.protocol_registry import protocol
 
 # Elements compared at a time, so that memory stays bounded.
 CHUNK = 1 << 17
+# A share; at a helper, its shape.
+Share = torch.Tensor | tuple[int, ...]
+Step = Callable[[ThreeParty, torch.Tensor | None, int], Awaitable[torch.Tensor | None]]
 
 
-class Crowd:
+class AnyParties:
     """What the functions below are computed with, for any number of parties: the default protocols.
 
     Args:
@@ -33,10 +37,11 @@ class Crowd:
     def __init__(self, party: Party) -> None:
         self.party = party
 
-    def tensor(self, share: Any) -> torch.Tensor:
+    def tensor(self, share: Share) -> torch.Tensor:
         """Return a share as a tensor."""
-        tensor: torch.Tensor = share
-        return tensor
+        if isinstance(share, tuple):
+            raise ProtocolError("Only a helper gets shapes in place of shares.")
+        return share
 
     def result(self, share: torch.Tensor) -> torch.Tensor | None:
         """Return what the run gives to this party."""
@@ -53,7 +58,7 @@ class Crowd:
         return product
 
 
-class WithHelper(Crowd):
+class WithHelper(AnyParties):
     """The same for two parties and a helper. At the helper shares are zeros, for their shapes.
 
     Args:
@@ -64,9 +69,9 @@ class WithHelper(Crowd):
         super().__init__(trio.party)
         self.trio = trio
 
-    def tensor(self, share: Any) -> torch.Tensor:
+    def tensor(self, share: Share) -> torch.Tensor:
         """Return a share as a tensor; a helper is told its shape alone."""
-        return _blank(share) if self.trio.is_helper else share
+        return _blank(share) if isinstance(share, tuple) else share
 
     def result(self, share: torch.Tensor) -> torch.Tensor | None:
         """Return what the run gives to this party: nothing to a helper."""
@@ -76,7 +81,7 @@ class WithHelper(Crowd):
         """Return a share as a vector, and None at the helper."""
         return None if self.trio.is_helper else x.reshape(-1)
 
-    def shaped(self, share: torch.Tensor | None, shape: Any) -> torch.Tensor:
+    def shaped(self, share: torch.Tensor | None, shape: tuple[int, ...]) -> torch.Tensor:
         """Return a vector in its shape."""
         return _blank(shape) if share is None else share.view(shape)
 
@@ -87,7 +92,7 @@ class WithHelper(Crowd):
         for start in range(0, count, CHUNK):
             part = None if flat is None else flat[start : start + CHUNK]
             parts.append(await steps.relu_deriv(self.trio, part, min(CHUNK, count - start)))
-        return x.clone() if not parts else self.shaped(_joined(parts), x.shape)
+        return x.clone() if not parts else self.shaped(_join(parts), x.shape)
 
     async def multiply(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         """Multiply element by element."""
@@ -97,30 +102,30 @@ class WithHelper(Crowd):
         return self.shaped(await steps.multiply(self.trio, self.flat(x), self.flat(y), x.numel()), x.shape)
 
 
-def _blank(shape: Any) -> torch.Tensor:
+def _blank(shape: tuple[int, ...]) -> torch.Tensor:
     """Return zeros of a shape, which take no memory."""
     return torch.zeros((), dtype=torch.int64).expand(shape)
 
 
-def _joined(parts: list[torch.Tensor | None]) -> torch.Tensor | None:
+def _join(parts: list[torch.Tensor | None]) -> torch.Tensor | None:
     shares = [part for part in parts if part is not None]
     return torch.cat(shares) if shares else None
 
 
-async def _meet(party: Party) -> Crowd:
+async def _meet(party: Party) -> AnyParties:
     """Return what to compute with, for this number of parties."""
-    return WithHelper(await ThreeParty.meet(party)) if party.count == 2 else Crowd(party)
+    return WithHelper(await ThreeParty.meet(party)) if party.count == 2 else AnyParties(party)
 
 
-def _same(x: torch.Tensor, *others: Any, **options: Any) -> Any:
+def _same(x: torch.Tensor, *others: object, **options: object) -> torch.Size:
     return x.shape
 
 
-def _broadcast(*tensors: torch.Tensor, **options: Any) -> Any:
+def _broadcast(*tensors: torch.Tensor, **options: object) -> torch.Size:
     return functools.reduce(ring_arithmetic.broadcast, [tensor.shape for tensor in tensors])
 
 
-async def _negative(group: Crowd, x: torch.Tensor, invert: bool, scale: int) -> torch.Tensor:
+async def _negative(group: AnyParties, x: torch.Tensor, invert: bool, scale: int) -> torch.Tensor:
     found = await group.not_negative(x)
     if not invert:
         found = 1 - found if group.party.first else -found
@@ -128,7 +133,7 @@ async def _negative(group: Crowd, x: torch.Tensor, invert: bool, scale: int) -> 
 
 
 @protocol("snn_negative", shape=_same, rounds="8", bytes="144, and 160 from the helper", helper=True)
-async def negative(party: Party, x: Any, invert: bool = False, scale: int = 1) -> torch.Tensor | None:
+async def negative(party: Party, x: Share, invert: bool = False, scale: int = 1) -> torch.Tensor | None:
     """Tell which elements are negative (or, inverted, which are not), as 1 or 0 times a public scale.
 
     1. The parties and the helper agree on keys of common randomness (one round).
@@ -141,7 +146,7 @@ async def negative(party: Party, x: Any, invert: bool = False, scale: int = 1) -
 
 
 @protocol("snn_zero", shape=_same, rounds="9", bytes="304, and 320 from the helper", helper=True)
-async def zero(party: Party, x: Any, invert: bool = False, scale: int = 1) -> torch.Tensor | None:
+async def zero(party: Party, x: Share, invert: bool = False, scale: int = 1) -> torch.Tensor | None:
     """Tell which elements are zero (or, inverted, which are not), as 1 or 0 times a public scale.
 
     1. `relu_deriv` of x and of -x, side by side.
@@ -159,7 +164,7 @@ async def zero(party: Party, x: Any, invert: bool = False, scale: int = 1) -> to
 
 
 @protocol("snn_relu", shape=_same, rounds="9", bytes="160, and 160 from the helper", helper=True)
-async def relu(party: Party, x: Any) -> torch.Tensor | None:
+async def relu(party: Party, x: Share) -> torch.Tensor | None:
     """Keep what is not negative, and make the rest zero (Algorithm 7): `relu_deriv`, and a product with x.
 
     Sees: what `relu_deriv` and `multiply` show. Values must lie in [-2^62, 2^62).
@@ -170,7 +175,7 @@ async def relu(party: Party, x: Any) -> torch.Tensor | None:
 
 
 @protocol("snn_select", shape=_broadcast, rounds="2", bytes="16", helper=True)
-async def select_share(party: Party, alpha: Any, x: Any, y: Any) -> torch.Tensor | None:
+async def select_share(party: Party, alpha: Share, x: Share, y: Share) -> torch.Tensor | None:
     """Choose x where alpha is 0 and y where it is 1 (Algorithm 2): x + alpha (y - x).
 
     Sees: what `multiply` shows. Rounds: 1, and 1 to meet.
@@ -181,7 +186,7 @@ async def select_share(party: Party, alpha: Any, x: Any, y: Any) -> torch.Tensor
 
 
 @protocol("snn_share_convert", shape=_same, rounds="5", bytes="72, and 80 from the helper", helper=True)
-async def share_convert(party: Party, a: Any) -> torch.Tensor | None:
+async def share_convert(party: Party, a: Share) -> torch.Tensor | None:
     """Turn shares modulo L = 2^64 into shares modulo L - 1 (Algorithm 4), for values from 0 to L - 2.
 
     For two parties; shares of more parties stay modulo L, and are only split anew.
@@ -193,7 +198,7 @@ async def share_convert(party: Party, a: Any) -> torch.Tensor | None:
 
 
 @protocol("snn_msb", shape=_same, rounds="5", bytes="72, and 80 from the helper", helper=True)
-async def msb(party: Party, a: Any) -> torch.Tensor | None:
+async def msb(party: Party, a: Share) -> torch.Tensor | None:
     """Find the highest bit of what `share_convert` made (Algorithm 5), as shares modulo L."""
     if party.count != 2:
         found: torch.Tensor = await comparison.negative(party, a)
@@ -201,7 +206,7 @@ async def msb(party: Party, a: Any) -> torch.Tensor | None:
     return await _with_steps(party, steps.msb, a)
 
 
-async def _with_steps(party: Party, step: Any, a: Any) -> torch.Tensor | None:
+async def _with_steps(party: Party, step: Step, a: Share) -> torch.Tensor | None:
     """Run a step on its own."""
     group = WithHelper(await ThreeParty.meet(party))
     a = group.tensor(a)
@@ -210,7 +215,7 @@ async def _with_steps(party: Party, step: Any, a: Any) -> torch.Tensor | None:
     return group.result(group.shaped(await step(group.trio, group.flat(a), a.numel()), a.shape))
 
 
-def _answers(bits: torch.Tensor | tuple[int, ...], *known: Any) -> torch.Size:
+def _answers(bits: torch.Tensor | tuple[int, ...], *known: object) -> torch.Size:
     """Return the shape of a comparison, from bits or their shape."""
     shape = torch.Size(bits if isinstance(bits, tuple) else bits.shape)
     if shape[-1:] != (BITS,):
@@ -230,7 +235,7 @@ async def private_compare(party: Party, bits: Any, r: Any, beta: Any) -> torch.T
     """
     shape = _answers(bits)
     if party.count != 2:
-        return await _crowd_compare(party, bits, r, beta)
+        return await _compare_any(party, bits, r, beta)
     trio = await ThreeParty.meet(party)
     count = shape.numel()
     if trio.is_helper:
@@ -245,7 +250,7 @@ async def private_compare(party: Party, bits: Any, r: Any, beta: Any) -> torch.T
     return None if answer is None else answer.view(shape)
 
 
-async def _crowd_compare(party: Party, bits: torch.Tensor, r: torch.Tensor, beta: torch.Tensor) -> torch.Tensor:
+async def _compare_any(party: Party, bits: torch.Tensor, r: torch.Tensor, beta: torch.Tensor) -> torch.Tensor:
     """The same among any number of parties: x > r if its upper half is larger, or the same with a larger lower half."""
     weights = 1 << torch.arange(BITS // 2)
     low, high = (bits[..., :32] * weights).sum(-1), (bits[..., 32:] * weights).sum(-1)
@@ -260,7 +265,7 @@ async def _crowd_compare(party: Party, bits: torch.Tensor, r: torch.Tensor, beta
 
 
 @protocol("snn_division", shape=_broadcast, rounds="1 + 8 for each bit", bytes="160 for each bit", helper=True)
-async def division(party: Party, x: Any, y: Any, bits: int = 32) -> torch.Tensor | None:
+async def division(party: Party, x: Share, y: Share, bits: int = 32) -> torch.Tensor | None:
     """Divide whole numbers as on paper, rounding down (Algorithm 8): x from 0, y from 1, x / y < 2^bits.
 
     For i from bits - 1 down to 0:
@@ -273,17 +278,17 @@ async def division(party: Party, x: Any, y: Any, bits: int = 32) -> torch.Tensor
     if type(bits) is not int or not 1 <= bits <= 62:
         raise ProtocolError("A quotient has from 1 to 62 bits.")
     group = await _meet(party)
-    x, y = torch.broadcast_tensors(group.tensor(x), group.tensor(y))  # type: ignore[no-untyped-call]
-    quotient = torch.zeros_like(x)
+    rest, divisor = torch.broadcast_tensors(group.tensor(x), group.tensor(y))  # type: ignore[no-untyped-call]
+    quotient = torch.zeros_like(rest)
     for i in reversed(range(bits)):
-        piece = y << i
-        fits = await group.not_negative(x - piece)
-        x = x - await group.multiply(fits, piece)
+        piece = divisor << i
+        fits = await group.not_negative(rest - piece)
+        rest = rest - await group.multiply(fits, piece)
         quotient = quotient + (fits << i)
     return group.result(quotient)
 
 
-async def _largest(group: Crowd, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+async def _largest(group: AnyParties, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Find the largest of each column and its row, of equal ones the first, by a tournament (Algorithm 9).
 
     The paper compares one after the other; here neighbours are, and half of them go on to the next level. A level
@@ -301,7 +306,7 @@ async def _largest(group: Crowd, values: torch.Tensor) -> tuple[torch.Tensor, to
     return both[0, 0], both[1, 0]
 
 
-async def _maximum(group: Crowd, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+async def _maximum(group: AnyParties, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     if isinstance(group, WithHelper):
         return await _largest(group, values)
     found: tuple[torch.Tensor, torch.Tensor] = await maximum.extreme_at(group.party, values, dim=0)
@@ -317,7 +322,7 @@ def _some(x: torch.Tensor) -> torch.Tensor:
 
 @protocol("snn_maxpool", shape=lambda x: [_some(x).shape[1:]] * 2, rounds="1 + 8 log2(k)", bytes="176 k",
           error="exact; of equal elements the first", helper=True)  # fmt: skip
-async def maxpool(party: Party, x: Any) -> Any:
+async def maxpool(party: Party, x: Share) -> Any:
     """Find the largest of all elements, and its place (Algorithm 9); see `_largest`."""
     group = await _meet(party)
     value, place = await _maximum(group, _some(group.tensor(x)))
@@ -326,7 +331,7 @@ async def maxpool(party: Party, x: Any) -> Any:
 
 @protocol("snn_maxpool_deriv", shape=lambda x: _some(x).view(x.shape).shape, rounds="3 + 8 log2(k)", bytes="176 k",
           error="exact; of equal elements the first", helper=True)  # fmt: skip
-async def maxpool_deriv(party: Party, x: Any) -> torch.Tensor | None:
+async def maxpool_deriv(party: Party, x: Share) -> torch.Tensor | None:
     """Tell which of all elements is the largest: 1 there, 0 elsewhere (Algorithms 9 and 10).
 
     1. `maxpool` gives the place.
@@ -361,7 +366,7 @@ def _pooled(x: torch.Tensor, kernel_size: int = 1, stride: int = 1, padding: int
 
 @protocol("snn_maxpool2d", shape=_pooled, rounds="1 + 8 log2(k)", bytes="176 k", helper=True)
 async def maxpool2d(
-    party: Party, x: Any, kernel_size: int = 1, stride: int = 1, padding: int = 0
+    party: Party, x: Share, kernel_size: int = 1, stride: int = 1, padding: int = 0
 ) -> torch.Tensor | None:
     """Find the largest element of each square window over the last two dimensions.
 

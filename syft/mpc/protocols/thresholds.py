@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from syft.mpc.dealer.deals import deals
-from syft.mpc.protocols.comparison import Sign, deal_tree, leaf_masks, leaves, toss, tree
+from syft.mpc.dealer.deals import DealerContext, deals
+from syft.mpc.protocols.comparison import Array, Sign, deal_tree, leaf_masks, leaves, toss, tree
 from syft.mpc.ring import arithmetic, bitslice
 from syft.mpc.runtime.party import Party
 
@@ -16,14 +16,14 @@ Levels = tuple[int, ...]
 
 
 @deals("levels")
-def deal_levels(deck: Any, count: int, levels: int) -> tuple[Any, ...]:
+def deal_levels(context: DealerContext, count: int, levels: int) -> tuple[Any, ...]:
     """Deal what `reached` needs: a mask, its bits, and for each level the triples of a tree and a coin."""
-    *dealt, coin = deal_tree(deck, count, levels)
+    *dealt, coin = deal_tree(context, count, levels)
     words = bitslice.width(count) * levels * bitslice.WORD
-    return *dealt, coin, deck.fixed((words,), lambda: bitslice.unpack(coin.value, words))
+    return *dealt, coin, context.fixed((words,), lambda: bitslice.unpack(coin.value, words))
 
 
-def _masks_at(c: torch.Tensor, levels: Levels) -> Any:
+def _masks_at(c: torch.Tensor, levels: Levels) -> tuple[Array, Array, Array, Array]:
     """Return what `leaves` needs of c - level, for all levels side by side; each begins at a whole word."""
     size = bitslice.width(c.numel())
     padded = torch.zeros(size * bitslice.WORD, dtype=torch.int64)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 from syft.exceptions import ProtocolError
+from syft.mpc.dealer.deals import Shape
 from syft.mpc.protocols.arithmetic import product_shape
 from syft.mpc.runtime.party import Party
 from syft.mpc.runtime.protocol_registry import protocol
@@ -21,12 +20,14 @@ def form(operation: str, a: torch.Size | tuple[int, ...], b: torch.Size | tuple[
     return product_shape(operation, tuple(a), tuple(b), {})
 
 
-def _shapes(anchor: torch.Tensor, operation: str, a_size: Any, b_size: Any) -> list[torch.Size]:
+def _shapes(anchor: torch.Tensor, operation: str, a_size: Shape, b_size: Shape) -> list[torch.Size]:
     return [torch.Size(a_size), torch.Size(b_size), form(operation, a_size, b_size)]
 
 
 @protocol("triple", shape=_shapes)
-async def triple(party: Party, anchor: torch.Tensor, operation: str, a_size: Any, b_size: Any) -> Any:
+async def triple(
+    party: Party, anchor: torch.Tensor, operation: str, a_size: Shape, b_size: Shape
+) -> tuple[torch.Tensor, ...]:
     """Hold shares of uniform a and b and of their product, dealt by the crypto provider.
 
     1. The dealer deals. Nothing is opened. Rounds: 0.

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from syft.exceptions import ProtocolError
-from syft.mpc.dealer.deals import deals
+from syft.mpc.dealer.deals import DealerContext, deals
 from syft.mpc.ring import arithmetic
 from syft.mpc.runtime.party import Party
 from syft.mpc.runtime.protocol_registry import protocol
@@ -30,12 +30,12 @@ def _is_power_of_two(divisor: int) -> bool:
 
 
 @deals("truncation")
-def deal_truncation(deck: Any, shape: tuple[int, ...], divisor: int) -> tuple[Any, ...]:
+def deal_truncation(context: DealerContext, shape: tuple[int, ...], divisor: int) -> tuple[Any, ...]:
     """Deal a mask r, its quotient r // d, and its top bit (times 2^64 / d where that is a whole number)."""
-    r = deck.random(shape)
-    quotient = deck.fixed(shape, lambda: arithmetic.floor_divide_signed(r.value, divisor))
+    r = context.random(shape)
+    quotient = context.fixed(shape, lambda: arithmetic.floor_divide_signed(r.value, divisor))
     weight = _signed(WHOLE // divisor) if _is_power_of_two(divisor) else 1
-    return r, quotient, deck.fixed(shape, lambda: (r.value >> 63) & weight)
+    return r, quotient, context.fixed(shape, lambda: (r.value >> 63) & weight)
 
 
 def _reveal(opened: torch.Tensor, divisor: int) -> tuple[torch.Tensor, torch.Tensor]:

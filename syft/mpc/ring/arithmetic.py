@@ -8,7 +8,7 @@ products of limbs passes 2^53, so that nothing is ever rounded. Both ways give t
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,8 @@ import torch
 import torch.nn.functional as F
 
 WORD = 64
+# An option of a convolution: for all dimensions, or for each.
+PerDimension = int | Sequence[int]
 Bilinear = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 # Products of this many terms have room in 53 bits, with limbs of 22 bits and one addition before the product.
 DEPTH = 512
@@ -188,12 +190,12 @@ _CONVOLUTIONS: dict[tuple[int, bool], Any] = {
 def conv(
     x: torch.Tensor,
     weight: torch.Tensor,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
+    stride: PerDimension = 1,
+    padding: PerDimension = 0,
+    dilation: PerDimension = 1,
     groups: int = 1,
     transposed: bool = False,
-    output_padding: Any = 0,
+    output_padding: PerDimension = 0,
 ) -> torch.Tensor:
     """Convolve (or, transposed, spread) modulo 2^64; arguments as those of torch's convolutions, without a bias."""
     function = _CONVOLUTIONS[(x.dim(), transposed)]
@@ -225,13 +227,15 @@ def _by_channels(op: Bilinear, x: torch.Tensor, weight: torch.Tensor, step: int,
     return functools.reduce(add_into, map(part, range(0, x.shape[1], step)))
 
 
-def _for_each(option: Any, spatial: int) -> tuple[int, ...]:
+def _for_each(option: PerDimension, spatial: int) -> tuple[int, ...]:
     """Return an option for every dimension of the images; one number counts for all."""
     sizes = (option,) if isinstance(option, int) else tuple(option)
     return sizes * spatial if len(sizes) == 1 else sizes
 
 
-def _by_columns(x: torch.Tensor, weight: torch.Tensor, stride: Any, padding: Any, dilation: Any) -> torch.Tensor:
+def _by_columns(
+    x: torch.Tensor, weight: torch.Tensor, stride: PerDimension, padding: PerDimension, dilation: PerDimension
+) -> torch.Tensor:
     """Convolve as a product of matrices: every window of an image becomes a column, some images at a time."""
     spatial = x.dim() - 2
     strides, margins, steps = (_for_each(option, spatial) for option in (stride, padding, dilation))

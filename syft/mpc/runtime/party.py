@@ -75,7 +75,7 @@ class Batch(PartyRequest):
     requests: list[Any]
 
 
-def is_deal(request: Any) -> bool:
+def is_deal(request: PartyRequest) -> bool:
     """Say whether a request is one to the dealer, which takes no round."""
     return is_deal(request.requests[0]) if type(request) is Batch else type(request) is Deal
 
@@ -105,7 +105,7 @@ class Party:
         """Open words of bits to every party: one round, whatever their number. Gives a tuple."""
         return Open(shares, True)
 
-    def deal(self, kind: str, *spec: Any) -> Deal:
+    def deal(self, kind: str, *spec: object) -> Deal:
         """Get this party's shares of a row of the dealer's table. Gives a tuple."""
         return Deal(kind, spec)
 
@@ -113,7 +113,7 @@ class Party:
         """Send tensors to some parties and get tensors from some: one round. Gives a dict."""
         return Exchange(outgoing, sources)
 
-    def public(self, function: Callable[..., Any], *args: Any) -> Any:
+    def public(self, function: Callable[..., Any], *args: object) -> Any:
         """Compute a function of public values; where all parties share a process, once for all of them.
 
         The function must be the same object at every party: one of a module, not a lambda of the protocol.

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -29,6 +29,10 @@ from syft.exceptions import SyftError
 from syft.serde.registry import refuse
 from syft.tensors.additive_shared import AdditiveSharingTensor
 from syft.tensors.views import Viewable, watch
+
+if TYPE_CHECKING:
+    from syft.core.id_provider import ObjectId
+    from syft.workers.base import BaseWorker
 
 WHY = (
     "These numbers are recorded and not computed yet, so they can't be fetched or sent. "
@@ -70,7 +74,7 @@ class SymbolicShare:
 
     __slots__ = ("__weakref__", "location", "value")
 
-    def __init__(self, value: Value, location: Any) -> None:
+    def __init__(self, value: Value, location: object) -> None:
         self.value = value
         self.location = location
 
@@ -79,7 +83,7 @@ class SymbolicShare:
         """The shape that the share will have."""
         return self.value.shape
 
-    def clone(self, *args: Any, **kwargs: Any) -> SymbolicShare:
+    def clone(self, *args: object, **kwargs: object) -> SymbolicShare:
         """Return this very outline: what a step gives is never written to."""
         return self
 
@@ -105,7 +109,7 @@ def key_of(link: AdditiveSharingTensor) -> int:
     return id(next(iter(link.child.values())))
 
 
-def value_of(content: Any) -> Value | None:
+def value_of(content: object) -> Value | None:
     """Return the value of a recording that a link to shares, or what is below it, stands for; None if it has shares."""
     shares = content.child if isinstance(content, AdditiveSharingTensor) else content
     first = next(iter(shares.values())) if type(shares) is dict else None
@@ -186,18 +190,24 @@ class ShareRecording:
             self._before[id(link)] = (link, link.__dict__["child"], link.is_bit, facts)
 
     def note(
-        self, name: str, args: Any, options: dict[str, Any], model: AdditiveSharingTensor, provider: Any, shapes: Any
+        self,
+        name: str,
+        args: tuple[Any, ...],
+        options: dict[str, Any],
+        model: AdditiveSharingTensor,
+        provider: BaseWorker | ObjectId | None,
+        shapes: torch.Size | list[torch.Size],
     ) -> Any:
         """Write a run down, and return outlines of what it gives."""
         several = isinstance(shapes, list)
-        results = [Value(torch.Size(shape)) for shape in (shapes if several else [shapes])]
+        results = [Value(torch.Size(shape)) for shape in (shapes if isinstance(shapes, list) else [shapes])]
         args, options = map_tensors(self._noted, (args, options))
         self.steps.append(RecordedStep(name, args, options, results, frozenset(model.child), provider))
         self._results.update(results)
         made = [outline(value, model) for value in results]
         return tuple(made) if several else made[0]
 
-    def _noted(self, leaf: Any) -> Any:
+    def _noted(self, leaf: object) -> object:
         if isinstance(leaf, AdditiveSharingTensor):
             return self.value(leaf)
         # What is public may change before the steps are run.

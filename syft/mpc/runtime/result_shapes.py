@@ -5,12 +5,13 @@ Everything that is not here is asked of torch, on the meta device, and remembere
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
 from syft.mpc.ring import arithmetic
+from syft.mpc.ring.arithmetic import PerDimension
 
 Shape = tuple[int, ...]
 FORMS: dict[str, Callable[..., Any]] = {}
@@ -26,20 +27,20 @@ def matmul(x: Shape, y: Shape) -> torch.Size:
     return torch.Size([*batch, *x[-2:-1], *(y[-1:] if len(y) > 1 else ())])
 
 
-def _each(value: Any, count: int) -> list[int]:
-    values = list(value) if isinstance(value, tuple | list) else [value]
+def _each(value: PerDimension, count: int) -> list[int]:
+    values = [value] if isinstance(value, int) else list(value)
     return values * count if len(values) == 1 else values
 
 
 def conv(
     x: Shape,
     weight: Shape,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
+    stride: PerDimension = 1,
+    padding: PerDimension = 0,
+    dilation: PerDimension = 1,
     groups: int = 1,
     transposed: bool = False,
-    output_padding: Any = 0,
+    output_padding: PerDimension = 0,
 ) -> torch.Size:
     """Return the shape of a convolution."""
     count = len(x) - 2
@@ -74,7 +75,7 @@ def _form(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
        "tril.default", "triu.default", "roll.default", "index_put.default", "scatter_add.default", "index_add.default",
        "lift_fresh.default", "scatter.src", "index_copy.default", "select_scatter.default", "slice_scatter.default",
        "diagonal_scatter.default")  # fmt: skip
-def _same(x: torch.Tensor, *args: Any, **options: Any) -> torch.Size:
+def _same(x: torch.Tensor, *args: object, **options: object) -> torch.Size:
     return x.shape
 
 
@@ -84,7 +85,7 @@ def _none(x: torch.Tensor) -> torch.Size:
 
 
 @_form("sum.dim_IntList")
-def _sum(x: torch.Tensor, dims: Any = None, keepdim: bool = False) -> torch.Size:
+def _sum(x: torch.Tensor, dims: Sequence[int] | None = None, keepdim: bool = False) -> torch.Size:
     count = x.dim()
     gone = {dim % count for dim in dims} if dims and count else set(range(count))
     if keepdim:
@@ -93,7 +94,7 @@ def _sum(x: torch.Tensor, dims: Any = None, keepdim: bool = False) -> torch.Size
 
 
 @_form("cat.default")
-def _cat(tensors: Any, dim: int = 0) -> torch.Size:
+def _cat(tensors: Sequence[torch.Tensor], dim: int = 0) -> torch.Size:
     parts = [tensor.shape for tensor in tensors if tensor.shape != (0,)] or [tensors[0].shape]
     dim = dim % len(parts[0]) if parts[0] else 0
     rest = {(*shape[:dim], *shape[dim + 1 :]) for shape in parts}
@@ -105,7 +106,7 @@ def _cat(tensors: Any, dim: int = 0) -> torch.Size:
 
 
 @_form("stack.default")
-def _stack(tensors: Any, dim: int = 0) -> torch.Size:
+def _stack(tensors: Sequence[torch.Tensor], dim: int = 0) -> torch.Size:
     shapes = {tuple(tensor.shape) for tensor in tensors}
     if len(shapes) != 1:
         raise RuntimeError(f"Tensors of shapes {sorted(shapes)} can't be stacked.")
@@ -134,7 +135,7 @@ def _index_select(x: torch.Tensor, dim: int, index: torch.Tensor) -> torch.Size:
     return torch.Size(sizes)
 
 
-def of_call(name: str, call: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+def of_call(name: str, call: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """Return the shape of what a call gives, or a list of shapes."""
     form = FORMS.get(name)
     if form is not None:
@@ -149,7 +150,7 @@ def of_call(name: str, call: Any, args: tuple[Any, ...], options: dict[str, Any]
     return list(found) if type(found) is list else found
 
 
-def _signature(value: Any) -> Any:
+def _signature(value: object) -> Any:
     if isinstance(value, torch.Tensor):
         return ("tensor", tuple(value.shape), value.dtype)
     if isinstance(value, tuple | list):
@@ -157,7 +158,9 @@ def _signature(value: Any) -> Any:
     return (type(value), value)
 
 
-def _without_values(value: Any) -> Any:
+def _without_values(value: object) -> Any:
     if isinstance(value, torch.Tensor):
         return value.to("meta")
-    return type(value)([_without_values(item) for item in value]) if type(value) in (tuple, list) else value
+    if type(value) is tuple:
+        return tuple([_without_values(item) for item in value])
+    return [_without_values(item) for item in value] if type(value) is list else value

@@ -160,7 +160,7 @@ def _open(worker: BaseWorker, session: Session, *args: Any) -> None:
     steps, outputs, given, inputs, parties, provider = parts
     if not _is_limit(limit) or type(inputs) is not tuple:
         raise ProtocolError("An endpoint needs the shapes of its inputs and the number of requests, or None.")
-    if isinstance(given, tuple):  # copied: later writes to a share must not change the served model
+    if type(given) is tuple:  # copied: later writes to a share must not change the served model
         given = tuple(item.clone() if isinstance(item, torch.Tensor) else item for item in given)
     program = SharedProgram(steps, outputs, given, inputs, parties, provider)
     program.check()

@@ -127,7 +127,7 @@ class SharedProgram:
 
 def check_parties(parties: object, provider: object) -> None:
     """Raise unless these can be the parties and the dealer of a served program."""
-    if not isinstance(parties, tuple) or not all(map(is_id, parties)) or len(set(parties)) != len(parties):
+    if type(parties) is not tuple or not all(map(is_id, parties)) or len(set(parties)) != len(parties):
         raise ProtocolError("The parties of a served program are the ids of different workers.")
     if not 2 <= len(parties) <= MAX_PARTIES:
         raise ProtocolError(f"A served program has 2 to {MAX_PARTIES} parties, got {len(parties)}.")
