@@ -38,7 +38,7 @@ def request_triple(
     b_size: tuple[int, ...],
     locations: Sequence[WorkerOrId],
 ) -> tuple[AdditiveSharingTensor, AdditiveSharingTensor, AdditiveSharingTensor]:
-    """Ask the crypto provider for shares of random a, b and of c = cmd(a, b); nobody else learns them.
+    """Request shares of random a, b and of c = cmd(a, b) from the crypto provider.
 
     Args:
         crypto_provider: The worker that deals.
@@ -67,13 +67,13 @@ def build_triple(
     Args:
         op: "mul" or "matmul", or torch's function.
         shape: The shapes of a and b, of the same number of dimensions if there are several instances.
-        n_workers: How many workers.
-        n_instances: How many triples.
+        n_workers: The number of workers.
+        n_instances: The number of triples.
         torch_dtype: Kept from earlier releases; shares are int64.
         field: Kept from earlier releases; shares are modulo 2**64.
     """
     operation = operation_of(op)
     a, b = ((n_instances, *tuple(size)) for size in shape)
-    _protocols.form(operation, a, b)
+    _protocols.triple_shape(operation, a, b)
     dealt = deal_triple(DealerContext([local()] * n_workers), operation, a, b)
     return [[item.shares[worker].clone() for item in dealt] for worker in range(n_workers)]

@@ -1,4 +1,4 @@
-"""What the documented functions on shared tensors have in common: they take links, or tensors around links."""
+"""Helpers of the documented functions on shared tensors, which take links or wrapped tensors."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ WorkerOrId: TypeAlias = "BaseWorker | int | str"
 
 
 def link_of(value: object) -> AdditiveSharingTensor:
-    """Return the link of a shared tensor, which may be given in its shell."""
+    """Return the link of a shared tensor, which may be wrapped."""
     link = value if isinstance(value, AdditiveSharingTensor) else getattr(value, "child", None)
     if isinstance(link, OddSharingTensor):
-        raise UnsupportedOperation("This", "shares modulo 2**64 - 1", "They are what securenn.msb takes.")
+        raise UnsupportedOperation("This", "shares modulo 2**64 - 1", "Only securenn.msb takes them.")
     if not isinstance(link, AdditiveSharingTensor):
-        raise ProtocolError(f"This takes shared tensors of whole numbers, not a {type(value).__name__}.")
+        raise ProtocolError(f"This function takes shared tensors of integers, not a {type(value).__name__}.")
     return link
 
 
 def call(name: str, *given: SharedTensor, **options: object) -> Any:
-    """Run a protocol on shared tensors; results are in shells if one of the tensors is."""
+    """Run a protocol on shared tensors; results are wrapped if one of the tensors is."""
     result = client.run(name, *map(link_of, given), **options)
     if not any(isinstance(value, torch.Tensor) for value in given):
         return result
@@ -41,7 +41,7 @@ def call(name: str, *given: SharedTensor, **options: object) -> Any:
 
 
 def known_to_all(value: PublicValue, model: AdditiveSharingTensor) -> AdditiveSharingTensor:
-    """Return references to a value that every party of a shared tensor has in clear, and a helper does not.
+    """Return references to a plain value that every party of a shared tensor has, and a helper does not.
 
     Args:
         value: A tensor or a number, which is sent to the parties, or a multi-pointer to copies at them.
@@ -55,7 +55,7 @@ def known_to_all(value: PublicValue, model: AdditiveSharingTensor) -> AdditiveSh
 
 
 class OddSharingTensor(AdditiveSharingTensor):
-    """Shares modulo 2^64 - 1, between two steps of SecureNN. They can be fetched, and given to `msb`; no more.
+    """Shares modulo 2^64 - 1, between two steps of SecureNN. They can only be fetched, and passed to `msb`.
 
     Args are those of `AdditiveSharingTensor`.
     """
@@ -70,7 +70,7 @@ class OddSharingTensor(AdditiveSharingTensor):
     def handle(cls, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Refuse to compute: the rules of shared tensors are those of shares modulo 2^64."""
         name = getattr(function, "__name__", str(function))
-        raise UnsupportedOperation(name, "shares modulo 2**64 - 1", "They are what securenn.msb takes.")
+        raise UnsupportedOperation(name, "shares modulo 2**64 - 1", "Only securenn.msb takes them.")
 
     def get(self) -> torch.Tensor:
         """Fetch all shares and add them up."""

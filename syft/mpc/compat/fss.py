@@ -29,7 +29,7 @@ _LOWEST = -(2**63)
 
 
 class DPF:
-    """The function that is 1 at a point and 0 elsewhere, as two keys that tell nothing about the point."""
+    """The function that is 1 at a point and 0 elsewhere, as two keys that reveal nothing about the point."""
 
     @staticmethod
     def gen(alpha: torch.Tensor, generator: Generator | None = None) -> tuple[Key, Key]:
@@ -38,12 +38,12 @@ class DPF:
 
     @staticmethod
     def evaluate(party: int, key: Key, x: torch.Tensor) -> torch.Tensor:
-        """Return the share of [x == alpha] that party 0 or 1 finds with its key."""
+        """Return the share of [x == alpha] that party 0 or 1 computes with its key."""
         return fss_keys.evaluate(party, key, x)
 
 
 class DIF:
-    """The function that is 1 up to a point and 0 above it, as two keys that tell nothing about the point."""
+    """The function that is 1 up to a point and 0 above it, as two keys that reveal nothing about the point."""
 
     @staticmethod
     def gen(alpha: torch.Tensor, generator: Generator | None = None) -> tuple[Key, Key]:
@@ -56,16 +56,16 @@ class DIF:
 
     @staticmethod
     def evaluate(party: int, key: Key, x: torch.Tensor) -> torch.Tensor:
-        """Return the share of [x <= alpha] that party 0 or 1 finds with its key."""
+        """Return the share of [x <= alpha] that party 0 or 1 computes with its key."""
         share = fss_keys.evaluate(party, key, ~x ^ _LOWEST)
         return share + 1 if party == 0 else share
 
 
 def eq(x1: SharedTensor, x2: SharedTensor) -> Any:
-    """Tell where two shared tensors are the same: 1 there, 0 elsewhere, shared."""
+    """Compute where two shared tensors are the same: 1 there, 0 elsewhere, shared."""
     return call("fss_eq", x1, x2)
 
 
 def le(x1: SharedTensor, x2: SharedTensor) -> Any:
-    """Tell where x1 <= x2 for shared tensors: 1 there, 0 elsewhere, shared."""
+    """Compute where x1 <= x2 for shared tensors: 1 there, 0 elsewhere, shared."""
     return call("fss_le", x1, x2)

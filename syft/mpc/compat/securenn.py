@@ -1,7 +1,7 @@
-"""The functions of SecureNN on shared tensors (links, or tensors around them).
+"""The functions of SecureNN on shared tensors (links, or wrapped tensors).
 
-Each asks the parties, and the crypto provider as their helper, to run one protocol of `syft.mpc.protocols.securenn`;
-nothing is opened at the caller. With two parties that is SecureNN; with more of them, protocols that give the same.
+Each runs one protocol of `syft.mpc.protocols.securenn` at the parties, with the crypto provider as their helper;
+nothing is opened at the caller. Two parties run SecureNN; more parties run protocols with the same results.
 Values lie in [-2^62, 2^62). Numbered steps, rounds and bytes are with the protocols and in
 `syft.mpc.protocols.securenn_steps`.
 """
@@ -35,12 +35,12 @@ p = 67
 
 
 def decompose(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the 64 bits of whole numbers in a last dimension of their own, lowest first."""
+    """Return the 64 bits of integers in a new last dimension, lowest first."""
     return (tensor.long().unsqueeze(-1) >> torch.arange(Q_BITS, device=tensor.device)) & 1
 
 
 def flip(x: SharedTensor, dim: int) -> Any:
-    """Reverse a tensor along a dimension, wherever it is."""
+    """Reverse a plain or shared tensor along a dimension."""
     return torch.flip(x, (dim,)) if isinstance(x, torch.Tensor) else x.flip((dim,))
 
 
@@ -54,11 +54,11 @@ def select_share(alpha_sh: SharedTensor, x_sh: SharedTensor, y_sh: SharedTensor)
 
 
 def private_compare(x_bit_sh: SharedTensor, r: PublicValue, beta: PublicValue) -> Any:
-    """Tell beta xor (x > r), shared, for unsigned x given by shares of its bits (Algorithm 3).
+    """Compute beta xor (x > r), shared, for unsigned x given by shares of its bits (Algorithm 3).
 
     1. The helper turns the bits into digits modulo 67, without learning them.
     2. The parties compute digits of which one is zero if the answer is yes, blind them, and send them to the helper.
-    3. The helper, who learns beta xor (x > r) and no more, shares that.
+    3. The helper, which learns only beta xor (x > r), shares it.
 
     Args:
         x_bit_sh: The bits as `decompose` gives them, shared.
@@ -73,11 +73,11 @@ def private_compare(x_bit_sh: SharedTensor, r: PublicValue, beta: PublicValue) -
 def share_convert(a_sh: SharedTensor) -> Any:
     """Turn shares modulo L into shares modulo L - 1, for values other than -1 (Algorithm 4).
 
-    1. Each party masks its share, and sends it to the helper, who adds.
+    1. Each party masks its share, and sends it to the helper, which adds.
     2. With private comparison they find, shared, how often the shares pass L.
-    3. The parties take that away.
+    3. The parties subtract that.
 
-    Shares among more than two parties stay modulo L, and are split anew; `msb` takes either.
+    Shares among more than two parties stay modulo L, and are refreshed; `msb` takes either.
     """
     link = link_of(a_sh)
     made = client.run("snn_share_convert", link)
@@ -87,13 +87,13 @@ def share_convert(a_sh: SharedTensor) -> Any:
 
 
 def msb(a_sh: SharedTensor) -> Any:
-    """Find the highest bit (the sign) of shared numbers (Algorithm 5).
+    """Compute the highest bit (the sign) of shared numbers (Algorithm 5).
 
     1. The helper shares a random x and its bits; the parties open 2a + x to each other, modulo L - 1.
     2. With private comparison the helper learns, under a mask, whether that sum passed L - 1.
-    3. It shares the bit, and the parties take off the mask.
+    3. It shares the bit, and the parties remove the mask.
 
-    Takes what `share_convert` made; shares modulo L are converted first.
+    Takes results of `share_convert`; shares modulo L are converted first.
     """
     converted = a_sh if isinstance(a_sh, OddSharingTensor) else getattr(a_sh, "child", None)
     link = converted if isinstance(converted, OddSharingTensor) else link_of(a_sh)
@@ -104,7 +104,7 @@ def msb(a_sh: SharedTensor) -> Any:
 
 
 def relu_deriv(a_sh: SharedTensor) -> Any:
-    """Tell which shared numbers are not negative, as 1 or 0 (Algorithm 6).
+    """Compute which shared numbers are not negative, as 1 or 0 (Algorithm 6).
 
     1. 2a is converted to shares modulo L - 1 (`share_convert`).
     2. Its highest bit is taken from 1 (`msb`).
@@ -113,7 +113,7 @@ def relu_deriv(a_sh: SharedTensor) -> Any:
 
 
 def relu(a_sh: SharedTensor) -> Any:
-    """Keep the shared numbers that are not negative, and make the others zero (Algorithm 7).
+    """Compute max(x, 0) of shared numbers (Algorithm 7).
 
     1. `relu_deriv`.
     2. The parties multiply by it with a dealt triple.
@@ -122,25 +122,25 @@ def relu(a_sh: SharedTensor) -> Any:
 
 
 def division(x_sh: SharedTensor, y_sh: SharedTensor, bit_len_max: int = Q_BITS // 2) -> Any:
-    """Divide shared whole numbers, rounding down (Algorithm 8), for x from 0 and y from 1.
+    """Divide shared integers, rounding down (Algorithm 8), for x from 0 and y from 1.
 
     For each bit i of the quotient, from the highest:
 
-    1. `relu_deriv` tells whether 2^i y fits into what is left of x.
-    2. The parties multiply by the answer, and take the product away.
+    1. `relu_deriv` computes whether 2^i y is at most the remainder of x.
+    2. The parties multiply by the result, and subtract the product.
 
     Args:
-        x_sh: What is divided.
-        y_sh: What it is divided by; 2^(bit_len_max - 1) y must stay below 2^62.
-        bit_len_max: How many bits the quotient has.
+        x_sh: The dividend.
+        y_sh: The divisor; 2^(bit_len_max - 1) y must stay below 2^62.
+        bit_len_max: The number of bits of the quotient.
     """
     return call("snn_division", x_sh, y_sh, bits=bit_len_max)
 
 
 def maxpool(x_sh: SharedTensor) -> Any:
-    """Find the largest of all elements and its place, both shared; of equal ones the first (Algorithm 9).
+    """Find the largest of all elements and its index, both shared; of equal ones the first (Algorithm 9).
 
-    1. Neighbours are compared (`relu_deriv`), and the larger one chosen, with its place.
+    1. Neighbours are compared (`relu_deriv`), and the larger one chosen, with its index.
     2. The chosen ones are compared, until one is left.
 
     Elements lie in [-2^61, 2^61), so that their differences can be compared.
@@ -149,10 +149,10 @@ def maxpool(x_sh: SharedTensor) -> Any:
 
 
 def maxpool_deriv(x_sh: SharedTensor) -> Any:
-    """Tell which of all elements is the largest: a shared 1 there, 0 elsewhere (Algorithm 10).
+    """Mark the largest of all elements: a shared 1 there, 0 elsewhere (Algorithm 10).
 
-    1. `maxpool` finds its place.
-    2. The helper, who learns the place under a mask, shares a row with a 1 there; the parties rotate it back.
+    1. `maxpool` finds its index.
+    2. The helper, which learns the masked index, shares a row with a 1 there; the parties rotate it back.
     """
     return call("snn_maxpool_deriv", x_sh)
 
@@ -169,13 +169,13 @@ def maxpool2d(a_sh: SharedTensor, kernel_size: int = 1, stride: int = 1, padding
 def _shares_of_zero(
     size: int | Sequence[int], field: int, crypto_provider: WorkerOrId, *workers: WorkerOrId
 ) -> AdditiveSharingTensor:
-    """Share zeros among workers; who calls this knows the shares. The field is always 2**64."""
+    """Share zeros among workers; the caller knows the shares. The field is always 2**64."""
     zeros = torch.zeros(size if isinstance(size, tuple | list | torch.Size) else (size,), dtype=torch.int64)
     return split(zeros, workers, crypto_provider)
 
 
 def _random_common_value(max_value: int, *workers: WorkerOrId) -> Any:
-    """Send a uniform number from 0 to max_value - 1 to all workers; who calls this knows it."""
+    """Send a uniform number from 0 to max_value - 1 to all workers; the caller knows it."""
     limit = L - L % max_value
     while (drawn := int.from_bytes(local().bytes(8), "little")) >= limit:
         pass
@@ -184,5 +184,5 @@ def _random_common_value(max_value: int, *workers: WorkerOrId) -> Any:
 
 
 def _random_common_bit(*workers: WorkerOrId) -> Any:
-    """Send a uniform bit to all workers; who calls this knows it."""
+    """Send a uniform bit to all workers; the caller knows it."""
     return _random_common_value(2, *workers)

@@ -1,4 +1,4 @@
-"""Products of shared tensors with Beaver's triples, as a whole and by hand (no MACs: parties follow the protocol)."""
+"""Products of shared tensors with Beaver's triples, in one call or in steps (no MACs: parties are semi-honest)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def spdz_mul(
 def spdz_mask(
     x: SharedTensor, y: SharedTensor, op: str | Callable[..., Any], a: SharedTensor, b: SharedTensor
 ) -> tuple[Any, Any]:
-    """Return shares of delta = x - a and epsilon = y - b: what the parties open.
+    """Return shares of delta = x - a and epsilon = y - b, which the parties open.
 
     Args:
         x: A shared tensor, or one party's share of it.
@@ -79,7 +79,7 @@ def spdz_compute(
     """Return one party's share of a product: delta b + a epsilon + c, and party 0 adds delta epsilon.
 
     Args:
-        j: Which party this is, from 0.
+        j: The index of this party, from 0.
         delta: x - a, opened.
         epsilon: y - b, opened.
         op: "mul" or "matmul", or torch's function.

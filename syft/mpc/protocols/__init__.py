@@ -1,4 +1,4 @@
-"""Protocols: what parties do together on shares. Importing them fills the tables of protocols and of deals."""
+"""Protocols of parties on shares. Importing them fills the registries of protocols and of deals."""
 
 from syft.mpc.protocols import (
     arithmetic,

@@ -63,7 +63,7 @@ def _of_public(
 
 
 def sum_of_products(operation: str, left: Pair, right: Pair, options: Options) -> torch.Tensor:
-    """Add two products of the same shapes; images of few channels are joined to one product of twice the depth."""
+    """Add two products of the same shapes; convolutions with few channels are joined to one of twice the depth."""
     if operation == "conv" and 2 * right[0][0].numel() <= arithmetic.DEPTH:
         plain = dict(options)
         if plain.get("groups", 1) == 1 and not plain.get("transposed"):
@@ -98,7 +98,7 @@ async def multiply(
 
     1. The dealer deals uniform a, b and c = ab.
     2. The parties open e = x - a and d = y - b, in one round.
-    3. xy = xd + eb + c, which is linear in what is still private.
+    3. xy = xd + eb + c, which is linear in the private values.
     4. If the operands are fixed-precision numbers, the product is divided by their scale (see `truncate`).
 
     Sees: e and d, which are uniform. Rounds: 1, and 1 for step 4. Bytes: 8 for each element of both operands, and
@@ -152,13 +152,13 @@ async def multiply_public(
 
 @protocol("add", shape=lambda x, y, alpha=1: arithmetic.broadcast(x.shape, y.shape), deals=False)
 async def add(party: Party, x: torch.Tensor, y: torch.Tensor, alpha: int = 1) -> torch.Tensor:
-    """Add two private tensors, the second one times a public whole number: each party adds its shares."""
+    """Add two private tensors, the second one times a public integer: each party adds its shares."""
     return torch.add(x, y, alpha=_whole(alpha))
 
 
 def _whole(alpha: object) -> int:
     if type(alpha) is not int:
-        raise ProtocolError("Shares are multiplied by whole numbers.")
+        raise ProtocolError(f"The factor alpha of shares must be an integer, got a {type(alpha).__name__}.")
     return alpha
 
 
@@ -168,7 +168,7 @@ def _with_public(x: torch.Tensor, y: torch.Tensor | int, alpha: int = 1) -> torc
 
 @protocol("add_public", shape=_with_public, deals=False)
 async def add_public(party: Party, x: torch.Tensor, y: torch.Tensor | int, alpha: int = 1) -> torch.Tensor:
-    """Add a public tensor or whole number to alpha times a private one: one party adds it, the others do not."""
+    """Add a public tensor or integer to alpha times a private tensor: only the first party adds it."""
     scaled = x if alpha == 1 else x * _whole(alpha)
     if party.first:
         return torch.add(scaled, y)
@@ -178,10 +178,10 @@ async def add_public(party: Party, x: torch.Tensor, y: torch.Tensor | int, alpha
 
 @protocol("open", shape=lambda x: x.shape, rounds="1", bytes="8", deals=False)
 async def reveal(party: Party, x: torch.Tensor) -> torch.Tensor:
-    """Let every party learn a value."""
+    """Open a value to every party."""
     (opened,) = await party.open(x)
-    kept: torch.Tensor = opened.clone()
-    return kept
+    result: torch.Tensor = opened.clone()
+    return result
 
 
 @protocol("refresh", shape=lambda x: x.shape)

@@ -1,4 +1,4 @@
-"""Work on many elements piece by piece, where each of them takes a lot of memory for a while."""
+"""Chunking: steps that need much temporary memory for each element run on blocks of elements."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Awaitable, Callable
 
 import torch
 
-# How many numbers are held at once for one value of each element.
+# Numbers that a block may hold at once.
 ROOM = 1 << 21
 
 
 async def in_blocks(
     step: Callable[..., Awaitable[torch.Tensor]], weight: int, first: torch.Tensor, *others: torch.Tensor
 ) -> torch.Tensor:
-    """Run a step on blocks of the elements of tensors of one shape, and put the results together.
+    """Run a step on blocks of the elements of tensors of one shape, and join the results.
 
     Args:
-        step: takes a block of each tensor, in one dimension, and gives as many elements.
-        weight: how many numbers the step holds at once for one element.
+        step: takes a one-dimensional block of each tensor, and returns a tensor of the same size.
+        weight: the numbers that the step holds at once for one element.
         first: a tensor.
         *others: more tensors, of the same shape.
     """

@@ -1,6 +1,6 @@
 """Comparison with zero: a masked opening, then a tree of ANDs over bit planes; any number of parties.
 
-Everything else that compares rests on `negative` and `zero` here: x < y is "x - y is negative". Values must lie in
+All other comparisons use `negative` and `zero` of this module: x < y is "x - y is negative". Values must lie in
 [-2^62, 2^62), so that differences do not wrap around.
 """
 
@@ -22,12 +22,12 @@ LEAVES = 32
 LEVELS = ((0, 16), (16, 24), (24, 28), (28, 30), (30, 31))
 NODES = 31
 Shape = tuple[int, ...]
-# Planes are numpy's: its calls take a third of the time of torch's where there are few words, and as long elsewhere.
+# Planes are numpy arrays: for few words its calls take a third of the time of torch's.
 Array = np.ndarray[Any, Any]
 
 
 def deal_tree(context: DealerContext, count: int, trees: int) -> tuple[Any, ...]:
-    """Deal what comparing masked numbers needs, some trees for each.
+    """Deal the randomness for comparisons of masked numbers, with some trees for each.
 
     A mask r, the bits of r, the products of neighbouring bits; a triple (a, b, d, ab, ad) for each AND of a tree; and
     coins, random bits.
@@ -45,9 +45,9 @@ def deal_tree(context: DealerContext, count: int, trees: int) -> tuple[Any, ...]
 
 @deals("sign")
 def deal_sign(context: DealerContext, count: int, gates: int) -> tuple[Any, ...]:
-    """Deal what `sign_of` needs for a number of elements.
+    """Deal the randomness of `sign_of` for a number of elements.
 
-    What `deal_tree` deals, and the coin as a number; with a gate also the coin times r, and for each further gate a
+    The values of `deal_tree`, and the coin as a number; with a gate also the coin times r, and for each further gate a
     mask and the coin times that.
     """
     r, *others, coin = deal_tree(context, count, 1)
@@ -101,7 +101,7 @@ def leaves(
 
 
 def _masked(values: tuple[Array, ...], masks: tuple[Array, ...]) -> torch.Tensor:
-    """Return planes xor their masks, as one tensor: opened at once."""
+    """Return planes xor their masks, as one tensor that is opened in one round."""
     made = np.empty((len(values), *values[0].shape), dtype=np.int64)
     for row, value, mask in zip(made, values, masks, strict=True):
         np.bitwise_xor(value, mask, out=row)
@@ -136,7 +136,7 @@ def toss(e: torch.Tensor, flips: Array | None, count: int) -> tuple[torch.Tensor
 
 
 class Sign:
-    """What `sign_of` leaves to work with: bit = opened + sign * coin, with a private coin.
+    """The result of `sign_of`: bit = opened + sign * coin, with a private coin.
 
     Attributes:
         opened: the bit xor the coin, public, 0 or 1.
@@ -168,7 +168,7 @@ class Sign:
 
 
 async def sign_of(party: Party, x: torch.Tensor, gates: int = 0, *values: torch.Tensor) -> Sign:
-    """Find which elements (in one dimension) are negative, up to a coin.
+    """Compute which elements (in one dimension) are negative, masked by a coin.
 
     1. The dealer deals r, its bits, and a coin (see `deal_sign`).
     2. The parties open c = x + r. x is negative if its top bit, c_63 xor r_63 xor "c_low < r_low", is set.
@@ -203,7 +203,7 @@ def _elementwise(x: torch.Tensor, **options: object) -> torch.Size:
 
 @protocol("negative", shape=_elementwise, rounds="7", bytes="20", error="exact")
 async def negative(party: Party, x: torch.Tensor, invert: bool = False, scale: int = 1) -> torch.Tensor:
-    """Tell which elements are negative (or, inverted, which are not), as 1 or 0 times a public scale.
+    """Compute which elements are negative (or, inverted, which are not), as 1 or 0 times a public scale.
 
     See `sign_of` for the steps. bit = opened + sign * coin is linear in the coin.
     """
@@ -219,13 +219,13 @@ def _relu_shapes(x: torch.Tensor, bits: tuple[str, ...] = ()) -> Any:
 
 @protocol("relu", shape=_relu_shapes, rounds="7", bytes="20", error="exact")
 async def relu(party: Party, x: torch.Tensor, bits: tuple[str, ...] = ()) -> Any:
-    """Keep what is not negative, and make the rest zero; with bits that were found, as 1 or 0, if asked for.
+    """Compute max(x, 0), and on request the bits of the comparison as 1 or 0.
 
     See `sign_of` for the steps: relu(x) = x (1 - bit) = x (1 - opened) - sign coin x. The bit says "x >= 0". To find
     "x > 0" the sign of x - 1 is taken instead, and relu(x) = relu(x - 1) + (x > 0); both bits are found side by side.
 
     Args:
-        party: who runs this.
+        party: this party.
         x: the numbers.
         bits: "ge" for where x >= 0, "gt" for where x > 0.
     """
@@ -247,7 +247,7 @@ async def relu(party: Party, x: torch.Tensor, bits: tuple[str, ...] = ()) -> Any
 
 @deals("coins")
 def deal_coins(context: DealerContext, count: int) -> tuple[Any, ...]:
-    """Deal what `zero` needs: a mask and its bits, products of neighbouring bits, triples, and a coin."""
+    """Deal the randomness of `zero`: a mask and its bits, products of neighbouring bits, triples, and a coin."""
     size = bitslice.width(count)
     r = context.random((count,))
     bits = context.fixed_bits((64, size), lambda: bitslice.to_planes(r.value))
@@ -287,7 +287,7 @@ async def _equal(
 
 @protocol("zero", shape=_elementwise, rounds="7", bytes="16", error="exact")
 async def zero(party: Party, x: torch.Tensor, invert: bool = False, scale: int = 1) -> torch.Tensor:
-    """Tell which elements are zero (or, inverted, which are not), as 1 or 0 times a public scale.
+    """Compute which elements are zero (or, inverted, which are not), as 1 or 0 times a public scale.
 
     1. The dealer deals r, its bits and a coin. The parties open c = x + r: x is zero if c equals r in all bits.
     2. "c = r" for pairs of bits, locally, then five levels of ANDs of whole planes.

@@ -1,4 +1,4 @@
-"""Division by a private number: find its size, bring it between a quarter and one, invert it by a table and a step."""
+"""Division by a private number: normalize it to [1/4, 1), then invert it by a table and a Newton step."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from syft.mpc.ring import arithmetic
 from syft.mpc.runtime.party import Party
 from syft.mpc.runtime.protocol_registry import protocol
 
-# Fractions are kept with 30 bits.
+# Fractions have 30 bits.
 POINT = 30
 ONE = 1 << POINT
-# Bits behind the point of an inverse as the table gives it, and as it is multiplied.
+# Fractional bits of an inverse from the table, and of the multiplied one.
 ROUGH, FINE = 20, 28
-# How many elements are worked on at once: 62 comparisons each are made side by side.
+# Elements of a block: each needs 62 comparisons at the same time.
 BLOCK = 1 << 14
 # Up to this top bit of the divisor the power of two is small enough to be multiplied by with bits to spare.
 SPLIT = 31
 MAX_SCALE = 1 << 40
 MAX_ODD = 1 << 24
-# How far off the quotient of whole numbers may be after that.
+# The largest error of the quotient of integers before the correction.
 SLACK = 4
-# Dividends have up to 58 bits, so what they are multiplied to has one more.
+# Dividends have up to 58 bits, and their products one more.
 REACH = 59
-# How often what is left over is divided again: a quotient has 26 right bits after the first time.
+# Divisions of the remainder: a quotient has 26 correct bits after the first one.
 REPEATS = 3
 # All sizes that a divisor may have, of either sign.
 EVERY = sizes_between(0, SIZES - 1, True, False)
@@ -40,11 +40,11 @@ EVERY = sizes_between(0, SIZES - 1, True, False)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Divisor:
-    """What is known of divisors in shares, whatever they divide; k is even, and 2^k <= |y| < 2^(k + 2).
+    """Shares of the sign, the inverse and the size of divisors y; k is even, and 2^k <= |y| < 2^(k + 2).
 
     Attributes:
         sign: 1 or -1, 0 for 0.
-        inverse: 2^(k + 1) / |y|, from a half to two, with 30 bits behind the point.
+        inverse: 2^(k + 1) / |y|, from a half to two, with 30 fractional bits.
         small: 2^(31 - k), with the sign of y, where k is at most 31, else 0.
         large: 2^(61 - k), with the sign of y, where k is more than 31, else 0.
     """
@@ -64,7 +64,7 @@ def _large(size: int) -> int:
 
 
 async def _inverse(party: Party, y: torch.Tensor) -> torch.Tensor:
-    """Invert y in [2^60, 2^62): 2^61 / y, with 30 bits behind the point.
+    """Invert y in [2^60, 2^62): 2^61 / y, with 30 fractional bits.
 
     A table gives it up to 2^-15 of it; w becomes w (2 - y w), once, which squares the error.
     """
@@ -80,14 +80,14 @@ async def _inverse(party: Party, y: torch.Tensor) -> torch.Tensor:
 
 
 async def prepare(party: Party, y: torch.Tensor) -> Divisor:
-    """Work out what dividing by y (in one dimension) takes: its size and sign, and its inverse."""
+    """Compute the size, the sign and the inverse of divisors y, in one dimension."""
     brought, found = await bring(party, y, EVERY)
     sign, small, large = (by_level(found, EVERY.values(of), party) for of in (lambda size: 1, _small, _large))
     return Divisor(sign, await _inverse(party, brought), small, large)
 
 
 async def _pieces(party: Party, x: torch.Tensor, bits: int) -> list[torch.Tensor]:
-    """Cut numbers into pieces of a few bits more or less than `bits`, least significant first, in one round."""
+    """Split numbers into pieces of about `bits` bits, least significant first, in one round."""
     count = -(-REACH // bits)
     higher = await party.together(*[truncate(party, x, 1 << (bits * number)) for number in range(1, count)])
     quotients = [x, *higher]
@@ -95,7 +95,7 @@ async def _pieces(party: Party, x: torch.Tensor, bits: int) -> list[torch.Tensor
 
 
 async def _rescaled(party: Party, x: torch.Tensor, factor: torch.Tensor, exponent: int) -> torch.Tensor:
-    """Multiply, and divide by a power of two, which may be a fraction."""
+    """Multiply, and divide by 2^exponent, which may be negative."""
     product = await multiply(party, x, factor, divisor=1 << max(exponent, 0))
     return torch.bitwise_left_shift(product, max(-exponent, 0))
 
@@ -106,7 +106,7 @@ async def _apply(party: Party, x: torch.Tensor, divisor: Divisor, scale: int) ->
     low, high = await party.together(
         multiply(party, low, divisor.inverse, divisor=ONE), multiply(party, high, divisor.inverse)
     )
-    # x / y = t / 2^(k + 1). The scale's odd part is multiplied by, the rest of it spared in the divisor.
+    # x / y = t / 2^(k + 1). The scale's odd part is a factor, its power of two reduces the divisor.
     odd = scale // (scale & -scale)
     spared = (scale & -scale).bit_length() - 1
     width = POINT + 1 - odd.bit_length()
@@ -137,7 +137,9 @@ def _blocks(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Size, list[tuple[to
 
 def _broadcast(x: torch.Tensor, y: torch.Tensor, scale: int = 1) -> torch.Size:
     if not 1 <= scale <= MAX_SCALE or scale // (scale & -scale) > MAX_ODD:
-        raise ValueError("Division by private numbers has room for scales up to 2^40, their odd part up to 2^24.")
+        raise ValueError(
+            f"Division by private numbers needs a scale up to 2^40 with an odd part up to 2^24, got {scale}."
+        )
     return arithmetic.broadcast(x.shape, y.shape)
 
 
@@ -146,11 +148,11 @@ def _broadcast(x: torch.Tensor, y: torch.Tensor, scale: int = 1) -> torch.Size:
 async def divide(party: Party, x: torch.Tensor, y: torch.Tensor, scale: int = 1) -> torch.Tensor:
     """Divide private numbers by private numbers, times a public scale (that of the quotient).
 
-    1. The size of |y| and its sign, by comparisons with the powers of four and their negatives (see `roots.bring`):
+    1. The size of |y| and its sign, by comparisons with the powers of four and their negatives (see `bring`):
        2^k <= |y| < 2^(k + 2), and b = |y| / 2^(k + 2) in [1/4, 1).
     2. 1 / b from a table, and one step of Newton's iteration (see `_inverse`).
-    3. t = x / 2b, and x / y = t / 2^(k + 1), with the sign of y; x and t are cut into pieces whose products fit into a
-       word.
+    3. t = x / 2b, and x / y = t / 2^(k + 1), with the sign of y; x and t are split into pieces whose products fit
+       into 64 bits.
 
     Sees: masked values only. Rounds: 21. Bytes: about 1100 an element, most of them for the 62 comparisons of step 1.
     Domain: |x| < 2^58 units, |y| < 2^61 units, the quotient below 2^61 units.
@@ -162,7 +164,7 @@ async def divide(party: Party, x: torch.Tensor, y: torch.Tensor, scale: int = 1)
 
 
 async def _floor(party: Party, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """Divide whole numbers in one dimension exactly; see `floor_divide`."""
+    """Divide integers in one dimension exactly; see `floor_divide`."""
     divisor = await prepare(party, y)
     quotient, rest = torch.zeros_like(x), x
     for _ in range(REPEATS):
@@ -178,11 +180,11 @@ async def _floor(party: Party, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor
 
 @protocol("floor_divide", shape=_broadcast, rounds="44", bytes="1700", error="exact; x // 0 is not defined")
 async def floor_divide(party: Party, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """Divide private whole numbers by private whole numbers, rounding down.
+    """Divide private integers by private integers, rounding down.
 
-    1. Divide (see `divide`); divide what is left over, twice, and add: off by a few units at most.
-    2. Compare what is left over with small multiples of |y|, side by side: how many of them it reaches is what the
-       quotient is off by.
+    1. Divide (see `divide`); divide the remainder, twice, and add: the error is a few units at most.
+    2. Compare the remainder with small multiples of |y|, at the same time: the number of multiples it reaches
+       corrects the quotient.
 
     Domain: |x| < 2^58, |y| < 2^58.
     """

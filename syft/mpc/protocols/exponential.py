@@ -1,4 +1,4 @@
-"""The exponential function of private numbers: a power of two read off a table, times a polynomial near one."""
+"""The exponential function of private numbers: a power of two from a table, times a polynomial near one."""
 
 from __future__ import annotations
 
@@ -18,38 +18,38 @@ from syft.mpc.ring import arithmetic
 from syft.mpc.runtime.party import Party
 from syft.mpc.runtime.protocol_registry import protocol
 
-# x log2(e) has this many bits behind the point. Of those before it 6 are read (modulo 64), or 5 where no x is positive,
-# and with them 4 behind it.
+# Fractional bits of x log2(e). Of its integer bits 6 are read (modulo 64), or 5 where no x is positive, and 4
+# fractional bits.
 POINT = 57
 WHOLE, NEGATIVE = 6, 5
 FINE = 4
-# How many bits of what is left are looked at.
+# Bits of the remainder that are used.
 INNER = 14
-# Bits behind the point of the polynomial, before and after it is rounded.
+# Fractional bits of the polynomial, before and after rounding.
 FIRST, LAST = 52, 26
-# Results have less bits than this.
+# Results have fewer bits than this.
 ROOM = 55
 MAX_SCALE = 1 << 40
 
 
 def edges(scale: int, out: int) -> tuple[int, int]:
-    """Return between which numbers, in units, the function is worked out: below it is 0, above it stays as it is."""
+    """Return the interval, in units, in which the function is computed; below it is 0, above it is constant."""
     return math.ceil(-math.log(2 * out) * scale), math.floor((ROOM * math.log(2) - math.log(out)) * scale)
 
 
 @functools.lru_cache(maxsize=64)
 def _powers(out: int, width: int) -> tuple[torch.Tensor, int, int]:
-    """Return powers of two for each whole exponent modulo 2^width, small and large ones, and log2 of what is to spare.
+    """Return powers of two for each integer exponent modulo 2^width, small and large ones, and log2 of their scales.
 
-    What is not a power of two in the scale of the result is in the other table (see `_fine`).
+    The part of the result's scale that is not a power of two is in the other table (see `_fine`).
     """
     count = 1 << width
     small, large = [0] * count, [0] * count
     spare, bits = 4, out.bit_length() - 1
-    most = 61 - (LAST + 2) - spare  # what a small one may have, with the product in mind
+    limit = 61 - (LAST + 2) - spare  # bits of a small power, so that its product has room
     lowest = -bits - 3
     for exponent in range(lowest, min(lowest + count, ROOM + 2 - bits)):
-        if bits + exponent < most:
+        if bits + exponent < limit:
             small[exponent % count] = round(2.0 ** (bits + exponent + spare))
         else:
             large[exponent % count] = 1 << (bits + exponent + spare - LAST)
@@ -60,8 +60,8 @@ def _powers(out: int, width: int) -> tuple[torch.Tensor, int, int]:
 def _fine(out: int) -> torch.Tensor:
     """Return coefficients of 2^(n / 16 + v), |v| < 1/16, a column for each n from -15 to 15, at the scale of `FIRST`.
 
-    They include the part of the scale of the result that is not a power of two. The polynomial agrees at Chebyshev
-    points, and is off by 4e-6 at most.
+    They include the part of the scale of the result that is not a power of two. The polynomial interpolates at
+    Chebyshev points; its error is 4e-6 at most.
     """
     points = np.cos(np.pi * (np.arange(3) + 0.5) / 3)
     near = np.linalg.solve(np.vander(points, increasing=True), np.exp2(points / (1 << FINE)))
@@ -73,7 +73,7 @@ def _fine(out: int) -> torch.Tensor:
 
 
 async def _mantissa(party: Party, t: torch.Tensor, out: int, width: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return 2^t up to a whole power of two, with `LAST` bits behind the point, and shares of that power."""
+    """Return the mantissa of 2^t, with `LAST` fractional bits, and shares of its integer power of two."""
     place = LookupPosition(((POINT, width), (POINT - FINE, FINE)), POINT - FINE - INNER, 2, joined=True)
     reading = await read(party, t, place)
     powers = reading.first(_powers(out, width)[0])
@@ -104,8 +104,8 @@ async def exponential(party: Party, x: torch.Tensor, scale: int, out: int, negat
     levels = (first,) if negative else (first, last)
     made, found = await party.together(_raised(party, x, scale, out, negative), reached(party, x, levels))
     if negative:
-        kept: torch.Tensor = await multiply(party, made, found[0])
-        return kept
+        result: torch.Tensor = await multiply(party, made, found[0])
+        return result
     top = round(math.exp(last / scale) * out)
     jumps = torch.stack([made, top - made if party.first else -made])
     chosen: torch.Tensor = await multiply(party, found, jumps)
@@ -117,9 +117,11 @@ def _elementwise(x: torch.Tensor, **options: object) -> torch.Size:
 
 
 def check_scales(*scales: object) -> None:
-    """Raise if something is no scale that there is room for."""
+    """Raise unless all scales are supported."""
     if not all(type(scale) is int and 1 <= scale <= MAX_SCALE for scale in scales):
-        raise ProtocolError(f"Functions are worked out for numbers with 1 to {MAX_SCALE} units to one.")
+        raise ProtocolError(
+            f"The scale of a function's numbers must be an integer from 1 to {MAX_SCALE}, got {scales}."
+        )
 
 
 @protocol("exp", shape=_elementwise, rounds="8", bytes="130", error="1 unit in the last place and 2^-16 of the result")
@@ -128,7 +130,7 @@ async def exp(
 ) -> torch.Tensor:
     """Return e^x for numbers with a scale.
 
-    1. t = x log2(e), modulo 64: its whole part n, four more bits m, and what is left, v, are read off c = t + r (see
+    1. t = x log2(e), modulo 64: its integer part n, four more bits m, and the remainder v are read from c = t + r (see
        `lookup`). 2^n comes from a table, 2^(m / 16 + v) from polynomials of degree 2, one for each m.
     2. 2^t is their product, rescaled.
     3. At the same time compare x with the edges. Below the first one, where e^x is less than half a unit, the result is
@@ -137,9 +139,9 @@ async def exp(
     Args:
         party: this party.
         x: its share.
-        scale: how many units make one in x.
-        out: how many units make one in the result; as in x if it is not given.
-        negative: whether all numbers are known to be 0 or less; the second edge is then spared.
+        scale: the scale of x.
+        out: the scale of the result; by default that of x.
+        negative: whether all numbers are 0 or less; then the second edge is not compared.
 
     Sees: masked values. Rounds: 8. Dealt: about 1.2 kB an element.
     """

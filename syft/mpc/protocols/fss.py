@@ -2,7 +2,7 @@
 
 The dealer deals a mask r and the keys of a function of c = x + r (see `syft.mpc.ring.fss_keys`), each party its own;
 the parties open c, 8 bytes an element, and evaluate, each alone. The keys are large, 1,504 bytes an element or 1,040,
-and come from the dealer, ahead of the run once it knows what a program needs. With another number of parties the
+and the dealer sends them ahead of the run once it knows the deals of a program. With another number of parties the
 protocols of `comparison` run instead.
 """
 
@@ -29,7 +29,7 @@ EQUAL_ROWS = fss_keys.rows(64, False)
 
 @deals("fss_compare", common=True)
 def deal_compare(context: DealerContext, count: int) -> tuple[Any, ...]:
-    """Deal a mask r, its top bit, and keys that tell whether c - r is negative."""
+    """Deal a mask r, its top bit, and keys that test whether c - r is negative."""
     r, own = context.random((count,)), context.random_bits((2, count))
     top = context.fixed((count,), lambda: fss_keys.top_bit(r.value))
     return (
@@ -42,7 +42,7 @@ def deal_compare(context: DealerContext, count: int) -> tuple[Any, ...]:
 
 @deals("fss_equal", common=True)
 def deal_equal(context: DealerContext, count: int) -> tuple[Any, ...]:
-    """Deal a mask r, and keys that tell whether c is r."""
+    """Deal a mask r, and keys that test whether c is r."""
     r, own = context.random((count,)), context.random_bits((2, count))
     words = context.common(
         (EQUAL_ROWS, count), lambda: fss_keys.common_words(r.value, None, 64, (own.shares[0], own.shares[1]))
@@ -69,7 +69,7 @@ async def _in_chunks(
     invert: bool,
     scale: int,
 ) -> torch.Tensor:
-    """Run a test on pieces of bounded size, one after the other, and put the results together."""
+    """Run a test on chunks, one after the other, and join the results."""
     flat = x.reshape(-1)
     result = torch.empty_like(flat)
     for start in range(0, len(flat), CHUNK):
@@ -85,13 +85,13 @@ def _elementwise(x: torch.Tensor, **options: object) -> torch.Size:
 
 @protocol("fss_negative", shape=_elementwise, rounds="1 for each 32,768 elements", bytes="8")
 async def negative(party: Party, x: torch.Tensor, invert: bool = False, scale: int = 1) -> torch.Tensor:
-    """Tell which elements are negative (or, inverted, which are not), as 1 or 0 times a public scale.
+    """Compute which elements are negative (or, inverted, which are not), as 1 or 0 times a public scale.
 
     1. The dealer deals a uniform r, shares of its top bit, and two keys that compare with the rest of r.
     2. The parties open c = x + r.
     3. Each evaluates its key at c: shares of "c_low < r_low" xor r_top, and, c_top being public, of the top bit of x.
 
-    Sees: c, which is uniform, and a key, which says nothing about r without the other one. Rounds: 1. Bytes: 8 an
+    Sees: c, which is uniform, and a key, which reveals nothing about r without the other one. Rounds: 1. Bytes: 8 an
     element; the dealer sends 1,504 of keys to each party. Right for every x of the ring.
     """
     if party.count != 2:
@@ -102,13 +102,13 @@ async def negative(party: Party, x: torch.Tensor, invert: bool = False, scale: i
 
 @protocol("fss_zero", shape=_elementwise, rounds="1 for each 32,768 elements", bytes="8")
 async def zero(party: Party, x: torch.Tensor, invert: bool = False, scale: int = 1) -> torch.Tensor:
-    """Tell which elements are zero (or, inverted, which are not), as 1 or 0 times a public scale.
+    """Compute which elements are zero (or, inverted, which are not), as 1 or 0 times a public scale.
 
     1. The dealer deals a uniform r and two keys of the function that is 1 at r and 0 elsewhere.
     2. The parties open c = x + r.
     3. Each evaluates its key at c.
 
-    Sees: c, which is uniform, and a key, which says nothing about r without the other one. Rounds: 1. Bytes: 8 an
+    Sees: c, which is uniform, and a key, which reveals nothing about r without the other one. Rounds: 1. Bytes: 8 an
     element; the dealer sends 1,040 of keys to each party. Right for every x of the ring.
     """
     if party.count != 2:
@@ -119,9 +119,9 @@ async def zero(party: Party, x: torch.Tensor, invert: bool = False, scale: int =
 
 @protocol("fss_relu", shape=_elementwise, rounds="1 for each 32,768 elements, and 1", bytes="24")
 async def relu(party: Party, x: torch.Tensor) -> torch.Tensor:
-    """Keep what is not negative, and make the rest zero: `negative`, and a product.
+    """Compute max(x, 0): `negative`, and a product.
 
-    Sees: what `negative` and `multiply` show. Rounds: 2. Bytes: 24 an element.
+    Sees: the same as in `negative` and `multiply`. Rounds: 2. Bytes: 24 an element.
     """
     if party.count != 2:
         result: torch.Tensor = await comparison.relu(party, x)
@@ -136,27 +136,27 @@ def _broadcast(x: torch.Tensor, y: torch.Tensor) -> Any:
 
 @protocol("fss_ge0", shape=_elementwise, rounds="1 for each 32,768 elements", bytes="8")
 async def ge0(party: Party, x: torch.Tensor) -> torch.Tensor:
-    """Tell which elements are zero or more. See `negative`."""
+    """Compute which elements are zero or more. See `negative`."""
     result: torch.Tensor = await negative(party, x, invert=True)
     return result
 
 
 @protocol("fss_lt", shape=_broadcast, rounds="1 for each 32,768 elements", bytes="8")
 async def lt(party: Party, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """Tell where x < y, for x and y in [-2^62, 2^62). See `negative`."""
+    """Compute where x < y, for x and y in [-2^62, 2^62). See `negative`."""
     result: torch.Tensor = await negative(party, x - y)
     return result
 
 
 @protocol("fss_le", shape=_broadcast, rounds="1 for each 32,768 elements", bytes="8")
 async def le(party: Party, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """Tell where x <= y, for x and y in [-2^62, 2^62): where y - x is not negative. See `negative`."""
+    """Compute where x <= y, for x and y in [-2^62, 2^62): where y - x is not negative. See `negative`."""
     result: torch.Tensor = await negative(party, y - x, invert=True)
     return result
 
 
 @protocol("fss_eq", shape=_broadcast, rounds="1 for each 32,768 elements", bytes="8")
 async def eq(party: Party, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """Tell where x equals y, for all of the ring. See `zero`."""
+    """Compute where x equals y, for all of the ring. See `zero`."""
     result: torch.Tensor = await zero(party, x - y)
     return result

@@ -1,4 +1,4 @@
-"""Many regressions at once, of one column each, all with the same further columns: an association scan."""
+"""Association scan: many regressions at once, each of one column, all with the same covariates."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from syft.mpc.ring import arithmetic
 from syft.mpc.runtime.party import Party
 from syft.mpc.runtime.protocol_registry import protocol
 
-# A column whose variance is below 4^-10 beside its square counts as explained by the others.
+# A column whose variance is below 4^-10 of its square counts as explained by the covariates.
 SHIFTS = 10
-# Of a column among the further ones 4^-13 must be left, in units of 2^-60.
+# A covariate must keep 4^-13 of its square, in units of 2^-60.
 LEFT = 17
 
 
 async def _sums(party: Party, rows: torch.Tensor, *inside: torch.Tensor) -> list[torch.Tensor]:
-    """Add products of what reflections have left in the rows below to sums from inside of each owner. Rounds: 2."""
+    """Add products of the lower rows after reflections to the sums of each owner. Rounds: 2."""
     x, y = rows[:, :-1].contiguous(), rows[:, -1:].contiguous()
     products = await party.together(square(party, x), multiply(party, x, y), square(party, y))
     finer = 1 << (2 * POINT - SUM)
@@ -42,7 +42,7 @@ async def _slopes(party: Party, xx: torch.Tensor, xy: torch.Tensor, yy: torch.Te
     """
     levels = tuple(1 << (SUM - 2 * shift) for shift in range(SHIFTS, 0, -1))
     found = await reached(party, xx, levels)
-    # What reaches no level has no variance: its factor is that of the lowest level, and its results mean nothing.
+    # A column that reaches no level has no variance: it gets the factor of the lowest level, and meaningless results.
     shifts = [SHIFTS, *range(SHIFTS - 1, -1, -1)]
     power = by_level(found, [1 << shift for shift in shifts], party)
     square_of_power = by_level(found, [1 << (2 * shift) for shift in shifts], party)
@@ -60,7 +60,7 @@ async def _slopes(party: Party, xx: torch.Tensor, xy: torch.Tensor, yy: torch.Te
 def _shapes(stacked: torch.Tensor, xx: torch.Tensor, xy: torch.Tensor, yy: torch.Tensor) -> Any:
     columns = xx.shape[0]
     if stacked.dim() != 2 or stacked.shape[1] < columns + 1 or tuple(xx.shape) != tuple(xy.shape) or yy.shape != (1,):
-        raise ValueError("A scan takes the columns that are always there, those of the scan, and what to explain.")
+        raise ValueError("association() needs the covariates, the columns of the scan, and the response.")
     return [(1,), (columns,), (columns,), (columns,)]
 
 
@@ -76,7 +76,7 @@ async def association(
     orthogonal to its C (Bloom, 2019).
 
     1. Reflect the rows of all owners, until the columns of C are triangular (see `triangular`).
-    2. What is in the rows below is orthogonal to the C of all owners: add its sums of products.
+    2. The lower rows are orthogonal to the C of all owners: add their sums of products.
     3. Slopes, and what their standard errors need, for all columns side by side (see `_slopes`).
 
     Args:

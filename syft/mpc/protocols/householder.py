@@ -21,10 +21,10 @@ from syft.mpc.ring.piecewise_fit import fit, whole_numbers
 from syft.mpc.runtime.party import Party
 from syft.mpc.runtime.protocol_registry import protocol
 
-# Bits behind the point of matrices whose columns have norm 1 at most, and of vectors.
+# Fractional bits of matrices whose columns have norm 1 at most, and of vectors.
 POINT = 30
 ONE = 1 << POINT
-# Bits of what tables give; Newton's iteration doubles them.
+# Correct bits of values from tables; Newton's iteration doubles them.
 ROUGH = 20
 # Tables have 64 pieces up to the end of their interval, whose upper half or more is used, and polynomials of degree 3,
 # and look at 14 bits within each piece.
@@ -81,7 +81,7 @@ async def reciprocals(party: Party, y: torch.Tensor, end: int = 1) -> torch.Tens
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reflection:
-    """I - b v^T, and what is known of the column that it was made from.
+    """I - b v^T, and the size of the column that it was made from.
 
     Attributes:
         first: the first row that it changes.
@@ -164,9 +164,11 @@ MODES = ("reduced", "complete", "r")
 
 def _shapes(a: torch.Tensor, scale: int = 1, mode: str = "reduced") -> Any:
     if a.dim() != 2 or mode not in MODES:
-        raise ValueError("qr takes a matrix, and the mode reduced, complete or r.")
+        raise ValueError(
+            f"qr() takes a matrix and a mode of {', '.join(MODES)}, got {a.dim()} dimensions and {mode!r}."
+        )
     if type(scale) is not int or not 1 <= scale <= 1 << 40:
-        raise ValueError("A scale is a whole number from 1 to 2^40.")
+        raise ValueError(f"The scale of qr() must be an integer from 1 to 2^40, got {scale!r}.")
     rows, columns = a.shape
     inner = rows if mode == "complete" else min(rows, columns)
     return (inner, columns) if mode == "r" else [(rows, inner), (inner, columns)]

@@ -1,7 +1,7 @@
-"""What each party does on its own shares: calls that only move numbers around, or are linear in them.
+"""Local calls: each party runs a linear call on its own shares, without communication.
 
-The table is closed. A call that is not linear in the numbers would be wrong on shares, and one that reads numbers
-would make no sense: neither is in it.
+The table is closed. A call that is not linear gives wrong results on shares, and one that reads values makes no sense
+on them, so neither is in it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ LOCAL: dict[str, Any] = {name: _overload(name) for name in _LINEAR}
 
 
 def _check_unfold_backward(grad: torch.Tensor, sizes: Sequence[int], dim: int, size: int, step: int) -> None:
-    """Refuse windows that do not fit: torch itself would read beyond the gradient."""
+    """Refuse windows of wrong shapes: torch itself would read beyond the gradient."""
     fits = all(type(value) is int for value in (*sizes, dim, size, step)) and -len(sizes) <= dim < len(sizes)
     if fits and size > 0 and step > 0 and sizes[dim] >= size:
         expected = list(sizes)
@@ -51,7 +51,7 @@ def _check_unfold_backward(grad: torch.Tensor, sizes: Sequence[int], dim: int, s
     raise ProtocolError("unfold_backward: the gradient does not have the shape of the windows.")
 
 
-# What torch does not check by itself.
+# Checks of arguments that torch does not do itself.
 CHECKS: dict[str, Any] = {"unfold_backward.default": _check_unfold_backward}
 
 

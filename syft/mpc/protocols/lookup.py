@@ -1,9 +1,9 @@
-"""Tables read at private places: the dealer deals where a mask points, the parties open how far a value is from it.
+"""Table lookup at private positions: the parties open the distance between a value and a dealt mask.
 
 Let c = y + r be opened, for a dealt uniform r. A digit of y (some bits of it) is the digit of c less that of r, and
-perhaps one less, for what is below may borrow. With n the difference of the digits, and v what is left of y,
-y = n 2^low + v with |v| < 2^low: whether something was borrowed is not asked, it shows in the sign of v alone. So a
-function is written, around each multiple n of 2^low, as a polynomial in v that is right on both sides of it. Shares
+one less if the lower bits borrow. With n the difference of the digits, and v the remainder of y,
+y = n 2^low + v with |v| < 2^low: a borrow shows in the sign of v only. So a function is written, around each multiple
+n of 2^low, as a polynomial in v that is valid on both sides of it. Shares
 of the digit of r as a row of one 1 and zeros let each party read its share of a table at n, with no further round;
 and v is public but for the low bits of r, whose powers are dealt too.
 """
@@ -28,7 +28,7 @@ from syft.mpc.ring import arithmetic
 from syft.mpc.runtime.party import Party
 from syft.mpc.runtime.protocol_registry import protocol
 
-# The widest digit: each element takes as many numbers as it has values.
+# The widest digit: each element needs as many numbers as the digit has values.
 MAX_WIDTH = 8
 MAX_DEGREE = 5
 Numbers = tuple[int, ...] | list[int]
@@ -36,14 +36,14 @@ Numbers = tuple[int, ...] | list[int]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LookupPosition:
-    """Which bits are read.
+    """The bits that are read.
 
     Attributes:
         digits: (lowest bit, number of bits) of each digit, the highest one first; each begins where the next one ends.
-        drop: how many of the lowest bits of what is left are left out.
-        degree: how many powers of what is left are wanted.
-        joined: whether these come multiplied with the row of the last digit, so that polynomials whose coefficients
-            depend on that digit take no product.
+        drop: the number of lowest bits of the remainder that are ignored.
+        degree: the number of powers of the remainder.
+        joined: whether the powers are multiplied with the row of the last digit, so that polynomials whose
+            coefficients depend on that digit need no product.
     """
 
     digits: tuple[tuple[int, int], ...]
@@ -52,19 +52,23 @@ class LookupPosition:
     joined: bool = False
 
     def check(self) -> None:
-        """Raise if there are no such bits."""
+        """Raise unless the bits exist."""
         for low, width in self.digits:
             if not 0 < width <= MAX_WIDTH or low < 0 or low + width > 64:
-                raise ProtocolError(f"A digit has 1 to {MAX_WIDTH} bits of a word.")
+                raise ProtocolError(
+                    f"A digit of a lookup has 1 to {MAX_WIDTH} of 64 bits, got {width} bits from bit {low} on."
+                )
         if not 0 <= self.drop <= self.digits[-1][0] or not 0 <= self.degree <= MAX_DEGREE:
-            raise ProtocolError(f"A table is read with polynomials up to degree {MAX_DEGREE}.")
+            raise ProtocolError(
+                f"A lookup needs a degree of 0 to {MAX_DEGREE}, got {self.degree}, and drops lower bits only."
+            )
 
 
 @deals("digits")
 def deal_digits(
     context: DealerContext, count: int, digits: tuple[tuple[int, int], ...], drop: int, degree: int, joined: bool
 ) -> tuple[Any, ...]:
-    """Deal a mask, a row of one 1 and zeros for each of its digits, and powers of what is below them."""
+    """Deal a mask, a row of one 1 and zeros for each of its digits, and powers of the lower bits."""
     LookupPosition(digits, drop, degree).check()
     r = context.random((count,))
     rows = [context.fixed((count, 1 << width), functools.partial(_digit_row, r, low, width)) for low, width in digits]
@@ -95,15 +99,15 @@ def _row(digit: torch.Tensor, width: int, value: torch.Tensor | int = 1) -> torc
 
 
 def _around(c: torch.Tensor, low: int, width: int) -> torch.Tensor:
-    """Return for each element where in the dealt row the values of the first digit stand, 0 first."""
+    """Return for each element the positions of the values of the first digit in the dealt row, 0 first."""
     return (_digit(c, low, width).unsqueeze(1) - torch.arange(1 << width)) & ((1 << width) - 1)
 
 
 def _joined(c: torch.Tensor, place: LookupPosition, table: torch.Tensor) -> list[torch.Tensor]:
-    """Return what the joined powers of the low bits of r are multiplied by, power by power.
+    """Return the factors of the joined powers of the low bits of r, power by power.
 
     The polynomial sum t_i (p - q)^i, with p public and q the low bits of r, is a polynomial in q with public
-    coefficients, for each place in the row of the last digit.
+    coefficients, for each position in the row of the last digit.
     """
     low, width = place.digits[-1]
     last = (1 << width) - 1
@@ -119,11 +123,11 @@ def _joined(c: torch.Tensor, place: LookupPosition, table: torch.Tensor) -> list
 
 
 class Reading:
-    """What was read of private numbers, as one party has it.
+    """The digits of private numbers, as one party has them.
 
     Args:
         party: the party.
-        place: which bits were read.
+        place: the bits that were read.
         opened: the numbers plus the mask, public.
         dealt: this party's shares of rows and powers.
     """
@@ -139,12 +143,12 @@ class Reading:
         """Return this party's shares of tables at the first digit, modulo its range: a row for each column of them."""
         low, width = self.place.digits[0]
         where = self.party.public(_around, self.opened, low, width)
-        # Few columns: numpy is several times quicker here than limbs, and than torch.
+        # For few columns numpy is several times faster than limbs, and than torch.
         turned = torch.gather(self.rows[0], 1, where)
         return torch.from_numpy(np.matmul(turned.numpy(), table.numpy())).t()
 
     def last(self, table: torch.Tensor) -> torch.Tensor:
-        """Return this party's shares of polynomials in what is left, whose coefficients depend on the last digit.
+        """Return this party's shares of polynomials in the remainder, whose coefficients depend on the last digit.
 
         The table has a row for each power and a column for each value of the digit, which has a sign: from
         -(2^width - 1) on.
@@ -156,7 +160,7 @@ class Reading:
         return made.sum(1)
 
     def powers(self) -> list[torch.Tensor]:
-        """Return this party's shares of the powers of what is left, from the first one on."""
+        """Return this party's shares of the powers of the remainder, from the first one on."""
         public = self.party.public(_rest, self.opened, self.place.digits[-1][0], self.place.drop)
         shares = []
         for degree in range(1, self.place.degree + 1):
@@ -171,7 +175,7 @@ class Reading:
 async def read(party: Party, y: torch.Tensor, place: LookupPosition) -> Reading:
     """Read digits of private numbers (in one dimension).
 
-    1. The dealer deals a uniform r, rows that tell its digits, and powers of its low bits (see above).
+    1. The dealer deals a uniform r, rows of its digits, and powers of its low bits (see above).
     2. The parties open c = y + r.
 
     Sees: c, which is uniform. Rounds: 1. Bytes: 8 an element.
@@ -187,8 +191,8 @@ async def polynomial(
 ) -> torch.Tensor:
     """Evaluate polynomials, each around a multiple of 2^low, on elements in one dimension, times a public number.
 
-    1. Read the digit of y above 2^low, and the powers of what is left (see `read`).
-    2. The coefficients at the digit are read off the table; multiply them by the powers, and add up.
+    1. Read the digit of y above 2^low, and the powers of the remainder (see `read`).
+    2. The coefficients at the digit come from the table; multiply them by the powers, and add up.
     3. Divide by 2^shift, the scale of the coefficients, and add the first column, which is in units.
 
     Sees: masked values. Rounds: 3. Bytes: 8 + 16 d + 8 an element, for degree d.
@@ -204,9 +208,9 @@ async def polynomial(
 
 
 def _check(table: object, edges: Any, outside: Any, *numbers: Any) -> None:
-    """Raise unless the arguments are those of a table, before anything is dealt."""
+    """Raise unless the arguments are valid, before anything is dealt."""
     if not isinstance(table, torch.Tensor) or table.dim() != 2 or table.dtype is not torch.int64:
-        raise ProtocolError("A table of polynomials has a row of whole numbers for each piece.")
+        raise ProtocolError("A table of polynomials is a matrix of int64, with a row for each piece.")
     size = table.shape[0]
     if size < 2 or size & (size - 1) or size > 1 << MAX_WIDTH or not 2 <= table.shape[1] <= MAX_DEGREE + 2:
         raise ProtocolError(f"A table of polynomials has 2 to {1 << MAX_WIDTH} pieces, a power of two.")
@@ -214,12 +218,12 @@ def _check(table: object, edges: Any, outside: Any, *numbers: Any) -> None:
         edges, outside = (0, 1), (0, 0, 0, 0)
     kinds = {type(edges), type(outside)}
     if not kinds <= {tuple, list} or len(edges) != 2 or len(outside) != 4:
-        raise ProtocolError("Outside of its two edges a function is a line on either side.")
+        raise ProtocolError("A piecewise function has two edges, and a slope and a value for each side of them.")
     if not all(type(number) is int and abs(number) < 1 << 63 for number in (*edges, *outside, *numbers)):
-        raise ProtocolError("The bits, factors and edges of a table are whole numbers below 2^63.")
+        raise ProtocolError("The bits, factors and edges of a table are integers below 2^63.")
     low, drop, shift = numbers[:3]
     if edges[0] >= edges[1] or not (0 <= drop <= low < 64 and 0 <= shift <= 62):
-        raise ProtocolError("A table is read at some of 64 bits, and its first edge is below the second one.")
+        raise ProtocolError("A table is read at some of 64 bits, and its first edge must be below the second one.")
 
 
 @protocol("piecewise", shape=lambda x, *args, **options: x.shape,
@@ -247,14 +251,14 @@ async def piecewise(
         party: this party.
         x: its share of the numbers.
         table: a row for each piece, the piece around 0 first, then up, then those below 0: the value in its middle, in
-            units; then coefficients, 2^shift times finer, of the powers of what is left, from the power 0 on.
+            units; then coefficients, 2^shift times finer, of the powers of the remainder, from the power 0 on.
         low: log2 of the distance between the middles of pieces, in units of x times the factor.
-        drop: how many of the lowest bits do not matter within a piece.
+        drop: the number of lowest bits that are ignored within a piece.
         shift: log2 of the scale of the coefficients.
         edges: two values; None if no value lies outside of the table.
         outside: slope and value at 0 below the first edge, the same from the second one on.
-        factor: what x is multiplied by before the table is read, modulo 2^64.
-        times: what a result between the edges is multiplied by.
+        factor: the factor of x before the table is read, modulo 2^64.
+        times: the factor of results between the edges.
 
     Sees: masked values. Rounds: 8, or 3 without edges. Dealt: 8 bytes for each piece, and about 120, an element.
     """

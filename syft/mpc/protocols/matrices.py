@@ -1,9 +1,9 @@
 """The inverse of a private matrix, in a number of rounds that does not depend on its size.
 
 For a matrix E with eigenvalues in [0, 1) the inverse of I - E is (I + E)(I + E^2)(I + E^4)...: each factor doubles the
-number of terms of the geometric series, and the next power and the next product are worked out in the same two rounds.
-What rounding has left is taken off by Newton's iteration, whose residuals are exact: products of whole numbers modulo
-2^64 are, as long as what they add up to has room, however large their terms are.
+number of terms of the geometric series, and the next power and the next product are computed in the same two rounds.
+Newton's iteration removes rounding errors. Its residuals are exact: sums of products of integers modulo 2^64 are exact
+as long as the sums have room, however large their terms are.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from syft.mpc.ring import arithmetic
 from syft.mpc.runtime.party import Party
 from syft.mpc.runtime.protocol_registry import protocol
 
-# Bits behind the point: of matrices brought to norm 1, of powers, of the inverse after it has grown, and at its end.
+# Fractional bits: of matrices of norm 1, of powers, of the inverse after it has grown, and at its end.
 UNIT = 31
 FINE = 30
 COARSE = 18
@@ -27,7 +27,7 @@ LAST = 30
 # After 24 factors (1 - 2^-22)^(2^24) = e^-4 is left of a singular value of 2^-11. Two of them let the inverse double.
 LOST = (0, 1) * 12
 NEWTON_STEPS = 3
-# The inverse is multiplied by public factors of up to as many bits, in two pieces of as many.
+# Bits of the public factors of the inverse, and of the two pieces that it is split into.
 FACTOR = 40
 PIECE = 21
 HALF = UNIT // 2
@@ -40,7 +40,7 @@ async def matmul(party: Party, x: torch.Tensor, y: torch.Tensor, divisor: int = 
 
 
 def identity_less(party: Party, x: torch.Tensor, bits: int) -> torch.Tensor:
-    """Return I - x, of matrices with a number of bits behind the point."""
+    """Return I - x, of matrices with a number of fractional bits."""
     if not party.first:
         return -x
     return torch.eye(x.shape[-1], dtype=torch.int64) * (1 << bits) - x
@@ -51,10 +51,10 @@ async def brought(party: Party, a: torch.Tensor) -> tuple[torch.Tensor, torch.Te
 
     1. Add up the squares of all elements: N, which must have room in 62 bits.
     2. Compare N with the powers of four, side by side: 4^(m - 1) <= N < 4^m.
-    3. Multiply by 2^(31 - m), which is a sum of what was found in step 2 times public numbers.
+    3. Multiply by 2^(31 - m), which is a sum of the results of step 2 times public numbers.
 
     Returns:
-        The matrix, or the matrices of a batch, and what was found (see `reached`): m levels of 31.
+        The matrix, or the matrices of a batch, and the levels of step 2 (see `reached`): m of 31.
 
     Sees: masked values. Rounds: 9.
     """
@@ -69,11 +69,11 @@ async def series(party: Party, e: torch.Tensor, x: torch.Tensor, bits: int, lost
 
     Args:
         party: this party.
-        e: a matrix with eigenvalues in [0, 1), with some bits behind the point.
+        e: a matrix with eigenvalues in [0, 1), with some fractional bits.
         x: a matrix of numbers below 2^30.
-        bits: how many bits of e are behind the point, up to 30.
-        lost: for each factor, how many bits x loses behind the point. It grows, and should stay below 2^30; but what is
-            rounded early grows with it, so bits are given up no sooner than they must.
+        bits: the fractional bits of e, up to 30.
+        lost: for each factor, the fractional bits that x loses. It grows, and should stay below 2^30; but
+            early rounding errors grow with it, so bits are dropped as late as possible.
     """
     one = torch.eye(e.shape[-1], dtype=torch.int64) * (1 << bits if party.first else 0)
     for number, fewer in enumerate(lost, 1):
@@ -86,14 +86,14 @@ async def series(party: Party, e: torch.Tensor, x: torch.Tensor, bits: int, lost
 
 
 async def newton(party: Party, a: torch.Tensor, x: torch.Tensor, bits: tuple[int, int, int], finer: int = 0) -> Any:
-    """Return x + R x and R, for R = I - x a: twice as many bits of the inverse x of a are right.
+    """Return x + R x and R, for R = I - x a: doubles the correct bits of the inverse x of a.
 
     Args:
         party: this party.
         a: a matrix.
-        x: nearly its inverse.
-        bits: behind the point: of a, of x, of R.
-        finer: how many more bits x should have.
+        x: an approximation of its inverse.
+        bits: the fractional bits of a, of x, of R.
+        finer: the number of further bits of the result.
 
     Rounds: 4.
     """
@@ -106,8 +106,8 @@ async def newton(party: Party, a: torch.Tensor, x: torch.Tensor, bits: tuple[int
 async def rescaled(party: Party, x: torch.Tensor, found: torch.Tensor, scale: int) -> torch.Tensor:
     """Return x scale^2 / 2^m in units, for x with 30 bits and up to 12 before the point, and m levels found.
 
-    x is cut into two pieces, and the factors into those for small and for large m, so that factors have 25 bits or more
-    (in 40), and all products have room; they are worked out side by side.
+    x is split into two pieces, and the factors into those for small and for large m, so that factors have 25 bits or
+    more (in 40), and all products have room; they are computed at the same time.
 
     Rounds: 3. Error: 4 units, and 2^-25 of the result.
     """
@@ -129,7 +129,7 @@ async def rescaled(party: Party, x: torch.Tensor, found: torch.Tensor, scale: in
 
 
 async def _shifted(party: Party, x: torch.Tensor, factor: torch.Tensor, bits: int) -> torch.Tensor:
-    """Return x factor / 2^bits, for a product of up to 61 bits; if nothing of it would be left, nothing is done."""
+    """Return x factor / 2^bits, for a product of up to 61 bits; a result that is 0 needs no product."""
     if bits > PIECE + FACTOR:
         return torch.zeros_like(x)
     product: torch.Tensor = await multiply(party, x, factor, divisor=1 << max(bits, 0))
@@ -138,9 +138,9 @@ async def _shifted(party: Party, x: torch.Tensor, factor: torch.Tensor, bits: in
 
 def _square_shape(a: torch.Tensor, scale: int = 1) -> torch.Size:
     if a.dim() < 2 or a.shape[-2] != a.shape[-1]:
-        raise ValueError("Square matrices have inverses, and nothing else.")
+        raise ValueError(f"inverse() requires a square matrix, got shape {tuple(a.shape)}.")
     if type(scale) is not int or not 1 <= scale <= 1 << 40:
-        raise ValueError("A scale is a whole number from 1 to 2^40.")
+        raise ValueError(f"The scale of inverse() must be an integer from 1 to 2^40, got {scale!r}.")
     return a.shape
 
 
@@ -152,10 +152,10 @@ async def inverse(party: Party, a: torch.Tensor, scale: int = 1) -> torch.Tensor
     1. Bring it to a norm in [1/2, 1) (see `brought`).
     2. E = I - A^T A has eigenvalues in [0, 1), and A^-1 = (I + E)(I + E^2)(I + E^4)... A^T: 24 factors (see `series`).
     3. Three steps of Newton's iteration; the last one gives 30 bits behind the point.
-    4. Take the power of two off again (see `rescaled`).
+    4. Divide by the power of two (see `rescaled`).
 
     Works for condition numbers (Frobenius norm over smallest singular value) up to 2^11. A matrix that is nearer to
-    singular than that gives something whose part in that direction means nothing.
+    singular than that gives a result that is meaningless in that direction.
 
     Sees: masked values. Rounds: 74, whatever the size. Domain: the Frobenius norm below 2^31 units.
     """

@@ -1,4 +1,4 @@
-"""The largest element and its place, by a tournament: half of the candidates are left after each level."""
+"""The largest element and its index, by a tournament: half of the candidates remain after each level."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from syft.mpc.runtime.protocol_registry import protocol
 
 
 def _level(candidates: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Pair neighbours; who has none goes on without a match."""
+    """Pair neighbours; a candidate without a neighbour remains without a comparison."""
     pairs = candidates.shape[0] // 2 * 2
     return candidates[0:pairs:2], candidates[1:pairs:2], candidates[pairs:]
 
@@ -22,12 +22,12 @@ async def tournament(
     """Find the largest (or smallest) of each column.
 
     1. Neighbours a, b are compared: max(a, b) = b + relu(a - b).
-    2. The winners, and who had no neighbour, go on to the next level, until one is left.
+    2. The winners, and a candidate without a neighbour, remain for the next level, until one is left.
 
     Rounds: 7 a level, log2 of the number of candidates levels. Bytes: under 20 for each of the candidates.
 
     Args:
-        party: who runs this.
+        party: this party.
         x: the columns.
         largest: whether to find the largest, or else the smallest.
         path: gets for each level where a >= b, as 1 or 0.
@@ -66,7 +66,7 @@ async def placed_tournament(party: Party, x: torch.Tensor, largest: bool) -> tup
 
 def _reduced(x: torch.Tensor, dim: int | None = None, keepdim: bool = False, **options: object) -> torch.Size:
     if x.numel() == 0 and (dim is None or x.shape[dim] == 0):
-        raise ValueError("There is no largest or smallest element of none.")
+        raise ValueError("An empty tensor has no largest or smallest element.")
     if dim is None or x.dim() == 0:
         return torch.Size([1] * x.dim()) if keepdim else torch.Size(())
     sizes: list[int] = list(x.shape)
@@ -78,7 +78,7 @@ def _reduced(x: torch.Tensor, dim: int | None = None, keepdim: bool = False, **o
 
 
 def _columns(x: torch.Tensor, dim: int | None) -> torch.Tensor:
-    """Bring the dimension that is reduced to the front; all of them become one if none is named."""
+    """Move the reduced dimension to the front; without one, flatten the tensor."""
     if dim is None:
         return x.reshape(-1)
     if x.dim() == 0:
@@ -103,7 +103,7 @@ async def extreme(
 async def extreme_at(
     party: Party, x: torch.Tensor, dim: int | None = None, keepdim: bool = False, largest: bool = True, scale: int = 1
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Find the largest (or smallest) element along a dimension, or of all, and where it is."""
+    """Find the largest (or smallest) element along a dimension, or of all, and its index."""
     value, row = await placed_tournament(party, _columns(x, dim), largest)
     row = row if scale == 1 else row * scale
     return _shaped(value, x, dim, keepdim), _shaped(row, x, dim, keepdim)
@@ -116,7 +116,7 @@ def _with_path(x: torch.Tensor, dim: int) -> list[torch.Size]:
 
 @protocol("extreme_path", shape=_with_path, rounds="7 log2(k)", bytes="20 k", error="exact")
 async def extreme_path(party: Party, x: torch.Tensor, dim: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Find the largest element along a dimension, and who won each match on the way, for `path_back`."""
+    """Find the largest element along a dimension, and the winner of each comparison, for `path_back`."""
     path: list[torch.Tensor] = []
     columns = _columns(x, dim)
     found = await tournament(party, columns, True, path)
@@ -129,9 +129,9 @@ def _on_path(grad: torch.Tensor, path: torch.Tensor, count: int) -> torch.Size:
 
 @protocol("path_back", shape=_on_path, rounds="log2(k)", bytes="16 k", error="exact")
 async def path_back(party: Party, grad: torch.Tensor, path: torch.Tensor, count: int) -> torch.Tensor:
-    """Give each value to the one of `count` candidates who won the tournament of its column, and 0 to the others.
+    """Return each value at the one of `count` candidates that won the tournament of its column, and 0 at the others.
 
-    From the last match back to the first ones: the winner of a match gets what came to the match. That is a product
+    From the last comparison back to the first ones: the winner gets the value g of the comparison. That is a product
     with its bit: a gets bit g, b gets g - bit g.
     """
     sizes = [count]

@@ -1,8 +1,8 @@
-"""Logarithm, square root and reciprocals of private numbers: bring them to one size, then read a table.
+"""Logarithm, square root and reciprocals of private numbers: normalize them, then read a table.
 
-The size of a number is found by comparing it with the powers of four. Multiplied by what is missing it lies in
-[2^60, 2^62), where its six top bits tell the piece of a table, and a polynomial does the rest. What depends on the size
-alone (a power, a summand) is a sum of the results of the comparisons times public numbers.
+The size of a number is found by comparisons with the powers of four. Multiplied by a power of four it lies in
+[2^60, 2^62), where its six top bits select the piece of a table, and a polynomial gives the value. A function of the
+size alone (a power, a summand) is a sum of the results of the comparisons times public numbers.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from syft.mpc.runtime.protocol_registry import protocol
 # Sizes: from [1, 4) to [4^30, 4^31), in units.
 SIZES = 31
 TOP = 2 * (SIZES - 1)
-# Pieces around 16, 17, ... 64 times 2^56; the last one is in the place of 0. What has no size is put where no piece is.
+# Pieces around 16, 17, ... 64 times 2^56; the last one is at index 0. Numbers without a size are moved outside of them.
 LOW = TOP - 4
 PIECES = 64
 NOTHING = 4
 DEGREE = 3
-# Bits of a number that matter within a piece, and bits behind the point of what the table gives, at most and at least.
+# Bits of a number that are used within a piece, and the largest and smallest number of fractional bits of the table.
 INNER = 14
 MANTISSA, LEAST = 20, 17
-# What a product before it is rescaled may need.
+# Bits of a product before it is rescaled.
 ROOM = 60
 
 
@@ -49,7 +49,7 @@ class NormalizedFunction:
     Attributes:
         mantissa: the function on [1, 4), by numpy.
         power: the function of 4^n is 4^(power n) times as large; None if it is n log(4) more.
-        signed: whether it is worked out for negative numbers too, as -f(-x).
+        signed: whether it is defined for negative numbers too, as -f(-x).
     """
 
     mantissa: Callable[[Any], Any]
@@ -68,7 +68,7 @@ KINDS = {
 def kind_of(name: str) -> NormalizedFunction:
     """Return one of the functions."""
     if type(name) is not str or name not in KINDS:
-        raise ProtocolError(f"There is no function {str(name)[:20]!r} here.")
+        raise ProtocolError(f"There is no function {str(name)[:20]!r}, only {', '.join(KINDS)}.")
     return KINDS[name]
 
 
@@ -86,10 +86,10 @@ def table_of(name: str, scale: int) -> tuple[torch.Tensor, int, int, int]:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Sizes:
-    """Which sizes numbers may have, and how they are told.
+    """The sizes that numbers may have, and the levels that separate them.
 
     Attributes:
-        levels: what numbers are compared with, from the lowest on.
+        levels: the numbers to compare with, from the lowest on.
         sizes: the size of numbers that reach 0, 1, 2, ... levels; None for no size.
         signs: 1 or -1 of numbers that reach 0, 1, 2, ... levels.
     """
@@ -118,7 +118,7 @@ def sizes_between(first: int, last: int, signed: bool, known: bool) -> Sizes:
 
 
 async def bring(party: Party, x: torch.Tensor, sizes: Sizes) -> tuple[torch.Tensor, torch.Tensor]:
-    """Bring numbers (in one dimension) to [2^60, 2^62), and tell the levels they reach."""
+    """Normalize numbers (in one dimension) to [2^60, 2^62); returns them, and the levels they reach."""
     found = await reached(party, x, sizes.levels)
     factor = by_level(found, sizes.values(lambda size: 4 ** (SIZES - 1 - size)), party)
     brought = await multiply(party, x, factor)
@@ -130,11 +130,11 @@ async def bring(party: Party, x: torch.Tensor, sizes: Sizes) -> tuple[torch.Tens
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Factor:
-    """What the mantissa is multiplied by, for numbers of some sizes.
+    """A factor of the mantissa, for numbers of some sizes.
 
     Attributes:
         values: level by level; 0 for the other sizes.
-        divisor: what the product is divided by.
+        divisor: the divisor of the product.
     """
 
     values: list[int]
@@ -142,7 +142,7 @@ class Factor:
 
 
 def _factors(kind: NormalizedFunction, sizes: Sizes, scale: int, out: int) -> tuple[int, list[Factor]]:
-    """Return how many bits behind the point the mantissa has, and what to multiply it by: large factors apart."""
+    """Return the fractional bits of the mantissa, and its factors: small and large ones."""
     power = kind.power or 0.0
     exact = {size: out * 4.0 ** (power * size) / scale**power for size in sizes.sizes if size is not None}
     most = math.ceil(math.log2(max(exact.values())))
@@ -165,7 +165,7 @@ def _factors(kind: NormalizedFunction, sizes: Sizes, scale: int, out: int) -> tu
 async def root_of(
     party: Party, x: torch.Tensor, name: str, sizes: Sizes, scale: int, out: int, nothing: int | None = None
 ) -> torch.Tensor:
-    """Work out a function of elements in one dimension; see `root`."""
+    """Compute a function of elements in one dimension; see `root`."""
     kind = kind_of(name)
     y, found = await bring(party, x, sizes)
     if kind.power is None:
@@ -196,23 +196,23 @@ def _elementwise(x: torch.Tensor, **options: object) -> torch.Size:
 async def root(
     party: Party, x: torch.Tensor, kind: str, scale: int, out: int | None = None, nothing: int | None = None
 ) -> torch.Tensor:
-    """Work out log, sqrt, rsqrt or reciprocal of numbers with a scale.
+    """Compute log, sqrt, rsqrt or reciprocal of numbers with a scale.
 
     1. Compare x with all powers of four (and their negatives, for the reciprocal), side by side (see `reached`).
     2. Multiply by a power of four: y in [2^60, 2^62).
-    3. Read the function of y off a table (see `lookup.polynomial`).
-    4. Multiply by what the size contributes (for the logarithm: add it).
+    3. Read the function of y from a table (see `lookup.polynomial`).
+    4. Multiply by the factor of the size (for the logarithm: add it).
 
-    Numbers that are not positive count as nothing: log gives the logarithm of one unit, if nothing else is named, the
-    others give 0 (reciprocal: for 0 alone).
+    For numbers that are not positive, log gives `nothing`, by default the logarithm of one unit, and the other
+    functions give 0 (reciprocal: for 0 only).
 
     Args:
         party: this party.
         x: its share.
         kind: the function.
-        scale: how many units make one in x.
-        out: how many units make one in the result; as in x if it is not given.
-        nothing: what log gives for numbers that are not positive, in units.
+        scale: the scale of x.
+        out: the scale of the result; by default that of x.
+        nothing: the result of log for numbers that are not positive, in units.
 
     Sees: masked values. Rounds: 11 for log, else 13. Dealt: about 1.2 kB an element (1.7 kB for reciprocal).
     """

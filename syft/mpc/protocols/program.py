@@ -1,11 +1,11 @@
-"""A program: many runs in one, each step on what was given or on what steps before it made.
+"""Programs: many protocols in one run, each step on given values or on results of earlier steps.
 
-What comes from a client is data: the names of protocols, numbers of values, and plain numbers. Values have numbers:
-first what was given, then what each step gives, in order. On a wire an argument is a number or a text as it is, or
+Programs of clients are data: the names of protocols, numbers of values, and plain numbers. Values are numbered: first
+the given ones, then the results of each step, in order. On the wire an argument is a number or a string, or
 `("value", number)`, or `("list", ...)` and `("tuple", ...)` of arguments.
 
-Steps that do not wait for each other run side by side, so that they share rounds; a value is let go of when the last
-step that needs it has begun.
+Independent steps run at the same time, so that they share rounds; a value is dropped when the last step that needs it
+has started.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from syft.mpc.runtime.protocol_registry import PROTOCOLS, ProtocolSpec, protocol
 NAME = "program"
 MAX_DEPTH = 8
 MAX_RESULTS = 1 << 16
-# How many steps run side by side, as long as they take no more elements than so many: more of them would not be
-# quicker, for then it is computing that takes long and not waiting, but would need more memory.
+# Limits the steps that run at the same time, and their elements: beyond that, computing takes longer than waiting, and
+# more steps only need more memory.
 TOGETHER = 32
 ELEMENTS = 1 << 18
 _PLAIN = frozenset({int, float, bool, str, type(None), torch.Size})
@@ -38,7 +38,7 @@ class Use:
     """An argument that is a value of the program.
 
     Attributes:
-        number: which one.
+        number: the number of the value.
     """
 
     number: int
@@ -52,9 +52,9 @@ class ProgramStep:
         entry: the protocol.
         args: its arguments, with uses in place of values.
         options: its named arguments.
-        needs: the numbers of the values it uses, each as often as it does.
+        needs: the numbers of the values it uses, with repetitions.
         first: the number of its first result.
-        count: how many results it gives.
+        count: the number of its results.
     """
 
     entry: ProtocolSpec
@@ -66,19 +66,19 @@ class ProgramStep:
 
 
 def _read_argument(node: object, known: int, needs: list[int], depth: int = 0) -> Any:
-    """Read one argument; it may use the values that are known."""
+    """Read one argument; it may use the first `known` values."""
     if type(node) in _PLAIN:
         return node
     if type(node) is not tuple or not node or depth > MAX_DEPTH:
-        raise ProtocolError("An argument of a step is a number, a text, a value, or a list of them.")
+        raise ProtocolError("An argument of a step must be a number, a string, a value, or a list of them.")
     kind, *items = node
     if kind == "value" and len(items) == 1:
         if type(items[0]) is not int or not 0 <= items[0] < known:
-            raise ProtocolError("A step of a program uses a value that nothing before it gives.")
+            raise ProtocolError("A step of a program uses a value that no earlier step returns.")
         needs.append(items[0])
         return Use(items[0])
     if kind not in ("list", "tuple"):
-        raise ProtocolError("An argument of a step is a number, a text, a value, or a list of them.")
+        raise ProtocolError("An argument of a step must be a number, a string, a value, or a list of them.")
     read = [_read_argument(item, known, needs, depth + 1) for item in items]
     return read if kind == "list" else tuple(read)
 
@@ -91,14 +91,14 @@ def _read_step(row: object, known: int, parties: int) -> ProgramStep:
     if entry is None or name == NAME:
         raise ProtocolError(f"A step of a program is a protocol by its name, not {str(name)[:40]!r}.")
     if entry.helper and parties == 2:
-        raise ProtocolError(f"{name} takes a helper, so it can't be a step of a program; run it by itself.")
+        raise ProtocolError(f"{name} needs a helper, so it can't be a step of a program. Run it by itself.")
     if type(args) is not tuple or type(options) is not tuple or type(count) is not int or not 0 < count <= MAX_RESULTS:
         raise ProtocolError("A step of a program has a name, arguments, options and a number of results.")
     needs: list[int] = []
     named: dict[str, Any] = {}
     for pair in options:
         if type(pair) is not tuple or len(pair) != 2 or type(pair[0]) is not str:
-            raise ProtocolError("The options of a step have names.")
+            raise ProtocolError("The options of a step are pairs of a name and a value.")
         named[pair[0]] = _read_argument(pair[1], known, needs)
     return ProgramStep(entry, tuple([_read_argument(arg, known, needs) for arg in args]), named, needs, known, count)
 
@@ -108,9 +108,9 @@ def read(steps: object, outputs: object, given: int, parties: int) -> list[Progr
 
     Args:
         steps: rows of name, arguments, options and number of results.
-        outputs: the numbers of the values that it gives.
-        given: how many values it begins with.
-        parties: how many parties run it; with none, whatever needs a helper is let through.
+        outputs: the numbers of the values that it returns.
+        given: the number of given values.
+        parties: the number of parties; with 0, steps that need a helper are allowed.
     """
     limit = current().max_plan_operations
     if type(steps) is not tuple or len(steps) > limit:
@@ -121,9 +121,9 @@ def read(steps: object, outputs: object, given: int, parties: int) -> list[Progr
         found.append(_read_step(row, known, parties))
         known += found[-1].count
     if type(outputs) is not tuple or not 0 < len(outputs) <= MAX_RESULTS:
-        raise ProtocolError(f"A program gives from 1 to {MAX_RESULTS} values.")
+        raise ProtocolError(f"A program returns 1 to {MAX_RESULTS} values.")
     if not all(type(number) is int and 0 <= number < known for number in outputs):
-        raise ProtocolError("A program gives a value that none of its steps makes.")
+        raise ProtocolError("A program returns a value that none of its steps makes.")
     return found
 
 
@@ -141,10 +141,10 @@ class _Running:
     """A program while it runs, at one party.
 
     Args:
-        party: who this is.
-        given: the values it begins with.
+        party: this party.
+        given: the given values.
         steps: the steps.
-        outputs: the numbers of the values it gives.
+        outputs: the numbers of the values it returns.
     """
 
     def __init__(
@@ -167,14 +167,14 @@ class _Running:
         self.requests: dict[int, Any] = {}
 
     async def run(self) -> None:
-        """Run all steps: those that are ready side by side, the first ones first."""
+        """Run all steps: ready steps at the same time, the first ones first."""
         try:
             self._begin()
             while self.requests:
-                # Dealing takes no round: nobody opens before everybody has got what was dealt.
+                # Deals need no round, so all of them come before the next opening.
                 turn = [index for index, request in self.requests.items() if is_deal(request)] or list(self.requests)
-                asked = [self.requests.pop(index) for index in turn]
-                replies = await Batch(asked) if len(asked) > 1 else [await asked[0]]
+                requests = [self.requests.pop(index) for index in turn]
+                replies = await Batch(requests) if len(requests) > 1 else [await requests[0]]
                 for index, reply in zip(turn, replies, strict=True):
                     self._advance(index, reply)
                 self._begin()
@@ -197,7 +197,7 @@ class _Running:
             self._advance(index, None)
 
     def _size(self, index: int) -> int:
-        """Return how many elements a step takes."""
+        """Return the number of elements of a step's values."""
         return sum(self.values[number].numel() for number in self.steps[index].needs)
 
     def _used(self, number: int) -> None:
@@ -213,10 +213,10 @@ class _Running:
             self._end(self.steps[index], stop.value)
 
     def _end(self, step: ProgramStep, result: object) -> None:
-        """Keep what a step gave, and see who waited for it."""
+        """Store the results of a step, and find the steps that are ready now."""
         results = result if isinstance(result, tuple | list) else (result,)
         if len(results) != step.count or not all(type(tensor) is torch.Tensor for tensor in results):
-            raise ProtocolError(f"{step.entry.name} gave another number of results than the program says.")
+            raise ProtocolError(f"{step.entry.name} returned another number of results than the program states.")
         for number, tensor in enumerate(results, step.first):
             if self.uses[number]:
                 self.values[number] = tensor
@@ -227,7 +227,7 @@ class _Running:
 
 
 def _shape(*given: torch.Tensor, steps: tuple[Any, ...], outputs: tuple[int, ...]) -> list[Any]:
-    """Work out the shapes of a program's values, step by step."""
+    """Return the shapes of a program's results, computed step by step."""
     values: dict[int, Any] = dict(enumerate(given))
     for step in read(steps, outputs, len(given), 0):
         args, options = fill(step.args, values), {k: fill(v, values) for k, v in step.options.items()}
@@ -246,12 +246,12 @@ def _deals(steps: tuple[Any, ...], outputs: object) -> bool:
 async def program(
     party: Party, *given: torch.Tensor, steps: tuple[Any, ...], outputs: tuple[int, ...]
 ) -> tuple[torch.Tensor, ...]:
-    """Run steps, each a protocol by its name, on the values given and on what steps before it made.
+    """Run steps, each a protocol by its name, on the given values and on results of earlier steps.
 
-    Sees: what the parties see in its steps. Nothing but the values that are asked for is kept.
+    Sees: the same as in its steps. Only the returned values are kept.
     """
     if not all(type(value) is torch.Tensor for value in given):
-        raise ProtocolError("A program begins with shares and plain tensors.")
+        raise ProtocolError("The given values of a program must be shares and plain tensors.")
     running = _Running(party, given, read(steps, outputs, len(given), party.count), outputs)
     await running.run()
     return tuple([running.values[number] for number in outputs])

@@ -1,7 +1,7 @@
-"""Least squares from sums that owners of rows have shared: coefficients, and what their standard errors need.
+"""Least squares from sums that owners of rows have shared: coefficients, and the values for their standard errors.
 
-Columns come divided by public powers of two, so that no owner's values have a root mean square above one. What is left
-of differences in size (a column whose mean is large beside its spread) is evened out by private powers of two.
+Columns are divided by public powers of two, so that no owner's values have a root mean square above one. Remaining
+differences in size (a column whose mean is large compared to its spread) are removed by private powers of two.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from syft.mpc.runtime.protocol_registry import protocol
 
 Weights = tuple[int, ...] | list[int]
 
-# Bits behind the point: of means, of sums of products, of coefficients; and of what standard errors need.
+# Fractional bits: of means, of sums of products, of coefficients, and of the values for standard errors.
 MEAN = 30
 SUM = 40
 COEFFICIENT = 30
@@ -34,9 +34,9 @@ FINE = 30
 GROWN = 10
 INVERSE = 20
 LOST = (1,) * (FINE - GROWN)
-# The inverse is right if what is left over is below 2^-8.
+# The inverse is accepted if the residual is below 2^-8.
 LEFT_OVER = 8
-# Bits of what the inverse is multiplied with, so that there is room for up to 256 columns.
+# Bits of the factors of the inverse, so that there is room for up to 256 columns.
 SHORT = 28
 FINER = 44
 MAX_COLUMNS = 256
@@ -45,9 +45,9 @@ MAX_COLUMNS = 256
 async def _covariances(
     party: Party, scatter: torch.Tensor, means: torch.Tensor | None, center: torch.Tensor | None, weights: Weights
 ) -> torch.Tensor:
-    """Add what owners' means differ by to sums of products around each owner's own means. Rounds: 3.
+    """Add the differences of owners' means to sums of products around each owner's own means. Rounds: 3.
 
-    So nothing is lost where means are large: they are subtracted before they are squared.
+    Means are subtracted before they are squared, so that large means lose no precision.
     """
     if means is None or center is None:
         return scatter
@@ -58,7 +58,7 @@ async def _covariances(
 
 
 async def _inverted(party: Party, s: torch.Tensor, size: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Invert s / 2^size, which has eigenvalues in (0, 1]; returns the inverse, and what was left over before its end.
+    """Invert s / 2^size, which has eigenvalues in (0, 1]; returns the inverse, and the residual before the last step.
 
     Rounds: 49.
     """
@@ -71,7 +71,7 @@ async def _inverted(party: Party, s: torch.Tensor, size: int) -> tuple[torch.Ten
 
 
 async def _is_small(party: Party, rest: torch.Tensor) -> torch.Tensor:
-    """Tell whether the sum of squares of what is left over is small. Rounds: 9."""
+    """Compute whether the sum of squares of a residual is small. Rounds: 9."""
     short = await truncate(party, rest, 1 << (FINE - INVERSE))
     total = (await square(party, short)).sum().view(1)
     limit = 1 << (2 * (INVERSE - LEFT_OVER))
@@ -80,7 +80,7 @@ async def _is_small(party: Party, rest: torch.Tensor) -> torch.Tensor:
 
 
 async def _solved(party: Party, s: torch.Tensor, x: torch.Tensor, h: torch.Tensor, size: int) -> torch.Tensor:
-    """Solve s b = h with the inverse x of s / 2^size, and correct b once by what is left over. Rounds: 7."""
+    """Solve s b = h with the inverse x of s / 2^size, and correct b once by the residual. Rounds: 7."""
     short = await truncate(party, h, 1 << (SUM - SHORT))
     b = await matmul(party, x, short, 1 << (SHORT + size))
     rest = arithmetic.sub(h << INVERSE, await matmul(party, s, b))
@@ -108,15 +108,15 @@ def _shapes(
 ) -> Any:
     columns = scatter.shape[0] - 1
     if scatter.dim() != 2 or scatter.shape[1] != columns + 1 or not 0 < columns <= MAX_COLUMNS:
-        raise ValueError(f"A regression takes sums of products of up to {MAX_COLUMNS} columns and the last one.")
+        raise ValueError(f"regression() needs sums of products of 1 to {MAX_COLUMNS} columns and the response.")
     if (means is None) is not (center is None):
-        raise ValueError("Means come with their center.")
+        raise ValueError("regression() needs both means and center, or none of them.")
     if (
         means is not None
         and center is not None
         and (tuple(means.shape) != (len(weights), columns + 1) or tuple(center.shape) != (columns + 1,))
     ):
-        raise ValueError("Means and weights are one for each owner.")
+        raise ValueError("regression() needs one row of means and one weight for each owner.")
     return [(1,), (columns,), (columns,), (2,)]
 
 
@@ -129,13 +129,13 @@ async def regression(
     center: torch.Tensor | None = None,
     weights: Weights = (),
 ) -> tuple[torch.Tensor, ...]:
-    """Solve a least squares problem, given sums of products of its columns; the last one is what to explain.
+    """Solve a least squares problem, given sums of products of its columns; the last one is the response.
 
     1. Sums of products around the common means (see `_covariances`), divided by the number of rows: S.
     2. Compare the variances with powers of four, and multiply rows and columns by private powers of two, so that
        variances lie in [1/4, 1): then an inverse depends on how columns are correlated alone.
-    3. Invert (see `_inverted`); tell whether that went well (see `_is_small`).
-    4. Solve (see `_solved`), and take the powers of two off again.
+    3. Invert (see `_inverted`), and check the residual (see `_is_small`).
+    4. Solve (see `_solved`), and divide by the powers of two.
 
     Args:
         party: this party.

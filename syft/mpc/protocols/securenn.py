@@ -1,4 +1,4 @@
-"""SecureNN by name: comparison, choice, division and maxima of two parties with the help of the crypto provider.
+"""SecureNN protocols: comparison, choice, division and maxima of two parties, with the crypto provider as helper.
 
 The steps are in `securenn_steps`. With another number of parties there is no helper, and the same functions are
 computed with the protocols of `comparison`: the results are the same.
@@ -28,10 +28,10 @@ Step = Callable[[ThreeParty, torch.Tensor | None, int], Awaitable[torch.Tensor |
 
 
 class AnyParties:
-    """What the functions below are computed with, for any number of parties: the default protocols.
+    """The operations of the protocols below, for any number of parties: the default protocols.
 
     Args:
-        party: who this is.
+        party: this party.
     """
 
     def __init__(self, party: Party) -> None:
@@ -44,11 +44,11 @@ class AnyParties:
         return share
 
     def result(self, share: torch.Tensor) -> torch.Tensor | None:
-        """Return what the run gives to this party."""
+        """Return the result of the run at this party."""
         return share
 
     async def not_negative(self, x: torch.Tensor) -> torch.Tensor:
-        """Tell which elements are not negative, as 1 or 0."""
+        """Compute which elements are not negative, as 1 or 0."""
         found: torch.Tensor = await comparison.negative(self.party, x, invert=True)
         return found
 
@@ -62,7 +62,7 @@ class WithHelper(AnyParties):
     """The same for two parties and a helper. At the helper shares are zeros, for their shapes.
 
     Args:
-        trio: the three, as this one sees them.
+        trio: the connections of this participant to the other two.
     """
 
     def __init__(self, trio: ThreeParty) -> None:
@@ -70,11 +70,11 @@ class WithHelper(AnyParties):
         self.trio = trio
 
     def tensor(self, share: Share) -> torch.Tensor:
-        """Return a share as a tensor; a helper is told its shape alone."""
+        """Return a share as a tensor; at a helper, zeros of its shape."""
         return _blank(share) if isinstance(share, tuple) else share
 
     def result(self, share: torch.Tensor) -> torch.Tensor | None:
-        """Return what the run gives to this party: nothing to a helper."""
+        """Return the result of the run at this party; None at a helper."""
         return None if self.trio.is_helper else share
 
     def flat(self, x: torch.Tensor) -> torch.Tensor | None:
@@ -86,7 +86,7 @@ class WithHelper(AnyParties):
         return _blank(shape) if share is None else share.view(shape)
 
     async def not_negative(self, x: torch.Tensor) -> torch.Tensor:
-        """Tell which elements are not negative, as 1 or 0."""
+        """Compute which elements are not negative, as 1 or 0."""
         flat, count = self.flat(x), x.numel()
         parts = []
         for start in range(0, count, CHUNK):
@@ -103,7 +103,7 @@ class WithHelper(AnyParties):
 
 
 def _blank(shape: tuple[int, ...]) -> torch.Tensor:
-    """Return zeros of a shape, which take no memory."""
+    """Return zeros of a shape, without their memory."""
     return torch.zeros((), dtype=torch.int64).expand(shape)
 
 
@@ -113,7 +113,7 @@ def _join(parts: list[torch.Tensor | None]) -> torch.Tensor | None:
 
 
 async def _meet(party: Party) -> AnyParties:
-    """Return what to compute with, for this number of parties."""
+    """Return the operations for this number of parties."""
     return WithHelper(await ThreeParty.meet(party)) if party.count == 2 else AnyParties(party)
 
 
@@ -134,7 +134,7 @@ async def _negative(group: AnyParties, x: torch.Tensor, invert: bool, scale: int
 
 @protocol("snn_negative", shape=_same, rounds="8", bytes="144, and 160 from the helper", helper=True)
 async def negative(party: Party, x: Share, invert: bool = False, scale: int = 1) -> torch.Tensor | None:
-    """Tell which elements are negative (or, inverted, which are not), as 1 or 0 times a public scale.
+    """Compute which elements are negative (or, inverted, which are not), as 1 or 0 times a public scale.
 
     1. The parties and the helper agree on keys of common randomness (one round).
     2. `relu_deriv`, for 131,072 elements at a time.
@@ -147,12 +147,12 @@ async def negative(party: Party, x: Share, invert: bool = False, scale: int = 1)
 
 @protocol("snn_zero", shape=_same, rounds="9", bytes="304, and 320 from the helper", helper=True)
 async def zero(party: Party, x: Share, invert: bool = False, scale: int = 1) -> torch.Tensor | None:
-    """Tell which elements are zero (or, inverted, which are not), as 1 or 0 times a public scale.
+    """Compute which elements are zero (or, inverted, which are not), as 1 or 0 times a public scale.
 
     1. `relu_deriv` of x and of -x, side by side.
     2. Their product is 1 where both are.
 
-    Sees: what `relu_deriv` and `multiply` show. Values must lie in [-2^62, 2^62).
+    Sees: the same as in `relu_deriv` and `multiply`. Values must lie in [-2^62, 2^62).
     """
     group = await _meet(party)
     x = group.tensor(x)
@@ -165,9 +165,9 @@ async def zero(party: Party, x: Share, invert: bool = False, scale: int = 1) -> 
 
 @protocol("snn_relu", shape=_same, rounds="9", bytes="160, and 160 from the helper", helper=True)
 async def relu(party: Party, x: Share) -> torch.Tensor | None:
-    """Keep what is not negative, and make the rest zero (Algorithm 7): `relu_deriv`, and a product with x.
+    """Compute max(x, 0) (Algorithm 7): `relu_deriv`, and a product with x.
 
-    Sees: what `relu_deriv` and `multiply` show. Values must lie in [-2^62, 2^62).
+    Sees: the same as in `relu_deriv` and `multiply`. Values must lie in [-2^62, 2^62).
     """
     group = await _meet(party)
     x = group.tensor(x)
@@ -178,7 +178,7 @@ async def relu(party: Party, x: Share) -> torch.Tensor | None:
 async def select_share(party: Party, alpha: Share, x: Share, y: Share) -> torch.Tensor | None:
     """Choose x where alpha is 0 and y where it is 1 (Algorithm 2): x + alpha (y - x).
 
-    Sees: what `multiply` shows. Rounds: 1, and 1 to meet.
+    Sees: the same as in `multiply`. Rounds: 1, and 1 to meet.
     """
     group = await _meet(party)
     alpha, x, y = group.tensor(alpha), group.tensor(x), group.tensor(y)
@@ -189,7 +189,7 @@ async def select_share(party: Party, alpha: Share, x: Share, y: Share) -> torch.
 async def share_convert(party: Party, a: Share) -> torch.Tensor | None:
     """Turn shares modulo L = 2^64 into shares modulo L - 1 (Algorithm 4), for values from 0 to L - 2.
 
-    For two parties; shares of more parties stay modulo L, and are only split anew.
+    For two parties; shares of more parties stay modulo L, and are only refreshed.
     """
     if party.count != 2:
         fresh: torch.Tensor = await arithmetic.refresh(party, a)
@@ -199,7 +199,7 @@ async def share_convert(party: Party, a: Share) -> torch.Tensor | None:
 
 @protocol("snn_msb", shape=_same, rounds="5", bytes="72, and 80 from the helper", helper=True)
 async def msb(party: Party, a: Share) -> torch.Tensor | None:
-    """Find the highest bit of what `share_convert` made (Algorithm 5), as shares modulo L."""
+    """Compute the highest bit of results of `share_convert` (Algorithm 5), as shares modulo L."""
     if party.count != 2:
         found: torch.Tensor = await comparison.negative(party, a)
         return found
@@ -207,7 +207,7 @@ async def msb(party: Party, a: Share) -> torch.Tensor | None:
 
 
 async def _with_steps(party: Party, step: Step, a: Share) -> torch.Tensor | None:
-    """Run a step on its own."""
+    """Run one step as a protocol."""
     group = WithHelper(await ThreeParty.meet(party))
     a = group.tensor(a)
     if not a.numel():
@@ -215,25 +215,25 @@ async def _with_steps(party: Party, step: Step, a: Share) -> torch.Tensor | None
     return group.result(group.shaped(await step(group.trio, group.flat(a), a.numel()), a.shape))
 
 
-def _answers(bits: torch.Tensor | tuple[int, ...], *known: object) -> torch.Size:
+def _compared_shape(bits: torch.Tensor | tuple[int, ...], *known: object) -> torch.Size:
     """Return the shape of a comparison, from bits or their shape."""
     shape = torch.Size(bits if isinstance(bits, tuple) else bits.shape)
     if shape[-1:] != (BITS,):
-        raise ProtocolError(f"Numbers to compare have {BITS} bits, in the last dimension.")
+        raise ProtocolError(f"private_compare() needs {BITS} bits in the last dimension, got shape {tuple(shape)}.")
     return shape[:-1]
 
 
-@protocol("snn_private_compare", shape=_answers, rounds="5",
+@protocol("snn_private_compare", shape=_compared_shape, rounds="5",
           bytes="72, and 72 from the helper", helper=True)  # fmt: skip
 async def private_compare(party: Party, bits: Any, r: Any, beta: Any) -> torch.Tensor | None:
-    """Tell beta xor (x > r), for x given by shares of its bits, lowest first, and r and beta that both parties know.
+    """Compute beta xor (x > r), for x given by shares of its bits, lowest first, and r and beta that both parties know.
 
     1. The lowest bits of the shares of a bit xor to the bit: words shared by xor. `digits_of_bits`.
     2. `compare`, with r + 1: the helper learns beta xor (x > r) (Algorithm 3), and shares it.
 
     Numbers are unsigned. The parties learn nothing. The helper learns beta xor (x > r), so beta should be random.
     """
-    shape = _answers(bits)
+    shape = _compared_shape(bits)
     if party.count != 2:
         return await _compare_any(party, bits, r, beta)
     trio = await ThreeParty.meet(party)
@@ -246,7 +246,7 @@ async def private_compare(party: Party, bits: Any, r: Any, beta: Any) -> torch.T
     shared = await steps.digits_of_bits(trio, words, count)
     # A threshold of 0 stands for 2^64: nothing is above the largest r.
     learned = await steps.compare(trio, shared, threshold, flip, count, full=True)
-    answer = (await trio.hear_helper(count, bit=("words", learned))).get("bit")
+    answer = (await trio.receive_shares(count, bit=("words", learned))).get("bit")
     return None if answer is None else answer.view(shape)
 
 
@@ -266,17 +266,17 @@ async def _compare_any(party: Party, bits: torch.Tensor, r: torch.Tensor, beta: 
 
 @protocol("snn_division", shape=_broadcast, rounds="1 + 8 for each bit", bytes="160 for each bit", helper=True)
 async def division(party: Party, x: Share, y: Share, bits: int = 32) -> torch.Tensor | None:
-    """Divide whole numbers as on paper, rounding down (Algorithm 8): x from 0, y from 1, x / y < 2^bits.
+    """Divide integers bit by bit, rounding down (Algorithm 8): x from 0, y from 1, x / y < 2^bits.
 
     For i from bits - 1 down to 0:
 
-    1. b_i = 1 if what is left of x is at least 2^i y (`relu_deriv`).
-    2. b_i 2^i y is taken away (`multiply`), and b_i 2^i added to the quotient.
+    1. b_i = 1 if the remainder of x is at least 2^i y (`relu_deriv`).
+    2. b_i 2^i y is subtracted (`multiply`), and b_i 2^i added to the quotient.
 
-    2^(bits - 1) y must stay below 2^62. Sees: what `relu_deriv` and `multiply` show.
+    2^(bits - 1) y must stay below 2^62. Sees: the same as in `relu_deriv` and `multiply`.
     """
     if type(bits) is not int or not 1 <= bits <= 62:
-        raise ProtocolError("A quotient has from 1 to 62 bits.")
+        raise ProtocolError("bits of a quotient must be an integer from 1 to 62.")
     group = await _meet(party)
     rest, divisor = torch.broadcast_tensors(group.tensor(x), group.tensor(y))  # type: ignore[no-untyped-call]
     quotient = torch.zeros_like(rest)
@@ -313,33 +313,33 @@ async def _maximum(group: AnyParties, values: torch.Tensor) -> tuple[torch.Tenso
     return found
 
 
-def _some(x: torch.Tensor) -> torch.Tensor:
+def _nonempty(x: torch.Tensor) -> torch.Tensor:
     """Return all elements in one dimension, if there are any."""
     if not x.numel():
-        raise ProtocolError("There is no largest element of none.")
+        raise ProtocolError("An empty tensor has no largest element.")
     return x.reshape(-1)
 
 
-@protocol("snn_maxpool", shape=lambda x: [_some(x).shape[1:]] * 2, rounds="1 + 8 log2(k)", bytes="176 k",
+@protocol("snn_maxpool", shape=lambda x: [_nonempty(x).shape[1:]] * 2, rounds="1 + 8 log2(k)", bytes="176 k",
           error="exact; of equal elements the first", helper=True)  # fmt: skip
 async def maxpool(party: Party, x: Share) -> Any:
-    """Find the largest of all elements, and its place (Algorithm 9); see `_largest`."""
+    """Find the largest of all elements, and its index (Algorithm 9); see `_largest`."""
     group = await _meet(party)
-    value, place = await _maximum(group, _some(group.tensor(x)))
+    value, place = await _maximum(group, _nonempty(group.tensor(x)))
     return None if group.result(value) is None else (value, place)
 
 
-@protocol("snn_maxpool_deriv", shape=lambda x: _some(x).view(x.shape).shape, rounds="3 + 8 log2(k)", bytes="176 k",
+@protocol("snn_maxpool_deriv", shape=lambda x: _nonempty(x).view(x.shape).shape, rounds="3 + 8 log2(k)", bytes="176 k",
           error="exact; of equal elements the first", helper=True)  # fmt: skip
 async def maxpool_deriv(party: Party, x: Share) -> torch.Tensor | None:
-    """Tell which of all elements is the largest: 1 there, 0 elsewhere (Algorithms 9 and 10).
+    """Mark the largest of all elements: 1 there, 0 elsewhere (Algorithms 9 and 10).
 
-    1. `maxpool` gives the place.
+    1. `maxpool` gives the index.
     2. `one_hot` makes it a row; the row is as long as the next power of two, which divides L, and is cut.
     """
     group = await _meet(party)
     x = group.tensor(x)
-    flat = _some(x)
+    flat = _nonempty(x)
     _, place = await _maximum(group, flat)
     if not isinstance(group, WithHelper):
         here = torch.arange(len(flat)) if party.first else torch.zeros_like(flat)
@@ -360,7 +360,9 @@ def _pooled(x: torch.Tensor, kernel_size: int = 1, stride: int = 1, padding: int
     ):
         raise ProtocolError("A window has a size and a stride of at least 1, and a padding of at most half its size.")
     if x.dim() < 2 or min(x.shape[-2:]) + 2 * padding < kernel_size:
-        raise ProtocolError("The window of a pool does not fit into the tensor.")
+        raise ProtocolError(
+            f"A window of size {kernel_size} is larger than the last two dimensions of {tuple(x.shape)}."
+        )
     return torch.Size((*x.shape[:-2], *((size + 2 * padding - kernel_size) // stride + 1 for size in x.shape[-2:])))
 
 
@@ -370,8 +372,8 @@ async def maxpool2d(
 ) -> torch.Tensor | None:
     """Find the largest element of each square window over the last two dimensions.
 
-    A place outside of the tensor counts as the nearest one inside, which is in the same window, so that the largest
-    stays the same. Sees: what `relu_deriv` and `multiply` show.
+    A position outside of the tensor stands for the nearest one inside, which is in the same window, so that the largest
+    stays the same. Sees: the same as in `relu_deriv` and `multiply`.
     """
     group = await _meet(party)
     x = group.tensor(x)

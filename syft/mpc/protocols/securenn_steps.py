@@ -1,10 +1,10 @@
 """The steps of SecureNN (Wagh, Gupta, Chandran, PoPETs 2019, eprint 2018/442), among two parties and a helper.
 
-The two hold shares; the crypto provider is the helper P2. Algorithms have the paper's numbers. What is sent is
-uniform and fresh for each element, so a party alone learns nothing, and nothing ever reaches the client. All vectors
-are flat, and the helper has None in place of shares.
+The two hold shares; the crypto provider is the helper P2. Algorithms have the paper's numbers. All
+messages are uniform and fresh for each element, so a single party learns nothing, and the client receives nothing.
+All vectors are flat, and the helper has None in place of shares.
 
-Where this is not the paper to the letter:
+Differences from the paper:
 
 * digits sent to the helper get a fresh mask from the parties' common randomness, since the helper knows the shares
   of the bits that they are computed from, and could otherwise tell more from one party's message than from the sum;
@@ -34,7 +34,7 @@ from syft.mpc.protocols.three_party import (
     spread,
 )
 
-# Words worked on at a time: what their 64 digits need stays in the cache.
+# Words of a block: their 64 digits stay in the cache.
 BLOCK = 4096
 # A vector; None at the helper.
 Shares: TypeAlias = Any
@@ -68,7 +68,7 @@ def _blinded(
 async def compare(
     trio: ThreeParty, bits: Shares, threshold: Shares, flip: Shares, count: int, full: bool = False
 ) -> Shares:
-    """Let the helper learn flip xor (x >= t), for x in digits and t and flip known to both parties (Algorithm 3).
+    """Reveal to the helper flip xor (x >= t), for x in digits and t and flip known to both parties (Algorithm 3).
 
     1. If flip is 0, zero digits have to tell that x > s = t - 1: c_i = s_i - x_i + 1 + the sum of x_k xor s_k over
        the higher bits k. If all higher bits are the same and x_i > s_i, c_i is 0; all others are from 1 to 65.
@@ -82,14 +82,14 @@ async def compare(
     with a uniform flip that says nothing. The parties see nothing. Rounds: 1. Bytes: 64 an element.
     """
     if trio.is_helper:
-        messages = await trio.tell_helper()
+        messages = await trio.send_helper()
         total = messages[0][0].view(torch.uint8) + messages[1][0].view(torch.uint8)
         return ((total == 0) | (total == PRIME)).any(1).long()
     blinded = torch.empty(count, BITS, dtype=torch.uint8)
     for start in range(0, count, BLOCK):
         part = slice(start, start + BLOCK)
         blinded[part] = _blinded(trio.first, bits[part], threshold[part], full, flip[part], trio.common)
-    await trio.tell_helper(blinded)
+    await trio.send_helper(blinded)
     return None
 
 
@@ -107,22 +107,22 @@ async def share_convert(trio: ThreeParty, a: Shares, count: int) -> Shares:
     Bytes an element: 72 from each party, 80 from the helper.
     """
     if trio.is_helper:
-        (one,), (two,) = await trio.tell_helper()
+        (one,), (two,) = await trio.send_helper()
         x = one + two
-        await trio.hear_helper(count, bits=("digits", spread(x)), passed=("odd", below(x, one).long()))
+        await trio.receive_shares(count, bits=("digits", spread(x)), passed=("odd", below(x, one).long()))
         larger = await compare(trio, None, None, None, count)
-        await trio.hear_helper(count, larger=("odd", larger))
+        await trio.receive_shares(count, larger=("odd", larger))
         return None
     r, r_0, f = trio.common.words(count), trio.common.words(count), trio.common.words(count) & 1
     masked = a + (r_0 if trio.first else r - r_0)
-    await trio.tell_helper(masked)
-    heard = await trio.hear_helper(count, bits=("digits", None), passed=("odd", None))
-    await compare(trio, heard["bits"], r, f, count)
-    flipped = (await trio.hear_helper(count, larger=("odd", None)))["larger"]
+    await trio.send_helper(masked)
+    received = await trio.receive_shares(count, bits=("digits", None), passed=("odd", None))
+    await compare(trio, received["bits"], r, f, count)
+    flipped = (await trio.receive_shares(count, larger=("odd", None)))["larger"]
     unflipped = odd_negate(flipped)
     if trio.first:
         unflipped = odd_add(unflipped, torch.ones_like(a))
-    times = odd_add(heard["passed"], torch.where(f == 1, unflipped, flipped))
+    times = odd_add(received["passed"], torch.where(f == 1, unflipped, flipped))
     times = odd_add(times, below(masked, a).long())
     if trio.first:
         times = odd_subtract(times, 1 + below(r, r_0).long())
@@ -133,7 +133,7 @@ async def _mask(trio: ThreeParty, count: int) -> tuple[Shares, dict[str, torch.T
     """Have the helper pick a uniform x modulo L - 1 and share it, and its bits as digits. One round."""
     x = odd(local().words(count)) if trio.is_helper else None
     bits = None if x is None else spread(x)
-    return x, await trio.hear_helper(count, x=("odd", x), bits=("digits", bits))
+    return x, await trio.receive_shares(count, x=("odd", x), bits=("digits", bits))
 
 
 async def msb(
@@ -150,32 +150,33 @@ async def msb(
     The helper sees: what `compare` shows. The parties see: r, which is uniform, and uniform shares. Rounds: 3, and 1
     for the mask. Bytes an element: 72 from each party, 80 from the helper.
     """
-    x, heard = mask or await _mask(trio, count)
+    x, received = mask or await _mask(trio, count)
     if trio.is_helper:
         await trio.swap()
         larger = await compare(trio, None, None, None, count)
-        await trio.hear_helper(count, bit=("words", larger ^ (x & 1)))
+        await trio.receive_shares(count, bit=("words", larger ^ (x & 1)))
         return None
-    own = odd_add(odd_add(a, a), heard["x"])
+    own = odd_add(odd_add(a, a), received["x"])
     (theirs,) = await trio.swap(own)
     r = odd_add(own, theirs)
     f = trio.common.words(count) & 1
     # The helper learns f xor (x >= r + 1); r + 1 is L - 1 at most.
-    await compare(trio, heard["bits"], r + 1, f, count)
-    bit = (await trio.hear_helper(count, bit=("words", None)))["bit"]
+    await compare(trio, received["bits"], r + 1, f, count)
+    bit = (await trio.receive_shares(count, bit=("words", None)))["bit"]
     undo = f ^ (r & 1)
     result = bit * (1 - 2 * undo)
     return result + undo if trio.first else result
 
 
 async def relu_deriv(trio: ThreeParty, a: Shares, count: int) -> Shares:
-    """Tell which elements are not negative, as 1 or 0 (Algorithm 6), for a in [-2^62, 2^62).
+    """Compute which elements are not negative, as 1 or 0 (Algorithm 6), for a in [-2^62, 2^62).
 
     1. c = 2a has the same sign, and is even, so it is not L - 1. `share_convert` makes it shares modulo L - 1.
     2. `msb` gives its sign, with a mask that the helper has shared meanwhile.
     3. The result is 1 less the sign.
 
-    Sees: what `share_convert` and `msb` show. Rounds: 7. Bytes an element: 144 from each party, 160 from the helper.
+    Sees: the same as in `share_convert` and `msb`. Rounds: 7. Bytes an element: 144 from each party, 160 from the
+    helper.
     """
     doubled = None if a is None else 2 * a
     converted, mask = await trio.party.together(share_convert(trio, doubled, count), _mask(trio, count))
@@ -201,7 +202,7 @@ async def multiply(trio: ThreeParty, x: Shares, y: Shares, count: int) -> Shares
 
 
 async def one_hot(trio: ThreeParty, place: Shares, size: int, count: int) -> Shares:
-    """Turn places from 0 to size - 1 into rows with a 1 there (Algorithm 10), with `size` a power of two.
+    """Turn indices from 0 to size - 1 into rows with a 1 there (Algorithm 10), with `size` a power of two.
 
     1. The parties have a uniform r in common, and fresh shares of it; they send the helper shares of place + r.
     2. The helper shares the row with a 1 at (place + r) modulo size.
@@ -211,32 +212,32 @@ async def one_hot(trio: ThreeParty, place: Shares, size: int, count: int) -> Sha
     helper.
     """
     if trio.is_helper:
-        (one,), (two,) = await trio.tell_helper()
+        (one,), (two,) = await trio.send_helper()
         rows = torch.nn.functional.one_hot((one + two) % size, size)
-        await trio.hear_helper(count * size, rows=("words", rows.reshape(-1)))
+        await trio.receive_shares(count * size, rows=("words", rows.reshape(-1)))
         return None
     r, r_0 = trio.common.words(count), trio.common.words(count)
-    await trio.tell_helper(place + (r_0 if trio.first else r - r_0))
-    rows = (await trio.hear_helper(count * size, rows=("words", None)))["rows"].view(count, size)
+    await trio.send_helper(place + (r_0 if trio.first else r - r_0))
+    rows = (await trio.receive_shares(count * size, rows=("words", None)))["rows"].view(count, size)
     return rows.gather(1, (torch.arange(size) + r.unsqueeze(1)) % size)
 
 
 async def digits_of_bits(trio: ThreeParty, words: Shares, count: int) -> Shares:
-    """Turn words shared by xor into digits of their bits, highest first, with the help of the helper.
+    """Turn words shared by xor into digits of their bits, highest first, with the helper.
 
     1. The parties have uniform words u and v in common; party 0 sends its share xor u xor v, party 1 its own xor v.
-    2. The helper, who so learns x xor u, shares its bits as digits.
+    2. The helper learns x xor u and shares its bits as digits.
     3. Where u has a 1 the parties turn a bit b into 1 - b.
 
     The helper sees: uniform words, whose xor is x xor u. Rounds: 2. Bytes an element: 8 from each party, 64 from the
     helper.
     """
     if trio.is_helper:
-        (one,), (two,) = await trio.tell_helper()
-        await trio.hear_helper(count, bits=("digits", spread(one ^ two)))
+        (one,), (two,) = await trio.send_helper()
+        await trio.receive_shares(count, bits=("digits", spread(one ^ two)))
         return None
     u, v = trio.common.words(count), trio.common.words(count)
-    await trio.tell_helper(words ^ u ^ v if trio.first else words ^ v)
-    bits = (await trio.hear_helper(count, bits=("digits", None)))["bits"]
+    await trio.send_helper(words ^ u ^ v if trio.first else words ^ v)
+    bits = (await trio.receive_shares(count, bits=("digits", None)))["bits"]
     turned = (int(trio.first) + PRIME - bits) % PRIME
     return torch.where(spread(u) == 1, turned, bits)

@@ -1,4 +1,4 @@
-"""Softmax and its logarithm along a dimension: the largest, the exponentials of what is left, and their sum."""
+"""Softmax and its logarithm along a dimension: the maximum, the exponentials of the differences, and their sum."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from syft.mpc.ring.piecewise_fit import coarser, fit, whole_numbers
 from syft.mpc.runtime.party import Party
 from syft.mpc.runtime.protocol_registry import protocol
 
-# Exponentials, and the reciprocal of their sum, have at least so many units to one.
+# The scales of exponentials, and the smallest scale of the reciprocal of their sum.
 INNER = 1 << 20
 FINER = 1 << 24
-# Sums of up to so many exponentials are looked up as they are, in pieces of an eighth.
+# Sums of up to 15 exponentials are looked up directly, in pieces of an eighth.
 FEW = 15
 PIECES = 128
 DEGREE = 3
 
 
 def _last_size(count: int, scale: int) -> int:
-    """Return the size (see `roots`) of the sum of so many exponentials, the largest of them one."""
+    """Return the size (see `normalized_functions`) of the sum of `count` exponentials, the largest of them one."""
     return (count * (scale + 2)).bit_length() // 2
 
 

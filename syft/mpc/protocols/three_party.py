@@ -1,7 +1,7 @@
-"""Two parties and a helper: how the three of SecureNN talk to each other, and the rings that their values live in.
+"""ThreeParty: messages among the two parties and the helper of SecureNN, and the rings of their values.
 
-The helper is the crypto provider (P2 of the paper). It deals, so whatever the parties open to each other must not
-reach it: here nothing is opened, everything is sent from one of them to another one.
+The helper is the crypto provider (P2 of the paper). It deals, so it must not receive values that the parties open to
+each other: nothing is opened here, all messages go from one participant to another one.
 
 * words: Z_L with L = 2^64;
 * odd: Z_(L-1), as words that are never L - 1; a uniform word taken for L - 1 = 0 is uniform up to 2^-64;
@@ -29,7 +29,7 @@ _NONZERO = ((PRIME - 1) * 3, (np.arange(256) % (PRIME - 1) + 1).astype(np.uint8)
 
 
 def below(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """Tell where x < y, both read as unsigned words."""
+    """Return where x < y, both read as unsigned words."""
     return (x ^ _LOWEST) < (y ^ _LOWEST)
 
 
@@ -39,7 +39,7 @@ def odd(x: torch.Tensor) -> torch.Tensor:
 
 
 def odd_add(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """Add modulo L - 1: what is carried out of the top comes in at the bottom."""
+    """Add modulo L - 1: the carry of the highest bit is added to the lowest."""
     total = x + y
     return odd(total + below(total, x).long())
 
@@ -61,15 +61,15 @@ def spread(words: torch.Tensor) -> torch.Tensor:
 
 
 def digits(generator: Generator, count: int, nonzero: bool = False) -> torch.Tensor:
-    """Draw uniform digits for the bits of `count` words; on request none of them 0."""
+    """Draw uniform digits for the bits of `count` words; with `nonzero` none of them is 0."""
     limit, table = _NONZERO if nonzero else _DIGITS
     missing = count * BITS
-    kept: list[Any] = []
+    accepted: list[Any] = []
     while missing:
         drawn = generator.words(missing * 256 // limit // 8 + 32).numpy().view(np.uint8)
-        kept.append(drawn[drawn < limit][:missing])
-        missing -= len(kept[-1])
-    return torch.from_numpy(table[np.concatenate(kept)] if kept else np.empty(0, np.uint8)).view(count, BITS)
+        accepted.append(drawn[drawn < limit][:missing])
+        missing -= len(accepted[-1])
+    return torch.from_numpy(table[np.concatenate(accepted)] if accepted else np.empty(0, np.uint8)).view(count, BITS)
 
 
 def _words(generator: Generator, count: int) -> torch.Tensor:
@@ -84,7 +84,7 @@ def _digit_subtract(value: torch.Tensor, share: torch.Tensor) -> torch.Tensor:
     return (value + (PRIME - share)) % PRIME
 
 
-# Ring -> how a uniform share for a number of elements is drawn, and how the other share follows from it.
+# Ring -> functions that draw a uniform share for a number of elements, and compute the other share from it.
 RINGS: dict[str, tuple[Callable[[Generator, int], torch.Tensor], Callable[..., torch.Tensor]]] = {
     "words": (_words, torch.sub),
     "odd": (_odd_words, odd_subtract),
@@ -93,12 +93,12 @@ RINGS: dict[str, tuple[Callable[[Generator, int], torch.Tensor], Callable[..., t
 
 
 class ThreeParty:
-    """The three of a run, as one of them sees it. Its vectors are flat; the helper has None in place of shares.
+    """The participants of a run, as one of them sees them. Vectors are flat; the helper has None in place of shares.
 
     Args:
-        party: who this is.
-        common: what the two parties draw the same random numbers from; the helper has none.
-        lane: what party 0 and the helper draw the same random numbers from; party 1 has none.
+        party: this participant.
+        common: the common generator of the two parties; None at the helper.
+        lane: the common generator of party 0 and the helper; None at party 1.
     """
 
     def __init__(self, party: Party, common: Generator | None, lane: Generator | None) -> None:
@@ -110,7 +110,7 @@ class ThreeParty:
 
     @classmethod
     async def meet(cls, party: Party) -> ThreeParty:
-        """Agree on what is drawn in common: party 0 picks a key for party 1, the helper one for party 0.
+        """Agree on common generators: party 0 picks a key for party 1, the helper one for party 0.
 
         Rounds: 1. Bytes: 16.
         """
@@ -118,27 +118,27 @@ class ThreeParty:
         words = torch.frombuffer(bytearray(own), dtype=torch.int64)
         routes: dict[int, dict[int, Tensors]] = {0: {1: (words,)}, 1: {}, HELPER: {0: (words,)}}
         sources = {0: (HELPER,), 1: (0,), HELPER: ()}[party.index]
-        heard = await party.exchange(routes[party.index], sources)
-        theirs = [Generator(heard[source][0].numpy().tobytes()) for source in sources]
+        received = await party.exchange(routes[party.index], sources)
+        theirs = [Generator(received[source][0].numpy().tobytes()) for source in sources]
         mine = Generator(own)
         if party.index == 0:
             return cls(party, mine, theirs[0])
         return cls(party, theirs[0], None) if party.index == 1 else cls(party, None, mine)
 
-    async def tell_helper(self, *tensors: torch.Tensor | None) -> list[tuple[torch.Tensor, ...]]:
-        """Have both parties send tensors to the helper, which gets a list of both messages. One round."""
+    async def send_helper(self, *tensors: torch.Tensor | None) -> list[tuple[torch.Tensor, ...]]:
+        """Send tensors from both parties to the helper, which gets a list of both messages. One round."""
         if self.is_helper:
-            heard = await self.party.exchange({}, (0, 1))
-            return [heard[0], heard[1]]
+            received = await self.party.exchange({}, (0, 1))
+            return [received[0], received[1]]
         await self.party.exchange({HELPER: tuple(_packed(tensor) for tensor in tensors if tensor is not None)}, ())
         return []
 
-    async def hear_helper(self, count: int, **pieces: tuple[str, torch.Tensor | None]) -> dict[str, torch.Tensor]:
-        """Have the helper share values: party 0 draws its shares, party 1 is sent the others. One round.
+    async def receive_shares(self, count: int, **pieces: tuple[str, torch.Tensor | None]) -> dict[str, torch.Tensor]:
+        """Share values of the helper: party 0 draws its shares, party 1 receives the others. One round.
 
         Args:
-            count: How many elements each of the values has.
-            **pieces: For each value its ring, and, at the helper, the value.
+            count: the number of elements of each value.
+            **pieces: the ring of each value, and, at the helper, the value.
         """
         if self.is_helper or self.first:
             shares = {name: RINGS[ring][0](self._lane, count) for name, (ring, _) in pieces.items()}
@@ -146,22 +146,22 @@ class ThreeParty:
             rest = [_packed(RINGS[ring][1](value, shares[name])) for name, (ring, value) in pieces.items()]
             await self.party.exchange({1: tuple(rest)}, ())
             return {}
-        heard = await self.party.exchange({}, () if self.first else (HELPER,))
+        received = await self.party.exchange({}, () if self.first else (HELPER,))
         if self.first:
             return shares
         return {
             name: _unpacked(ring, tensor)
-            for (name, (ring, _)), tensor in zip(pieces.items(), heard[HELPER], strict=True)
+            for (name, (ring, _)), tensor in zip(pieces.items(), received[HELPER], strict=True)
         }
 
     async def swap(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Have the parties send each other tensors, and the helper nothing. One round."""
+        """Exchange tensors between the two parties. One round."""
         if self.is_helper:
             await self.party.exchange({}, ())
             return ()
         other = 1 - self.party.index
-        heard: tuple[torch.Tensor, ...] = (await self.party.exchange({other: tensors}, (other,)))[other]
-        return heard
+        received: tuple[torch.Tensor, ...] = (await self.party.exchange({other: tensors}, (other,)))[other]
+        return received
 
 
 def _packed(tensor: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Comparison of the same private numbers with many public ones: one mask for all of them."""
+"""Thresholds: comparisons of the same private numbers with many public ones, with one mask."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ Levels = tuple[int, ...]
 
 @deals("levels")
 def deal_levels(context: DealerContext, count: int, levels: int) -> tuple[Any, ...]:
-    """Deal what `reached` needs: a mask, its bits, and for each level the triples of a tree and a coin."""
+    """Deal the randomness of `reached`: a mask, its bits, and for each level the triples of a tree and a coin."""
     *dealt, coin = deal_tree(context, count, levels)
     words = bitslice.width(count) * levels * bitslice.WORD
     return *dealt, coin, context.fixed((words,), lambda: bitslice.unpack(coin.value, words))
 
 
 def _masks_at(c: torch.Tensor, levels: Levels) -> tuple[Array, Array, Array, Array]:
-    """Return what `leaves` needs of c - level, for all levels side by side; each begins at a whole word."""
+    """Return the leaf masks of c - level, for all levels at once; each starts at a new word."""
     size = bitslice.width(c.numel())
     padded = torch.zeros(size * bitslice.WORD, dtype=torch.int64)
     padded[: c.numel()] = c
@@ -32,7 +32,7 @@ def _masks_at(c: torch.Tensor, levels: Levels) -> tuple[Array, Array, Array, Arr
 
 
 async def reached(party: Party, x: torch.Tensor, levels: Levels) -> torch.Tensor:
-    """Tell which levels each element (in one dimension) reaches: shares of 1 where x >= level, else 0, level by level.
+    """Compute which levels each element (in one dimension) reaches: shares of 1 where x >= level, else 0, by level.
 
     1. The dealer deals r and its bits. The parties open c = x + r.
     2. x - level = (c - level) - r, so each level is a comparison of another public number with the same r: steps 3 to
@@ -53,7 +53,7 @@ async def reached(party: Party, x: torch.Tensor, levels: Levels) -> torch.Tensor
 
 
 def by_level(found: torch.Tensor, values: list[int], party: Party) -> torch.Tensor:
-    """Return this party's share of a value that depends on how many levels an element reaches: values[0] for none."""
+    """Return this party's share of values[n], where n is the number of levels that an element reaches."""
     steps = torch.tensor([after - before for before, after in itertools.pairwise(values)])
     chosen = arithmetic.matmul(steps, found)
     return arithmetic.add(chosen, values[0]) if party.first else chosen

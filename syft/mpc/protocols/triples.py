@@ -1,4 +1,4 @@
-"""Triples of Beaver for whoever wants to multiply by hand: shares of a, b and their product."""
+"""Beaver triples for products by hand: shares of a, b and their product."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from syft.mpc.runtime.protocol_registry import protocol
 OPERATIONS = ("mul", "matmul")
 
 
-def form(operation: str, a: torch.Size | tuple[int, ...], b: torch.Size | tuple[int, ...]) -> torch.Size:
+def triple_shape(operation: str, a: torch.Size | tuple[int, ...], b: torch.Size | tuple[int, ...]) -> torch.Size:
     """Return the shape of a product."""
     if operation not in OPERATIONS:
         raise ProtocolError(f"There are triples for {' and '.join(OPERATIONS)}, not for {str(operation)[:40]!r}.")
@@ -21,24 +21,24 @@ def form(operation: str, a: torch.Size | tuple[int, ...], b: torch.Size | tuple[
 
 
 def _shapes(anchor: torch.Tensor, operation: str, a_size: Shape, b_size: Shape) -> list[torch.Size]:
-    return [torch.Size(a_size), torch.Size(b_size), form(operation, a_size, b_size)]
+    return [torch.Size(a_size), torch.Size(b_size), triple_shape(operation, a_size, b_size)]
 
 
 @protocol("triple", shape=_shapes)
 async def triple(
     party: Party, anchor: torch.Tensor, operation: str, a_size: Shape, b_size: Shape
 ) -> tuple[torch.Tensor, ...]:
-    """Hold shares of uniform a and b and of their product, dealt by the crypto provider.
+    """Return shares of uniform a and b and of their product, dealt by the crypto provider.
 
     1. The dealer deals. Nothing is opened. Rounds: 0.
 
     Args:
-        party: who this is.
+        party: this party.
         anchor: any shared tensor: the triple is dealt to its parties.
         operation: "mul" or "matmul".
         a_size: the shape of a.
         b_size: the shape of b.
     """
-    form(operation, a_size, b_size)
+    triple_shape(operation, a_size, b_size)
     dealt = await party.deal("triple", operation, tuple(a_size), tuple(b_size), ())
     return tuple(share.clone() for share in dealt)

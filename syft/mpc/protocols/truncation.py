@@ -1,4 +1,4 @@
-"""Division by a public number that never fails: one round, any number of parties, any divisor."""
+"""Truncation: division by a public number, in one round, without failures, for any number of parties."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _offset(divisor: int) -> int:
 
 
 def _signed(number: int) -> int:
-    """Return a number modulo 2^64 as int64 has it."""
+    """Return a number modulo 2^64 as a signed int64."""
     return (number + WHOLE // 2) % WHOLE - WHOLE // 2
 
 
@@ -31,7 +31,7 @@ def _is_power_of_two(divisor: int) -> bool:
 
 @deals("truncation")
 def deal_truncation(context: DealerContext, shape: tuple[int, ...], divisor: int) -> tuple[Any, ...]:
-    """Deal a mask r, its quotient r // d, and its top bit (times 2^64 / d where that is a whole number)."""
+    """Deal a mask r, its quotient r // d, and its top bit (times 2^64 / d where that is an integer)."""
     r = context.random(shape)
     quotient = context.fixed(shape, lambda: arithmetic.floor_divide_signed(r.value, divisor))
     weight = _signed(WHOLE // divisor) if _is_power_of_two(divisor) else 1
@@ -39,7 +39,7 @@ def deal_truncation(context: DealerContext, shape: tuple[int, ...], divisor: int
 
 
 def _reveal(opened: torch.Tensor, divisor: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return, from the opened value, what the top bit of r is multiplied with, and what is public in the quotient."""
+    """Return the factor of the top bit of r, and the public part of the quotient, from the opened value."""
     c = arithmetic.add(opened, _offset(divisor))
     quotient = arithmetic.floor_divide(c, divisor)
     known = arithmetic.sub(quotient, _offset(divisor) // divisor)
@@ -64,7 +64,7 @@ async def truncate(party: Party, x: torch.Tensor, divisor: int) -> torch.Tensor:
     must lie in [-2^62 + d, 2^62).
     """
     if type(divisor) is not int or not 1 <= divisor <= 1 << 62:
-        raise ProtocolError("Shares are divided by whole numbers from 1 to 2^62.")
+        raise ProtocolError(f"The divisor of shares must be an integer from 1 to 2^62, got {divisor!r}.")
     if divisor == 1:
         return x
     r, quotient, top = await party.deal("truncation", tuple(x.shape), divisor)
@@ -77,8 +77,8 @@ async def truncate(party: Party, x: torch.Tensor, divisor: int) -> torch.Tensor:
 
 @protocol("truncate", shape=lambda x, divisor: x.shape, rounds="1", bytes="8", error="1 unit in the last place")
 async def divide_by_public(party: Party, x: torch.Tensor, divisor: int) -> torch.Tensor:
-    """Divide by a public whole number, of either sign."""
+    """Divide by a public integer, of either sign."""
     if type(divisor) is not int or divisor == 0:
-        raise ProtocolError("Shares are divided by whole numbers other than zero.")
+        raise ProtocolError(f"The divisor of shares must be an integer other than zero, got {divisor!r}.")
     result = await truncate(party, x, abs(divisor))
     return -result if divisor < 0 else result

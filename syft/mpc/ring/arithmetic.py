@@ -27,26 +27,26 @@ NARROW_LIMB = 16
 NARROW_DEPTH = 1 << 21
 # The bits of 2^52 as a float64: what is written behind them counts ones.
 _EXPONENT = 0x4330000000000000
-# Cutting costs about as much as this many products a word; for less than that numpy's loop is quicker.
+# Splitting a word costs about as much as this many products; below that numpy's loop is faster.
 CUT_COST = 20
 SMALL = 1 << 19
-# How many words of columns a convolution makes at once.
+# Words of columns that a convolution makes at once.
 COLUMNS = 1 << 21
-# Below this many products torch's loop is quicker than numpy's, which takes longer to begin.
+# Below this many products torch's loop is faster than numpy's, which takes longer to start.
 TINY = 1 << 12
 # From this many elements on numpy's loops are worth two conversions.
 LARGE = 1 << 11
 
 
 def add(x: torch.Tensor, y: torch.Tensor | int) -> torch.Tensor:
-    """Add modulo 2^64. Numpy's loop is twice as quick as torch's, which multiplies by a factor of one first."""
+    """Add modulo 2^64. Numpy's loop is twice as fast as torch's, which multiplies by a factor of one first."""
     if x.numel() < LARGE:
         return torch.add(x, y)
     return torch.from_numpy(np.add(x.numpy(), y if isinstance(y, int) else y.numpy()))
 
 
 def add_into(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """Add to a tensor that nobody else uses, in its memory, and return it."""
+    """Add to a tensor in place, and return it."""
     if x.numel() < LARGE:
         return x.add_(y)
     np.add(x.numpy(), y.numpy(), out=x.numpy())
@@ -92,7 +92,7 @@ def _unsigned(x: torch.Tensor) -> np.ndarray[Any, Any]:
 
 
 def broadcast(x: tuple[int, ...], y: tuple[int, ...]) -> torch.Size:
-    """Return the shape that two shapes broadcast to; torch's own way of saying that is slow."""
+    """Return the shape that two shapes broadcast to; torch's own function is slow."""
     try:
         return torch.Size(x if x == y else np.broadcast_shapes(x, y))
     except ValueError:
@@ -100,10 +100,10 @@ def broadcast(x: tuple[int, ...], y: tuple[int, ...]) -> torch.Size:
 
 
 def cut(x: torch.Tensor, width: int) -> list[torch.Tensor]:
-    """Cut words into signed limbs, least significant first, as float64: x = sum of limb_i * 2^(i * width).
+    """Split words into signed limbs, least significant first, as float64: x = sum of limb_i * 2^(i * width).
 
-    Half of a limb's range is added to every limb but the last, so that all of them are cut without a sign, and taken
-    off again at the end. A limb becomes a float64 by its bits: written behind those of 2^52, it is 2^52 more.
+    Half of a limb's range is added to every limb but the last, so that all of them are unsigned, and subtracted
+    again at the end. A limb becomes a float64 by its bits: written behind those of 2^52, it is 2^52 more.
     """
     half = 1 << (width - 1)
     starts = range(0, WORD - width, width)
@@ -154,7 +154,7 @@ def by_limbs(op: Bilinear, x: torch.Tensor, y: torch.Tensor, depth: int) -> torc
         op: the product, of float64 tensors.
         x: an operand.
         y: the other one.
-        depth: how many products are added up in one entry of the result.
+        depth: the number of products that are added up in one entry of the result.
     """
     if depth <= DEPTH:
         return _wide(op, x, y)
@@ -218,7 +218,7 @@ def conv(
 
 
 def _by_channels(op: Bilinear, x: torch.Tensor, weight: torch.Tensor, step: int, transposed: bool) -> torch.Tensor:
-    """Convolve some channels at a time: so many that sums of products have room, and add up."""
+    """Convolve `step` channels at a time, so that sums of products have room, and add up."""
 
     def part(start: int) -> torch.Tensor:
         here = slice(start, start + step)
@@ -228,7 +228,7 @@ def _by_channels(op: Bilinear, x: torch.Tensor, weight: torch.Tensor, step: int,
 
 
 def _for_each(option: PerDimension, spatial: int) -> tuple[int, ...]:
-    """Return an option for every dimension of the images; one number counts for all."""
+    """Return an option for every dimension of the images; a single number counts for all."""
     sizes = (option,) if isinstance(option, int) else tuple(option)
     return sizes * spatial if len(sizes) == 1 else sizes
 
@@ -254,7 +254,7 @@ def _by_columns(
 
 @functools.cache
 def limbs_are_quicker() -> bool:
-    """Say which way of multiplying is quicker on this processor: torch's loop needs the products of AVX-512.
+    """Return whether limbs are faster on this processor: torch's loop needs AVX-512.
 
     Measured for 1024x1024 on one core: with AVX-512 0.11 s by the loop and 0.20 s by limbs, without it 3.4 and 0.35 s.
     """

@@ -24,17 +24,17 @@ _MASKS = (
 _SHIFTS = torch.arange(WORD)
 # Words are kept lowest octet first, on every machine that torch runs on.
 _ORDER: Literal["little"] = "little"
-# How many words of a plane are worked on at once: all 64 planes of a piece stay in the processor's cache.
+# Words of a plane in a block: all 64 planes of a block stay in the cache.
 _PIECE = 512
 
 
 def width(count: int) -> int:
-    """Return how many words a plane over `count` words has."""
+    """Return the number of words of a plane over `count` words."""
     return -(-count // WORD)
 
 
 def to_planes(words: torch.Tensor) -> torch.Tensor:
-    """Return the 64 planes of words given in one dimension; what is missing to a whole word is zero."""
+    """Return the 64 planes of words given in one dimension; padded with zeros to a whole word."""
     flat = words.numpy().reshape(-1)
     size = width(flat.size)
     if size * WORD != flat.size:
@@ -51,7 +51,7 @@ def to_planes(words: torch.Tensor) -> torch.Tensor:
 
 
 def _transpose(rows: np.ndarray[Any, Any]) -> None:
-    """Transpose every 64x64 block of bits in place: bit j of row i changes places with bit i of row j.
+    """Transpose every 64x64 block of bits in place: bit j of row i is swapped with bit i of row j.
 
     With numpy, whose calls take a third of the time of torch's where there are few words.
     """

@@ -1,7 +1,7 @@
 """Keys of function secret sharing for two parties over Z_2^64, made and evaluated.
 
-A dealer who knows a point alpha splits the function f(x) = [x == alpha], or f(x) = beta * [x < alpha], in two
-keys. A key alone tells nothing about alpha; the two parties evaluate their keys at a public x, each alone, and
+A dealer that knows a point alpha splits the function f(x) = [x == alpha], or f(x) = beta * [x < alpha], in two
+keys. A key alone reveals nothing about alpha; the two parties evaluate their keys at a public x, each alone, and
 hold shares of f(x). With alpha a dealt mask r and x the opened sum of a secret and r, that is a test of the
 secret.
 
@@ -36,7 +36,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 Words: TypeAlias = npt.NDArray[np.uint64]
 
 LEAF_BITS = 3  # levels that a leaf stands for
-BLOCK = 1 << 14  # elements worked on at a time: more would leave the cache, fewer make numpy's calls count
+BLOCK = 1 << 14  # elements of a block: more leave the cache, fewer make the overhead of numpy's calls visible
 _ONE = np.uint64(1)
 _LEAVES = np.uint64((1 << LEAF_BITS) - 1)
 SIGN_BITS = 63  # length of the numbers that a test of a sign compares
@@ -47,10 +47,10 @@ _VALUE_KEY = bytes.fromhex("a4093822299f31d0082efa98ec4e6c89")
 
 
 class RandomSource(Protocol):
-    """Where uniform words come from: `syft.core.generator.Generator`."""
+    """A source of uniform words: `syft.core.generator.Generator`."""
 
     def words(self, *shape: int) -> torch.Tensor:
-        """Returns uniform int64 words."""
+        """Return uniform int64 words."""
         ...
 
 
@@ -67,12 +67,12 @@ class Key:
 
 
 def rows(bits: int, compares: bool) -> int:
-    """Returns how many words an element has in `Key.common`, for points of `bits` bits."""
+    """Return the number of words of an element in `Key.common`, for points of `bits` bits."""
     return (bits - LEAF_BITS) * (3 if compares else 2) + (1 << LEAF_BITS)
 
 
 def _words(tensor: torch.Tensor) -> Words:
-    """Looks at an int64 tensor as rows of unsigned words."""
+    """View an int64 tensor as rows of unsigned words."""
     view: Words = tensor.contiguous().numpy().view(np.uint64)
     return view
 
@@ -91,7 +91,7 @@ class _Hash:
         self.plain, self.room = self.input.data.cast("B"), self.output.data.cast("B")
 
     def __call__(self, low: Words, high: Words) -> tuple[Words, Words]:
-        """Returns the low and the high words of H of each node."""
+        """Return the low and the high words of H of each node."""
         mixed, hashed = self.input[: len(low)], self.output[: len(low)]
         mixed[:, 0] = high
         np.bitwise_xor(high, low, out=mixed[:, 1])
@@ -101,18 +101,18 @@ class _Hash:
 
 
 def _mask(bits: Words) -> Words:
-    """Turns words whose lowest bit counts into all zeros or all ones."""
+    """Turn words whose lowest bit counts into all zeros or all ones."""
     mask: Words = np.negative(bits & _ONE)
     return mask
 
 
 def _signed(words: Words, negative: Words) -> Words:
-    """Negates the words where the mask is all ones."""
+    """Negate the words where the mask is all ones."""
     return (words ^ negative) - negative
 
 
 def _root(party: int, own: Words) -> Words:
-    """Returns a party's root: its own words, the control bit being its number."""
+    """Return a party's root: its own words, the control bit being its number."""
     root = own.copy()
     root[0] = (own[0] & ~_ONE) | np.uint64(party)
     return root
@@ -132,7 +132,7 @@ class _Dealing:
         self.path = np.zeros(self.size, np.uint64)  # what the shares along the path add up to
 
     def _both(self, tweak: int = 0) -> Words:
-        """Returns the nodes of party 0 and, behind them, those of party 1."""
+        """Return the nodes of party 0 and, behind them, those of party 1."""
         both = np.concatenate([self.nodes, self.nodes ^ self.difference], axis=1)
         both[0] ^= np.uint64(tweak)
         return both
@@ -143,7 +143,7 @@ class _Dealing:
         return ~_mask(self.nodes[0])
 
     def values(self, choice: Words, payload: Words) -> Words:
-        """Returns the correction of a level's values; `choice` is all ones where alpha goes right.
+        """Return the correction of a level's values; `choice` is all ones where alpha goes right.
 
         There x that go left are smaller than alpha, and must end with the payload; where alpha goes left, x that go
         right are larger, and must end with zero.
@@ -158,7 +158,7 @@ class _Dealing:
         return _signed(signed, self.negative)
 
     def step(self, choice: Words, word: Words) -> None:
-        """Writes the correction word, its low and high words in two rows, and goes one level down."""
+        """Write the correction word, its low and high words in two rows, and go one level down."""
         size = self.size
         control = _mask(self.nodes[0])
         kept = self.nodes & choice
@@ -169,14 +169,14 @@ class _Dealing:
         self.nodes = kept
 
     def leaf(self, block: int) -> tuple[Words, Words]:
-        """Returns the corrections of two words of the leaf that make them zero less what the path has given."""
+        """Return the corrections of two words of the leaf that make them zero less what the path has given."""
         size = self.size
         left, right = self.value_hash(*self._both(2 * block))
         return left[size:] - left[:size] - self.path, right[size:] - right[:size] - self.path
 
 
 def _deal_block(alpha: Words, payload: Words | None, bits: int, dealing: _Dealing, out: Words) -> None:
-    """Writes the common rows for one block of elements. Without a payload the function is [x == alpha]."""
+    """Write the common rows for one block of elements. Without a payload the function is [x == alpha]."""
     row = 0
     for level in range(bits - 1, LEAF_BITS - 1, -1):
         choice = _mask(alpha >> np.uint64(level))
@@ -195,13 +195,13 @@ def _deal_block(alpha: Words, payload: Words | None, bits: int, dealing: _Dealin
 def common_words(
     alpha: torch.Tensor, payload: torch.Tensor | None, bits: int, owns: tuple[torch.Tensor, torch.Tensor]
 ) -> torch.Tensor:
-    """Works out what both parties' keys have in common, block by block.
+    """Compute the common part of both parties' keys, block by block.
 
     Args:
         alpha: The points, int64 words read as unsigned numbers of `bits` bits.
-        payload: What f gives below alpha, element by element; None for f(x) = [x == alpha].
-        bits: How long points are.
-        owns: What each party alone has: uniform words, two rows.
+        payload: The value of f below alpha, element by element; None for f(x) = [x == alpha].
+        bits: The number of bits of points.
+        owns: The words of each party alone: uniform, two rows.
     """
     points = _words(alpha.reshape(-1))
     payloads = None if payload is None else _words(payload.reshape(-1))
@@ -215,26 +215,26 @@ def common_words(
 
 
 def _keys(alpha: torch.Tensor, payload: torch.Tensor | None, bits: int, generator: RandomSource) -> tuple[Key, Key]:
-    """Makes the keys of both parties."""
+    """Make the keys of both parties."""
     owns = generator.words(2, alpha.numel()), generator.words(2, alpha.numel())
     common = common_words(alpha, payload, bits, owns)
     return Key(owns[0], common), Key(owns[1], common)
 
 
 def equal_keys(alpha: torch.Tensor, generator: RandomSource) -> tuple[Key, Key]:
-    """Makes two keys of f(x) = [x == alpha], for each element of an int64 tensor."""
+    """Make two keys of f(x) = [x == alpha], for each element of an int64 tensor."""
     return _keys(alpha, None, 64, generator)
 
 
 def compare_keys(
     alpha: torch.Tensor, generator: RandomSource, payload: torch.Tensor | None = None, bits: int = 64
 ) -> tuple[Key, Key]:
-    """Makes two keys of f(x) = payload * [x < alpha], for unsigned numbers of `bits` bits; payload 1 by default."""
+    """Make two keys of f(x) = payload * [x < alpha], for unsigned numbers of `bits` bits; payload 1 by default."""
     return _keys(alpha, torch.ones_like(alpha) if payload is None else payload, bits, generator)
 
 
 def _evaluate_block(root: Words, common: Words, x: Words, bits: int, compares: bool) -> Words:
-    """Walks down the tree towards x, for one block of elements, and returns the sum that party 0 would hold."""
+    """Walk down the tree towards x, for one block of elements, and return the sum that party 0 would hold."""
     low, high = root
     nodes, values = _Hash(_NODE_KEY, len(x)), _Hash(_VALUE_KEY, len(x))
     total = np.zeros(len(x), np.uint64)
@@ -257,17 +257,17 @@ def _evaluate_block(root: Words, common: Words, x: Words, bits: int, compares: b
 
 
 def evaluate(party: int, key: Key, x: torch.Tensor, bits: int = 64) -> torch.Tensor:
-    """Returns the share that party 0 or 1 holds of f(x), element by element; x is public.
+    """Return the share that party 0 or 1 holds of f(x), element by element; x is public.
 
     Args:
         party: 0 or 1.
         key: The key of this party.
         x: int64 words, read as unsigned numbers of `bits` bits.
-        bits: As told when the keys were made (64 for equality).
+        bits: The bits of the points of the keys (64 for equality).
     """
     own, common, points = _words(key.own), _words(key.common), _words(x.reshape(-1))
     if common.shape != (rows(bits, common.shape[0] > rows(bits, False)), len(points)) or own.shape != (2, len(points)):
-        raise ValueError(f"The key does not fit {len(points)} numbers of {bits} bits.")
+        raise ValueError(f"The key is not for {len(points)} numbers of {bits} bits.")
     compares = common.shape[0] > rows(bits, False)
     result = np.empty(len(points), np.uint64)
     for start in range(0, len(points), BLOCK):
@@ -277,12 +277,12 @@ def evaluate(party: int, key: Key, x: torch.Tensor, bits: int = 64) -> torch.Ten
 
 
 def top_bit(words: torch.Tensor) -> torch.Tensor:
-    """Returns the highest bit of each word, as 0 or 1."""
+    """Return the highest bit of each word, as 0 or 1."""
     return words.lt(0).long()
 
 
 def sign_words(mask: torch.Tensor, owns: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
-    """Works out what both parties' keys for a test of signs have in common.
+    """Compute the common part of both parties' keys for a test of signs.
 
     x = c - r is negative if its highest bit, c_top ^ r_top ^ [c_low < r_low], is 1: one comparison of 63 bits. Its
     payload is 1 - 2 r_top, so that r_top + payload * [c_low < r_low] is r_top ^ [c_low < r_low]. Right for every
@@ -290,13 +290,13 @@ def sign_words(mask: torch.Tensor, owns: tuple[torch.Tensor, torch.Tensor]) -> t
 
     Args:
         mask: r, uniform words.
-        owns: What each party alone has: uniform words, two rows.
+        owns: The words of each party alone: uniform, two rows.
     """
     return common_words(mask, 1 - 2 * top_bit(mask), SIGN_BITS, owns)
 
 
 def negative(party: int, key: Key, top: torch.Tensor, masked: torch.Tensor) -> torch.Tensor:
-    """Returns the share that party 0 or 1 holds of [x < 0] for c = x + r.
+    """Return the share that party 0 or 1 holds of [x < 0] for c = x + r.
 
     Args:
         party: 0 or 1.

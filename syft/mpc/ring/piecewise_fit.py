@@ -1,4 +1,4 @@
-"""Polynomials that agree with a function on small intervals, and their coefficients as whole numbers."""
+"""Polynomials that approximate a function on small intervals, and their coefficients as integers."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 import torch
 
 Function = Callable[[Any], Any]
-# How many bits within an interval are looked at, at most; and what the sum of all terms may need.
+# The largest number of bits used within an interval, and the bits of the sum of all terms.
 INNER_BITS = 14
 ROOM = 61
-# How many places of each interval the error is measured at.
+# Points of each interval at which the error is measured.
 SAMPLES = 33
-# How many units to one a table has at most, or up to twice as many.
+# The finest scale of a table, up to a factor of two.
 FINEST = 1 << 20
 
 
@@ -47,7 +47,7 @@ def error(function: Function, middles: np.ndarray, half: float, found: np.ndarra
 
 
 def coarser(scale: int) -> int:
-    """Return what results of a scale are multiplied by in the end, for a table has no room for so many units."""
+    """Return the final factor of results of a scale: a table has room for `FINEST` units only."""
     return max(scale // FINEST, 1)
 
 

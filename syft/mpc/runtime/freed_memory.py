@@ -1,7 +1,7 @@
-"""Memory that was freed stays with the process for a while, so that the next run need not ask for it anew.
+"""Settings of the allocator: freed memory stays with the process, so that the next run can use it again.
 
-A run makes and drops tensors of the same sizes again and again. The allocator of Linux (glibc) gives the top of its
-heap back to the system after each large one, and gets it again page by page: 8 to 33% of a convolutional network's run.
+A run makes and drops tensors of the same sizes again and again. The allocator of Linux (glibc) returns the top of
+its heap to the system after each large one, and gets it again page by page: 8 to 33% of a convolutional network's run.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ import functools
 import os
 import sys
 
-# glibc's numbers for what can be set.
+# glibc's numbers of the options.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
-# How many freed bytes at the top of the heap stay with the process.
+# Freed bytes at the top of the heap that stay with the process.
 KEPT = 128 << 20
-# From this size on a tensor gets memory of its own, which goes back to the system with it.
+# Larger tensors get memory of their own, which is returned to the system with them.
 LARGE = 32 << 20
-# Who sets one of these has decided otherwise.
+# If one of these is set, the user has chosen other settings.
 _VARIABLES = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES", "LD_PRELOAD")
 
 
 @functools.cache
 def keep_freed() -> None:
-    """Let this process keep up to `KEPT` bytes that were freed; the first call does it, where there is glibc."""
+    """Let this process keep up to `KEPT` freed bytes; only the first call has an effect, and only with glibc."""
     if not sys.platform.startswith("linux") or any(name in os.environ for name in _VARIABLES):
         return
     with contextlib.suppress(AttributeError, OSError):  # another C library

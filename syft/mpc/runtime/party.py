@@ -1,8 +1,8 @@
-"""Party: what a protocol sees of the world: who it is, the dealer, and the other parties.
+"""Party: the interface of a protocol to its runtime: its index, the dealer, and the other parties.
 
-A protocol is an `async def` over a party and its shares. It never talks to anybody itself: each `await` hands a
-request to the runtime that drives it, which is either all parties in one process (`lockstep`) or one party of
-several processes (`network`). The same protocol runs under both.
+A protocol is an `async def` over a party and its shares. It has no connections itself: each `await` passes a request
+to the runtime that drives it, which is either all parties in one process (`lockstep`) or one party of several
+processes (`network`). The same protocol runs under both.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Protocol = Callable[..., PartyCoroutine]
 
 
 class PartyRequest:
-    """Something that a protocol waits for; awaiting it hands it to the runtime."""
+    """A request of a protocol; awaiting it passes it to the runtime."""
 
     __slots__ = ()
 
@@ -31,7 +31,7 @@ class PartyRequest:
 
 @dataclasses.dataclass(slots=True)
 class Open(PartyRequest):
-    """Let every party learn some values; every party gives its shares of them.
+    """Open some values to every party; every party sends its shares of them.
 
     Attributes:
         shares: this party's shares.
@@ -44,11 +44,11 @@ class Open(PartyRequest):
 
 @dataclasses.dataclass(slots=True)
 class Deal(PartyRequest):
-    """Get this party's shares of something random from the dealer.
+    """Get this party's shares of a deal.
 
     Attributes:
-        kind: a row of the dealer's table.
-        spec: its arguments: shapes, numbers and words.
+        kind: the kind of deal.
+        spec: its arguments: shapes, numbers and strings.
     """
 
     kind: str
@@ -60,8 +60,8 @@ class Exchange(PartyRequest):
     """Send tensors to some parties, and wait for tensors from some.
 
     Attributes:
-        outgoing: what goes to whom, by index.
-        sources: the indices of the parties that something is expected from.
+        outgoing: the tensors for each receiver, by its index.
+        sources: the indices of the senders.
     """
 
     outgoing: dict[int, Tensors]
@@ -76,7 +76,7 @@ class Batch(PartyRequest):
 
 
 def is_deal(request: PartyRequest) -> bool:
-    """Say whether a request is one to the dealer, which takes no round."""
+    """Return whether a request is a deal, which needs no round."""
     return is_deal(request.requests[0]) if type(request) is Batch else type(request) is Deal
 
 
@@ -84,8 +84,8 @@ class Party:
     """One party of a run.
 
     Args:
-        index: which one, from 0; a helper comes after the last party.
-        count: how many parties hold shares.
+        index: the index of the party, from 0; a helper comes after the last party.
+        count: the number of parties that hold shares.
     """
 
     __slots__ = ("count", "first", "index", "is_helper")
@@ -98,19 +98,19 @@ class Party:
         self.is_helper = index >= count
 
     def open(self, *shares: torch.Tensor) -> Open:
-        """Open values to every party: one round, whatever their number. Gives a tuple."""
+        """Open values to every party: in one round. Returns a tuple."""
         return Open(shares)
 
     def open_bits(self, *shares: torch.Tensor) -> Open:
-        """Open words of bits to every party: one round, whatever their number. Gives a tuple."""
+        """Open packed bits to every party: in one round. Returns a tuple."""
         return Open(shares, True)
 
     def deal(self, kind: str, *spec: object) -> Deal:
-        """Get this party's shares of a row of the dealer's table. Gives a tuple."""
+        """Get this party's shares of a deal. Returns a tuple."""
         return Deal(kind, spec)
 
     def exchange(self, outgoing: dict[int, Tensors], sources: tuple[int, ...]) -> Exchange:
-        """Send tensors to some parties and get tensors from some: one round. Gives a dict."""
+        """Send tensors to some parties and get tensors from some, in one round. Returns a dict."""
         return Exchange(outgoing, sources)
 
     def public(self, function: Callable[..., Any], *args: object) -> Any:
@@ -121,13 +121,13 @@ class Party:
         return function(*args)
 
     async def together(self, *protocols: Coroutine[Any, Any, Any]) -> list[Any]:
-        """Run protocols that do not depend on each other side by side: their openings share rounds."""
+        """Run independent protocols at the same time: their openings share rounds."""
         if len(protocols) == 1:
             return [await protocols[0]]
         try:
             return await self._side_by_side(protocols)
         finally:
-            for protocol in protocols:  # those that were not finished, if one failed
+            for protocol in protocols:  # unfinished ones, if one failed
                 protocol.close()
 
     async def _side_by_side(self, protocols: tuple[Coroutine[Any, Any, Any], ...]) -> list[Any]:
@@ -142,7 +142,7 @@ class Party:
                     results[i] = stop.value
             if not waiting:
                 return results
-            # Dealing takes no round: nobody opens before everybody has got what was dealt.
+            # Deals need no round, so all of them come before the next opening.
             turn = [i for i in waiting if is_deal(waiting[i])] or list(waiting)
             replies = await Batch([waiting.pop(i) for i in turn])
             answers = dict(zip(turn, replies, strict=True))

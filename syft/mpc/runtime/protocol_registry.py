@@ -1,4 +1,4 @@
-"""The protocols that workers can be asked to run by name, with what each of them costs and how exact it is."""
+"""The registry of protocols that workers run by name, with their cost and accuracy."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class ProtocolSpec:
     """One protocol.
 
     Attributes:
-        name: what it is asked for by.
+        name: the name of the protocol.
         function: the `async def`.
-        shape: gives the shape of the result, or a list of shapes, from the arguments (tensors on the meta device)
+        shape: returns the shape of the result, or a list of shapes, from the arguments (tensors on the meta device)
             and the options.
-        rounds: how often parties wait for each other, as a text for people.
-        bytes: what each party sends to each other party, per element of the result, as a text for people.
-        error: how exact the result is.
+        rounds: the number of rounds, as text.
+        bytes: the bytes that each party sends to each other party, per element of the result, as text.
+        error: the accuracy of the result.
         deals: whether it needs a dealer; a function of the options where that depends on them.
         helper: whether the dealer takes part as an active helper, when there are two parties.
     """
@@ -38,7 +38,7 @@ class ProtocolSpec:
     helper: bool = False
 
     def needs_dealer(self, options: dict[str, Any]) -> bool:
-        """Say whether a run with these options needs a dealer."""
+        """Return whether a run with these options needs a dealer."""
         return self.deals(**options) if callable(self.deals) else self.deals
 
 
@@ -54,7 +54,7 @@ def protocol(
     deals: bool | Callable[..., bool] = True,
     helper: bool = False,
 ) -> Callable[[Protocol], Protocol]:
-    """Register a protocol under a name that workers can be asked for."""
+    """Register a protocol under a name."""
 
     def register(function: Protocol) -> Protocol:
         if name in PROTOCOLS:
@@ -66,7 +66,7 @@ def protocol(
 
 
 def entry_of(name: str) -> ProtocolSpec:
-    """Return the entry of a protocol."""
+    """Return a registered protocol."""
     found = PROTOCOLS.get(name)
     if found is None:
         raise UnsupportedOperation(f"The protocol {str(name)[:40]!r}", "shared tensors")

@@ -1,7 +1,7 @@
-"""ShareRecording: what would be run on shares is written down, and nothing is sent.
+"""ShareRecording: protocols on shares are recorded, and nothing is sent.
 
-Inside a recording `engine.run` notes each step and gives outlines: shared tensors with a shape and parties, and no
-shares. What is public is computed as always. Links that are written to in place are as before when it ends.
+Inside a recording `client.run` records each step and returns symbolic shares: shared tensors with a shape and parties,
+and no values. Public values are computed as usual. In-place writes to links are undone when the recording ends.
 
 Example:
     >>> import torch
@@ -35,25 +35,25 @@ if TYPE_CHECKING:
     from syft.workers.base import BaseWorker
 
 WHY = (
-    "These numbers are recorded and not computed yet, so they can't be fetched or sent. "
-    "Do that outside of the function that is recorded."
+    "These values are recorded and not computed yet, so they can't be fetched or sent. "
+    "Do that outside of the recorded function."
 )
 
 
 class SymbolicShareError(SyftError):
-    """Numbers are asked for that are only recorded."""
+    """Values were requested that are only recorded."""
 
     def __init__(self) -> None:
         super().__init__(WHY)
 
 
 class Value:
-    """A shared tensor in a recording: one of its inputs, or what a step gives.
+    """A shared tensor in a recording: an input, or the result of a step.
 
     Args:
         shape: its shape.
-        shares: the pointers of an input, by party; None for what a step gives.
-        link: the link that an input came as.
+        shares: the pointers of an input, by party; None for the result of a step.
+        link: the link of an input.
     """
 
     __slots__ = ("link", "shape", "shares")
@@ -65,10 +65,10 @@ class Value:
 
 
 class SymbolicShare:
-    """What stands for the share of one party while something is recorded.
+    """A share of one party during a recording.
 
     Args:
-        value: what it is a share of.
+        value: the shared value.
         location: the party.
     """
 
@@ -84,11 +84,11 @@ class SymbolicShare:
         return self.value.shape
 
     def clone(self, *args: object, **kwargs: object) -> SymbolicShare:
-        """Return this very outline: what a step gives is never written to."""
+        """Return this object: results of steps are never written to."""
         return self
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # Python itself asks whether it is there
+        if name.startswith("__"):  # Python checks for special methods
             raise AttributeError(name)
         raise SymbolicShareError
 
@@ -105,12 +105,12 @@ def outline(value: Value, model: AdditiveSharingTensor) -> AdditiveSharingTensor
 
 
 def key_of(link: AdditiveSharingTensor) -> int:
-    """Return what tells the shares of a link from those of others, as long as it is there: links may have the same."""
+    """Return a key of the shares of a link, valid while the link exists; several links may have the same shares."""
     return id(next(iter(link.child.values())))
 
 
 def value_of(content: object) -> Value | None:
-    """Return the value of a recording that a link to shares, or what is below it, stands for; None if it has shares."""
+    """Return the recorded value of a link, or of its shares; None if they are real shares."""
     shares = content.child if isinstance(content, AdditiveSharingTensor) else content
     first = next(iter(shares.values())) if type(shares) is dict else None
     return first.value if type(first) is SymbolicShare else None
@@ -122,11 +122,11 @@ class RecordedStep:
 
     Attributes:
         name: the protocol.
-        args: its arguments: values in place of shared tensors, and everything else as it was.
+        args: its arguments, with values in place of shared tensors.
         options: its named arguments.
-        results: what it gives.
-        parties: who runs it.
-        provider: who deals for it; None if nobody has to.
+        results: its results.
+        parties: the ids of the parties.
+        provider: the dealer; None if it needs none.
     """
 
     name: str
@@ -145,12 +145,12 @@ current = _Current()
 
 
 class ShareRecording:
-    """Steps that are noted and not run, inside a `with` block and in one thread.
+    """Steps that are recorded and not run, inside a `with` block and in one thread.
 
     Attributes:
         steps: the steps, in order.
-        writes: links from outside that were written to in place, with what they held at the end.
-        noted: links from outside that something was noted of (see `rules.facts`): the link, the name, and what.
+        writes: links from outside that were written to in place, with their content at the end.
+        noted: new facts about links from outside (see `rules.cached_comparisons`): the link, the name, and the fact.
     """
 
     def __init__(self) -> None:
@@ -182,7 +182,7 @@ class ShareRecording:
         self._before = {}
 
     def _about_to_change(self, link: Viewable) -> None:
-        """Keep what is below a link that was there before; one that is made in here may change."""
+        """Store the content of a link from outside before it changes; links of this recording may change."""
         if "child" not in link.__dict__:
             link.__dict__["_made_by"] = self._mark
         elif not self.has_made(link) and id(link) not in self._before:
@@ -198,7 +198,7 @@ class ShareRecording:
         provider: BaseWorker | ObjectId | None,
         shapes: torch.Size | list[torch.Size],
     ) -> Any:
-        """Write a run down, and return outlines of what it gives."""
+        """Record a run, and return symbolic shares of its results."""
         several = isinstance(shapes, list)
         results = [Value(torch.Size(shape)) for shape in (shapes if isinstance(shapes, list) else [shapes])]
         args, options = map_tensors(self._noted, (args, options))
@@ -210,11 +210,11 @@ class ShareRecording:
     def _noted(self, leaf: object) -> object:
         if isinstance(leaf, AdditiveSharingTensor):
             return self.value(leaf)
-        # What is public may change before the steps are run.
+        # Public tensors may change before the steps are run.
         return leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf
 
     def value(self, link: AdditiveSharingTensor) -> Value:
-        """Return the value of a link: what a step of this recording gives, or an input."""
+        """Return the value of a link: the result of a step, or an input."""
         known = value_of(link)
         if known in self._results:
             return known
@@ -225,9 +225,9 @@ class ShareRecording:
         return found
 
     def gives(self, value: Value | None) -> bool:
-        """Say whether a step of this recording gives a value."""
+        """Return whether a value is the result of a step of this recording."""
         return value in self._results
 
     def has_made(self, link: Viewable) -> bool:
-        """Say whether a link was made in this recording."""
+        """Return whether a link was made in this recording."""
         return link.__dict__.get("_made_by") is self._mark

@@ -1,6 +1,6 @@
-"""The shapes of results, worked out by hand: torch's way to do it without values is slow, and slow to load.
+"""The shapes of results, computed by hand: torch's shape inference is slow, and slow to load.
 
-Everything that is not here is asked of torch, on the meta device, and remembered by what was asked.
+For calls that are not here, torch computes the shape on the meta device, and the result is cached.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from syft.mpc.ring import arithmetic
 from syft.mpc.ring.arithmetic import PerDimension
 
 Shape = tuple[int, ...]
-FORMS: dict[str, Callable[..., Any]] = {}
-_remembered: dict[Any, Any] = {}
-MAX_REMEMBERED = 4096
+SHAPES: dict[str, Callable[..., Any]] = {}
+_cache: dict[Any, Any] = {}
+MAX_CACHED = 4096
 
 
 def matmul(x: Shape, y: Shape) -> torch.Size:
@@ -47,7 +47,7 @@ def conv(
     inner = weight[0] if transposed else weight[1] * groups
     if count not in (1, 2, 3) or len(weight) != len(x) or x[1] != inner or groups < 1:
         raise RuntimeError(
-            f"A weight of shape {tuple(weight)} in {groups} groups does not fit images of shape {tuple(x)}."
+            f"A weight of shape {tuple(weight)} in {groups} groups can't be applied to images of shape {tuple(x)}."
         )
     strides, paddings, dilations, more = (_each(v, count) for v in (stride, padding, dilation, output_padding))
     spatial = []
@@ -62,16 +62,16 @@ def conv(
     return torch.Size([x[0], weight[1] * groups if transposed else weight[0], *spatial])
 
 
-def _form(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _shape_of(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         for name in names:
-            FORMS[name] = function
+            SHAPES[name] = function
         return function
 
     return register
 
 
-@_form("cumsum.default", "neg.default", "clone.default", "alias.default", "detach.default", "flip.default",
+@_shape_of("cumsum.default", "neg.default", "clone.default", "alias.default", "detach.default", "flip.default",
        "tril.default", "triu.default", "roll.default", "index_put.default", "scatter_add.default", "index_add.default",
        "lift_fresh.default", "scatter.src", "index_copy.default", "select_scatter.default", "slice_scatter.default",
        "diagonal_scatter.default")  # fmt: skip
@@ -79,12 +79,12 @@ def _same(x: torch.Tensor, *args: object, **options: object) -> torch.Size:
     return x.shape
 
 
-@_form("sum.default", "trace.default")
+@_shape_of("sum.default", "trace.default")
 def _none(x: torch.Tensor) -> torch.Size:
     return torch.Size(())
 
 
-@_form("sum.dim_IntList")
+@_shape_of("sum.dim_IntList")
 def _sum(x: torch.Tensor, dims: Sequence[int] | None = None, keepdim: bool = False) -> torch.Size:
     count = x.dim()
     gone = {dim % count for dim in dims} if dims and count else set(range(count))
@@ -93,19 +93,19 @@ def _sum(x: torch.Tensor, dims: Sequence[int] | None = None, keepdim: bool = Fal
     return torch.Size([size for i, size in enumerate(x.shape) if i not in gone])
 
 
-@_form("cat.default")
+@_shape_of("cat.default")
 def _cat(tensors: Sequence[torch.Tensor], dim: int = 0) -> torch.Size:
     parts = [tensor.shape for tensor in tensors if tensor.shape != (0,)] or [tensors[0].shape]
     dim = dim % len(parts[0]) if parts[0] else 0
     rest = {(*shape[:dim], *shape[dim + 1 :]) for shape in parts}
     if len(rest) != 1 or len({len(shape) for shape in parts}) != 1 or not parts[0]:
-        raise RuntimeError(f"Tensors of shapes {[tuple(shape) for shape in parts]} can't be put together along {dim}.")
+        raise RuntimeError(f"Tensors of shapes {[tuple(shape) for shape in parts]} can't be concatenated along {dim}.")
     sizes = list(parts[0])
     sizes[dim] = sum(shape[dim] for shape in parts)
     return torch.Size(sizes)
 
 
-@_form("stack.default")
+@_shape_of("stack.default")
 def _stack(tensors: Sequence[torch.Tensor], dim: int = 0) -> torch.Size:
     shapes = {tuple(tensor.shape) for tensor in tensors}
     if len(shapes) != 1:
@@ -115,19 +115,19 @@ def _stack(tensors: Sequence[torch.Tensor], dim: int = 0) -> torch.Size:
     return torch.Size(sizes)
 
 
-@_form("where.self")
+@_shape_of("where.self")
 def _where(mask: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> torch.Size:
     return arithmetic.broadcast(arithmetic.broadcast(mask.shape, x.shape), y.shape)
 
 
-@_form("index.Tensor")
+@_shape_of("index.Tensor")
 def _index(x: torch.Tensor, indices: list[Any]) -> torch.Size:
-    # On bytes of nothing: the indices are public, so torch checks them too.
+    # On an expanded scalar: the indices are public, so torch checks them too.
     nothing = torch.zeros((), dtype=torch.int8).expand(x.shape)
     return torch.ops.aten.index.Tensor(nothing, indices).shape  # type: ignore[no-any-return]
 
 
-@_form("index_select.default")
+@_shape_of("index_select.default")
 def _index_select(x: torch.Tensor, dim: int, index: torch.Tensor) -> torch.Size:
     sizes = list(x.shape)
     if sizes:
@@ -136,17 +136,17 @@ def _index_select(x: torch.Tensor, dim: int, index: torch.Tensor) -> torch.Size:
 
 
 def of_call(name: str, call: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """Return the shape of what a call gives, or a list of shapes."""
-    form = FORMS.get(name)
-    if form is not None:
-        return form(*args, **options)
+    """Return the shape of a call's result, or a list of shapes."""
+    rule = SHAPES.get(name)
+    if rule is not None:
+        return rule(*args, **options)
     key = (name, _signature(args), _signature(tuple(sorted(options.items()))))
-    if key not in _remembered:
-        if len(_remembered) >= MAX_REMEMBERED:
-            _remembered.clear()
+    if key not in _cache:
+        if len(_cache) >= MAX_CACHED:
+            _cache.clear()
         made = call(*_without_values(args), **options)
-        _remembered[key] = [item.shape for item in made] if isinstance(made, list | tuple) else made.shape
-    found = _remembered[key]
+        _cache[key] = [item.shape for item in made] if isinstance(made, list | tuple) else made.shape
+    found = _cache[key]
     return list(found) if type(found) is list else found
 
 
