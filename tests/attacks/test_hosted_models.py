@@ -43,7 +43,7 @@ from tests.attacks.askers import (
 from tests.grid.fleet import Fleet
 from tests.nodes import Line
 
-# What a party says when a peer does not have the key that was pinned.
+# The error of a party when a peer does not have the pinned key.
 PINNED = "is not the node that this model was hosted with"
 
 
@@ -116,7 +116,7 @@ def steal_from(nodes, own, party):
         return steal(lambda x: run(cast, nodes["dealer"], facts, x))
 
 
-def test_weights_are_not_told_to_nodes_of_the_user(mallory, model):
+def test_nodes_of_the_user_do_not_learn_weights(mallory, model):
     """With a node of hers as the other party, the answers would tell one party's share; both together, the model."""
     nodes, own = mallory
     with pytest.raises(SyftError, match=PINNED):
@@ -137,7 +137,7 @@ def test_a_node_of_the_user_is_no_party(mallory, party):
 
 
 def test_a_node_of_the_user_is_no_dealer(mallory):
-    """A dealer knows all masks, so whoever deals can read what the parties open."""
+    """A dealer knows all masks, so the dealer can read all values that the parties open."""
     nodes, own = mallory
     began = time.monotonic()
     with pytest.raises(SyftError, match=PINNED):
@@ -255,7 +255,7 @@ def evil(town, victim):
             plant(node, part, part.version)
 
 
-def test_weights_are_not_told_by_two_models_in_one_run(mallory, evil, model):
+def test_two_models_in_one_run_do_not_reveal_weights(mallory, evil, model):
     """One party runs the victim's model and the other one mallory's: the answers would tell one party's share."""
     nodes, _ = mallory
     cast = [nodes["a"], nodes["b"]]

@@ -1,4 +1,4 @@
-"""Hostile guests of served models: they can run the model on what they bring, as often as they may, and nothing else."""
+"""Hostile guests of served models: they can run the model on their inputs, within their limit, and nothing else."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def test_a_pointer_that_comes_home_leads_nowhere(trio, served, mallory_as_guest)
 
 
 def test_a_guest_releases_nothing(trio, mallory_as_guest):
-    """Also not what its owner is just passing on, which anybody who is told of it may take over."""
+    """Objects that their owner is passing on can be claimed by anyone who knows their id, but not by a guest."""
     claims = trio[0].object_store.claims
     held = torch.ones(3).send(trio[0])
     claims.offer(held.id_at_location, sy.local_worker.stream_to(trio[0]).session)
@@ -219,7 +219,7 @@ def test_a_guest_releases_nothing(trio, mallory_as_guest):
         (torch.nn.Parameter(torch.zeros(1, 8)),),
     ],
 )
-def test_what_is_brought_is_checked_before_it_counts(trio, served, mallory_as_guest, contents):
+def test_inputs_are_checked_before_a_request_counts(trio, served, mallory_as_guest, contents):
     assert error_name(mallory_as_guest.ask(0, mallory_as_guest.message(contents))) == "ProtocolError"
     assert served._left(mallory_as_guest.invitation) == 3
     assert mallory_as_guest.visits[0].results == {}
@@ -269,7 +269,7 @@ def test_runs_of_one_server_alone_count_too(served, mallory_as_guest):
     assert mallory_as_guest.visits[0].results == {}
 
 
-def test_a_run_asked_for_twice(mallory_as_guest):
+def test_a_second_request_for_a_run_is_refused(mallory_as_guest):
     message = mallory_as_guest.message()
     assert mallory_as_guest.ask(0, message) is None
     assert error_name(mallory_as_guest.ask(0, message)) == "ProtocolError"
@@ -278,7 +278,7 @@ def test_a_run_asked_for_twice(mallory_as_guest):
     assert answers == [None, None] and given[0][0] == 0
 
 
-def test_results_belong_to_who_asked(trio, served, mallory_as_guest):
+def test_results_belong_to_their_guest(trio, served, mallory_as_guest):
     other = HostileGuest(trio, served.invite(3))
     message = other.message()
     assert [other.ask(index, message) for index in range(2)] == [None, None]
@@ -529,7 +529,7 @@ def test_shares_of_the_answer_are_fresh(trio):
     assert totals == {(2 + 2**16,) * 8}
 
 
-def test_what_a_server_is_sent_looks_uniform(trio, served):
+def test_messages_to_a_server_are_uniform(trio, served):
     """Shares of the same input differ each time, and their bits are balanced, whatever the input is."""
     client = sy.mpc.connect(served.invite(60))
     messages = []

@@ -64,7 +64,7 @@ def ask(worker, name="linear", data=None):
 # --- plain hosting --------------------------------------------------------------------------------------------
 
 
-def test_a_model_is_asked_by_its_name(make_worker):
+def test_a_model_is_queried_by_its_name(make_worker):
     worker = make_worker("host")
     client.host(worker, linear(), allow_remote_inference=True)
     assert ask(worker).tolist() == [[3 * WEIGHT + 1]]
@@ -148,7 +148,7 @@ def test_answers_and_downloads_share_no_memory_with_the_model(make_worker):
     assert client.query(worker, "give", torch.zeros(2)).tolist() == [1, 2]
 
 
-def test_many_threads_ask_at_once(make_worker):
+def test_many_threads_query_at_once(make_worker):
     worker = start("hosting-threads")
     try:
         client.host(worker, linear(1.0), allow_remote_inference=True)
@@ -175,7 +175,7 @@ def test_many_threads_ask_at_once(make_worker):
 # --- what is allowed ------------------------------------------------------------------------------------------
 
 
-def test_only_what_its_owner_allows(guarded, eve):
+def test_permissions_of_the_owner_hold(guarded, eve):
     client.host(guarded, linear(), "closed")
     client.host(guarded, linear(), "asked", allow_remote_inference=True)
     client.host(guarded, linear(), "given", allow_download=True)
@@ -197,7 +197,7 @@ def test_only_what_its_owner_allows(guarded, eve):
     assert (eve.id, "inference", "model:asked", True) in guarded.policy.rows
 
 
-def test_only_who_hosted_it_or_the_owner_replaces_and_deletes_it(guarded, eve):
+def test_only_owners_replace_and_delete_a_model(guarded, eve):
     client.host(guarded, linear(), "mine", allow_remote_inference=True)
     with sy.acting_as(eve):
         with pytest.raises(ModelError, match="is taken"):
@@ -245,7 +245,7 @@ def test_errors_never_show_weights(guarded, eve):
         client.query(guarded, "pick", torch.zeros(3))
 
 
-def test_a_model_is_never_asked_with_what_is_held_here(guarded, eve):
+def test_queries_can_not_name_objects_of_the_worker(guarded, eve):
     client.host(guarded, linear(), "asked", allow_remote_inference=True)
     private = torch.tensor([[5.0, 6.0]]).tag("#private").send(guarded)
     with sy.acting_as(eve):
@@ -276,7 +276,7 @@ def test_unicode_names_are_names(guarded):
     assert ask(guarded, "Röntgen 模型").item() == 3 * WEIGHT + 1
 
 
-def test_what_can_not_be_hosted(make_worker, guarded):
+def test_models_that_can_not_be_hosted(make_worker, guarded):
     unbuilt = sy.Plan(forward_func=torch.nn.Linear(2, 1))
     with pytest.raises(ModelError, match="not built"):
         client.host(guarded, unbuilt, "x")

@@ -1,4 +1,4 @@
-"""What the processes of test_network.py run: a worker that knows a few more protocols, for parties that misbehave."""
+"""The program of the processes of test_network.py: a worker with more protocols, for parties that misbehave."""
 
 from __future__ import annotations
 

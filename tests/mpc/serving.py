@@ -1,4 +1,4 @@
-"""What the tests of serving share: a small model, workers in one process or in several, and a client in its own."""
+"""Helpers of the tests of serving: a small model, workers in one process or in several, and a client process."""
 
 from __future__ import annotations
 

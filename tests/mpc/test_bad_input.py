@@ -212,7 +212,7 @@ def test_error_texts_hold_no_shares(make_worker: Any, hook: Any) -> None:
     assert "987654321" not in str(told.value) + str(told.value.__cause__)
 
 
-def test_a_policy_is_asked(trio: list[Any], hook: Any) -> None:
+def test_a_policy_is_checked(trio: list[Any], hook: Any) -> None:
     alice, bob, _ = trio
     a, b = torch.arange(3).send(alice), torch.arange(3).send(bob)
     alice.policy = DenyAll()
@@ -247,7 +247,7 @@ def test_a_second_message_about_a_run_is_refused(make_worker: Any, hook: Any) ->
 
 
 @pytest.mark.parametrize("parties", [("alice",), ("alice", "alice"), ("x", "y"), tuple(map(str, range(65))), (1, {})])
-def test_parties_that_are_none(make_worker: Any, hook: Any, parties: tuple[Any, ...]) -> None:
+def test_invalid_parties(make_worker: Any, hook: Any, parties: tuple[Any, ...]) -> None:
     alice = make_worker("alice")
     named = tuple(alice.id if party == "alice" else party for party in parties)
     with pytest.raises(ProtocolError, match="different parties|is not one of the parties"):

@@ -221,7 +221,7 @@ def views(protocol, value):
 
 @pytest.mark.parametrize("protocol", [fss.negative, fss.zero])
 @pytest.mark.parametrize("value", [0, -1, 2**40, LOWEST])
-def test_what_a_party_sees_is_noise(protocol, value):
+def test_the_view_of_a_party_is_noise(protocol, value):
     for seen in views(protocol, value).values():
         assert abs(chi_square(seen)) < LIMIT
 

@@ -325,7 +325,7 @@ def test_reductions_over_an_empty_dimension(cast):
     assert x.softmax(0).shape == (2, 0) and x.softmax(1).shape == (2, 0) and x.log_softmax(0).shape == (2, 0)
     assert numbers_of(x.norm(dim=1)).tolist() == [0, 0]
     for call in (lambda: x.logsumexp(1), lambda: x.std(1), lambda: x.norm(math.inf, dim=1)):
-        with pytest.raises(ValueError, match="of none|more elements"):
+        with pytest.raises(ValueError, match="has no largest|more elements"):
             call()
 
 

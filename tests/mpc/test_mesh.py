@@ -102,7 +102,7 @@ def test_products(world, parties):
         assert torch.equal(sum(results.values()), sum(x) * sum(y))
 
 
-def test_only_the_last_party_is_sent_what_is_dealt(make_world):
+def test_only_the_last_party_receives_deals(make_world):
     world = make_world("a", "b", "c", "dealer")
     x = shares(3, 100)
     assert not world.run("abc", multiply, x, x)[1]
@@ -138,7 +138,7 @@ def test_masks_are_never_used_twice(make_world):
     assert len(words.unique()) == len(words) == 4 * 4 * 4
 
 
-def test_what_can_not_be_foreseen(world):
+def test_deals_that_depend_on_opened_values(world):
     for total in (0, 1, 2, 3, 3, 3, 1, 0):
         x = shares(2, 3)
         x[1] = torch.tensor([total, 4, 8]) - x[0]
@@ -187,7 +187,7 @@ def test_more_is_dealt_ahead_than_fits(make_world, monkeypatch):
         assert not errors and torch.equal(results[0] + results[1], sum(x) * sum(x))
 
 
-def test_what_can_not_be_dealt(world):
+def test_deals_that_fail(world):
     async def unknown(party, x):
         return await party.deal("gold", (3,))
 
@@ -242,7 +242,7 @@ def test_a_party_that_sends_something_else(world, parties, how):
     began = time.monotonic()
     for who in range(len(parties)):
         _, errors = world.run(parties, child.test_wrong, shares(len(parties), 5), who, how)
-        assert len(errors) == len(parties), "everybody hears of it"
+        assert len(errors) == len(parties), "every party gets the error"
         for index, error in errors.items():
             assert "12345" not in str(error) or index == who
             assert isinstance(error, ProtocolError | ValueError)
@@ -252,7 +252,7 @@ def test_a_party_that_sends_something_else(world, parties, how):
     assert time.monotonic() - began < AT_ONCE
 
 
-def test_a_party_that_was_not_told(world):
+def test_a_party_without_a_message(world):
     x = shares(3, 2)
     began = time.monotonic()
     _, errors = world.run("abc", opened, x, without=(1,), wait=2)

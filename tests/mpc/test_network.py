@@ -66,7 +66,7 @@ def total(link):
 
 
 def told(*workers):
-    """Return the errors that workers still have to tell; that of one run is told once."""
+    """Return the errors that workers have not reported yet; the error of a run is reported once."""
     errors = []
     for worker in workers:
         try:
@@ -143,7 +143,7 @@ def test_the_client_does_not_wait_and_values_do_not_pass_it(parties, carol):
     assert torch.equal(total(opened), torch.ones(200_000, dtype=torch.int64))
 
 
-def test_what_it_costs(parties, carol):
+def test_cost_of_runs(parties, carol):
     x = share(torch.ones(1000, dtype=torch.int64), parties[:3], carol)
     before = [cost(party) for party in parties[:3]]
     run("test_open", x, times=3)

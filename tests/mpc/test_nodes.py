@@ -291,7 +291,7 @@ def test_a_party_that_hangs(nodes, workers):
     try:
         began = time.monotonic()
         with config.override(stream_timeout=2):
-            y = x * x  # a is told how long to wait for b
+            y = x * x  # a gets the timeout for b
         with pytest.raises(PartyLostError, match="'mpc-b'"):
             a.synchronize()
             a.synchronize()

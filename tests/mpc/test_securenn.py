@@ -132,7 +132,7 @@ def test_share_convert_of_anything(pairs):
 
 
 class Rigged(Generator):
-    """A generator that gives the words it is told to give first."""
+    """A generator that returns given words first."""
 
     __slots__ = ("told",)
 
@@ -256,7 +256,7 @@ def test_windows_that_make_no_sense(options):
 
 
 @pytest.mark.parametrize("function", [securenn.maxpool, securenn.maxpool_deriv])
-def test_no_largest_of_none(function, bob, alice, make_worker):
+def test_an_empty_tensor_has_no_largest(function, bob, alice, make_worker):
     with pytest.raises(ProtocolError, match="no largest"):
         run(snn.maxpool, 2, torch.ones(0, dtype=torch.int64))
     none = sharing.split(torch.ones(0, dtype=torch.int64), (bob, alice), make_worker("carol"))
@@ -366,7 +366,7 @@ def test_the_helper_learns_a_fair_coin(value):
 
 @pytest.mark.parametrize("first", [True, False])
 def test_digits_are_masked_though_the_helper_knows_the_bits(first):
-    """The helper made the shares of the bits. Even if they are all zero, what it hears of a party is uniform."""
+    """The helper made the shares of the bits. Even if they are all zero, its messages from a party are uniform."""
     nothing, r = torch.zeros(4096, 64, dtype=torch.uint8), generator.words(4096)
     blinded = steps._blinded(first, nothing, r, False, r & 1, Generator())
     for place in (0, 1, 31, 63):
@@ -445,7 +445,7 @@ def test_conversion_and_sign(share):
     assert back.get().tolist() == [10, 20, 0]
 
 
-def test_what_is_converted_is_not_computed_on(bob, alice, make_worker):
+def test_converted_shares_can_not_be_computed_on(bob, alice, make_worker):
     """The rules of shared tensors would be wrong modulo 2^64 - 1."""
     converted = securenn.share_convert(sharing.split(torch.tensor([1, 2]), (bob, alice), make_worker("carol")))
     for call in (

@@ -76,7 +76,7 @@ def test_function_secret_sharing(trio):
     assert close(sy.mpc.connect(served.invite()).query_model(X), clear(X).detach())
 
 
-def test_what_is_told_is_chosen_by_the_owner(trio):
+def test_the_owner_chooses_the_result(trio):
     model, clear = make_model()
     batch = torch.randn(6, 8)
     served = encrypted(model, trio).serve(in_shape=(6, 8), answer=lambda y: y.argmax(dim=1))
@@ -211,7 +211,7 @@ def test_wrong_shapes_and_values_are_found_before_anything_is_sent(cast):
     assert close(client.query_model(X), expected), "none of these counted"
 
 
-def test_what_can_not_be_served(trio, hook):
+def test_models_that_can_not_be_served(trio, hook):
     alice, bob, _carol = trio
     with pytest.raises(SyftError, match="Only encrypted models are served"):
         nn.Linear(2, 2).serve(in_shape=(1, 2))
@@ -235,7 +235,7 @@ def test_what_can_not_be_served(trio, hook):
         sy.mpc.serve(torch.relu, in_shape=(1, 2))
 
 
-def test_the_policy_of_a_server_is_asked(trio):
+def test_the_policy_of_a_server_is_checked(trio):
     model, _clear = make_model()
     encrypted(model, trio)
     trio[1].policy = DenyAll()

@@ -88,7 +88,7 @@ def test_triples_differ(bob, alice, make_worker):
     assert not torch.equal(first[0].get(), second[0].get())
 
 
-def test_request_triple_refuses_what_makes_no_sense(bob, alice, make_worker):
+def test_request_triple_refuses_invalid_arguments(bob, alice, make_worker):
     carol = make_worker("carol")
     with pytest.raises(RuntimeError):
         beaver.request_triple(carol, "matmul", FIELD, (2, 3), (2, 3), [bob, alice])

@@ -1,4 +1,4 @@
-"""What the threat model says about encrypted computation."""
+"""The statements of the threat model about encrypted computation."""
 
 from __future__ import annotations
 

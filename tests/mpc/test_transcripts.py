@@ -1,4 +1,4 @@
-"""What a party sees is distributed the same, whatever the secrets are.
+"""The view of a party has the same distribution for all secrets.
 
 A party's view is all it gets from the dealer and from the other parties. From many runs on two different secrets the
 bytes of everything in it are compared, and also of what a curious party could make of it: opened values, differences
@@ -194,7 +194,7 @@ def test_a_protocol_that_leaks_is_seen(leak: Callable[..., Any], count: int) -> 
     assert max(found) > LIMIT
 
 
-def test_what_is_opened_is_uniform() -> None:
+def test_opened_values_are_uniform() -> None:
     counts = np.zeros(256)
 
     def watch(receiver: int, sender: int | None, tensors: tuple[torch.Tensor, ...]) -> None:

@@ -329,7 +329,7 @@ def test_sums_and_products_of_shares(trio):
 
 
 def test_parties_must_be_of_one_kind(bob, alice, make_worker):
-    with pytest.raises(ProtocolError, match="Parties of one kind only"):
+    with pytest.raises(ProtocolError, match="Use parties of one kind"):
         torch.ones(1).fix_precision().share(bob, alice, crypto_provider=make_worker("dealer")) * 2.5
 
 
