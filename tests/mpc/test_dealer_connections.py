@@ -11,7 +11,8 @@ import torch
 from syft import config
 from syft.exceptions import PartyLostError
 from syft.mpc.dealer import wire_protocol
-from syft.mpc.dealer.wire_protocol import DealerLink, Deals, generator_for, label_of
+from syft.mpc.dealer.run_deals import RunDeals
+from syft.mpc.dealer.wire_protocol import DealerLink, generator_for, label_of
 from syft.mpc.protocols.arithmetic import multiply
 from syft.mpc.runtime import dealer_service
 from syft.workers.transport import framing
@@ -38,7 +39,7 @@ def dealt():
 
 def deal(link, base, *size, kind="square"):
     """Have a square dealt in a run of its own, and say whether it is right."""
-    deals = Deals(base, lambda: link)
+    deals = RunDeals(base, lambda: link)
     a, aa = deals.deal(kind, (size,))
     deals.end()
     seeds = next(iter(link.dealer._groups.values())).seeds
@@ -61,7 +62,7 @@ def test_a_party_can_reconnect_while_the_dealer_writes(dealt, monkeypatch):
     with config.override(stream_timeout=60.0):
         dealt("a"), (last := dealt("b"))
         for _ in range(3):
-            deals = Deals(b"base", lambda: last)
+            deals = RunDeals(b"base", lambda: last)
             deals.deal("triple", ("mul", (300_000,), (300_000,), ()))
             deals.end()
         assert soon(lambda: begun.count(wire_protocol.PACK) > ended.count(wire_protocol.PACK)), "the dealer writes"
@@ -72,8 +73,8 @@ def test_a_party_can_reconnect_while_the_dealer_writes(dealt, monkeypatch):
 def test_responses_to_an_earlier_request_are_not_taken_for_the_next_one(dealt):
     """What a run that failed left in the line is not what the next one asked for."""
     link = dealt("b")
-    link._say(wire_protocol.LEARN, (b"k" * 16, 1, "nonsense"))
-    link._say(wire_protocol.ASK, (b"k" * 16, 1, 0, "square", ((3,),)))
+    link._send(wire_protocol.LEARN, (b"k" * 16, 1, "nonsense"))
+    link._send(wire_protocol.ASK, (b"k" * 16, 1, 0, "square", ((3,),)))
     for number in range(4):
         assert deal(link, b"base %d" % (number % 2), 3)
 
@@ -86,8 +87,8 @@ def test_an_unknown_frame_closes_the_connection_to_the_dealer(kind):
     with config.override(stream_timeout=60.0):
         link = DealerLink(ours, "dealer", "g", ("a", "b"), True)
     dealer.write(kind, 1000 if kind == wire_protocol.DEALT else 0, b"\x01")
-    with pytest.raises(PartyLostError, match="No shares are gone"):
-        Deals(b"base", lambda: link).deal("square", ((3,),))
+    with pytest.raises(PartyLostError, match="No shares are lost"):
+        RunDeals(b"base", lambda: link).deal("square", ((3,),))
     assert not link.is_open()
     dealer.close()
 
@@ -114,11 +115,11 @@ def test_packs_are_bounded_and_computed_once(dealt, monkeypatch):
 def test_a_part_of_a_run_is_dealt_ahead(dealt, monkeypatch):
     monkeypatch.setattr(dealer_service, "PACK_BYTES", 2000)
     asked = []
-    ask = dealer_service.DealQueue._asked
-    monkeypatch.setattr(dealer_service.DealQueue, "_asked", lambda *args: asked.append(args[4]) or ask(*args))
+    ask = dealer_service.DealQueue._answer
+    monkeypatch.setattr(dealer_service.DealQueue, "_answer", lambda *args: asked.append(args[4]) or ask(*args))
     link = dealt("b")
     for _ in range(4):
-        deals = Deals(b"base", lambda: link)
+        deals = RunDeals(b"base", lambda: link)
         for _ in range(5):
             deals.deal("square", ((100,),))
         deals.end()

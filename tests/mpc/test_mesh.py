@@ -14,7 +14,7 @@ from syft.exceptions import PartyLostError, ProtocolError
 from syft.messaging.message import RunMessage
 from syft.mpc.dealer import wire_protocol
 from syft.mpc.links import party_link
-from syft.mpc.links.frame_layout import read_forms, write_forms
+from syft.mpc.links.frame_layout import read_layout, write_layout
 from syft.mpc.protocols.arithmetic import multiply
 from syft.mpc.runtime import dealer_service
 from syft.workers.transport import framing
@@ -111,8 +111,8 @@ def test_only_the_last_party_receives_deals(make_world):
 
 def test_from_the_second_time_on_nobody_asks_the_dealer(make_world, monkeypatch):
     asked = []
-    ask = dealer_service.DealQueue._asked
-    monkeypatch.setattr(dealer_service.DealQueue, "_asked", lambda *args: asked.append(args[5]) or ask(*args))
+    ask = dealer_service.DealQueue._answer
+    monkeypatch.setattr(dealer_service.DealQueue, "_answer", lambda *args: asked.append(args[5]) or ask(*args))
     world = make_world("a", "b", "dealer")
     x = shares(2, 10)
     for _ in range(5):
@@ -217,7 +217,7 @@ def test_a_dealer_that_goes_and_comes_back(world):
 def test_a_dealer_that_nobody_knows(world):
     x = shares(2, 6)
     _, errors = world.run("ab", multiply, x, x, provider="nobody")
-    assert len(errors) == 2 and all("does not know" in str(e) or "gave this run up" in str(e) for e in errors.values())
+    assert len(errors) == 2 and all("has no address" in str(e) or "aborted this run" in str(e) for e in errors.values())
 
 
 def test_seeds_are_for_members_only(world):
@@ -304,7 +304,7 @@ def test_giving_up_before_it_begins(world):
     thread.start()
     world.workers["b"].mpc_runtime.give_up(Client(), message, 2, KeyError("12345"))
     thread.join(60)
-    assert "'b' gave this run up: KeyError" in str(errors[0])
+    assert "'b' aborted this run: KeyError" in str(errors[0])
     assert is_right(world, "ab")
 
 
@@ -383,12 +383,12 @@ def test_bytes_that_are_no_frames(make_world, sent):
 
 @pytest.mark.parametrize("shape", [(2**40,), (0, 2**62, 2**62), (2**63,) * 2], ids=str)
 def test_sizes_that_lie(shape):
-    forms = write_forms([(torch.ones(1, dtype=torch.int64),)])
+    forms = write_layout([(torch.ones(1, dtype=torch.int64),)])
     lying = forms[:3] + bytes([len(shape)]) + struct.pack(f"<{len(shape)}Q", *shape)
-    with pytest.raises(ProtocolError, match="sizes in its frame"):
-        read_forms(lying, 8)
-    with pytest.raises(ProtocolError, match="sizes in its frame"):
-        read_forms(lying, 8 if 0 not in shape else 0)
+    with pytest.raises(ProtocolError, match="sizes of its tensors"):
+        read_layout(lying, 8)
+    with pytest.raises(ProtocolError, match="sizes of its tensors"):
+        read_layout(lying, 8 if 0 not in shape else 0)
 
 
 def test_only_whole_numbers_travel(world):

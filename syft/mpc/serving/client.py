@@ -21,7 +21,7 @@ from syft.messaging.hosting import HostSharesMessage, SharedInferenceMessage
 from syft.mpc.runtime import client
 from syft.mpc.runtime.worker import key_of
 from syft.mpc.serving.client_shares import add_results, fetch_results, split_inputs
-from syft.mpc.serving.model_recording import Model, RecordedModel, record_model
+from syft.mpc.serving.model_recording import RecordedModel, record_model
 from syft.mpc.serving.request_limits import DEFAULT_REQUESTS, check_limit
 from syft.mpc.serving.server import EncryptedModel, contents_of, encodings_of
 from syft.mpc.serving.shared_program import SharedProgram, Shares
@@ -53,7 +53,7 @@ class EncryptedDraft:
 
     def __init__(
         self,
-        model: Model,
+        model: object,
         name: str,
         holders: Sequence[BaseWorker],
         provider: BaseWorker,
