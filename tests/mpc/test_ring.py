@@ -191,7 +191,7 @@ def test_shapes_of_products(x: tuple[int, ...], y: tuple[int, ...]) -> None:
 def test_shapes_that_do_not_fit_are_refused(x: tuple[int, ...], y: tuple[int, ...]) -> None:
     with pytest.raises(RuntimeError, match="multiplied|broadcast"):
         result_shapes.matmul(x, y)
-    with pytest.raises(RuntimeError, match="does not fit"):
+    with pytest.raises(RuntimeError, match="can.t be applied"):
         result_shapes.conv((1, 2, 5, 5), (3, 3, 3, 3))
     with pytest.raises(RuntimeError, match="too large"):
         result_shapes.conv((1, 2, 2, 2), (3, 2, 3, 3))
