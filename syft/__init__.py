@@ -1,22 +1,25 @@
 """Compute on data that stays where it is: `import syft as sy`.
 
-Importing changes nothing; `hook = sy.TorchHook(torch)` adds send, get, move, ... to torch.
+Importing leaves torch unchanged; `hook = sy.TorchHook(torch)` adds send, get, move, ... to it.
+`dir(sy)` lists the public names.
 """
 
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING
 
 from syft import _gc_pause
-from syft import _sigint as _sigint  # before what takes long to load
+from syft import _sigint as _sigint  # before the imports that take long
 from syft import codes as codes
+from syft import config as config
 from syft import dp as dp
 from syft import exceptions as exceptions
 from syft import federated as federated
 from syft import linalg as linalg
 from syft import mpc as mpc
 from syft import nn as nn
+from syft._lazy import publish as _publish
 from syft._paths import install as _install
 from syft.core.context import acting_as as acting_as
 from syft.core.id_provider import ID_PROVIDER as ID_PROVIDER
@@ -25,15 +28,15 @@ from syft.core.string import String as String
 from syft.federated import BaseDataset as BaseDataset
 from syft.federated import FederatedDataLoader as FederatedDataLoader
 from syft.federated import FederatedDataset as FederatedDataset
-from syft.federated.client import session as _station  # noqa: F401  (and in federated runs)
+from syft.federated.client import session as _session  # noqa: F401  (registers the handlers of federated runs)
 from syft.federated.client.train_config import TrainConfig as TrainConfig
 from syft.grid.private_grid import PrivateGridNetwork as PrivateGridNetwork
 from syft.grid.public_grid import PublicGridNetwork as PublicGridNetwork
 from syft.hook import base as _base
-from syft.hook import modules as _modules  # noqa: F401  (fills the table of Module methods)
-from syft.hook import torch_args as _torch_args  # noqa: F401  (fills the tables of hook_args)
+from syft.hook import modules as _modules  # noqa: F401  (registers the methods of Module)
+from syft.hook import torch_args as _torch_args  # noqa: F401  (registers the argument rules of torch)
 from syft.hook.torch_hook import TorchHook as TorchHook
-from syft.hosting import server as _hosted  # noqa: F401  (tells workers what to do with hosted models)
+from syft.hosting import server as _server  # noqa: F401  (registers the handlers of hosted models)
 from syft.messaging.plan import Plan as Plan
 from syft.messaging.plan import State as State
 from syft.messaging.plan import func2plan as func2plan
@@ -51,8 +54,8 @@ from syft.pointers.pointer_protocol import PointerProtocol as PointerProtocol
 from syft.sandbox import create_sandbox as create_sandbox
 from syft.serde import deserialize as deserialize
 from syft.serde import serialize as serialize
-from syft.serde import wire_codes as _wire_codes  # noqa: F401  (registers this library's types)
-from syft.tensors import native as _native  # noqa: F401  (fills the table of tensor methods)
+from syft.serde import wire_codes as _wire_codes  # noqa: F401  (registers the wire codes)
+from syft.tensors import native as _native  # noqa: F401  (registers the methods of tensors)
 from syft.tensors.additive_shared import AdditiveSharingTensor as AdditiveSharingTensor
 from syft.tensors.functions import combine_pointers as combine_pointers
 from syft.tensors.logging import LoggingTensor as LoggingTensor
@@ -63,33 +66,105 @@ from syft.tensors.precision import FixedPrecisionTensor as FixedPrecisionTensor
 from syft.tensors.private import PrivateTensor as PrivateTensor
 from syft.workers import BaseWorker as BaseWorker
 from syft.workers import VirtualWorker as VirtualWorker
-from syft.workers.execution import plan_handlers as _plans  # noqa: F401  (tells workers what to do with plans)
-from syft.workers.execution import protocol_handlers as _protocols  # noqa: F401  (and with protocols)
+from syft.workers.execution import plan_handlers as _plan_handlers  # noqa: F401  (registers the handlers of plans)
+from syft.workers.execution import protocol_handlers as _protocol_handlers  # noqa: F401  (and of protocols)
 from syft.workers.node_client import NodeClient as NodeClient
 from syft.workers.node_client import connect as connect
 from syft.workers.process.worker import ProcessWorker as ProcessWorker
 from syft.workers.ray.worker import RayWorker as RayWorker
 from syft.workers.websocket_client import WebsocketClientWorker as WebsocketClientWorker
 
+if TYPE_CHECKING:
+    import torch as framework  # noqa: F401
+    import torch as torch
+
+    from syft.grid.websocket_server import WebsocketServerWorker as WebsocketServerWorker
+
+    local_worker: BaseWorker | None
+
 __version__ = "0.1.0"
+
+__all__ = [
+    "ID_PROVIDER",
+    "AdditiveSharingTensor",
+    "BaseDataset",
+    "BaseWorker",
+    "CallablePointer",
+    "FederatedDataLoader",
+    "FederatedDataset",
+    "FixedPrecisionTensor",
+    "LoggingTensor",
+    "MultiPointerTensor",
+    "NodeClient",
+    "ObjectPointer",
+    "ObjectWrapper",
+    "PlaceHolder",
+    "Plan",
+    "PlusIsMinusTensor",
+    "PointerPlan",
+    "PointerProtocol",
+    "PointerTensor",
+    "PolynomialTensor",
+    "PrivateGridNetwork",
+    "PrivateTensor",
+    "ProcessWorker",
+    "Protocol",
+    "PublicGridNetwork",
+    "RayWorker",
+    "State",
+    "String",
+    "StringPointer",
+    "TorchHook",
+    "TrainConfig",
+    "VirtualWorker",
+    "WebsocketClientWorker",
+    "acting_as",
+    "codes",
+    "combine_pointers",
+    "config",
+    "connect",
+    "count_messages",
+    "create_sandbox",
+    "deserialize",
+    "dp",
+    "exceptions",
+    "federated",
+    "func2plan",
+    "func2protocol",
+    "linalg",
+    "method2plan",
+    "mpc",
+    "nn",
+    "serialize",
+]
 
 _base.worker_factory[:] = [VirtualWorker]
 _install()
+_publish(__name__, globals(), __all__)
 _gc_pause.end()
 
-# Set by TorchHook in 0.2; computed here, so that importing changes nothing and threads see their own.
+# Set by TorchHook in 0.2; computed here, so that importing changes nothing and each thread has its own.
 _COMPUTED = ("local_worker", "torch", "framework")
-# What needs more than the core of this library: name -> its home, loaded when it is first asked for.
+# Names that need optional packages: name -> its module, imported at the first use.
 _LAZY = {"WebsocketServerWorker": "syft.grid.websocket_server"}
+# Public packages that are no names of `__all__`; the first three hold the module paths of 0.2.
+_PACKAGES = ("execution", "frameworks", "generic", "grid", "hook", "messaging", "serde", "workers")
+
+if not TYPE_CHECKING:  # a type checker would accept any name
+
+    def __getattr__(name: str) -> object:
+        if name in _COMPUTED:
+            from syft._globals import computed
+
+            return computed(name)
+        if name in _LAZY:
+            found = getattr(importlib.import_module(_LAZY[name]), name)
+            _publish(__name__, {name: found}, [name])
+            return found
+        from syft._globals import missing_reason
+
+        raise AttributeError(f"module 'syft' has no attribute {name!r}{missing_reason(name)}", name=name)
 
 
-def __getattr__(name: str) -> Any:
-    if name in _COMPUTED:
-        from syft._globals import computed
-
-        return computed(name)
-    if name in _LAZY:
-        return getattr(importlib.import_module(_LAZY[name]), name)
-    from syft._globals import why_missing
-
-    raise AttributeError(f"module 'syft' has no attribute {name!r}{why_missing(name)}")
+def __dir__() -> list[str]:
+    return sorted({*__all__, *_COMPUTED, *_LAZY, *_PACKAGES, "__version__"})

@@ -1,6 +1,6 @@
-"""Public names of a package that are imported when they are first used.
+"""Public names of a package: imported at their first use, listed by `dir`, and named by their public path.
 
-Importing the library stays quick, and a package can offer names of modules that need the package itself.
+Importing the library stays quick, and a package can offer names of modules that import the package itself.
 """
 
 from __future__ import annotations
@@ -8,9 +8,10 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from types import FunctionType
 from typing import Any
 
-__all__ = ["lazy_names"]
+__all__ = ["lazy_names", "publish"]
 
 
 def lazy_names(
@@ -32,6 +33,7 @@ def lazy_names(
     def __getattr__(name: str) -> Any:
         if name in home_of:
             found = getattr(importlib.import_module(home_of[name]), name)
+            publish(package, {name: found}, [name])
             setattr(sys.modules[package], name, found)
             return found
         if name in public:
@@ -42,3 +44,16 @@ def lazy_names(
         return sorted({*home_of, *public})
 
     return __getattr__, __dir__
+
+
+def publish(package: str, namespace: Mapping[str, object], names: Iterable[str]) -> None:
+    """Set `__module__` of public classes and functions to the package that users import them from.
+
+    The repr, tracebacks and pickles then name the path that the documentation names. A name of a shorter public path
+    keeps that path: `sy.federated.FederatedDataset` is `syft.FederatedDataset`.
+    """
+    for name in names:
+        found = namespace[name]
+        if isinstance(found, type | FunctionType) and found.__qualname__ == name:
+            if found.__module__.startswith(f"{package}."):
+                found.__module__ = package

@@ -1,7 +1,7 @@
-"""The documented module paths that live elsewhere: one table, one import finder.
+"""The documented module paths whose modules are elsewhere: one table, one import finder.
 
-Importing through a documented path gives the module at its home, the same object, so that an assignment
-through either path reaches the code. Nothing is loaded before it is asked for, and no file is loaded twice.
+Importing a documented path returns the module at its home, the same object, so that an assignment through either
+path reaches the code. Modules are loaded at their first use, and no file is loaded twice.
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ from collections.abc import Callable, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any
 
 __all__ = ["MOVED", "home_of", "install"]
 
-# Documented path -> home. Inside the package nobody imports through a path on the left.
+# Documented path -> home. The package itself never imports a path on the left.
 MOVED: dict[str, str] = {
     # objects and pointers
     "syft.generic.pointers": "syft.pointers",
@@ -59,14 +58,6 @@ MOVED: dict[str, str] = {
     "syft.frameworks.torch.tensors.interpreters.private": "syft.tensors.private",
     "syft.frameworks.torch.tensors.interpreters.placeholder": "syft.tensors.placeholder",
     "syft.frameworks.torch.tensors.interpreters.polynomial": "syft.tensors.polynomial",
-    "syft.frameworks.torch.tensors.interpreters.paillier": "syft.tensors.paillier",
-    "syft.frameworks.torch.tensors.interpreters.numpy": "syft.tensors.numpy",
-    "syft.frameworks.torch.tensors.interpreters.autograd": "syft.tensors.autograd",
-    "syft.frameworks.torch.tensors.interpreters.crt_precision": "syft.tensors.crt_precision",
-    "syft.frameworks.torch.tensors.interpreters.large_precision": "syft.tensors.large_precision",
-    "syft.frameworks.torch.tensors.interpreters.gradients": "syft.tensors.gradients",
-    "syft.frameworks.torch.tensors.interpreters.gradients_core": "syft.tensors.gradients_core",
-    "syft.frameworks.torch.tensors.interpreters.hook": "syft.tensors.hook",
     "syft.frameworks.torch.tensors.interpreters.Polynomial": "syft.tensors.polynomial",
     "syft.frameworks.torch.tensors.interpreters.abstract": "syft.core.tensor",
     "syft.frameworks.torch.tensors.interpreters.pointer": "syft.pointers.pointer_tensor",
@@ -76,7 +67,6 @@ MOVED: dict[str, str] = {
     "syft.execution.state": "syft.messaging.plan.state",
     "syft.execution.placeholder": "syft.tensors.placeholder",
     "syft.execution.protocol": "syft.messaging.protocol",
-    "syft.execution.role": "syft.messaging.roles",
     "syft.execution.translation": "syft.messaging.plan.translation",
     # workers
     "syft.workers.websocket_server": "syft.grid.websocket_server",
@@ -92,8 +82,6 @@ MOVED: dict[str, str] = {
     "syft.frameworks.torch.crypto.securenn": "syft.mpc.compat.securenn",
     "syft.frameworks.torch.crypto.spdz": "syft.mpc.compat.spdz",
     "syft.frameworks.torch.crypto.fss": "syft.mpc.compat.fss",
-    "syft.frameworks.torch.he": "syft.he",
-    "syft.frameworks.torch.he.paillier": "syft.he.paillier",
     # privacy
     "syft.frameworks.torch.dp": "syft.dp",
     "syft.frameworks.torch.dp.pate": "syft.dp.pate",
@@ -123,7 +111,7 @@ MOVED: dict[str, str] = {
 
 
 def _children() -> dict[str, list[str]]:
-    """Returns the names directly below each documented path and below each of its parents."""
+    """Return the names directly below each documented path and below each of its parents."""
     children: dict[str, list[str]] = {}
     for path in MOVED:
         while "." in path:
@@ -135,15 +123,15 @@ def _children() -> dict[str, list[str]]:
 
 
 _CHILDREN = _children()
-# Packages of ours in which some rows are, too; they are found where they lie.
+# Packages with files of their own that also have rows below them; the ordinary finder loads them.
 _REAL = {home.rpartition(".")[0] for home in MOVED.values()}
 _ROOTS = tuple(f"syft.{name}." for name in _CHILDREN["syft"])
 
 
 def home_of(path: str) -> str | None:
-    """Returns where the module with a documented path lives, or None if nothing has moved from there.
+    """Return the home of the module with a documented path, or None if it is at that path.
 
-    What lies below a moved package moves with it, whether or not it has a row of its own.
+    Modules below a moved package move with it, whether or not they have a row of their own.
     """
     head, tail = path, ""
     while head:
@@ -155,22 +143,28 @@ def home_of(path: str) -> str | None:
 
 
 def _exists(home: str) -> bool:
-    """Tells whether there is a module at `home`. Loads its parents, as an import of it would."""
+    """Return whether there is a module at `home`. Loads its parents, as an import of it would."""
     if home in sys.modules:
         return sys.modules[home] is not None
     try:
         spec = importlib.util.find_spec(home)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{home}.".startswith(f"{error.name}."):
-            raise  # a parent is there, but something that it needs is not
+            raise  # a parent exists, but one of its own imports does not
         return False
-    return spec is not None and spec.has_location  # a bare directory is no module of ours
+    return spec is not None and spec.has_location  # a bare directory is not a module
 
 
-def _lazy_children(path: str, name: str) -> Callable[[str], Any]:
-    """Makes the `__getattr__` of module `name`, which imports what the table has below `path`."""
+def _lazy_children(path: str, name: str, own: Callable[[str], object] | None = None) -> Callable[[str], object]:
+    """Make the `__getattr__` of module `name`: it tries the module's `own`, then imports the rows below `path`."""
 
-    def __getattr__(attribute: str) -> Any:
+    def __getattr__(attribute: str) -> object:
+        if own is not None:
+            try:
+                return own(attribute)
+            except AttributeError:
+                if attribute not in _CHILDREN[path]:
+                    raise
         if attribute in _CHILDREN[path]:
             child = f"{path}.{attribute}"
             try:
@@ -184,7 +178,7 @@ def _lazy_children(path: str, name: str) -> Callable[[str], Any]:
 
 
 class _ParentLoader(Loader):
-    """Makes the packages that only hold other rows, such as `syft.generic`."""
+    """Makes the packages that hold nothing but rows, such as `syft.generic`."""
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         return None
@@ -192,13 +186,13 @@ class _ParentLoader(Loader):
     def exec_module(self, module: ModuleType) -> None:
         path = module.__name__
         names = _CHILDREN[path]
-        module.__doc__ = f"A documented path to modules that live elsewhere: {', '.join(names)}."
+        module.__doc__ = f"A documented path to modules that are elsewhere: {', '.join(names)}."
         vars(module)["__getattr__"] = _lazy_children(path, path)
         vars(module)["__dir__"] = lambda: sorted({*vars(module), *names})
 
 
 class _HomeLoader(Loader):
-    """Hands out the module at its home instead of making one."""
+    """Returns the module at its home instead of making one."""
 
     def __init__(self, path: str, home: str) -> None:
         self.path = path
@@ -220,10 +214,11 @@ class _HomeLoader(Loader):
         if self.path not in _CHILDREN:
             return
         if hasattr(module, "__path__"):
-            vars(module).setdefault("__getattr__", _lazy_children(self.path, self.home))
+            own = vars(module).get("__getattr__")
+            vars(module)["__getattr__"] = _lazy_children(self.path, self.home, own)
             return
-        # No package, yet with modules below it by its documented path. The import system would refuse to look
-        # for those, so they come along. Names that the module itself uses stay what they are.
+        # The import system refuses to look below a module that is no package, so its rows are imported here. Names
+        # that the module itself uses keep their values.
         for name in _CHILDREN[self.path]:
             path = f"{self.path}.{name}"
             if _exists(MOVED[path]):
@@ -248,7 +243,7 @@ class _Finder(MetaPathFinder):
 
 
 def install() -> None:
-    """Makes the documented paths importable, and reachable as attributes of `syft`. Twice does no harm."""
+    """Make the documented paths importable, and reachable as attributes of `syft`. Can be repeated."""
     kind = (_Finder.__module__, _Finder.__qualname__)
     others = [f for f in sys.meta_path if (type(f).__module__, type(f).__qualname__) != kind]
     # First, because the ordinary finder would load the files of a moved package a second time.
