@@ -85,6 +85,7 @@ class Hospital:
 
     def wait(self):
         """Wait until clients can come, and note where."""
+        assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if not line:
             raise RuntimeError(f"{self.name} did not start:\n{(self.folder / 'log').read_text()}")
@@ -109,7 +110,8 @@ class Hospital:
         """End the node, as Ctrl-C would."""
         self.process.terminate()
         self.process.wait(30)
-        self.process.stdout.close()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
 
 
 def said(commands):

@@ -27,9 +27,9 @@ class Chatty(AbstractTensor):
         return {"name": self.name}
 
     @classmethod
-    def on_function_call(cls, call):
-        """Hear of every call without a rule."""
-        cls.lines.append(f"{call[0]} passes through")
+    def on_function_call(cls, *args):
+        """Note each call without a rule: `(name, self, args, kwargs)`."""
+        cls.lines.append(f"{args[0][0]} passes through")
 
 
 @Chatty.implements(torch.Tensor.add, torch.add)

@@ -22,8 +22,8 @@ REQUESTS = 4
 
 def digits() -> tuple[torch.Tensor, torch.Tensor]:
     """Return pictures of digits, and which digits they are."""
-    found = load_digits()
-    return torch.tensor(found.data, dtype=torch.float32) / 16, torch.tensor(found.target)
+    pictures, labels = load_digits(return_X_y=True)
+    return torch.tensor(pictures, dtype=torch.float32) / 16, torch.tensor(labels)
 
 
 def train() -> nn.Module:

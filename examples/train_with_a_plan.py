@@ -14,9 +14,9 @@ import syft as sy
 
 def records() -> tuple[torch.Tensor, torch.Tensor]:
     """Return the standardized measurements of 569 tumours, and whether each was benign."""
-    data = load_breast_cancer()
-    x = torch.tensor(data.data, dtype=torch.float32)
-    return (x - x.mean(dim=0)) / x.std(dim=0), torch.tensor(data.target, dtype=torch.float32).unsqueeze(1)
+    data, target = load_breast_cancer(return_X_y=True)
+    x = torch.tensor(data, dtype=torch.float32)
+    return (x - x.mean(dim=0)) / x.std(dim=0), torch.tensor(target, dtype=torch.float32).unsqueeze(1)
 
 
 def main(rounds: int = 20) -> dict[str, float]:
@@ -32,18 +32,21 @@ def main(rounds: int = 20) -> dict[str, float]:
 
     @sy.func2plan()
     def five_steps(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        losses = []
         for _ in range(5):
             optimizer.zero_grad()
             loss = nn.functional.binary_cross_entropy_with_logits(model(x), y)
             loss.backward()
             optimizer.step()
-        return loss
+            losses.append(loss)
+        return losses[-1]
 
     five_steps.build(x[:2], y[:2])  # two examples of our own are enough: sizes are not frozen
     print(five_steps.summary())
     remote = five_steps.send(hospital)
     with sy.count_messages() as counted:
-        for _ in range(rounds):
+        loss = remote(x_there, y_there)
+        for _ in range(rounds - 1):
             loss = remote(x_there, y_there)
     print(f"{rounds * 5} steps in {counted.messages} messages, {counted.bytes} bytes; loss {loss.get().item():.3f}")
 

@@ -78,6 +78,14 @@ if TYPE_CHECKING:
     import torch as framework  # noqa: F401
     import torch as torch
 
+    from syft import execution as execution
+    from syft import frameworks as frameworks
+    from syft import generic as generic
+    from syft import grid as grid
+    from syft import hook as hook
+    from syft import messaging as messaging
+    from syft import serde as serde
+    from syft import workers as workers
     from syft.grid.websocket_server import WebsocketServerWorker as WebsocketServerWorker
 
     local_worker: BaseWorker | None

@@ -95,7 +95,8 @@ def test_rows_below_a_moved_package_follow_it():
 
 def test_nobody_inside_imports_through_a_documented_path():
     guilty = []
-    for file in Path(syft.__file__).parent.rglob("*.py"):
+    package = Path(syft.__file__).parent
+    for file in set(package.rglob("*.py")) - {package / "__init__.py"}:  # that one offers the paths to type checkers
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.ImportFrom):
                 names = [node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)]
