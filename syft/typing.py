@@ -4,8 +4,8 @@ TorchHook adds `send`, `get`, `share`, ... to torch's own classes at run time, w
 has no way to declare a method on another package's class, and stubs of torch shipped with this library would replace
 torch's own and age with each release of it. So this module writes the stubs on your machine, from the torch that is
 installed there: copies of torch's own stubs and of the files that define Tensor, Module and Dataset, in which these
-have more base classes, the classes of this library that hold the added methods. mypy, pyright and editors then
-complete and check `x.send(bob)`.
+have one more base class, of the stub `syft.torch_methods`. mypy, pyright and editors then complete and check
+`x.send(bob)`.
 
 The stubs are a partial stub package `torch-stubs`: all other modules of torch stay as they are. They say that the
 methods are there, which is true after `sy.TorchHook(torch)`. Run the command again after each update of torch;
@@ -22,17 +22,15 @@ from pathlib import Path
 
 import torch
 
-import syft  # noqa: F401  (registers the methods)
 from syft.exceptions import SyftError
-from syft.hook import base
 
 __all__ = ["remove_stubs", "write_stubs"]
 
-# File of torch -> its class, and the classes whose methods TorchHook adds to it.
+# File of torch -> its class, and the class of syft.torch_methods with the methods that TorchHook adds.
 _PATCHED = {
-    "_C/__init__.pyi": ("TensorBase", base.tensor_methods),
-    "nn/modules/module.py": ("Module", base.module_methods),
-    "utils/data/dataset.py": ("Dataset", base.dataset_methods),
+    "_C/__init__.pyi": ("TensorBase", "TensorMethods"),
+    "nn/modules/module.py": ("Module", "ModuleMethods"),
+    "utils/data/dataset.py": ("Dataset", "DatasetMethods"),
 }
 
 
@@ -48,7 +46,7 @@ def write_stubs(folder: Path) -> Path:
     root = Path(torch.__file__).parent
     remove_stubs(folder)
     stubs = folder / "torch-stubs"
-    for file in root.rglob("*.pyi"):  # pyright finds no stub of a folder that the stub package has, too, unless there
+    for file in root.rglob("*.pyi"):  # pyright ignores the stubs inside a package that has a partial stub package
         target = stubs / file.relative_to(root)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, target)
@@ -56,7 +54,7 @@ def write_stubs(folder: Path) -> Path:
     for path, (name, methods) in _PATCHED.items():
         target = (stubs / path).with_suffix(".pyi")
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(_with_bases((root / path).read_text(encoding="utf-8"), name, methods), encoding="utf-8")
+        target.write_text(_with_base((root / path).read_text(encoding="utf-8"), name, methods), encoding="utf-8")
     return stubs
 
 
@@ -65,18 +63,19 @@ def remove_stubs(folder: Path) -> None:
     shutil.rmtree(folder / "torch-stubs", ignore_errors=True)
 
 
-def _with_bases(source: str, name: str, methods: list[type]) -> str:
-    """Return a source file whose class `name` has the classes `methods` as its first bases."""
-    imports = "".join(f"from {cls.__module__} import {cls.__qualname__} as _{cls.__qualname__}\n" for cls in methods)
-    bases = ", ".join(f"_{cls.__qualname__}" for cls in methods)
+def _with_base(source: str, name: str, methods: str) -> str:
+    """Return a source file whose class `name` has `methods` as its first base."""
     patched, found = re.subn(
         rf"^class {name}(?:\(([^)]*)\))?:",
-        lambda match: f"{imports}class {name}({', '.join(filter(None, (bases, match[1])))}):",
+        lambda match: (
+            f"from syft.torch_methods import {methods} as _Added\n"
+            f"class {name}({', '.join(filter(None, ('_Added', match[1])))}):"
+        ),
         source,
         flags=re.MULTILINE,
     )
     if found != 1:
-        raise SyftError(f"torch {torch.__version__} has no class {name} where it is expected, so no stubs were written.")
+        raise SyftError(f"torch {torch.__version__} has no class {name} at the expected place; no stubs were written.")
     return patched
 
 

@@ -54,4 +54,5 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "training.sample_privacy": ("SamplePrivacy",),
     "training.user_privacy": ("UserPrivacy",),
 }  # fmt: skip
-__getattr__, __dir__ = lazy_names(__name__, _HOMES, ("accounting", "mechanisms", "pate", "queries"))
+if not TYPE_CHECKING:  # a type checker would accept any name
+    __getattr__, __dir__ = lazy_names(__name__, _HOMES, ("accounting", "mechanisms", "pate", "queries"))

@@ -48,6 +48,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "Strategy", "FedAvg", "FedProx", "FedAvgM", "FedAdam", "FedYogi", "Scaffold", "FedMedian", "TrimmedMean", "Krum"
     ),
 }  # fmt: skip
-__getattr__, __dir__ = lazy_names(
-    __name__, _HOMES, ("dataset", "dataloader", "federated_client", "floptimizer", "train_config", "utils")
-)
+if not TYPE_CHECKING:  # a type checker would accept any name
+    __getattr__, __dir__ = lazy_names(
+        __name__, _HOMES, ("dataset", "dataloader", "federated_client", "floptimizer", "train_config", "utils")
+    )

@@ -14,4 +14,5 @@ if TYPE_CHECKING:
     from syft.workers.virtual import VirtualWorker as VirtualWorker
 
 _HOMES = {"abstract": ("AbstractWorker",), "base": ("BaseWorker",), "virtual": ("VirtualWorker",)}
-__getattr__, __dir__ = lazy_names(__name__, _HOMES, ("abstract", "base", "policy", "virtual", "websocket_client"))
+if not TYPE_CHECKING:  # a type checker would accept any name
+    __getattr__, __dir__ = lazy_names(__name__, _HOMES, ("abstract", "base", "policy", "virtual", "websocket_client"))

@@ -1,5 +1,7 @@
 """mypy and pyright accept a user's program and the examples, and know the types of what the hook adds."""
 
+import ast
+import inspect
 import json
 import os
 import runpy
@@ -9,18 +11,21 @@ from pathlib import Path
 
 import pytest
 
+from syft.hook import base
 from syft.typing import remove_stubs, write_stubs
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 SCRIPT = HERE / "user_script.py"
+METHODS = ROOT / "stubs" / "syft-stubs" / "torch_methods.pyi"
 
 # Expression of the user's script -> texts that hovering over it must show.
 HOVER = {
     "sy.VirtualWorker.__init__": ["id: ", "data: ", "threaded: bool"],
     "sy.federated.run": ["strategy: Strategy | str", "rounds: int", "batch_size: int", "Result"],
     "x.send": ["location: ", "inplace: bool", "requires_grad: bool | None", "Tensor"],
-    "x.fix_precision": ["base: ", "precision_fractional: "],
+    "x.fix_precision": ["base: int", "precision_fractional: int", "Tensor"],
+    "x.share": ["owners: ", "crypto_provider: ", "requires_grad: bool", "Tensor"],
     "model.send": ["dest: ", "Linear"],
     "pointer": ["Tensor"],
     "total": ["Tensor"],
@@ -28,7 +33,6 @@ HOVER = {
     "shared": ["Tensor"],
     "product": ["Tensor"],
     "result": ["Result"],
-    "double": ["Plan"],
 }
 
 
@@ -60,7 +64,14 @@ def pyright(project, *paths):
     config = project / "pyrightconfig.json"
     settings = {"typeCheckingMode": "standard", "extraPaths": [str(project / "stubs")], "include": [*map(str, paths)]}
     config.write_text(json.dumps(settings))
-    command = [Path(sys.executable).with_name("basedpyright"), "-p", config, "--outputjson", "--pythonpath", sys.executable]
+    command = [
+        Path(sys.executable).with_name("basedpyright"),
+        "-p",
+        config,
+        "--outputjson",
+        "--pythonpath",
+        sys.executable,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, cwd=project, timeout=300)
     assert done.returncode in (0, 1), done.stderr
     return json.loads(done.stdout)["generalDiagnostics"]
@@ -88,7 +99,7 @@ def test_mypy_knows_the_types_of_a_users_script(project):
     texts = {}
     for line in done.stdout.splitlines():
         if ": note: Revealed type is" in line:
-            file, number, text = line.split(":", 2)
+            _, number, text = line.split(":", 2)
             texts[shown(project, int(number))] = text.replace("syft.federated.strategies.strategy.", "")
     assert "Success" in done.stdout, done.stdout
     check_hover(texts)
@@ -117,3 +128,48 @@ def test_the_command_writes_and_removes(tmp_path):
     assert done.stdout.startswith(f"Wrote {tmp_path / 'torch-stubs'} for torch ") and done.stderr == ""
     subprocess.run([*command, "--remove"], capture_output=True, timeout=100, check=True)
     assert list(tmp_path.iterdir()) == []
+
+
+def parameters(function):
+    """The parameters of a method of the stub or of the library, but for those that collect others."""
+    if isinstance(function, ast.FunctionDef):
+        arguments = function.args
+        return {arg.arg for arg in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]} - {"self"}
+    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return {p.name for p in inspect.signature(function).parameters.values() if p.kind not in kinds} - {"self"}
+
+
+@pytest.mark.parametrize(
+    ("name", "added"),
+    [
+        ("TensorMethods", base.tensor_methods),
+        ("ModuleMethods", base.module_methods),
+        ("DatasetMethods", base.dataset_methods),
+    ],
+)
+def test_the_stub_has_the_methods_that_the_hook_adds(name, added):
+    tree = ast.parse(METHODS.read_text())
+    body = next(node.body for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name)
+    real = {key: value for cls in added for key, value in vars(cls).items() if not key.startswith("_")}
+    stubbed = set()
+    for node in body:
+        if isinstance(node, ast.AnnAssign | ast.Assign):
+            target = node.target if isinstance(node, ast.AnnAssign) else node.targets[0]
+            stubbed.add(target.id)
+        elif isinstance(node, ast.FunctionDef):
+            stubbed.add(node.name)
+            if inspect.isfunction(real[node.name]):
+                signature = inspect.signature(real[node.name])
+                takes_more = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
+                assert takes_more or parameters(node) <= parameters(real[node.name]), node.name
+    assert stubbed <= set(real)
+    assert set(real) - stubbed == UNTYPED.get(name, set())
+
+
+# Names for authors of links, which users do not call on tensors.
+UNTYPED = {
+    "TensorMethods": {
+        "attr", "create_pointer", "disable_gc", "get_class_attributes", "handle_func_command", "on", "on_function_call",
+        "ptr", "rgetattr", "ser", "torch_type", "wrap",
+    }
+}  # fmt: skip
