@@ -124,7 +124,7 @@ def _children() -> dict[str, list[str]]:
 
 _CHILDREN = _children()
 # Packages with files of their own that also have rows below them; the ordinary finder loads them.
-_REAL = {home.rpartition(".")[0] for home in MOVED.values()}
+_REAL = {home[:end] for home in MOVED.values() for end in range(len(home)) if home[end] == "."}
 _ROOTS = tuple(f"syft.{name}." for name in _CHILDREN["syft"])
 
 

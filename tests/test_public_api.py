@@ -22,7 +22,7 @@ PUBLIC = {
     "syft.dp": """
         Accountant Approximate Event Exponential Gaussian GaussianNoise Laplace Ledger Limit Neighbours NonPrivate
         PoissonSampled PrivacyEngine Pure ReportNoisyMax SamplePrivacy UserPrivacy accounting budget count dataset
-        event_from_dict histogram mean mechanisms median most_common noise_for pate quantile queries sum
+        event_from_dict histogram mean mechanisms median most_common noise noise_for pate quantile queries sum
     """,
     "syft.federated": """
         BaseDataset ByLabel Dirichlet FedAdam FedAvg FedAvgM FedMedian FedProx FedYogi FederatedDataLoader

@@ -65,14 +65,14 @@ def _import(talk: ApiClient, file: Path) -> Any:
 
 def _publish(talk: ApiClient, file: Path, tags: list[str], description: str | None) -> list[Any]:
     from syft.grid.storage.admin import ObjectAdmin
-    from syft.grid.storage.file_errors import UnreadableFile
+    from syft.grid.storage.file_errors import UnreadableFileError
     from syft.grid.storage.readers import READERS, read_file
 
     if file.suffix.lower() not in READERS:
         raise SyftError(f"{file.name} has an unsupported file type. Supported types: {', '.join(sorted(READERS))}.")
     try:
         tensors, about = read_file(file, math.inf if talk.node is None else ObjectAdmin(talk.node.keeper).room())
-    except (UnreadableFile, QuotaExceededError) as error:
+    except (UnreadableFileError, QuotaExceededError) as error:
         raise SyftError(f"{file.name} was not published: {error}.") from None
     _warn_of_duplicates(talk, file)
     ids = []

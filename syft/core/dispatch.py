@@ -11,7 +11,7 @@ from torch.overrides import resolve_name
 from syft.core import tensor as links
 from syft.core.tensor import AbstractTensor, Level, Rule, wrapper_class
 from syft.core.trees import iter_tensors, map_tensors
-from syft.exceptions import UnsupportedOperation
+from syft.exceptions import UnsupportedOperationError
 
 # Operators reach links under the name Python uses; rules are written under the name people use.
 OPERATORS = {
@@ -120,7 +120,7 @@ def handle(cls: type[AbstractTensor], function: Any, args: tuple[Any, ...], kwar
     if cls.unregistered == "forward":
         cls.on_function_call((function_name(function), None, args, kwargs))
         return forward(cls, function, args, kwargs)
-    raise UnsupportedOperation(function_name(function), cls.__name__, _nearest(cls, function))
+    raise UnsupportedOperationError(function_name(function), cls.__name__, _nearest(cls, function))
 
 
 def forward(cls: type[AbstractTensor], function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -9,7 +9,7 @@ from syft.core.context import local_worker
 from syft.core.id_provider import ID_PROVIDER, ObjectId
 from syft.core.labels import check_description, check_tags
 from syft.core.trees import register_leaf
-from syft.exceptions import InvalidTensorForRemoteGet, UnsupportedOperation
+from syft.exceptions import InvalidTensorForRemoteGetError, UnsupportedOperationError
 
 
 class AbstractObject(Bufferizable):
@@ -87,7 +87,7 @@ class AbstractObject(Bufferizable):
     def get(self) -> Any:
         """Fetch what is below this link and return this link around it."""
         if not hasattr(self, "child") or not hasattr(self.child, "get"):
-            raise InvalidTensorForRemoteGet(self)
+            raise InvalidTensorForRemoteGetError(self)
         self.child = self.child.get()
         return self
 
@@ -106,7 +106,7 @@ class AbstractObject(Bufferizable):
     @classmethod
     def handle_func_command(cls, command: tuple[Any, ...]) -> Any:
         """Run a command `(name, self, args, kwargs)` on this kind of object (to override)."""
-        raise UnsupportedOperation(str(command[0]), cls.__name__)
+        raise UnsupportedOperationError(str(command[0]), cls.__name__)
 
     @classmethod
     def rgetattr(cls, obj: Any, attr: str, *args: Any) -> Any:

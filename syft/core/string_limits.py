@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 from syft.core.string import String, call_string_method
-from syft.exceptions import CommandNotAllowed
+from syft.exceptions import CommandNotAllowedError
 
 MAX_CHARS = 2**26
 MAX_PARTS = 65_536
@@ -24,11 +24,13 @@ def run_for_peer(name: str, string: Any, *args: Any, **kwargs: Any) -> Any:
     """Run one of the allowed methods of `str` for a peer, within bounds."""
     texts = [_text(value) for value in (string, *args, *kwargs.values())]
     if _largest(name, texts) > MAX_CHARS:
-        raise CommandNotAllowed(f"str.{name} with a result of more than {MAX_CHARS} characters")
+        raise CommandNotAllowedError(f"str.{name} with a result of more than {MAX_CHARS} characters")
     if name in _SPLITTING and _parts(name, *texts) > MAX_PARTS:
-        raise CommandNotAllowed(f"str.{name} into more than {MAX_PARTS} parts")
+        raise CommandNotAllowedError(f"str.{name} into more than {MAX_PARTS} parts")
     if name == "encode" and _encoding(*texts[1 : 1 + len(args)], **kwargs) not in ENCODINGS:
-        raise CommandNotAllowed("str.encode with this encoding", f"the known ones are {', '.join(sorted(ENCODINGS))}.")
+        raise CommandNotAllowedError(
+            "str.encode with this encoding", f"the known ones are {', '.join(sorted(ENCODINGS))}."
+        )
     return call_string_method(name, string, *args, **kwargs)
 
 
@@ -82,7 +84,7 @@ def _items(values: list[Any]) -> list[Any]:
         elif isinstance(value, str):
             found.extend(("x" * bool(value),) * len(value))
         elif not isinstance(value, int | float | None):
-            raise CommandNotAllowed(f"A text method with a {type(value).__name__}")
+            raise CommandNotAllowedError(f"A text method with a {type(value).__name__}")
     return found
 
 
@@ -93,7 +95,9 @@ def _formatted(texts: list[Any]) -> int:
     values += [value for value in texts[1:] if isinstance(value, int | float)]
     for value in values:
         if not isinstance(value, str | int | float | None):
-            raise CommandNotAllowed(f"Formatting a {type(value).__name__}", "only texts and numbers are formatted.")
+            raise CommandNotAllowedError(
+                f"Formatting a {type(value).__name__}", "only texts and numbers are formatted."
+            )
     widths = [int(digits[:20]) for digits in _NUMBER.findall(pattern)]
     stars = [_number(value) for value in values] if "*" in pattern else []
     return pattern.count("%") * max([400, *widths, *stars, *map(_length, values)])

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from syft.exceptions import TensorsNotCollocatedException
+from syft.exceptions import TensorsNotCollocatedError
 from syft.federated.dataloader import FederatedDataLoader
 from syft.messaging.plan.plan import Plan
 from syft.pointers.object_wrapper import ObjectWrapper
@@ -140,7 +140,7 @@ def _check_alike(keys: list[Any], states: list[dict[str, Any]]) -> None:
     }
     if len(set(places.values())) > 1:
         where = [f"model {key!r} is {'here' if place is None else f'on {place!r}'}" for key, place in places.items()]
-        raise TensorsNotCollocatedException(
+        raise TensorsNotCollocatedError(
             "federated_avg", where, "Bring them together first, with model.get() or model.move(worker)."
         )
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.overrides import get_testing_overrides, resolve_name
 
-from syft.exceptions import CommandNotAllowed
+from syft.exceptions import CommandNotAllowedError
 from syft.hook.denylist import REASONS, REFUSED
 
 Function = Callable[..., Any]
@@ -97,12 +97,12 @@ def name_of(function: Function) -> str:
     """Return the wire name of a function, or refuse it."""
     name = _tables()[1].get(function)
     if name is None:
-        raise CommandNotAllowed(
+        raise CommandNotAllowedError(
             resolve_name(function) or getattr(function, "__name__", str(function)),
             "it is not in the table of functions that may travel (docs/reference/remote-functions.md).",
         )
     if name in REFUSED:
-        raise CommandNotAllowed(name, REASONS.get(REFUSED[name], REFUSED[name]))
+        raise CommandNotAllowedError(name, REASONS.get(REFUSED[name], REFUSED[name]))
     return name
 
 
@@ -117,11 +117,11 @@ _resolved: dict[str, Function] = {}
 
 def _resolve(name: str) -> Function:
     if not isinstance(name, str):
-        raise CommandNotAllowed("A call without a name")
+        raise CommandNotAllowedError("A call without a name")
     if name in REFUSED:
-        raise CommandNotAllowed(name, REASONS.get(REFUSED[name], REFUSED[name]))
+        raise CommandNotAllowedError(name, REASONS.get(REFUSED[name], REFUSED[name]))
     function = _commands.get(name) or _ZEROED.get(name) or CONSTRUCTORS.get(name) or _tables()[0].get(name)
     if function is None:
-        raise CommandNotAllowed(repr(name[:100]), "it is not one of the calls in the table of allowed functions.")
+        raise CommandNotAllowedError(repr(name[:100]), "it is not one of the calls in the table of allowed functions.")
     _resolved[name] = function
     return function

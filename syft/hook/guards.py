@@ -14,7 +14,7 @@ import torch
 
 from syft.core.tensor import AbstractTensor
 from syft.core.trees import iter_tensors, map_tensors
-from syft.exceptions import CommandNotAllowed
+from syft.exceptions import CommandNotAllowedError
 from syft.hook.syft_tensor import SyftTensor
 
 Guard = Callable[[tuple[Any, ...], dict[str, Any]], None]
@@ -75,23 +75,23 @@ def _recurrent(name: str) -> Guard:
 
     def guard(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if kwargs or len(args) != 9:
-            raise CommandNotAllowed(name, "it takes nine positional arguments.")
+            raise CommandNotAllowedError(name, "it takes nine positional arguments.")
         packed = isinstance(args[3], list | tuple)
         hx, weights, has_biases, layers = (args[2:6]) if packed else (args[1:5])
         bidirectional = args[8] if packed else args[7]
         batch = _packed_batch(args[0], args[1]) if packed else _padded_batch(args[0], bool(args[8]))
         states = tuple(hx) if isinstance(hx, list | tuple) else (hx,)
         if batch is None or len(states) != (2 if name == "torch.lstm" else 1) or any(s.dim() != 3 for s in states):
-            raise CommandNotAllowed(name, "the shapes of its input or states do not fit.")
+            raise CommandNotAllowedError(name, "the shapes of its input or states do not fit.")
         directions = 2 if bidirectional else 1
         if type(layers) is not int or not 0 < layers <= len(weights):  # before anything is made of that number
-            raise CommandNotAllowed(name, "the number of its layers does not fit its weights.")
+            raise CommandNotAllowedError(name, "the number of its layers does not fit its weights.")
         hidden, width = states[0].shape[-1], states[-1].shape[-1]
         rows, features = _GATES[name] * width, args[0].shape[-1]
         expected = _weight_shapes(rows, hidden, width, features, int(layers), directions, bool(has_biases))
         state_shapes = [(layers * directions, batch, size) for size in (hidden, width)[: len(states)]]
         if [tuple(w.shape) for w in weights] != expected or [tuple(s.shape) for s in states] != state_shapes:
-            raise CommandNotAllowed(name, "the shapes of its weights or states do not fit its input.")
+            raise CommandNotAllowedError(name, "the shapes of its weights or states do not fit its input.")
 
     return guard
 
@@ -132,7 +132,7 @@ for _name in _GATES:
 def only_from_a_tensor(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Take the place of a whole tensor: sizes and offsets of one's own would reach beyond it."""
     if kwargs or len(args) != 2 or not isinstance(args[1], torch.Tensor):
-        raise CommandNotAllowed("torch.Tensor.set_", "it takes one tensor and nothing else.")
+        raise CommandNotAllowedError("torch.Tensor.set_", "it takes one tensor and nothing else.")
 
 
 @guards(
@@ -147,7 +147,7 @@ def no_overflowing_division(args: tuple[Any, ...], kwargs: dict[str, Any]) -> No
     values = [*args, *(kwargs[k] for k in ("input", "other") if k in kwargs)]
     whole = [v for v in values if isinstance(v, int) or (isinstance(v, torch.Tensor) and not v.is_floating_point())]
     if len(whole) == len(values) and any(_has(v, -1) for v in values[1:]) and _has_smallest(values[0]):
-        raise CommandNotAllowed("torch.div", "the smallest integer has no quotient by -1.")
+        raise CommandNotAllowedError("torch.div", "the smallest integer has no quotient by -1.")
 
 
 def _has(value: Any, number: int) -> bool:
@@ -165,7 +165,7 @@ def finite_only(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Refuse infinite and undefined entries: they end the process."""
     for value in (*args, *kwargs.values()):
         if isinstance(value, torch.Tensor) and not bool(torch.isfinite(value).all()):
-            raise CommandNotAllowed("torch.linalg.eig", "it takes finite entries only.")
+            raise CommandNotAllowedError("torch.linalg.eig", "it takes finite entries only.")
 
 
 @guards("torch.binomial", by_values=True)
@@ -173,7 +173,7 @@ def numbers_only(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Refuse undefined entries: drawing with them never ends."""
     for value in (*args, *kwargs.values()):
         if isinstance(value, torch.Tensor) and bool(torch.isnan(value).any()):
-            raise CommandNotAllowed("torch.binomial", "it takes numbers only, no NaN.")
+            raise CommandNotAllowedError("torch.binomial", "it takes numbers only, no NaN.")
 
 
 @guards("torch.lcm", "torch.Tensor.lcm", "torch.Tensor.lcm_", by_values=True)
@@ -181,7 +181,7 @@ def no_overflowing_multiple(args: tuple[Any, ...], kwargs: dict[str, Any]) -> No
     """Refuse the smallest integer, whose magnitude does not fit its type: dividing it ends the process."""
     for value in (*args, *kwargs.values()):
         if isinstance(value, torch.Tensor) and not value.is_floating_point() and _has_smallest(value):
-            raise CommandNotAllowed("torch.lcm", "the smallest integer of a type has no least common multiple.")
+            raise CommandNotAllowedError("torch.lcm", "the smallest integer of a type has no least common multiple.")
 
 
 # Repetitions of one call; each is a few matrix products.
@@ -205,9 +205,9 @@ def few_combinations(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     x = _argument(args, kwargs, 0, "input", None)
     r = _argument(args, kwargs, 1, "r", 2)
     if type(r) is not int or not 0 <= r <= 64:
-        raise CommandNotAllowed("torch.combinations", "r must be an integer between 0 and 64.")
+        raise CommandNotAllowedError("torch.combinations", "r must be an integer between 0 and 64.")
     if isinstance(x, torch.Tensor) and x.numel() ** r > MAX_GRID:
-        raise CommandNotAllowed("torch.combinations", f"it needs {x.numel()}**{r} elements, and may use 2**28.")
+        raise CommandNotAllowedError("torch.combinations", f"it needs {x.numel()}**{r} elements, and may use 2**28.")
 
 
 @guards("torch.lobpcg")
@@ -215,10 +215,10 @@ def few_lobpcg_iterations(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None
     """Bound the iterations of both loops; a negative number would mean no bound."""
     niter, tol = _argument(args, kwargs, 6, "niter", None), _argument(args, kwargs, 7, "tol", None)
     if not _is_count(niter, 100) or (niter is None and not (tol is None or tol > 0)):
-        raise CommandNotAllowed("torch.lobpcg", "niter must be an integer between 0 and 100.")
+        raise CommandNotAllowedError("torch.lobpcg", "niter must be an integer between 0 and 100.")
     inner = _argument(args, kwargs, 11, "ortho_iparams", None)
     if inner is not None and not (type(inner) is dict and all(_is_count(value, 100) for value in inner.values())):
-        raise CommandNotAllowed("torch.lobpcg", "ortho_iparams must be integers between 0 and 100.")
+        raise CommandNotAllowedError("torch.lobpcg", "ortho_iparams must be integers between 0 and 100.")
 
 
 def _few_iterations(name: str, position: int) -> Guard:
@@ -226,7 +226,7 @@ def _few_iterations(name: str, position: int) -> Guard:
 
     def guard(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if not _is_count(_argument(args, kwargs, position, "niter", None), MAX_ITERATIONS):
-            raise CommandNotAllowed(name, f"niter must be an integer between 0 and {MAX_ITERATIONS}.")
+            raise CommandNotAllowedError(name, f"niter must be an integer between 0 and {MAX_ITERATIONS}.")
 
     return guard
 
@@ -240,7 +240,7 @@ def few_parts(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Bound the number of parts, of which most may be empty."""
     for value in (*args[1:], *kwargs.values()):
         if isinstance(value, int) and value > MAX_PARTS:
-            raise CommandNotAllowed("torch.tensor_split", f"it makes at most {MAX_PARTS} parts, not {value}.")
+            raise CommandNotAllowedError("torch.tensor_split", f"it makes at most {MAX_PARTS} parts, not {value}.")
 
 
 @guards("torch.arange")
@@ -253,7 +253,7 @@ def bounded_length(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     if not all(isinstance(value, int | float) for value in (start, end, step)) or not step:
         return  # torch raises its own error
     if abs(end - start) >= abs(step) * 2**31:
-        raise CommandNotAllowed("torch.arange", "it makes fewer than 2**31 elements. Use a larger step.")
+        raise CommandNotAllowedError("torch.arange", "it makes fewer than 2**31 elements. Use a larger step.")
 
 
 # Padding that a window may have on each side beyond the size of the input.
@@ -279,7 +279,7 @@ def _small_padding(dimensions: int) -> Guard:
             return  # torch raises its own error
         for size, pad in zip(x.shape[-dimensions:], padding, strict=True):
             if pad > max(size, MAX_PADDING):
-                raise CommandNotAllowed(
+                raise CommandNotAllowedError(
                     "This pooling", f"padding {pad} is larger than the input, which has size {size} there."
                 )
 
@@ -294,7 +294,7 @@ for _dimensions in (1, 2, 3):
 
 def _refuse_large_block(name: str, size: Any, channels: int = 1) -> None:
     if math.prod(_by_dimension(size, 2)) * channels >= 2**31:
-        raise CommandNotAllowed(name, f"size {size} makes blocks of 2**31 values or more.")
+        raise CommandNotAllowedError(name, f"size {size} makes blocks of 2**31 values or more.")
 
 
 @guards("torch.nn.functional.unfold")
@@ -317,7 +317,7 @@ def positive_kernel(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Refuse kernels of negative size: torch converts them to 32 bits, and may then count up to 2**31."""
     sizes = _by_dimension(_argument(args, kwargs, 1, "kernel_size", 1), 1)
     if any(size < 1 for size in sizes):
-        raise CommandNotAllowed("torch.fractional_max_pool", f"kernel_size must be positive, got {sizes}.")
+        raise CommandNotAllowedError("torch.fractional_max_pool", f"kernel_size must be positive, got {sizes}.")
 
 
 @guards("torch.functional.tensordot", by_values=True)
@@ -327,4 +327,4 @@ def few_dimensions(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     if isinstance(dims, torch.Tensor) and dims.numel() == 1:
         dims = dims.item()
     if isinstance(dims, int | float) and dims > 64:
-        raise CommandNotAllowed("torch.tensordot", "dims must be at most 64.")
+        raise CommandNotAllowedError("torch.tensordot", "dims must be at most 64.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from syft.core.context import local_worker
-from syft.exceptions import CommandNotAllowed
+from syft.exceptions import CommandNotAllowedError
 from syft.hook.functions import CONSTRUCTORS
 
 
@@ -40,7 +40,7 @@ class RemoteTorch:
             if name.startswith("__"):
                 raise AttributeError(name)
             makers = ", ".join(sorted(CONSTRUCTORS))
-            raise CommandNotAllowed(wire_name, f"worker.remote makes tensors with: {makers}.")
+            raise CommandNotAllowedError(wire_name, f"worker.remote makes tensors with: {makers}.")
 
         def make(*args: Any, **kwargs: Any) -> Any:
             return local_worker().send_command(self._worker, (wire_name, None, args, kwargs)).wrap()

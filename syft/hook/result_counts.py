@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from syft.exceptions import CommandNotAllowed
+from syft.exceptions import CommandNotAllowedError
 from syft.hook.guards import BY_VALUES, GUARDS
 
 MAX_PIECES = 1 << 14
@@ -27,7 +27,7 @@ def check_pieces(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> No
         kwargs: its keyword arguments.
 
     Raises:
-        CommandNotAllowed: there would be too many.
+        CommandNotAllowedError: there would be too many.
     """
     count = _COUNTS.get(name)
     if count is None:
@@ -38,7 +38,7 @@ def check_pieces(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> No
         return
     most = MAX_NUMBERS if count is _numbers else MAX_PIECES
     if found > most:
-        raise CommandNotAllowed(name, f"it would give {found} values, and one call gives at most {most}.")
+        raise CommandNotAllowedError(name, f"it would give {found} values, and one call gives at most {most}.")
 
 
 def _argument(given: Arguments, place: int, name: str, default: Any = None) -> Any:

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from syft.core.trees import SCALARS, is_leaf
-from syft.exceptions import CommandNotAllowed
+from syft.exceptions import CommandNotAllowedError
 from syft.hook.functions import CONSTRUCTORS, allowed
 from syft.hook.guards import bottom
 
@@ -89,7 +89,7 @@ def bound_sizes(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Non
         kwargs: its keyword arguments.
 
     Raises:
-        CommandNotAllowed: a size is too large.
+        CommandNotAllowedError: a size is too large.
     """
     for value in args:
         kind = type(value)
@@ -119,7 +119,7 @@ def bound_size_tensors(name: str, args: tuple[Any, ...], kwargs: dict[str, Any])
         kwargs: its keyword arguments.
 
     Raises:
-        CommandNotAllowed: a size is too large.
+        CommandNotAllowedError: a size is too large.
     """
     for value in args:
         kind = type(value)
@@ -178,8 +178,8 @@ def _refuse_large(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> N
             raise _refusal(name, parameters.describe(key), _quote(value))
 
 
-def _refusal(name: str, argument: str, found: str) -> CommandNotAllowed:
-    return CommandNotAllowed(
+def _refusal(name: str, argument: str, found: str) -> CommandNotAllowedError:
+    return CommandNotAllowedError(
         name,
         f"{argument} is {found}. Sizes, strides, indices and counts must be between -2**31 and 2**31.",
     )

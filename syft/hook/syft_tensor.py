@@ -17,7 +17,7 @@ from syft.core.dispatch import deciding_link, find_rule, function_name, run
 from syft.core.labels import check_labels
 from syft.core.tensor import AbstractTensor, Level, register_wrapper
 from syft.core.trees import SCALARS, map_tensors
-from syft.exceptions import SyftError, TensorsNotCollocatedException, UnsupportedOperation
+from syft.exceptions import SyftError, TensorsNotCollocatedError, UnsupportedOperationError
 from syft.hook.composed import COMPOSED
 from syft.hook.module_path import describe_place
 
@@ -105,7 +105,7 @@ class SyftTensor(torch.Tensor):
         inner_args, inner_kwargs = _unwrap_nested((args, kwargs or {}), shells)
         link = deciding_link(inner_args, inner_kwargs)
         if link is None or link.level is not Level.ATEN:
-            raise UnsupportedOperation(str(func), type(link).__name__)
+            raise UnsupportedOperationError(str(func), type(link).__name__)
         try:
             with following(shells.values()):
                 if observers.state.watchers:
@@ -113,7 +113,7 @@ class SyftTensor(torch.Tensor):
                     result = observers.run_watched(func, inner_args, inner_kwargs, run_aten)
                 else:
                     result = _run_aten(type(link), func, inner_args, inner_kwargs)
-        except UnsupportedOperation as error:
+        except UnsupportedOperationError as error:
             error.note_place(describe_place())
             raise
         return map_tensors(lambda leaf: _shell_of(leaf, shells), result)
@@ -148,11 +148,11 @@ class SyftTensor(torch.Tensor):
             for i, value in enumerate(inputs)
         ]
         if self.child.level is Level.ATEN:
-            raise UnsupportedOperation(
+            raise UnsupportedOperationError(
                 f"numpy.{ufunc.__name__}", "encrypted tensors", "Make a tensor of the array: torch.from_numpy(array)."
             )
         hint = "Send the array too, torch.from_numpy(array).send(worker), or fetch the tensor first with .get()."
-        raise TensorsNotCollocatedException(f"numpy.{ufunc.__name__}", places, hint)
+        raise TensorsNotCollocatedError(f"numpy.{ufunc.__name__}", places, hint)
 
     def __format__(self, spec: str) -> str:
         """Show what this is; values that are encrypted are not here to be formatted."""
@@ -362,7 +362,7 @@ def _run_aten(cls: type[AbstractTensor], func: Any, args: tuple[Any, ...], kwarg
         result = _run_aten(cls, functional, args, kwargs)
         ours = isinstance(result, AbstractTensor) and isinstance(args[0], AbstractTensor)
         if not ours or result.tensor_meta().shape != args[0].tensor_meta().shape:
-            raise UnsupportedOperation(str(func), cls.__name__, "Use the form that is not in place.")
+            raise UnsupportedOperationError(str(func), cls.__name__, "Use the form that is not in place.")
         args[0].child = result.child
         return args[0]
     return type(args[0]).handle(func, args, kwargs) if isinstance(args[0], cls) else cls.handle(func, args, kwargs)

@@ -29,7 +29,7 @@ import torch
 from torch import optim
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from syft.exceptions import UnsupportedOperation
+from syft.exceptions import UnsupportedOperationError
 from syft.hook import base
 from syft.hook.optimizers import followers
 from syft.hook.syft_tensor import SyftTensor
@@ -126,12 +126,12 @@ def _check(optimizer: optim.Optimizer) -> None:
     name = type(optimizer).__name__
     hint = _lookup(REFUSED, optimizer)
     if hint is not None:
-        raise UnsupportedOperation(f"torch.optim.{name}", "encrypted parameters", hint)
+        raise UnsupportedOperationError(f"torch.optim.{name}", "encrypted parameters", hint)
     for group in optimizer.param_groups:
         if any(_is_encrypted(one) for one in group["params"]):
             for option, advice in REFUSED_OPTIONS.items():
                 if group.get(option):
-                    raise UnsupportedOperation(f"{name}({option}=True)", "encrypted parameters", advice)
+                    raise UnsupportedOperationError(f"{name}({option}=True)", "encrypted parameters", advice)
 
 
 def _convert_all(optimizer: optim.Optimizer, stepping: bool = True) -> None:

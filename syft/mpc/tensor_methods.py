@@ -14,7 +14,7 @@ import torch
 
 from syft.core.context import acting_as
 from syft.core.tensor import AbstractTensor
-from syft.exceptions import CommandNotAllowed, SyftError, UnsupportedOperation, WorkerNotFoundException
+from syft.exceptions import CommandNotAllowedError, SyftError, UnsupportedOperationError, WorkerNotFoundError
 from syft.hook import base
 from syft.hook import optimizers as _optimizers  # noqa: F401  (fills the table of optimizer hooks first)
 from syft.hook.functions import register_command
@@ -138,7 +138,7 @@ class EncryptionMethods:
         if isinstance(link, AdditiveSharingTensor):
             raise SyftError("This tensor is shared already. Fetch it first with .get() to share it again.")
         if link is not None and not isinstance(link, FixedPrecisionTensor):
-            raise UnsupportedOperation("share", type(link).__name__, "Share plain tensors, or pointers to them.")
+            raise UnsupportedOperationError("share", type(link).__name__, "Share plain tensors, or pointers to them.")
         if link is None and requires_grad:
             raise SyftError("Only encoded tensors have gradients: x.fix_precision().share(..., requires_grad=True).")
         shared = split(self, owners, **options) if link is None else link.share(*owners, **options)
@@ -286,14 +286,14 @@ def _share_at_holder(link: PointerTensor, owners: tuple[Any, ...], options: dict
 def _fix_precision_here(tensor: object, **options: Any) -> Any:
     """Encode a tensor that a worker holds, for a client."""
     if not isinstance(tensor, torch.Tensor) or not set(options) <= _FORMAT_OPTIONS:
-        raise CommandNotAllowed("Encoding this")
+        raise CommandNotAllowedError("Encoding this")
     return tensor.detach().fix_prec(**options)  # type: ignore[attr-defined]
 
 
 def _float_precision_here(tensor: object) -> Any:
     """Decode a tensor that a worker holds, for a client."""
     if not isinstance(tensor, torch.Tensor):
-        raise CommandNotAllowed("Decoding this")
+        raise CommandNotAllowedError("Decoding this")
     return tensor.detach().float_prec()  # type: ignore[attr-defined]
 
 
@@ -303,7 +303,7 @@ def _share_here(worker: BaseWorker, session: object, tensor: object, *names: obj
     The caller has checked the release policy of the tensor, since sharing is a release.
     """
     if not isinstance(tensor, torch.Tensor) or not set(options) <= _SHARE_OPTIONS:
-        raise CommandNotAllowed("Sharing this")
+        raise CommandNotAllowedError("Sharing this")
     provider = options.get("crypto_provider")
     with acting_as(worker):
         owners = [_peer(worker, name) for name in names]

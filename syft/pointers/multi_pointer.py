@@ -12,7 +12,7 @@ from syft.core.labels import check_labels
 from syft.core.references import TensorMeta
 from syft.core.tensor import AbstractTensor
 from syft.core.trees import iter_tensors, map_tensors
-from syft.exceptions import SyftError, TensorsNotCollocatedException
+from syft.exceptions import SyftError, TensorsNotCollocatedError
 from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.remote_call import rebuild_container
 

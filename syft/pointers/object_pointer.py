@@ -9,7 +9,7 @@ from syft.core.id_provider import ID_PROVIDER, ObjectId, is_id
 from syft.core.labels import check_labels, one_line, printable
 from syft.core.object import AbstractObject
 from syft.core.references import Ref, TensorMeta
-from syft.exceptions import CannotRequestObjectAttribute, SyftError, UnsupportedOperation, WorkerNotFoundException
+from syft.exceptions import CannotRequestObjectAttributeError, SyftError, UnsupportedOperationError, WorkerNotFoundError
 from syft.pointers.lease import Lease
 from syft.pointers.request import MAX_REASON, Request
 
@@ -149,7 +149,7 @@ class ObjectPointer(AbstractObject):
             deregister_ptr: ignored, for compatibility.
         """
         if self.point_to_attr is not None:
-            raise CannotRequestObjectAttribute(self.point_to_attr)
+            raise CannotRequestObjectAttributeError(self.point_to_attr)
         self.lease.check()
         obj = self.lease.stream.fetch(self.id_at_location, reason, user)
         self.lease.spend(f"it was fetched by {self._owner.id!r} with .get()")
@@ -166,7 +166,7 @@ class ObjectPointer(AbstractObject):
             the approval, `get()` works.
         """
         if self.point_to_attr is not None:
-            raise CannotRequestObjectAttribute(self.point_to_attr)
+            raise CannotRequestObjectAttributeError(self.point_to_attr)
         self.lease.check()
         text = str(reason)
         if len(text) > MAX_REASON:
@@ -215,7 +215,7 @@ class ObjectPointer(AbstractObject):
 
     def setattr(self, name: str, value: object) -> None:
         """Refuse: an object's attributes are set by the calls its type allows."""
-        raise UnsupportedOperation(f"Setting the attribute {name!r}", f"a pointer to {type(self).__name__}")
+        raise UnsupportedOperationError(f"Setting the attribute {name!r}", f"a pointer to {type(self).__name__}")
 
     def __repr__(self) -> str:
         me = getattr(self._owner, "id", None)

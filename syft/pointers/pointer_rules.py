@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from syft.core.references import TensorMeta
-from syft.exceptions import UnsupportedOperation
+from syft.exceptions import UnsupportedOperationError
 from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.remote_call import call, update_meta
 

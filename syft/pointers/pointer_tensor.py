@@ -9,7 +9,7 @@ import torch
 from syft.core.id_provider import ID_PROVIDER, ObjectId
 from syft.core.references import TensorMeta
 from syft.core.tensor import AbstractTensor
-from syft.exceptions import InvalidTensorForRemoteGet
+from syft.exceptions import InvalidTensorForRemoteGetError
 from syft.pointers.lease import Lease
 from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.pointer_rules import RULES, set_attribute
@@ -258,5 +258,5 @@ def require_pointer(obj: object) -> ObjectPointer:
     """Return the pointer inside an object, or raise."""
     found = getattr(obj, "child", obj)
     if not isinstance(found, ObjectPointer):
-        raise InvalidTensorForRemoteGet(obj)
+        raise InvalidTensorForRemoteGetError(obj)
     return found

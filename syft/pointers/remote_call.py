@@ -12,7 +12,7 @@ from syft.core.id_provider import ID_PROVIDER, ObjectId
 from syft.core.references import ObjectMeta, Ref, SameAs, TensorMeta
 from syft.core.tensor import AbstractTensor
 from syft.core.trees import SCALARS, iter_tensors, map_tensors, rebuild_tuple
-from syft.exceptions import TensorsNotCollocatedException, UnsupportedOperation
+from syft.exceptions import TensorsNotCollocatedError, UnsupportedOperationError
 from syft.hook.functions import name_of
 from syft.pointers.lease import Lease
 from syft.pointers.object_pointer import ObjectPointer
@@ -175,7 +175,7 @@ def _first_pointer(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     for leaf in iter_tensors((args, kwargs)):
         if isinstance(leaf, ObjectPointer):
             return leaf
-    raise UnsupportedOperation("A call without any pointer", "PointerTensor")
+    raise UnsupportedOperationError("A call without any pointer", "PointerTensor")
 
 
 def _not_collocated(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Exception:
@@ -193,7 +193,7 @@ def _not_collocated(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
             elif isinstance(leaf, torch.Tensor | np.ndarray):
                 locations.append(f"{label} is a local tensor of shape {tuple(leaf.shape)}")
             elif isinstance(leaf, AbstractTensor):
-                return UnsupportedOperation(name, f"a pointer together with a {type(leaf).__name__}")
+                return UnsupportedOperationError(name, f"a pointer together with a {type(leaf).__name__}")
     there = sorted(map(str, remote))[0]
     hint = (
         f"Send the local tensor there first (x.send({there})), or fetch the remote one with .get()."

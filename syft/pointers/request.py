@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from syft.core.labels import printable
-from syft.exceptions import CannotRequestObjectAttribute, SyftError
+from syft.exceptions import CannotRequestObjectAttributeError, SyftError
 
 if TYPE_CHECKING:
     from syft.workers.transport.stream import Stream
@@ -96,7 +96,7 @@ def request_together(pointers: list[Any], reason: str, names: tuple[str, ...] | 
         raise SyftError("The objects of one request must be at one worker. Make one request per worker.")
     for pointer in pointers:
         if pointer.point_to_attr is not None:
-            raise CannotRequestObjectAttribute(pointer.point_to_attr)
+            raise CannotRequestObjectAttributeError(pointer.point_to_attr)
         pointer.lease.check()
     (stream,) = streams.values()
     ids = tuple(pointer.id_at_location for pointer in pointers)

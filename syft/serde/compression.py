@@ -13,7 +13,7 @@ from typing import Any
 
 from syft import config
 from syft.core.byte_budget import ask
-from syft.exceptions import CompressionNotFoundException, SerdeError, SyftError
+from syft.exceptions import CompressionNotFoundError, SerdeError, SyftError
 
 NO_COMPRESSION = 40
 LZ4 = 41
@@ -80,7 +80,7 @@ def scheme_for(worker: object) -> Scheme:
         return _apply_compress_scheme
     scheme = SCHEMES.get(name) if type(name) is str else None
     if scheme is None:
-        raise CompressionNotFoundException(name)
+        raise CompressionNotFoundError(name)
     return scheme
 
 
@@ -135,7 +135,7 @@ def _decompress(binary: Bytes, limit: int | None = None) -> Bytes:
         return body
     read = DECOMPRESSORS.get(code)
     if read is None:
-        raise CompressionNotFoundException(code)
+        raise CompressionNotFoundError(code)
     try:
         return read(body, limit)
     except SyftError:

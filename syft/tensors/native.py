@@ -15,7 +15,7 @@ from syft.core.dispatch import run
 from syft.core.id_provider import ObjectId
 from syft.core.object import _serializer
 from syft.core.tensor import AbstractTensor
-from syft.exceptions import InvalidTensorForRemoteGet, SyftError, UnsupportedOperation
+from syft.exceptions import InvalidTensorForRemoteGetError, SyftError, UnsupportedOperationError
 from syft.hook import base
 from syft.hook.syft_tensor import swap
 from syft.pointers.multi_pointer import MultiPointerTensor
@@ -75,7 +75,7 @@ class TorchTensor:
         if recorded is not None:
             return recorded
         if local_autograd:
-            raise UnsupportedOperation(
+            raise UnsupportedOperationError(
                 "send(local_autograd=True)",
                 "torch.Tensor",
                 "Autograd runs where the data is: call loss.backward().",
@@ -174,7 +174,7 @@ class TorchTensor:
         """Make the pointer that this pointer points at fetch its data, there."""
         link = link_of(self)
         if not isinstance(link, PointerTensor):
-            raise InvalidTensorForRemoteGet(self)
+            raise InvalidTensorForRemoteGetError(self)
         link.remote_get()
         return self
 
@@ -224,7 +224,7 @@ class TorchTensor:
 
     def on(self, tensor: torch.Tensor, wrap: bool = True) -> Any:
         """Refuse: a plain tensor is the bottom of a chain, not a link of one."""
-        raise UnsupportedOperation("on()", "a plain tensor", "Put a link on it instead: sy.LoggingTensor().on(x).")
+        raise UnsupportedOperationError("on()", "a plain tensor", "Put a link on it instead: sy.LoggingTensor().on(x).")
 
     def refresh(self) -> Any:
         """Re-randomise the shares below, if there are any."""

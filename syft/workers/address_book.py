@@ -8,7 +8,7 @@ from typing import Any
 
 from syft.core.context import local_worker
 from syft.core.id_provider import ObjectId
-from syft.exceptions import WorkerNotFoundException
+from syft.exceptions import WorkerNotFoundError
 from syft.workers.abstract import AbstractWorker
 from syft.workers.execution.session import serving
 
@@ -56,7 +56,7 @@ class AddressBook:
         if known is not None:
             return known
         if fail_hard:
-            raise WorkerNotFoundException(id_or_worker, tuple(self._known_workers))
+            raise WorkerNotFoundError(id_or_worker, tuple(self._known_workers))
         logger.warning("Worker %s does not know a worker %.80r.", self.id, id_or_worker)
         return id_or_worker
 

@@ -41,7 +41,13 @@ FETCH_SHARE = 0.25
 FETCHED = 1 << 16
 ROW_SHARE = 0.3
 # Answers of the node that say that it did not run a call.
-REFUSALS = {"CommandNotAllowed", "GetNotPermittedError", "NotPermittedError", "QuotaExceededError", "ByteBudgetError"}
+REFUSALS = {
+    "CommandNotAllowedError",
+    "GetNotPermittedError",
+    "NotPermittedError",
+    "QuotaExceededError",
+    "ByteBudgetError",
+}
 
 
 def kind_of(value: Any) -> Any:

@@ -18,7 +18,7 @@ import syft as sy
 from syft import config
 from syft.core.context import acting_as
 from syft.core.references import Ref
-from syft.exceptions import CommandNotAllowed, QuotaExceededError, SyftError
+from syft.exceptions import CommandNotAllowedError, QuotaExceededError, SyftError
 from syft.grid.certificates import issue, make_authority
 from syft.messaging.message import ErrorMessage, ObjectMessage, ObjectRequestMessage, Operation
 from syft.mpc.dealer import wire_protocol
@@ -239,7 +239,7 @@ def test_a_result_that_only_its_argument_looks_small_for(target, alice):
 
 def test_numbers_of_a_tensor_that_looks_large(target, alice):
     wide = torch.ones(1).send(alice).expand(60_000_000)
-    with grows_less(target, 100 * MiB), pytest.raises((CommandNotAllowed, QuotaExceededError)):
+    with grows_less(target, 100 * MiB), pytest.raises((CommandNotAllowedError, QuotaExceededError)):
         wide.tolist()
         alice.search("#nothing")
 
@@ -267,7 +267,7 @@ def test_the_look_ahead_counts_pieces_first(target, alice, mallory):
     wide = secret[0].expand(300_000)
     for cut in (wide.unbind, lambda: wide.split(1), lambda: wide.chunk(300_000), lambda: wide.tensor_split(10**9)):
         began = time.monotonic()
-        with pytest.raises(CommandNotAllowed, match="values"):
+        with pytest.raises(CommandNotAllowedError, match="values"):
             cut()
         assert time.monotonic() - began < 5
     # A client that does not count them itself.
@@ -279,7 +279,7 @@ def test_the_look_ahead_counts_pieces_first(target, alice, mallory):
     for name, args in (("unbind", ()), ("split", (1,)), ("chunk", (300_000,)), ("tensor_split", (10**9,))):
         began = time.monotonic()
         answer = mallory.ask(Operation(f"torch.Tensor.{name}", None, (Ref(2), *args), {}, (3,)))
-        assert isinstance(answer, ErrorMessage) and answer.contents[0] == "CommandNotAllowed"
+        assert isinstance(answer, ErrorMessage) and answer.contents[0] == "CommandNotAllowedError"
         assert time.monotonic() - began < 5
 
 

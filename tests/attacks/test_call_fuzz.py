@@ -59,7 +59,7 @@ def test_hostile_calls_are_refused(name, fuzzed):
     kwargs = args.pop() if isinstance(args[-1], dict) else {}
     fuzzed.crashes, fuzzed.hangs, fuzzed.outcomes = [], [], {}
     fuzzed.run((called, tuple(args), kwargs))
-    assert (fuzzed.crashes, fuzzed.hangs, fuzzed.outcomes) == ([], [], {"CommandNotAllowed": 1})
+    assert (fuzzed.crashes, fuzzed.hangs, fuzzed.outcomes) == ([], [], {"CommandNotAllowedError": 1})
 
 
 KINDS = {
@@ -99,7 +99,7 @@ def test_the_process_survives_random_calls():
     assert found.hangs == []
     # The calls must reach the kernels, or this test proves nothing.
     assert found.outcomes[""] > CALLS // 4
-    assert CALLS // 50 < found.outcomes["CommandNotAllowed"] < CALLS // 4
+    assert CALLS // 50 < found.outcomes["CommandNotAllowedError"] < CALLS // 4
 
 
 def test_a_seed_gives_the_same_calls():

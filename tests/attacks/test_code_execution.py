@@ -117,7 +117,7 @@ def test_pains_1_pickles_as_whole_messages_do_not_run(bob, marker, name):
     payload = _payloads(marker)[name]
     mallory = Mallory(bob)
     for data in (payload, b"(" + payload, b")" + payload, b"*" + payload):
-        assert error_name(mallory.send(data)) in ("SerdeError", "CompressionNotFoundException")
+        assert error_name(mallory.send(data)) in ("SerdeError", "CompressionNotFoundError")
         bob.recv_msg(data)
     assert not marker.exists()
 
@@ -159,10 +159,10 @@ def test_pains_2_names_outside_the_table_are_refused(bob, name, tmp_path, monkey
     bob.object_store.objects[1] = torch.ones(2)
     mallory = Mallory(bob)
     for args in ((), (Ref(1),), (Ref(1), "owned"), ("owned",), ("touch owned",), (Ref(1, "data"), Ref(1))):
-        assert error_name(mallory.call(name, *args)) == "CommandNotAllowed"
+        assert error_name(mallory.call(name, *args)) == "CommandNotAllowedError"
         assert (
             error_name(mallory.raw((OPERATION, name, (TUPLE,), (DICT, "owner", "self"), (TUPLE, 9), True)))
-            == "CommandNotAllowed"
+            == "CommandNotAllowedError"
         )
     assert list(bob._objects) == [1] and torch.equal(bob._objects[1], torch.ones(2))
     assert not list(tmp_path.iterdir())
@@ -199,7 +199,7 @@ def test_pains_2_an_owner_named_self_reaches_nothing(bob):
     for owner in ("self", "bob", bob.id, None):
         assert (
             error_name(mallory.raw((OPERATION, "clear_objects", (TUPLE, owner), (DICT,), (TUPLE, 9), True)))
-            == "CommandNotAllowed"
+            == "CommandNotAllowedError"
         )
     with pytest.raises(sy.exceptions.PlanCommandUnknownError):
         bob.create_message_execute_command("clear_objects", "self")
@@ -228,10 +228,10 @@ def test_pains_2_attribute_walks_are_refused(bob, attribute):
     for obj_id in (1, 2):
         ref = Ref(obj_id, attribute)
         for message in (m.IsNoneMessage(ref), m.GetShapeMessage(ref), m.Operation("torch.neg", None, (ref,), {}, (9,))):
-            assert error_name(mallory.ask(message)) == "CommandNotAllowed"
+            assert error_name(mallory.ask(message)) == "CommandNotAllowedError"
     assert (
         error_name(mallory.raw((OBJECT, (POINTER, 1, 1, bob.id, attribute, (4,), None, False), 9, False, None)))
-        == "CommandNotAllowed"
+        == "CommandNotAllowedError"
     )
     assert sorted(bob._objects) == [1, 2]
 
@@ -267,12 +267,12 @@ def test_commands_on_objects_of_the_wrong_type(bob):
                 if name == "str.join" and obj_id == 2 and (arg == Ref(2) or type(arg) is dict):
                     assert response.kind == "string"  # a text joins the letters of a text, and the keys of a dict
                 else:
-                    assert error_name(response) in ("TypeError", "CommandNotAllowed"), (name, obj_id, arg)
+                    assert error_name(response) in ("TypeError", "CommandNotAllowedError"), (name, obj_id, arg)
     for obj_id in (1, 2):
-        assert error_name(mallory.call("syft.call", Ref(obj_id))) == "CommandNotAllowed"
+        assert error_name(mallory.call("syft.call", Ref(obj_id))) == "CommandNotAllowedError"
     assert error_name(mallory.call("syft.call", Ref(3))) == "TypeError"
     for obj_id in (1, 2, 3, 4):
-        assert error_name(mallory.ask(m.FetchThereMessage(obj_id))) == "InvalidTensorForRemoteGet"
+        assert error_name(mallory.ask(m.FetchThereMessage(obj_id))) == "InvalidTensorForRemoteGetError"
     still_answers(bob)
 
 
@@ -283,7 +283,7 @@ def test_messages_a_worker_does_not_answer(bob):
     for message in (5, None, "text", (TUPLE,), (LIST, 1), (STRING, "t", 1, (4,), None), (REF, 1, None)):
         assert error_name(mallory.raw(message)) == "SerdeError"
     for data in (b"", b"(", b"\x00", b"(\x01", request((SEARCH, (LIST,)))[:-1], request((SEARCH, (LIST,))) + b"\0"):
-        assert error_name(mallory.send(data)) in ("SerdeError", "CompressionNotFoundException")
+        assert error_name(mallory.send(data)) in ("SerdeError", "CompressionNotFoundError")
 
 
 def test_things_that_are_no_objects_are_not_kept(bob):
@@ -306,6 +306,6 @@ def test_things_that_are_no_objects_are_not_kept(bob):
     assert error_name(mallory.call("syft.call", Ref(5))) == "TypeError"
     assert (
         error_name(mallory.raw((OBJECT, (CALLABLE_POINTER, 1, 2, "nobody", None, (4,), None, True), 6, False, None)))
-        == "WorkerNotFoundException"
+        == "WorkerNotFoundError"
     )
     still_answers(bob)

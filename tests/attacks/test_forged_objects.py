@@ -254,9 +254,9 @@ def test_a_plan_that_comes_along_with_a_call_is_not_run(mallory, bob, secret, ho
         return x.fill_(42.0)
 
     for name in (RUN_PLAN, PLAN_PARAMETERS, COPY_PLAN):
-        assert error_name(mallory.call(name, meddle, Ref(secret.id))) == "CommandNotAllowed"
-        assert error_name(mallory.call(name)) == "CommandNotAllowed"
-        assert error_name(mallory.call(name, Ref(secret.id, "data"))) == "CommandNotAllowed"
+        assert error_name(mallory.call(name, meddle, Ref(secret.id))) == "CommandNotAllowedError"
+        assert error_name(mallory.call(name)) == "CommandNotAllowedError"
+        assert error_name(mallory.call(name, Ref(secret.id, "data"))) == "CommandNotAllowedError"
     assert torch.equal(secret, before)
 
 

@@ -181,7 +181,7 @@ def test_errors_that_would_steer_the_client_come_back_as_remote_errors(hook, lia
 
 
 @pytest.mark.parametrize("name", ["KeyError", "ValueError", "UnicodeDecodeError", "UnicodeEncodeError", "ObjectNotFoundError", "SpentPointerError",
-                                  "WorkerNotFoundException", "DependencyError", "RecursionError", "MemoryError", "ImportError", "SyntaxError"])  # fmt: skip
+                                  "WorkerNotFoundError", "DependencyError", "RecursionError", "MemoryError", "ImportError", "SyntaxError"])  # fmt: skip
 def test_known_errors_come_back_whatever_their_constructor_wants(liar, name):
     x = torch.ones(2).send(liar)
     liar.lie = wire((ERROR, (TUPLE, name, "the text", "")))

@@ -615,7 +615,7 @@ def test_a_plan_of_mallory_gets_nothing_of_alice(hook, target, alice, mallory):
         attempts.append(m.Operation(f"torch.Tensor.{name}", None, (theirs,), {}, ("stolen",)))
     for attempt in attempts:
         answer = mallory.ask(attempt)
-        assert is_error(answer, "ObjectNotFoundError", "CommandNotAllowed", "SerdeError", "ModelError"), (
+        assert is_error(answer, "ObjectNotFoundError", "CommandNotAllowedError", "SerdeError", "ModelError"), (
             attempt,
             answer,
         )

@@ -15,7 +15,7 @@ import syft as sy
 from syft.core.context import acting_as
 from syft.exceptions import (
     AuthenticationError,
-    CommandNotAllowed,
+    CommandNotAllowedError,
     GetNotPermittedError,
     NodeLostError,
     NotPermittedError,
@@ -359,7 +359,7 @@ def test_bad_introductions(nodes, alice, what, args):
 
 def test_workers_that_are_no_servers_introduce_nobody(hook):
     worker = sy.VirtualWorker(hook, id="no-server", auto_add=False)
-    with pytest.raises(CommandNotAllowed):
+    with pytest.raises(CommandNotAllowedError):
         grants.WORKER_COMMANDS[ADMIT](worker, worker.open_session("me"), NAME, "p")
 
 

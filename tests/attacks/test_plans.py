@@ -90,7 +90,7 @@ MALFORMED = {
 @pytest.mark.parametrize("case", MALFORMED)
 def test_a_malformed_program_is_refused_before_it_is_kept(case, mallory, bob, honest):
     answer = send(mallory, parts_of(honest, ROWS=MALFORMED[case]))
-    assert error_name(answer) in ("MalformedPlanError", "CommandNotAllowed", "SerdeError"), answer
+    assert error_name(answer) in ("MalformedPlanError", "CommandNotAllowedError", "SerdeError"), answer
     assert "forged" not in bob._objects
     still_answers(bob)
 
@@ -209,8 +209,8 @@ def test_an_error_of_a_plan_tells_no_values(mallory, bob, secret, honest):
 def test_other_things_are_not_run_as_plans(mallory, bob):
     mallory.ask(m.ObjectMessage(torch.ones(3), "tensor"))
     for name in (RUN_PLAN, PLAN_PARAMETERS):
-        assert error_name(mallory.call(name, Ref("tensor"))) == "CommandNotAllowed"
-        assert error_name(mallory.call(name, 5)) == "CommandNotAllowed"
+        assert error_name(mallory.call(name, Ref("tensor"))) == "CommandNotAllowedError"
+        assert error_name(mallory.call(name, 5)) == "CommandNotAllowedError"
     for contents in ((), ("id",), ("id", 1), ([], True), ("no such id", False)):
         assert error_name(mallory.ask(m.PlanCommandMessage(contents, "fetch_plan")))
     still_answers(bob)
@@ -223,7 +223,7 @@ def test_recurrent_layers_inside_plans_are_checked(mallory, bob, hook):
         plan.state.state_placeholders[0].child = torch.ones(1, 1)  # too small: torch would read beyond it
     ref = put(mallory, plan)
     answer = mallory.call(RUN_PLAN, ref, torch.randn(2, 1, 4))
-    assert error_name(answer) == "CommandNotAllowed"
+    assert error_name(answer) == "CommandNotAllowedError"
     still_answers(bob)
 
 

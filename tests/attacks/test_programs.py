@@ -79,7 +79,7 @@ STEPS = {
 def test_malformed_steps(gang, name):
     mine, theirs = gang.put(SHARE)
     errors = gang.refused("program", ((mine,), (theirs,)), {"steps": STEPS[name], "outputs": (1,)})
-    assert set(errors) <= {"ProtocolError", "UnsupportedOperation", "SerdeError"}
+    assert set(errors) <= {"ProtocolError", "UnsupportedOperationError", "SerdeError"}
 
 
 @pytest.mark.parametrize(

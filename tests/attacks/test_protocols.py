@@ -128,9 +128,9 @@ def test_running_what_is_no_protocol(stage):
     victim, _, private = stage
     mallory = Mallory(victim)
     victim.synchronize()
-    assert error_name(mallory.call("syft.run_protocol", Ref(private.id_at_location))) == "CommandNotAllowed"
+    assert error_name(mallory.call("syft.run_protocol", Ref(private.id_at_location))) == "CommandNotAllowedError"
     assert error_name(mallory.call("syft.run_protocol")) == "TypeError"
-    assert error_name(mallory.call("syft.run_protocol", 3)) == "CommandNotAllowed"
+    assert error_name(mallory.call("syft.run_protocol", 3)) == "CommandNotAllowedError"
     mallory.session.close()
     still_answers(victim)
 
@@ -240,7 +240,7 @@ def test_hostile_bytes_change_nothing(what, bob):
     mallory = Mallory(bob)
     held = dict(bob._objects)
     answer = mallory.send(request((OBJECT, PAYLOADS[what], 99, False, None)))
-    assert error_name(answer) in {"SerdeError", "MalformedPlanError", "WorkerNotFoundException"}, answer
+    assert error_name(answer) in {"SerdeError", "MalformedPlanError", "WorkerNotFoundError"}, answer
     assert dict(bob._objects) == held
     mallory.session.close()
     still_answers(bob)

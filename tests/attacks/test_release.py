@@ -228,9 +228,9 @@ def _own(worker, obj_id, attribute=None):
 def test_labels_are_never_made_of_private_values(vault):
     mine = vault.keep("torch.ones", 2)
     for obj_id in (1, 2, 3):
-        assert error_name(vault.call("syft.describe", mine, Ref(obj_id))) == "CommandNotAllowed"
-        assert error_name(vault.call("syft.tag", mine, "ok", Ref(obj_id))) == "CommandNotAllowed"
-        assert error_name(vault.call("syft.tag", mine, [Ref(obj_id)])) == "CommandNotAllowed"
+        assert error_name(vault.call("syft.describe", mine, Ref(obj_id))) == "CommandNotAllowedError"
+        assert error_name(vault.call("syft.tag", mine, "ok", Ref(obj_id))) == "CommandNotAllowedError"
+        assert error_name(vault.call("syft.tag", mine, [Ref(obj_id)])) == "CommandNotAllowedError"
     assert vault.ask(m.SearchMessage([mine.id]))[0][2:] == (set(), None)
 
 

@@ -182,11 +182,9 @@ def test_a_pointer_that_comes_home_leads_nowhere(trio, served, mallory_as_guest)
     """It would be read as the object itself, and the model be run on a share of somebody else."""
     alice, bob, _ = trio
     held = torch.ones(1, 8, dtype=torch.int64).send(alice)
-    assert error_name(mallory_as_guest.ask(0, mallory_as_guest.message((held.child,)))) == "WorkerNotFoundException"
+    assert error_name(mallory_as_guest.ask(0, mallory_as_guest.message((held.child,)))) == "WorkerNotFoundError"
     elsewhere = torch.ones(1, 8, dtype=torch.int64).send(bob)
-    assert (
-        error_name(mallory_as_guest.ask(0, mallory_as_guest.message((elsewhere.child,)))) == "WorkerNotFoundException"
-    )
+    assert error_name(mallory_as_guest.ask(0, mallory_as_guest.message((elsewhere.child,)))) == "WorkerNotFoundError"
     assert served._left(mallory_as_guest.invitation) == 3
     assert torch.equal(held.get(), elsewhere.get())
 

@@ -146,7 +146,7 @@ def test_runs_that_nobody_joins_do_not_pile_up(gang):
 @pytest.mark.parametrize("name", ["os.system", "", "__class__", "Add", "add\0", "truncate "])
 def test_unknown_protocols(gang, name):
     mine, theirs = gang.put(SHARE)
-    assert gang.refused(name, ((mine,), (theirs,))) == ["UnsupportedOperation"] * 2
+    assert gang.refused(name, ((mine,), (theirs,))) == ["UnsupportedOperationError"] * 2
 
 
 @pytest.mark.parametrize(

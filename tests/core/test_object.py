@@ -6,7 +6,7 @@ import torch
 import syft as sy
 from syft.core.object import AbstractObject, initialize_object
 from syft.core.tensor import AbstractTensor, initialize_tensor
-from syft.exceptions import InvalidTensorForRemoteGet, UnsupportedOperation
+from syft.exceptions import InvalidTensorForRemoteGetError, UnsupportedOperationError
 from syft.generic import object as documented_object
 from syft.generic import tensor as documented_tensor
 
@@ -100,8 +100,8 @@ def test_get_fetches_what_is_below(hook, bob, nothing_left):
 @pytest.mark.parametrize("obj", [AbstractObject(), AbstractObject(child=3)], ids=["no-child", "plain-child"])
 @pytest.mark.parametrize("name", ["get", "mid_get"])
 def test_nothing_to_get(obj, name):
-    """Rows: AbstractObject.get, AbstractObject.mid_get -> InvalidTensorForRemoteGet."""
-    with pytest.raises(InvalidTensorForRemoteGet, match="AbstractObject is not a pointer"):
+    """Rows: AbstractObject.get, AbstractObject.mid_get -> InvalidTensorForRemoteGetError."""
+    with pytest.raises(InvalidTensorForRemoteGetError, match="AbstractObject is not a pointer"):
         getattr(obj, name)()
 
 
@@ -109,7 +109,7 @@ def test_defaults_to_override():
     """Rows: get_class_attributes, on_function_call, handle_func_command."""
     assert AbstractObject().get_class_attributes() == {}
     assert AbstractObject.on_function_call(("torch.add", None, (), {})) is None
-    with pytest.raises(UnsupportedOperation, match=r"torch\.add is not supported on AbstractObject"):
+    with pytest.raises(UnsupportedOperationError, match=r"torch\.add is not supported on AbstractObject"):
         AbstractObject.handle_func_command(("torch.add", None, (), {}))
 
 

@@ -7,7 +7,7 @@ import pytest
 import syft as sy
 from syft.core.labels import tags_of
 from syft.core.string import COMPARISONS, METHODS, OPERATORS, String
-from syft.exceptions import CommandNotAllowed, GetNotPermittedError, SpentPointerError
+from syft.exceptions import CommandNotAllowedError, GetNotPermittedError, SpentPointerError
 from syft.generic import string as documented
 from syft.hook.functions import function_of
 
@@ -199,13 +199,13 @@ def test_errors_of_str_come_back(bob):
 @pytest.mark.parametrize("name", sorted(LOCAL_ONLY))
 def test_formats_are_not_run_for_a_peer(bob, name):
     assert not hasattr(String("{0}").send(bob), name)
-    with pytest.raises(CommandNotAllowed):
+    with pytest.raises(CommandNotAllowedError):
         function_of(f"str.{name}")
 
 
 @pytest.mark.parametrize("name", ["__class__", "__reduce__", "__init__", "__format__", "__getattribute__"])
 def test_other_attributes_of_str_are_no_commands(name):
-    with pytest.raises(CommandNotAllowed):
+    with pytest.raises(CommandNotAllowedError):
         function_of(f"str.{name}")
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import syft as sy
-from syft.exceptions import TensorsNotCollocatedException
+from syft.exceptions import TensorsNotCollocatedError
 from syft.frameworks.torch.fl import utils
 from tests.federated.samples import scripted, traced
 
@@ -114,10 +114,10 @@ def test_models_at_a_worker_are_averaged_there(workers):
     assert mean.location is bob and models[0].location is bob
     assert values(mean.get()) == ({2.0}, {15}) and values(models[0].get()) == ({1.0}, {10})
     models[0].send(alice)
-    with pytest.raises(TensorsNotCollocatedException, match=f"model 0 is on '{alice.id}'; model 1 is on '{bob.id}'"):
+    with pytest.raises(TensorsNotCollocatedError, match=f"model 0 is on '{alice.id}'; model 1 is on '{bob.id}'"):
         utils.federated_avg(models)
     models[1].get()
-    with pytest.raises(TensorsNotCollocatedException, match="model 1 is here. Bring them together"):
+    with pytest.raises(TensorsNotCollocatedError, match="model 1 is here. Bring them together"):
         utils.federated_avg(models)
 
 

@@ -14,7 +14,7 @@ from syft.exceptions import QuotaExceededError
 from syft.grid.node.worker import NodeWorker
 from syft.grid.rights import AuditLog, MemoryRowStore, NodePolicy
 from syft.grid.storage import ObjectManager, Quota, load_folder, open_storage
-from syft.grid.storage.file_errors import UnreadableFile
+from syft.grid.storage.file_errors import UnreadableFileError
 from syft.grid.storage.readers import read_file
 
 
@@ -68,13 +68,13 @@ def test_a_first_line_of_names_is_a_header(tmp_path, first):
 
 @pytest.mark.parametrize("first", MIXED)
 def test_a_first_line_that_may_hold_values_is_refused(tmp_path, first):
-    with pytest.raises(UnreadableFile, match=r"first line, column \d") as refused:
+    with pytest.raises(UnreadableFileError, match=r"first line, column \d") as refused:
         read_text(tmp_path, f"{first}\n" + ",".join("7" for _ in first.split(",")) + "\n")
     assert not any(cell.strip() in str(refused.value) for cell in first.split(",") if len(cell.strip()) > 2)
 
 
 def test_an_open_quote_does_not_make_a_name_of_the_data(tmp_path):
-    with pytest.raises(UnreadableFile, match="first row spans several lines"):
+    with pytest.raises(UnreadableFileError, match="first row spans several lines"):
         read_text(tmp_path, 'age,"weight\n41,80\n42,81\n')
 
 
@@ -101,7 +101,7 @@ def test_the_folder_names_the_file_and_the_column(hook, tmp_path, caplog):
     ],
 )
 def test_a_csv_says_where_it_is_wrong_and_never_what_stands_there(tmp_path, text, told):
-    with pytest.raises(UnreadableFile, match=told) as refused:
+    with pytest.raises(UnreadableFileError, match=told) as refused:
         read_text(tmp_path, text)
     assert "geheim" not in str(refused.value) and "\n" not in str(refused.value)
 
@@ -114,7 +114,7 @@ def test_what_is_not_plain_numbers_gets_one_line_without_advice_to_run_it(tmp_pa
     (tmp_path / "rubbish.npz").write_bytes(b"rubbish")
     (tmp_path / "latin.csv").write_bytes(b"\xe9,1\n")
     for path in tmp_path.iterdir():
-        with pytest.raises(UnreadableFile, match=f"a file {path.suffix} holds ") as refused:
+        with pytest.raises(UnreadableFileError, match=f"a file {path.suffix} holds ") as refused:
             read_file(path)
         assert not {"weights_only", "allow_pickle"} & set(str(refused.value).replace("=", " ").split())
 

@@ -10,7 +10,7 @@ import torch
 import syft as sy
 from syft.core.references import Ref
 from syft.exceptions import (
-    CommandNotAllowed,
+    CommandNotAllowedError,
     GetNotPermittedError,
     ModelError,
     ModelNotFoundError,
@@ -222,7 +222,7 @@ def test_nobody_reaches_the_weights_another_way(guarded, eve):
         with pytest.raises(GetNotPermittedError):
             stream.fetch("model:asked")
         for call in (PLAN_PARAMETERS, RUN_PLAN, COPY_PLAN, "syft.call"):
-            with pytest.raises((CommandNotAllowed, GetNotPermittedError)):
+            with pytest.raises((CommandNotAllowedError, GetNotPermittedError)):
                 stream.ask(Operation(call, None, (Ref("model:asked"),), {}, (12345,)))
 
 

@@ -13,7 +13,7 @@ import torch
 
 import syft as sy
 from syft.core.references import Ref
-from syft.exceptions import CommandNotAllowed, ObjectNotFoundError, QuotaExceededError, SyftError
+from syft.exceptions import CommandNotAllowedError, ObjectNotFoundError, QuotaExceededError, SyftError
 from syft.grid.storage import ObjectManager, Quota, Usage
 from syft.grid.storage.quotas import OBJECT_BYTES, memory_of
 from syft.messaging import message as m
@@ -131,7 +131,7 @@ def test_a_call_for_too_much_is_not_run(make, monkeypatch):
         ("torch.kron", Ref("line"), Ref("line")), ("torch.nn.functional.pad", Ref("x"), (0, 10**12)),
     ]  # fmt: skip
     for name, *args in huge:
-        with pytest.raises((QuotaExceededError, CommandNotAllowed), match="was not run|can't be run"):
+        with pytest.raises((QuotaExceededError, CommandNotAllowedError), match="was not run|can't be run"):
             peer.call(name, *args)
     assert held(node).objects == 2
     wide = peer.call("torch.Tensor.expand", peer.call("torch.ones", 1), 10**9)  # takes no memory

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import syft as sy
-from syft.exceptions import TensorsNotCollocatedException
+from syft.exceptions import TensorsNotCollocatedError
 
 OPTIONS = {
     "default": {},
@@ -101,7 +101,7 @@ def test_parameters_at_several_workers(bob, alice):
     (_, first), (expected, second) = pair(bob), pair(alice)
     both = [*first.parameters(), *second.parameters()]
     before = first[0].weight.grad.copy().get()
-    with pytest.raises(TensorsNotCollocatedException, match=f"is on '{bob.id}'.* is on '{alice.id}'"):
+    with pytest.raises(TensorsNotCollocatedError, match=f"is on '{bob.id}'.* is on '{alice.id}'"):
         nn.utils.clip_grad_norm_(both, 1.0)
     assert torch.equal(first[0].weight.grad.copy().get(), before)
     nn.utils.clip_grad_value_(both, 20.0)

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import syft as sy
-from syft.exceptions import SyftError, TensorsNotCollocatedException
+from syft.exceptions import SyftError, TensorsNotCollocatedError
 
 
 class Tied(nn.Module):
@@ -139,11 +139,9 @@ def test_errors_say_what_to_do(bob, alice):
     assert model.send(bob) is model
     with pytest.raises(SyftError, match=f"on '{bob.id}' already.*model.move"):
         model.send(alice)
-    with pytest.raises(TensorsNotCollocatedException, match="argument 0 is a local tensor of shape"):
+    with pytest.raises(TensorsNotCollocatedError, match="argument 0 is a local tensor of shape"):
         model(torch.randn(1, 3))
-    with pytest.raises(
-        TensorsNotCollocatedException, match=f"argument 0 is on '{alice.id}'.*argument 1 is on '{bob.id}'"
-    ):
+    with pytest.raises(TensorsNotCollocatedError, match=f"argument 0 is on '{alice.id}'.*argument 1 is on '{bob.id}'"):
         model(torch.randn(1, 3).send(alice))
 
 

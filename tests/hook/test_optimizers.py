@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn, optim
 
-from syft.exceptions import CommandNotAllowed
+from syft.exceptions import CommandNotAllowedError
 
 SPECIAL = {
     "SGD momentum": lambda p: optim.SGD(p, lr=0.05, momentum=0.9, nesterov=True, weight_decay=0.01),
@@ -100,7 +100,7 @@ def test_a_checkpoint_after_the_model_came_home(bob, tmp_path):
     model(torch.ones(1, 2).send(bob)).sum().backward()
     optimizer.step()
     model.get()
-    with pytest.raises(CommandNotAllowed, match=r"Fetch it first with .get\(\)"):
+    with pytest.raises(CommandNotAllowedError, match=r"Fetch it first with .get\(\)"):
         torch.save(optimizer.state_dict(), tmp_path / "too early")
     assert optimizer.follow_parameters() is optimizer
     torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, tmp_path / "checkpoint")

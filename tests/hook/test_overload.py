@@ -8,7 +8,7 @@ import torch
 import syft as sy
 from syft.core.dispatch import run
 from syft.core.tensor import AbstractTensor
-from syft.exceptions import SyftError, UnsupportedOperation
+from syft.exceptions import SyftError, UnsupportedOperationError
 from syft.frameworks.torch import overload_torch
 from syft.generic.frameworks import overload
 from syft.generic.frameworks.overload import Module, Overloaded, overloaded
@@ -179,7 +179,7 @@ def test_a_plain_function_in_a_module_gets_the_links_themselves(calls):
 def test_what_is_not_overloaded_is_refused():
     x = counted([1.0])
     for call in (lambda: -x, lambda: x.neg(), lambda: torch.neg(x), lambda: torch.mul(x, x), lambda: x.sum()):
-        with pytest.raises(UnsupportedOperation, match="is not supported on Counting"):
+        with pytest.raises(UnsupportedOperationError, match="is not supported on Counting"):
             call()
 
 

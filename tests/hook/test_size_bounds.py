@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 import syft as sy
-from syft.exceptions import CommandNotAllowed
+from syft.exceptions import CommandNotAllowedError
 from syft.hook.functions import CONSTRUCTORS, allowed
 from syft.hook.size_bounds import bound_size_tensors, bound_sizes, parameters_of
 from syft.workers.access.policy import DenyAll
@@ -90,22 +90,22 @@ SIZES = {
 @pytest.mark.parametrize("name", SIZES)
 def test_sizes_beyond_the_limit_are_refused(name, bob):
     x = X.clone().send(bob)
-    with pytest.raises(CommandNotAllowed, match=r"between -2\*\*31 and 2\*\*31"):
+    with pytest.raises(CommandNotAllowedError, match=r"between -2\*\*31 and 2\*\*31"):
         SIZES[name](x)
     assert torch.equal(x.get(), X)
 
 
 def test_the_error_names_the_argument_and_the_number(bob):
-    with pytest.raises(CommandNotAllowed, match=f"argument 'dim' is {HUGE}"):
+    with pytest.raises(CommandNotAllowedError, match=f"argument 'dim' is {HUGE}"):
         X.clone().send(bob).sum(dim=HUGE)
-    with pytest.raises(CommandNotAllowed, match="a number of 20001 bits"):
+    with pytest.raises(CommandNotAllowedError, match="a number of 20001 bits"):
         bound_sizes("torch.Tensor.sum", (X, 2**20000), {})
 
 
 def test_shape_inference_at_the_client_ends_for_calls_that_the_worker_refuses(make_worker):
     """A threaded stream infers shapes before it sends a call: for this one that would take hours."""
     x = torch.ones(3).send(make_worker("bob", "thread"))
-    with pytest.raises(CommandNotAllowed, match="r must be an integer between 0 and 64"):
+    with pytest.raises(CommandNotAllowedError, match="r must be an integer between 0 and 64"):
         torch.combinations(x, 10**5)
     assert torch.equal(x.get(), torch.ones(3))
 
@@ -118,7 +118,7 @@ def test_makers_of_tensors_are_bounded(bob):
         lambda torch: torch.arange(0, HUGE),
         lambda torch: torch.linspace(0, 1, HUGE),
     ):
-        with pytest.raises(CommandNotAllowed, match=r"2\*\*31"):
+        with pytest.raises(CommandNotAllowedError, match=r"2\*\*31"):
             make(bob.remote.torch)
 
 
@@ -127,7 +127,7 @@ def test_plans_refuse_sizes_that_they_compute(bob):
     def plan(x):
         return x.new_ones(1).expand(x.shape[0] * 2**30)
 
-    with pytest.raises(CommandNotAllowed, match=r"between -2\*\*31 and 2\*\*31"):
+    with pytest.raises(CommandNotAllowedError, match=r"between -2\*\*31 and 2\*\*31"):
         plan.send(bob)(X.send(bob))
 
 
@@ -139,7 +139,7 @@ def test_plans_at_a_worker_with_a_policy_refuse_calls_that_never_end(bob):
     operation = next(each for each in plan.operations if each.cmd_name == "torch.combinations")
     object.__setattr__(operation, "cmd_args", (operation.cmd_args[0], 10**5))  # as if it was forged
     bob.policy = DenyAll()
-    with pytest.raises(CommandNotAllowed, match="r must be an integer between 0 and 64"):
+    with pytest.raises(CommandNotAllowedError, match="r must be an integer between 0 and 64"):
         plan.send(bob)(torch.ones(3).send(bob))
 
 
@@ -154,7 +154,7 @@ def test_plans_refuse_constant_sizes_and_keep_values(bob):
     def sizes(x):
         return x[:, ::HUGE]
 
-    with pytest.raises(CommandNotAllowed, match=r"between -2\*\*31 and 2\*\*31"):
+    with pytest.raises(CommandNotAllowedError, match=r"between -2\*\*31 and 2\*\*31"):
         sizes.send(bob)(X.send(bob))
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import syft as sy
-from syft.exceptions import CommandNotAllowed
+from syft.exceptions import CommandNotAllowedError
 from syft.frameworks.torch import torch_attributes
 from syft.frameworks.torch.torch_attributes import TorchAttributes
 from syft.generic.frameworks.attributes import FrameworkAttributes
@@ -60,7 +60,7 @@ def test_tables(attributes):
 )
 def test_what_touches_files_processes_code_or_global_state_is_no_command(attributes, name):
     assert f"torch.{name}" not in attributes.allowed_commands
-    with pytest.raises(CommandNotAllowed):
+    with pytest.raises(CommandNotAllowedError):
         function_of(f"torch.{name}")
 
 
@@ -68,7 +68,7 @@ def test_every_allowed_command_can_be_found(attributes):
     for name in attributes.allowed_commands:
         assert callable(function_of(name)), name
     for name in REFUSED:
-        with pytest.raises(CommandNotAllowed, match="can't be run on a worker"):
+        with pytest.raises(CommandNotAllowedError, match="can't be run on a worker"):
             function_of(name)
 
 
@@ -227,7 +227,7 @@ def test_errors_of_torch_come_back(bob):
 
 @pytest.mark.parametrize("name", "load save from_numpy add hub compile manual_seed frombuffer from_file".split())
 def test_other_names_are_refused_with_the_list_of_makers(bob, name):
-    with pytest.raises(CommandNotAllowed, match=rf"torch\.{name} can't be run on a worker.*torch\.zeros"):
+    with pytest.raises(CommandNotAllowedError, match=rf"torch\.{name} can't be run on a worker.*torch\.zeros"):
         getattr(bob.remote.torch, name)
 
 

@@ -8,7 +8,7 @@ import torch as th
 import torch.nn.functional as F
 from torch import nn, optim
 
-from syft.exceptions import ObjectNotFoundError, SyftError, TensorsNotCollocatedException
+from syft.exceptions import ObjectNotFoundError, SyftError, TensorsNotCollocatedError
 from syft.frameworks.torch.fl import utils
 from syft.messaging.message import BatchMessage, ObjectRequestMessage
 
@@ -25,7 +25,7 @@ def test_what_is_where_when_a_model_travels(bob, alice, nothing_left):
 
     data, elsewhere = th.randn(4, 2).send(bob), th.randn(4, 2).send(alice)
     for wrong in (elsewhere, th.randn(4, 2)):
-        with pytest.raises(TensorsNotCollocatedException):
+        with pytest.raises(TensorsNotCollocatedError):
             model(wrong)
     with pytest.raises(SyftError, match="get"):
         model.send(alice)

@@ -57,10 +57,10 @@ def test_garbage_collection_and_common_errors(bob, alice, nothing_left):
         x = th.tensor([1, 2, 3]).send(bob)
     assert len(bob._objects) == 1
     y = th.tensor([1, 1, 1])
-    with pytest.raises(sy.exceptions.TensorsNotCollocatedException):
+    with pytest.raises(sy.exceptions.TensorsNotCollocatedError):
         x + y
     y = y.send(alice)
-    with pytest.raises(sy.exceptions.TensorsNotCollocatedException):
+    with pytest.raises(sy.exceptions.TensorsNotCollocatedError):
         x + y
     assert bob.clear_objects() is bob and len(bob._objects) == 0
     del x, y
@@ -99,7 +99,7 @@ def test_pointers_to_pointers(make_worker, nothing_left):
     assert y_at_jon == 1
     z = x + x
     assert z.get().get().tolist() == [2, 4, 6, 8, 10]
-    with pytest.raises(sy.exceptions.TensorsNotCollocatedException):
+    with pytest.raises(sy.exceptions.TensorsNotCollocatedError):
         x + y
     # the model of a third party: data moves between workers without passing the client
     w = th.tensor([5.0]).send(bob)

@@ -9,7 +9,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import syft as sy
-from syft.exceptions import SyftError, UnsupportedOperation
+from syft.exceptions import SyftError, UnsupportedOperationError
 from syft.linalg.operations import inv_sym, qr
 from syft.mpc.protocols import householder, matrices
 from syft.tensors.precision import FixedPrecisionTensor
@@ -180,7 +180,7 @@ def test_shares_that_can_not_be_inverted_are_refused_before_anything_runs(make_w
             inv_sym(wide)
         with pytest.raises(SyftError, match="requires a square matrix"):
             torch.linalg.inv(wide)
-        with pytest.raises(UnsupportedOperation, match="of whole numbers"):
+        with pytest.raises(UnsupportedOperationError, match="of whole numbers"):
             torch.linalg.inv(whole)
     assert tally.runs == 0
     with pytest.raises(RuntimeError, match="singular"):
@@ -284,7 +284,7 @@ def test_bad_arguments_of_qr(make_worker):
             qr(x, norm_factor=factor)
     with pytest.raises(SyftError, match="takes a matrix, got a tensor with 1"):
         qr(x[0])
-    with pytest.raises(UnsupportedOperation, match="one matrix"):
+    with pytest.raises(UnsupportedOperationError, match="one matrix"):
         torch.linalg.qr(torch.ones(2, 2, 2).fix_precision())
     with pytest.raises(SyftError, match="takes encoded numbers"):
         qr(torch.eye(2).long().share(alice, bob, crypto_provider=carol))

@@ -320,7 +320,7 @@ def test_sending_needs_a_built_plan_and_is_cached(double_abs, make_worker, kind)
     with pytest.raises(RuntimeError, match="is not built"):
         double_abs.send(bob)
     forced = double_abs.send(bob, force=True)
-    with pytest.raises(sy.exceptions.CommandNotAllowed, match="sent before it was built"):
+    with pytest.raises(sy.exceptions.CommandNotAllowedError, match="sent before it was built"):
         forced(torch.tensor([1.0]).send(bob))
     double_abs.build(torch.tensor([1.0]))
     pointer = double_abs.send(bob)

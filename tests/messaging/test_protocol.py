@@ -7,11 +7,11 @@ import torch
 
 import syft as sy
 from syft.exceptions import (
-    CommandNotAllowed,
+    CommandNotAllowedError,
     MalformedPlanError,
     ObjectNotFoundError,
-    TensorsNotCollocatedException,
-    WorkerNotFoundException,
+    TensorsNotCollocatedError,
+    WorkerNotFoundError,
 )
 from syft.messaging.protocol import Protocol
 from syft.messaging.protocol.base import MAX_PLANS
@@ -298,7 +298,7 @@ def test_pointers_to_protocols_run_them(upload):
     assert pointer.wrap() is pointer
     with pytest.raises(RuntimeError, match=f"at '{james.id}', not at '{alice.id}'"):
         pointer.request_remote_run(alice, [ONE], {})
-    with pytest.raises(TensorsNotCollocatedException):
+    with pytest.raises(TensorsNotCollocatedError):
         pointer.run(ONE.send(alice))
 
 
@@ -445,7 +445,7 @@ def test_parts_that_do_not_fit_are_refused(what, bob):
     resolved, pairs = BROKEN[what]
     if type(pairs) is tuple:
         pairs = tuple((bob.id, p[1]) if type(p) is tuple and p[0] == "here" else p for p in pairs)
-    with pytest.raises(WorkerNotFoundException if what == "an unknown worker" else MalformedPlanError):
+    with pytest.raises(WorkerNotFoundError if what == "an unknown worker" else MalformedPlanError):
         Protocol.create_from_attributes(me(), 1, set(), None, resolved, pairs)
 
 
@@ -453,7 +453,7 @@ def test_a_worker_that_does_not_know_another(hook, make_worker, kind):
     alice, james = make_worker("alice", kind), make_worker("james", kind)
     protocol = Protocol([("a", add(1))]).deploy(alice)
     james._known_workers.pop(alice.id)
-    with pytest.raises(WorkerNotFoundException, match=f"'{alice.id}' is known here"):
+    with pytest.raises(WorkerNotFoundError, match=f"'{alice.id}' is known here"):
         protocol.send(james)
         james.synchronize()
 
@@ -500,14 +500,14 @@ def test_a_protocol_is_no_plan_of_a_protocol(three):
     alice, bob, _ = three
     inner = Protocol([("a", add(1))]).deploy(alice).send(bob)
     fake = PointerPlan(bob, inner.id_at_location, me(), garbage_collect_data=False)
-    with pytest.raises(CommandNotAllowed, match="Protocol as a plan"):
+    with pytest.raises(CommandNotAllowedError, match="Protocol as a plan"):
         Protocol([(bob, fake)]).run(ONE)
     circle = Protocol([(bob, fake)])
     with pytest.raises(MalformedPlanError, match="not a Protocol"):
         circle.send(bob)
         bob.synchronize()
     through = circle.send(alice)
-    with pytest.raises(CommandNotAllowed, match="Protocol as a plan"):
+    with pytest.raises(CommandNotAllowedError, match="Protocol as a plan"):
         through.run(ONE)
 
 
@@ -515,7 +515,7 @@ def test_no_plan_can_run_a_protocol():
     from syft.messaging.message import Operation
 
     placeholder = sy.PlaceHolder(tags={"#input-0"})
-    with pytest.raises(CommandNotAllowed, match="run_protocol"):
+    with pytest.raises(CommandNotAllowedError, match="run_protocol"):
         sy.Plan(
             is_built=True,
             operations=[Operation("syft.run_protocol", None, (placeholder,), {}, ())],

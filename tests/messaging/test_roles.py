@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import syft as sy
-from syft.exceptions import MalformedPlanError, PlanBuildError, TensorsNotCollocatedException
+from syft.exceptions import MalformedPlanError, PlanBuildError, TensorsNotCollocatedError
 from syft.messaging.protocol import Role, RoleProtocol
 from syft.messaging.protocol.schedule import ScheduledMove, ScheduledRun
 from syft.pointers.pointer_protocol import PointerProtocol
@@ -472,7 +472,7 @@ def test_arguments_that_do_not_fit(alice, bob):
     with pytest.raises(ValueError, match="names eve"):
         protocol.run(alice=ONE, bob=ONE, eve=ONE)
     elsewhere = ONE.send(bob)
-    with pytest.raises(TensorsNotCollocatedException, match=r"this input is on 'bob.*x.move\(alice"):
+    with pytest.raises(TensorsNotCollocatedError, match=r"this input is on 'bob.*x.move\(alice"):
         protocol.run(alice=elsewhere, bob=ONE)
     assert elsewhere.get() == 1
 

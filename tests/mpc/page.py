@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 import syft as sy
-from syft.exceptions import UnsupportedOperation
+from syft.exceptions import UnsupportedOperationError
 from syft.mpc.runtime import lockstep
 from syft.mpc.runtime.protocol_registry import PROTOCOLS
 from tests.mpc import function_page, layer_page
@@ -69,7 +69,7 @@ element to evaluate its keys. So `fss` pays off if a round trip between the part
 REFUSED_HEAD = """
 ## Refused
 
-These raise `UnsupportedOperation` (or `ValueError`, where a Python value was asked for):
+These raise `UnsupportedOperationError` (or `ValueError`, where a Python value was asked for):
 
 """
 
@@ -103,7 +103,7 @@ def refusal(call: Any, workers: tuple[Any, Any, Any]) -> str:
     x = torch.tensor(A).fix_precision().share(alice, bob, crypto_provider=dealer)
     try:
         call(x)
-    except (UnsupportedOperation, ValueError) as error:
+    except (UnsupportedOperationError, ValueError) as error:
         return str(error).split("\n")[0]
     raise AssertionError("not refused")
 

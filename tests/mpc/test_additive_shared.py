@@ -5,14 +5,14 @@ import torch
 
 import syft as sy
 from syft.exceptions import (
-    CommandNotAllowed,
+    CommandNotAllowedError,
     GetNotPermittedError,
     ProtocolError,
     SpentPointerError,
     SyftError,
-    TensorsNotCollocatedException,
-    UnsupportedOperation,
-    WorkerNotFoundException,
+    TensorsNotCollocatedError,
+    UnsupportedOperationError,
+    WorkerNotFoundError,
 )
 from syft.frameworks.torch.tensors.interpreters import additive_shared as documented
 from syft.workers.access.policy import DenyAll
@@ -172,7 +172,7 @@ def test_encrypt_and_decrypt(cast, nothing_left):
     assert torch.tensor([3]).share(bob, alice).decrypt().tolist() == [3]
     with pytest.raises(SyftError, match="needs workers"):
         torch.ones(1).encrypt()
-    with pytest.raises(UnsupportedOperation, match="paillier"):
+    with pytest.raises(UnsupportedOperationError, match="paillier"):
         torch.ones(1).encrypt(protocol="paillier", public_key=None)
     del x, y
     nothing_left(*cast)
@@ -219,9 +219,9 @@ def test_mistakes_when_sharing(here, nothing_left):
     for call, text in cases:
         with pytest.raises(SyftError, match=text):
             call()
-    with pytest.raises(WorkerNotFoundException):
+    with pytest.raises(WorkerNotFoundError):
         whole.share(bob, "nobody")
-    with pytest.raises(UnsupportedOperation):
+    with pytest.raises(UnsupportedOperationError):
         sy.LoggingTensor().on(whole).share(bob, alice)
     assert (whole.share(bob, alice, crypto_provider=bob, insecure=True) * 2).get().tolist() == [2, 4]
     nothing_left(*here)
@@ -232,7 +232,7 @@ def test_operands_of_different_parties(here):
     x = torch.tensor([1]).share(bob, alice, crypto_provider=dealer)
     y = torch.tensor([1]).share(bob, carl, crypto_provider=dealer)
     for call in (lambda: x + y, lambda: x * y, lambda: x > y, lambda: torch.cat([x, y])):
-        with pytest.raises(TensorsNotCollocatedException, match="Share both among the same parties"):
+        with pytest.raises(TensorsNotCollocatedError, match="Share both among the same parties"):
             call()
 
 
@@ -251,13 +251,13 @@ def test_a_provider_is_needed_for_products_alone(here):
 def test_division_of_whole_numbers(here):
     bob, alice, _carl, dealer = here
     x = torch.tensor([7, -8]).share(bob, alice, crypto_provider=dealer)
-    with pytest.raises(UnsupportedOperation, match="Use x // y, which rounds down, or encode"):
+    with pytest.raises(UnsupportedOperationError, match="Use x // y, which rounds down, or encode"):
         x / 2
     assert (x // 2).get().tolist() == [3, -4]
     assert x.child.div(3).get().tolist() == [2, -3]
-    with pytest.raises(UnsupportedOperation):
+    with pytest.raises(UnsupportedOperationError):
         x.bool()
-    with pytest.raises(UnsupportedOperation, match="results of comparisons"):
+    with pytest.raises(UnsupportedOperationError, match="results of comparisons"):
         x & x
     assert ((x > 3) & (x < 9)).get().tolist() == [1, 0]
     assert (~(x > 3)).get().tolist() == [0, 1]
@@ -429,17 +429,17 @@ def test_mistakes_of_remote_sharing(here):
     for call, kind in (
         (lambda: pointer.share(bob, alice), SyftError),
         (lambda: pointer.fix_precision().share(bob), SyftError),
-        (lambda: pointer.fix_precision().share(bob, "nobody"), WorkerNotFoundException),
-        (lambda: pointer.fix_precision().share(bob, alice, crypto_provider="nobody"), WorkerNotFoundException),
+        (lambda: pointer.fix_precision().share(bob, "nobody"), WorkerNotFoundError),
+        (lambda: pointer.fix_precision().share(bob, alice, crypto_provider="nobody"), WorkerNotFoundError),
         (lambda: pointer.float_precision(), SyftError),
     ):
         with pytest.raises(kind):
             call()
     stream = pointer.child.lease.stream
     for name in ("syft.fix_precision", "syft.float_precision"):
-        with pytest.raises(CommandNotAllowed):
+        with pytest.raises(CommandNotAllowedError):
             stream.run(name, (5,), {}, 1234)
-    with pytest.raises(CommandNotAllowed):
+    with pytest.raises(CommandNotAllowedError):
         stream.run("syft.share", (pointer.child.ref(), bob.id, alice.id), {"worker_": 3}, 1234)
     encoded = pointer.fix_precision()
     with pytest.raises(WorkerNotFoundException, match="not disclosed to peers"):

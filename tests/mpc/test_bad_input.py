@@ -16,8 +16,8 @@ from syft.exceptions import (
     ProtocolError,
     SpentPointerError,
     SyftError,
-    TensorsNotCollocatedException,
-    UnsupportedOperation,
+    TensorsNotCollocatedError,
+    UnsupportedOperationError,
 )
 from syft.messaging.message import RunMessage
 from syft.mpc.runtime import client, rendezvous
@@ -92,7 +92,7 @@ def test_no_dealer(trio: list[Any]) -> None:
 
 def test_different_parties(trio: list[Any], make_worker: Any, kind: str) -> None:
     other = X.fix_precision().share(trio[0], make_worker("carl", kind), crypto_provider=trio[2])
-    with pytest.raises(TensorsNotCollocatedException, match="shared among"):
+    with pytest.raises(TensorsNotCollocatedError, match="shared among"):
         shared(trio) + other
     still_works(trio)
 
@@ -197,7 +197,7 @@ def test_pointers_are_not_followed(make_worker: Any, hook: Any) -> None:
 def test_options_that_make_no_sense(make_worker: Any, hook: Any, name: str, options: dict[str, Any]) -> None:
     workers = [make_worker(party) for party in ("alice", "bob", "dealer")]
     a, b = torch.arange(6).send(workers[0]), torch.arange(6).send(workers[1])
-    with pytest.raises((ProtocolError, UnsupportedOperation)) as told:
+    with pytest.raises((ProtocolError, UnsupportedOperationError)) as told:
         _run(workers, hook, name, [a.child.ref(), b.child.ref()], **options)
     assert "tensor(" not in str(told.value)
     still_works(workers)
@@ -284,5 +284,5 @@ def test_several_threads_compute_at_once(trio: list[Any]) -> None:
 def test_a_run_needs_a_shared_tensor() -> None:
     with pytest.raises(ProtocolError, match="Share one first"):
         client.run("negative", torch.arange(3))
-    with pytest.raises(UnsupportedOperation, match="nonsense"):
+    with pytest.raises(UnsupportedOperationError, match="nonsense"):
         client.run("nonsense", torch.arange(3))

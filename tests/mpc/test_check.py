@@ -217,11 +217,11 @@ def test_an_encrypted_model_lists_all_problems_before_it_computes(cast):
     for _ in range(2):
         with (
             sy.count_messages() as sent,
-            pytest.raises(ModelNotSupported, match="4 things in this model do not") as told,
+            pytest.raises(ModelNotSupportedError, match="4 things in this model do not") as told,
         ):
             model(x)
         assert sent.messages == 0 and rows(told.value.problems) == WANTED
-        assert isinstance(told.value, UnsupportedOperation) and "layers.1.1" in str(told.value)
+        assert isinstance(told.value, UnsupportedOperationError) and "layers.1.1" in str(told.value)
     del told
     model.get().float_precision()
     assert check_before_call not in model._forward_pre_hooks.values()
@@ -255,7 +255,7 @@ def test_hooks_of_the_user_see_no_outlines(cast):
     model = nn.Sequential(nn.Linear(3, 3), Sorted())
     model[0].register_forward_hook(lambda module, args, result: seen.append(result))
     shared(cast, model)
-    with pytest.raises(UnsupportedOperation, match=r"torch.sort is not supported.*It is called in 1 \(Sorted\)\."):
+    with pytest.raises(UnsupportedOperationError, match=r"torch.sort is not supported.*It is called in 1 \(Sorted\)\."):
         model(shared(cast, torch.rand(2, 3)))
     assert len(seen) == 1 and seen[0].get().shape == (2, 3)
     seen.clear()
@@ -300,12 +300,16 @@ def test_the_check_does_not_disturb_training(cast):
 def test_an_error_names_the_operation_and_its_module(cast):
     x = shared(cast, torch.rand(3, 4))
     model = nn.ModuleDict({"layers": nn.Sequential(nn.ReLU(), Sorted())})
-    with pytest.raises(UnsupportedOperation, match=r"^torch.sort is not .*It is called in 1 \(Sorted\)\.$") as told:
+    with pytest.raises(
+        UnsupportedOperationError, match=r"^torch.sort is not .*It is called in 1 \(Sorted\)\.$"
+    ) as told:
         model["layers"](x)
     assert told.value.place == "1 (Sorted)" and told.value.operation == "torch.sort"
-    with pytest.raises(UnsupportedOperation, match=r"It is called in the module Sorted\.$"):
+    with pytest.raises(UnsupportedOperationError, match=r"It is called in the module Sorted\.$"):
         Sorted()(x)
-    with pytest.raises(UnsupportedOperation, match=r"^torch.sort is not supported on FixedPrecisionTensor. Use max"):
+    with pytest.raises(
+        UnsupportedOperationError, match=r"^torch.sort is not supported on FixedPrecisionTensor. Use max"
+    ):
         x.sort()
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 import syft as sy
-from syft.exceptions import GetNotPermittedError, SyftError, UnsupportedOperation
+from syft.exceptions import GetNotPermittedError, SyftError, UnsupportedOperationError
 from syft.workers.access.policy import ALLOW_ALL, DenyAll
 
 PRECISION = {"base": 2, "precision_fractional": 16}
@@ -80,7 +80,7 @@ def test_values_are_not_formatted_saved_or_given_to_numpy(trio: list[Any]) -> No
         f"{x[0]:.2f}"
     with pytest.raises(SyftError, match="serialize"):
         pickle.dumps(x)
-    with pytest.raises(UnsupportedOperation, match="from_numpy"):
+    with pytest.raises(UnsupportedOperationError, match="from_numpy"):
         x + np.ones(2)
     assert torch.equal(
         (x + torch.from_numpy(np.ones(2, dtype=np.float32))).get().float_precision(), torch.tensor([2.5, 3.5])
@@ -98,7 +98,7 @@ def test_a_notebook_shows_the_holders_of_shares(trio: list[Any]) -> None:
 
 def test_the_field_can_not_be_chosen(trio: list[Any]) -> None:
     alice, bob, _ = trio
-    with pytest.raises(UnsupportedOperation, match="2\\*\\*64"):
+    with pytest.raises(UnsupportedOperationError, match="2\\*\\*64"):
         torch.tensor([1]).share(alice, bob, field=67)
     assert torch.tensor([1]).share(alice, bob, field=2**64).get().tolist() == [1]
 

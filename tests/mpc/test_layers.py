@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 import syft as sy
-from syft.exceptions import SyftError, UnsupportedOperation
+from syft.exceptions import SyftError, UnsupportedOperationError
 from syft.mpc.runtime.protocol_registry import PROTOCOLS
 from tests.mpc.layers import LAYERS, check_layer
 from tests.mpc.rows import FORMATS, decrypted, encrypted
@@ -344,7 +344,7 @@ def test_options_of_tables(cast):
         meant = F.embedding_bag(flat, TABLE, offsets, **options)
         found = decrypted(F.embedding_bag(flat, w, offsets, **options))
         assert torch.allclose(found, meant.double(), atol=2e-3)
-    with pytest.raises(UnsupportedOperation, match="mode='max'"):
+    with pytest.raises(UnsupportedOperationError, match="mode='max'"):
         F.embedding_bag(AT, w, mode="max")
 
 
@@ -384,7 +384,7 @@ def test_dropout(make, cast):
 
 def test_rrelu_in_training_is_refused(cast):
     parties, provider = cast
-    with pytest.raises(UnsupportedOperation, match="rrelu in training"):
+    with pytest.raises(UnsupportedOperationError, match="rrelu in training"):
         nn.RReLU()(encrypted(torch.ones(2), parties[:2], provider))
 
 

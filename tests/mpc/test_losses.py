@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 import syft as sy
-from syft.exceptions import UnsupportedOperation
+from syft.exceptions import UnsupportedOperationError
 from tests.mpc.running import cast_of
 
 FORMATS = {"2^-16": {"base": 2, "precision_fractional": 16}, "10^-3": {"base": 10, "precision_fractional": 3}}
@@ -212,9 +212,9 @@ def test_targets_that_do_not_fit_are_refused(cast):
     assert decrypted(F.nll_loss(x, torch.full((6,), -100), reduction="sum")) == 0
     with pytest.raises((ValueError, RuntimeError)):
         F.nll_loss(x, CLASSES[:5])
-    with pytest.raises(UnsupportedOperation, match="multilabel_soft_margin_loss"):
+    with pytest.raises(UnsupportedOperationError, match="multilabel_soft_margin_loss"):
         F.multilabel_margin_loss(x, torch.tensor([[3, 0, -1, 1]] * 6))
-    with pytest.raises(UnsupportedOperation):
+    with pytest.raises(UnsupportedOperationError):
         F.cross_entropy(
             x, encrypted(CLASSES, parties[:2], provider), weight=WEIGHT, label_smoothing=0.1, reduction="mean"
         )

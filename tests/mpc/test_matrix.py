@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import syft as sy
-from syft.exceptions import SyftError, UnsupportedOperation
+from syft.exceptions import SyftError, UnsupportedOperationError
 from syft.workers.process.worker import ProcessWorker
 from tests.mpc.rows import FORMATS, MATRIX, REFUSED, A, check_row, encrypted, run_row
 from tests.mpc.running import cast_of
@@ -116,16 +116,16 @@ def test_refused(name, count, cast):
     tensor = encrypted(torch.tensor(A), parties[:count], provider)
     with pytest.raises(SyftError) as caught:
         REFUSED[name](tensor)
-    assert isinstance(caught.value, UnsupportedOperation)
+    assert isinstance(caught.value, UnsupportedOperationError)
     assert "not supported on" in str(caught.value)
     assert "1.5" not in str(caught.value)
 
 
 def test_a_refusal_names_the_call_and_the_nearest_one(cast):
     tensor = encrypted(torch.tensor(A))
-    with pytest.raises(UnsupportedOperation, match=r"median is not supported on FixedPrecisionTensor. .*mean"):
+    with pytest.raises(UnsupportedOperationError, match=r"median is not supported on FixedPrecisionTensor. .*mean"):
         tensor.median()
-    with pytest.raises(UnsupportedOperation, match=r"topk is not supported .*argmax"):
+    with pytest.raises(UnsupportedOperationError, match=r"topk is not supported .*argmax"):
         tensor.topk(1)
 
 

@@ -55,7 +55,7 @@ def test_all_rows(count: int, form: str, processes: tuple[list[Any], Any]) -> No
 def test_refused_calls_are_refused_in_processes_too(processes: tuple[list[Any], Any]) -> None:
     parties, provider = processes
     for call in REFUSED.values():
-        with pytest.raises(sy.exceptions.UnsupportedOperation):
+        with pytest.raises(sy.exceptions.UnsupportedOperationError):
             call(encrypted(torch.tensor(A), parties[:2], provider))
 
 

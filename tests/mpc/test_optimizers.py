@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import nn, optim
 
 import syft as sy
-from syft.exceptions import UnsupportedOperation
+from syft.exceptions import UnsupportedOperationError
 from syft.mpc import optimizers
 from tests.mpc.running import cast_of
 
@@ -290,7 +290,7 @@ def test_a_public_model_on_private_data(two):
         optimizer = optim.SGD(model.parameters(), lr=0.1)
         F.mse_loss(model(data), Y).backward()
         if model is public:
-            with pytest.raises(UnsupportedOperation, match="public"):
+            with pytest.raises(UnsupportedOperationError, match="public"):
                 optimizer.step()
             for parameter in model.parameters():
                 parameter.grad = decrypted(parameter.grad)
@@ -335,7 +335,7 @@ def test_refused_before_the_first_step(make, two):
     model = encrypt(net(), two)
     optimizer = make(model.parameters(), lr=0.1)
     F.mse_loss(model(encrypted(X, two)), Y).backward()
-    with pytest.raises(UnsupportedOperation, match=f"torch.optim.{make.__name__} .*use"):
+    with pytest.raises(UnsupportedOperationError, match=f"torch.optim.{make.__name__} .*use"):
         optimizer.step(lambda: pytest.fail("nothing is computed"))
     assert not any(optimizer.state.values())
 
@@ -351,7 +351,7 @@ def test_options_that_are_refused(option, two):
     model = encrypt(net(), two)
     optimizer = optim.Adam(model.parameters(), **{option: True})
     F.mse_loss(model(encrypted(X, two)), Y).backward()
-    with pytest.raises(UnsupportedOperation, match=f"Leave {option} out"):
+    with pytest.raises(UnsupportedOperationError, match=f"Leave {option} out"):
         optimizer.step()
 
 

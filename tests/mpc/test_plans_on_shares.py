@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import syft as sy
-from syft.exceptions import PlanMismatchError, UnsupportedOperation
+from syft.exceptions import PlanMismatchError, UnsupportedOperationError
 from tests.mpc.running import cast_of
 
 BITS, DECIMALS = {"base": 2, "precision_fractional": 16}, {"base": 10, "precision_fractional": 3}
@@ -186,7 +186,7 @@ def test_a_training_plan(cast):
     expected = slope(x, y)
     try:
         found = slope(shared(cast, x), shared(cast, y))
-    except (UnsupportedOperation, RuntimeError):  # the gradient of a plain tensor can't be private
+    except (UnsupportedOperationError, RuntimeError):  # the gradient of a plain tensor can't be private
         return
     assert torch.allclose(value(found), expected, atol=1e-2)
 
@@ -196,7 +196,10 @@ def test_refusals_name_the_operation_of_the_plan(cast):
     def ordered(x):
         return (x * 2).sort().values
 
-    with sy.count_messages() as sent, pytest.raises(UnsupportedOperation, match="torch.sort is not supported") as told:
+    with (
+        sy.count_messages() as sent,
+        pytest.raises(UnsupportedOperationError, match="torch.sort is not supported") as told,
+    ):
         private = shared(cast, torch.rand(4))
         sent.messages = 0
         ordered(private)

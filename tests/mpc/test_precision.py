@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 import syft as sy
-from syft.exceptions import SyftError, UnsupportedOperation
+from syft.exceptions import SyftError, UnsupportedOperationError
 from syft.frameworks.torch.tensors.interpreters import precision as documented
 from tests.rows import Rows
 
@@ -82,7 +82,7 @@ def test_range():
 
 
 def test_options():
-    with pytest.raises(UnsupportedOperation, match="storage='crt'"):
+    with pytest.raises(UnsupportedOperationError, match="storage='crt'"):
         torch.ones(2).fix_precision(storage="crt")
     with pytest.raises(TypeError, match="precision_factional"):
         torch.ones(2).fix_precision(precision_factional=3)
@@ -312,13 +312,13 @@ def test_views_and_bases_see_each_other():
 
 def test_writing_to_an_expanded_tensor_is_refused():
     x = torch.zeros(1, 3).fix_prec()
-    with pytest.raises(UnsupportedOperation, match="expanded"):
+    with pytest.raises(UnsupportedOperationError, match="expanded"):
         x.expand(4, 3).add_(1)
     assert x.float_precision().sum() == 0
 
 
 def test_a_plain_tensor_does_not_become_private_in_place():
-    with pytest.raises(UnsupportedOperation, match="not in place"):
+    with pytest.raises(UnsupportedOperationError, match="not in place"):
         torch.ones(1).add_(torch.ones(1).fix_prec())
 
 

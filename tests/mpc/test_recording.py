@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import syft as sy
-from syft.exceptions import ProtocolError, SerdeError, TensorsNotCollocatedException
+from syft.exceptions import ProtocolError, SerdeError, TensorsNotCollocatedError
 from syft.mpc.runtime import recording as recordings
 from syft.mpc.runtime.recording import ShareRecording, SymbolicShare, SymbolicShareError
 from tests.mpc.running import cast_of
@@ -143,7 +143,7 @@ def test_errors_are_those_of_a_run(cast):
             x @ x
         with pytest.raises(ProtocolError, match="needs a crypto provider"):
             y * y
-        with pytest.raises(TensorsNotCollocatedException):
+        with pytest.raises(TensorsNotCollocatedError):
             y + other
 
 

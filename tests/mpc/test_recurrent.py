@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn.utils import rnn as packs
 
 import syft as sy
-from syft.exceptions import UnsupportedOperation
+from syft.exceptions import UnsupportedOperationError
 from tests.mpc.agreement import DECIMALS, MIXES, check, near, opened, proxy_of, shared
 from tests.mpc.running import cast_of
 

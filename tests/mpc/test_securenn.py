@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import syft as sy
 from syft.core.generator import Generator
-from syft.exceptions import ProtocolError, UnsupportedOperation
+from syft.exceptions import ProtocolError, UnsupportedOperationError
 from syft.mpc.compat import securenn
 from syft.mpc.protocols import securenn as snn
 from syft.mpc.protocols import securenn_steps as steps
@@ -455,7 +455,7 @@ def test_converted_shares_can_not_be_computed_on(bob, alice, make_worker):
         lambda: securenn.relu(converted),
         lambda: securenn.relu(converted.wrap()),
     ):
-        with pytest.raises(UnsupportedOperation, match="modulo 2\\*\\*64 - 1"):
+        with pytest.raises(UnsupportedOperationError, match="modulo 2\\*\\*64 - 1"):
             call()
 
 

@@ -7,7 +7,7 @@ import operator
 import pytest
 import torch
 
-from syft.exceptions import ProtocolError, SyftError, UnsupportedOperation
+from syft.exceptions import ProtocolError, SyftError, UnsupportedOperationError
 from syft.mpc.compat import beaver, spdz
 from syft.mpc.values.sharing import split
 
@@ -63,7 +63,7 @@ def test_names_of_products(name, command):
 
 @pytest.mark.parametrize("command", ["conv2d", torch.add, "x" * 1000, 3])
 def test_other_products_are_refused(command):
-    with pytest.raises(UnsupportedOperation, match="triples for mul and matmul"):
+    with pytest.raises(UnsupportedOperationError, match="triples for mul and matmul"):
         beaver.operation_of(command)
 
 
@@ -92,7 +92,7 @@ def test_request_triple_refuses_invalid_arguments(bob, alice, make_worker):
     carol = make_worker("carol")
     with pytest.raises(RuntimeError):
         beaver.request_triple(carol, "matmul", FIELD, (2, 3), (2, 3), [bob, alice])
-    with pytest.raises(UnsupportedOperation):
+    with pytest.raises(UnsupportedOperationError):
         beaver.request_triple(carol, "add", FIELD, (2,), (2,), [bob, alice])
     with pytest.raises(SyftError, match="holds a share"):
         beaver.request_triple(bob, "mul", FIELD, (2,), (2,), [bob, alice])

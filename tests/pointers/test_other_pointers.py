@@ -60,7 +60,7 @@ def test_combine(bob, alice, make_worker):
     with pytest.raises(SyftError, match="one shape"):
         sy.combine_pointers(x, torch.ones(3).send(alice))
     carol = make_worker("carol")
-    with pytest.raises(TensorsNotCollocatedException):
+    with pytest.raises(TensorsNotCollocatedError):
         both + torch.ones(1).send(bob, carol)
 
 
@@ -119,7 +119,7 @@ def test_only_wrapped_objects_are_called(bob):
     x = torch.ones(1).send(bob)
     from syft.pointers.remote_call import call_by_name
 
-    with pytest.raises(CommandNotAllowed, match="Calling a Tensor"):
+    with pytest.raises(CommandNotAllowedError, match="Calling a Tensor"):
         call_by_name("syft.call", (x.child,), {})
     with pytest.raises(SerdeError, match="no wire form"):
         sy.ObjectWrapper(print, id="evil").send(bob)

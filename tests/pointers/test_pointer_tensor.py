@@ -9,15 +9,15 @@ import torch
 
 import syft as sy
 from syft.exceptions import (
-    CannotRequestObjectAttribute,
-    CommandNotAllowed,
-    InvalidTensorForRemoteGet,
+    CannotRequestObjectAttributeError,
+    CommandNotAllowedError,
+    InvalidTensorForRemoteGetError,
     ObjectNotFoundError,
     SpentPointerError,
     SyftError,
-    TensorsNotCollocatedException,
-    UnsupportedOperation,
-    WorkerNotFoundException,
+    TensorsNotCollocatedError,
+    UnsupportedOperationError,
+    WorkerNotFoundError,
 )
 
 
@@ -197,7 +197,7 @@ def test_autograd(bob):
     (x.exp() @ x.t()).sum().backward()
     assert x.grad.shape == (2, 2) and "grad" in repr(x.grad)
     torch.testing.assert_close(x.grad.copy().get(), local.grad)
-    with pytest.raises(CannotRequestObjectAttribute, match=r"ptr.grad.copy\(\).get\(\)"):
+    with pytest.raises(CannotRequestObjectAttributeError, match=r"ptr.grad.copy\(\).get\(\)"):
         x.grad.get()
     x.grad.zero_()
     assert torch.equal(x.grad.copy().get(), torch.zeros(2, 2))
@@ -239,13 +239,13 @@ def test_pain_15_mixing_with_a_local_tensor_is_one_clear_error(bob, alice):
         lambda: torch.tensor([1.0]) + x,
         lambda: torch.cat([x, torch.ones(1)]),
     ):
-        with pytest.raises(TensorsNotCollocatedException) as caught:
+        with pytest.raises(TensorsNotCollocatedError) as caught:
             mixed()
         text = str(caught.value)
         assert f"is on '{bob.id}'" in text and "is a local tensor of shape (1,)" in text and ".send(" in text
     y = torch.tensor([1.0]).send(alice)
     with pytest.raises(
-        TensorsNotCollocatedException, match=f"argument 0 is on '{bob.id}'; argument 1 is on '{alice.id}'.*move"
+        TensorsNotCollocatedError, match=f"argument 0 is on '{bob.id}'; argument 1 is on '{alice.id}'.*move"
     ):
         x + y
     assert x.size() == (1,) and x.view(1, 1).T.shape == (1, 1)
@@ -332,9 +332,9 @@ def test_a_result_that_left_its_graph_says_so(bob, alice):
 def test_numpy_arrays_are_local_too(bob):
     x = torch.ones(2, 3).send(bob)
     for mixed in (lambda: x + np.ones((2, 3)), lambda: np.ones((2, 3)) + x):
-        with pytest.raises(TensorsNotCollocatedException, match="is a local (array|tensor).*(from_numpy|x.send)"):
+        with pytest.raises(TensorsNotCollocatedError, match="is a local (array|tensor).*(from_numpy|x.send)"):
             mixed()
-    with pytest.raises(TensorsNotCollocatedException, match=r"argument 0, item 1, is a local tensor"):
+    with pytest.raises(TensorsNotCollocatedError, match=r"argument 0, item 1, is a local tensor"):
         torch.cat([x, torch.ones(2, 3)])
     with pytest.raises(SyftError, match="A list can't be sent as it is"):
         sy.local_worker.send([1, 2], bob)
@@ -347,13 +347,13 @@ def test_local_tensors_get_clear_errors(bob):
             getattr(x, verb)()
     with pytest.raises(SyftError, match="nothing to move"):
         x.move(bob)
-    with pytest.raises(InvalidTensorForRemoteGet, match="not a pointer"):
+    with pytest.raises(InvalidTensorForRemoteGetError, match="not a pointer"):
         x.remote_get()
     with pytest.raises(SyftError, match=r"x.send\(bob\)"):
         x.send()
-    with pytest.raises(WorkerNotFoundException, match="No worker 'nobody' is known here"):
+    with pytest.raises(WorkerNotFoundError, match="No worker 'nobody' is known here"):
         x.send("nobody")
-    with pytest.raises(UnsupportedOperation, match="loss.backward"):
+    with pytest.raises(UnsupportedOperationError, match="loss.backward"):
         x.send(bob, local_autograd=True)
 
 
@@ -403,7 +403,7 @@ def test_what_makes_no_sense_remotely_is_refused(bob):
         lambda: x.untyped_storage(),
         lambda: x.to_sparse(),
     ):
-        with pytest.raises(CommandNotAllowed, match="can't be run on a worker"):
+        with pytest.raises(CommandNotAllowedError, match="can't be run on a worker"):
             call()
     with pytest.raises(CommandNotAllowed, match="can't be run on a worker"):
         import pickle
@@ -456,5 +456,5 @@ def test_constructors_at_a_worker(bob):
     assert torch.equal(bob.remote.torch.tensor([1, 2, 3]).get(), torch.tensor([1, 2, 3]))
     assert bob.remote.torch.randint(0, 5, (4,)).dtype is torch.int64
     assert bob.remote.torch.rand(2, dtype=torch.float64).dtype is torch.float64
-    with pytest.raises(CommandNotAllowed, match="worker.remote makes tensors with"):
+    with pytest.raises(CommandNotAllowedError, match="worker.remote makes tensors with"):
         bob.remote.torch.save

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from syft.core.trees import map_tensors
-from syft.exceptions import CommandNotAllowed, UnsupportedOperation
+from syft.exceptions import CommandNotAllowedError, UnsupportedOperationError
 from syft.hook.denylist import REFUSED
 from syft.hook.functions import allowed, function_of, name_of, overridable
 from tests.remote import page
@@ -148,13 +148,13 @@ def test_every_refused_call_is_refused(bob):
     x = torch.ones(2, 2).send(bob)
     table = overridable()
     for name in REFUSED:
-        with pytest.raises(CommandNotAllowed, match="can't be run on a worker"):
+        with pytest.raises(CommandNotAllowedError, match="can't be run on a worker"):
             function_of(name)
         if name in table:
-            with pytest.raises(CommandNotAllowed, match="can't be run on a worker"):
+            with pytest.raises(CommandNotAllowedError, match="can't be run on a worker"):
                 name_of(table[name])
     for name in ("torch.Tensor.data_ptr", "torch.Tensor.apply_", "torch.Tensor.to_sparse"):
-        with pytest.raises((CommandNotAllowed, UnsupportedOperation)):
+        with pytest.raises((CommandNotAllowedError, UnsupportedOperationError)):
             table[name](x, *[1] * (name == "torch.Tensor.apply_"))
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from syft import config
-from syft.exceptions import CompressionNotFoundException, SerdeError
+from syft.exceptions import CompressionNotFoundError, SerdeError
 from syft.serde import compression, deserialize, serialize
 from tests.serde.helpers import worker
 
@@ -68,10 +68,10 @@ def test_the_scheme_is_assignable(monkeypatch):
 
 
 def test_unknown_schemes():
-    with pytest.raises(CompressionNotFoundException):
+    with pytest.raises(CompressionNotFoundError):
         serialize(1, worker(compression="gzip"))
     for code in (0, 39, 43, 255):
-        with pytest.raises(CompressionNotFoundException):
+        with pytest.raises(CompressionNotFoundError):
             deserialize(bytes([code]) + b"abc")
 
 

@@ -20,8 +20,8 @@ from syft.exceptions import (
     ObjectNotFoundError,
     SerdeError,
     SyftError,
-    UnsupportedOperation,
-    WorkerNotFoundException,
+    UnsupportedOperationError,
+    WorkerNotFoundError,
 )
 from syft.messaging import message as m
 from syft.serde import protobuf
@@ -32,7 +32,7 @@ from tests.serde.protobuf_samples import VALUES, WIDE, plans
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 NONE = worker(compression="none")
-NEED_A_WORKER = (WorkerNotFoundException, ObjectNotFoundError, MalformedPlanError)
+NEED_A_WORKER = (WorkerNotFoundError, ObjectNotFoundError, MalformedPlanError)
 
 
 def varint(number: int) -> bytes:
@@ -142,7 +142,7 @@ def test_damaged_plans_never_give_another_error(hook):
             damaged[position] ^= mask
             try:
                 protobuf.deserialize(bytes(damaged))
-            except (SerdeError, MalformedPlanError, UnsupportedOperation):
+            except (SerdeError, MalformedPlanError, UnsupportedOperationError):
                 pass
 
 

@@ -9,7 +9,7 @@ from torch import nn
 
 import syft as sy
 from syft.core.tensor import Level
-from syft.exceptions import UnsupportedOperation
+from syft.exceptions import UnsupportedOperationError
 from syft.frameworks.torch.tensors.interpreters import plusisminus as documented
 from syft.hook.registry import rules_of
 
@@ -191,7 +191,7 @@ def test_send_compute_get(make_worker, kind, nothing_left):
 def test_on_a_pointer_is_refused(bob):
     """ATen operations have no name on the wire: the link is sent along with its tensor instead."""
     x = sy.PlusIsMinusTensor().on(torch.tensor([5.0, 7.0]).send(bob))
-    with pytest.raises(UnsupportedOperation, match=r"aten\.sub\.Tensor can't be run on a worker"):
+    with pytest.raises(UnsupportedOperationError, match=r"aten\.sub\.Tensor can't be run on a worker"):
         x + x
 
 

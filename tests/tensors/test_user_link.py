@@ -7,7 +7,7 @@ from torch import nn
 import syft as sy
 from syft.core.dispatch import run
 from syft.core.tensor import AbstractTensor, Level
-from syft.exceptions import SerdeError, SyftError, UnsupportedOperation
+from syft.exceptions import SerdeError, SyftError, UnsupportedOperationError
 from syft.hook.registry import implements, rules_of
 from syft.serde.registry import BY_TYPE
 
@@ -152,7 +152,7 @@ def test_rules_print_themselves():
 )
 def test_what_has_no_rule_is_refused_with_the_nearest_call(call, operation, nearest):
     with pytest.raises(
-        UnsupportedOperation,
+        UnsupportedOperationError,
         match=rf"^{operation} is not supported on Money\. The nearest supported call is {nearest}\.$",
     ) as caught:
         call(cents(1, 2))
@@ -165,7 +165,7 @@ def test_a_link_without_rules_says_how_to_add_one():
     class Bare(AbstractTensor):
         pass
 
-    with pytest.raises(UnsupportedOperation, match=r"It has no rules yet; add one with implements\(\)"):
+    with pytest.raises(UnsupportedOperationError, match=r"It has no rules yet; add one with implements\(\)"):
         Bare().on(torch.ones(1)) + 1
 
 
@@ -173,7 +173,7 @@ def test_nothing_is_forwarded_by_default():
     x = cents(1, 2)
     before = below(x).clone()
     for call in (lambda: x.zero_(), lambda: x.exp(), lambda: torch.stack([x, x]), lambda: x.item(), lambda: x.tolist()):
-        with pytest.raises(UnsupportedOperation):
+        with pytest.raises(UnsupportedOperationError):
             call()
     assert torch.equal(below(x), before)
 
@@ -206,7 +206,7 @@ def test_a_rule_added_after_a_refusal_is_used():
         pass
 
     x = Late().on(torch.ones(1))
-    with pytest.raises(UnsupportedOperation):
+    with pytest.raises(UnsupportedOperationError):
         x.neg()
     Late.implements(torch.Tensor.neg)(lambda x: "now")
     assert x.neg() == "now"
@@ -220,7 +220,7 @@ def test_aten_level():
     result.backward()
     assert below(x.grad).tolist() == [1, 1]
     with pytest.raises(
-        UnsupportedOperation, match=r"aten.*is not supported on Halved.*nearest supported call is aten\.mul"
+        UnsupportedOperationError, match=r"aten.*is not supported on Halved.*nearest supported call is aten\.mul"
     ):
         x.div(y)
 
@@ -228,7 +228,7 @@ def test_aten_level():
 def test_two_levels_in_one_chain(capsys):
     x = sy.LoggingTensor().on(cents(150))
     assert (x + x).child.child.child.tolist() == [300]
-    with pytest.raises(UnsupportedOperation, match="Money"):
+    with pytest.raises(UnsupportedOperationError, match="Money"):
         x.exp()
 
 
@@ -255,7 +255,7 @@ def test_sent_computed_on_and_got_back(make_worker, kind, nothing_left):
 def test_refusals_at_the_worker_come_back(make_worker, kind):
     bob = make_worker("bob", kind)
     x, dollars = cents(150).send(bob), cents(1, currency="USD").send(bob)
-    with pytest.raises(UnsupportedOperation, match="is not supported on Money"):
+    with pytest.raises(UnsupportedOperationError, match="is not supported on Money"):
         x.exp().get()
     with pytest.raises(ValueError, match="EUR and USD do not add up"):
         (x + dollars).get()

@@ -20,7 +20,7 @@ from syft.exceptions import (
     ObjectNotFoundError,
     SyftError,
     WorkerLostError,
-    WorkerNotFoundException,
+    WorkerNotFoundError,
 )
 from syft.workers.access.policy import DenyAll
 from syft.workers.process.worker import ProcessWorker
@@ -244,7 +244,7 @@ def test_workers_of_this_process_and_others(bob, make_worker, nothing_left):
 
 def test_the_local_worker_only_sends(bob):
     x = torch.ones(1).send(bob)
-    with pytest.raises(WorkerNotFoundException):
+    with pytest.raises(WorkerNotFoundError):
         x.child.lease.stream.hand_over(x.id_at_location, sy.local_worker, 1, False)
 
 

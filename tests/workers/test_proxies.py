@@ -10,7 +10,7 @@ import torch
 
 from syft.core.references import ObjectMeta, Ref, SameAs, TensorMeta
 from syft.core.trees import map_tensors
-from syft.exceptions import CommandNotAllowed, GetNotPermittedError
+from syft.exceptions import CommandNotAllowedError, GetNotPermittedError
 from syft.federated.client.stored_dataset import StoredDataset
 from syft.grid.isolation.proxies import calls as proxies_module
 from syft.grid.isolation.proxies.calls import attribute, call_on_proxies
@@ -231,7 +231,7 @@ def test_errors_have_the_types_of_torch():
         call("torch.Tensor.sum", x, 5)
     with pytest.raises(TypeError):
         call("torch.Tensor.add", x, "one")
-    with pytest.raises(CommandNotAllowed):
+    with pytest.raises(CommandNotAllowedError):
         call("torch.save", x)
 
 
@@ -269,9 +269,9 @@ def test_attributes_of_proxies():
     assert attribute(x, "data").requires_grad is False
     assert attribute(x, "mT").requires_grad is True
     assert attribute(proxy_of(torch.ones(2, dtype=torch.complex64)), "imag").dtype is torch.float32
-    with pytest.raises(CommandNotAllowed):
+    with pytest.raises(CommandNotAllowedError):
         attribute(x, "grad_fn")
-    with pytest.raises(CommandNotAllowed):
+    with pytest.raises(CommandNotAllowedError):
         attribute(proxy_of(torch.ones(2)), "grad.T")
 
 

@@ -7,7 +7,7 @@ import torch
 
 import syft as sy
 from syft.core.references import Ref
-from syft.exceptions import ObjectNotFoundError, PlanCommandUnknownError, WorkerNotFoundException
+from syft.exceptions import ObjectNotFoundError, PlanCommandUnknownError, WorkerNotFoundError
 from syft.messaging.message import (
     ForceObjectDeleteMessage,
     GetShapeMessage,
@@ -75,7 +75,7 @@ def test_address_book(bob, make_worker, caplog):
     with caplog.at_level(logging.WARNING):
         assert bob.get_worker("stranger") == "stranger"
     assert "stranger" in caplog.text
-    with pytest.raises(WorkerNotFoundException, match="'stranger'.*add_worker"):
+    with pytest.raises(WorkerNotFoundError, match="'stranger'.*add_worker"):
         bob.get_worker("stranger", fail_hard=True)
     lonely = VirtualWorker(None, id="lonely", auto_add=False)
     assert lonely.add_worker(bob) is lonely and lonely.get_worker(bob.id) is bob

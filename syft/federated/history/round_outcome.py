@@ -14,14 +14,14 @@ from syft.exceptions import (
     ObjectNotFoundError,
     StateLostError,
     TrainingError,
-    UnsupportedOperation,
+    UnsupportedOperationError,
 )
 
 MAX_SAMPLES = 2**53
 # How much of a client's reason an error tells: whole commands, which some of them end with.
 MAX_REASON = 1000
 # What a client says no to, it says no to again; anything else may be a matter of time.
-_REFUSALS = (TrainingError, NotPermittedError, ObjectNotFoundError, UnsupportedOperation, IndexError, TypeError)
+_REFUSALS = (TrainingError, NotPermittedError, ObjectNotFoundError, UnsupportedOperationError, IndexError, TypeError)
 _PASSING = (StateLostError, ClientBusyError)
 
 
@@ -89,7 +89,7 @@ class RoundOutcome:
         return ""
 
 
-class RoundFailed(Exception):
+class RoundFailedError(Exception):
     """A round that can't count.
 
     Args:

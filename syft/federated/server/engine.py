@@ -15,7 +15,7 @@ import torch
 
 from syft.exceptions import FederatedError, SyftError
 from syft.federated.history.records import History, RoundRecord
-from syft.federated.history.round_outcome import MAX_REASON, RoundFailed, RoundOutcome, shortened
+from syft.federated.history.round_outcome import MAX_REASON, RoundFailedError, RoundOutcome, shortened
 from syft.federated.server.aggregation import Aggregation
 from syft.federated.server.checkpoint import Checkpoint, check_same
 from syft.federated.server.dispatch import Dispatcher, DispatchTarget, Job
@@ -123,7 +123,7 @@ class Engine:
             attempt += 1
             try:
                 return self._round(number, attempt)
-            except RoundFailed as error:
+            except RoundFailedError as error:
                 self._note_budgets(error.answers)
                 if self.spending.privacy is not None:
                     self._save()  # what clients have spent is spent
@@ -147,7 +147,7 @@ class Engine:
         again = "" if self.checkpoint is None else f" Run again to go on after round {self.done}."
         return result + again
 
-    def _may_heal(self, error: RoundFailed) -> bool:
+    def _may_heal(self, error: RoundFailedError) -> bool:
         """Say whether another attempt could do better: if somebody was lost or late, or others are asked then."""
         answers = error.answers
         asks_others = self.privacy is None and self.settings.count(len(self.clients)) < len(self.clients)
@@ -168,7 +168,7 @@ class Engine:
                 self._broke.pop(name, None)
             self._broke.update(answers.broke)
 
-    def _counts_as_noise(self, error: RoundFailed) -> bool:
+    def _counts_as_noise(self, error: RoundFailedError) -> bool:
         """Say whether a round counts although the clients that were drawn are lost: it then consists of noise.
 
         Chance has drawn them, so the round is theirs. But two such rounds in a row, or one with all clients, mean that
@@ -205,7 +205,7 @@ class Engine:
     def _apply(self, total: Total, round: Round) -> None:
         """Make the next model; if it is none, nothing has changed."""
         if not bool(torch.isfinite(total.update).all()):
-            raise RoundFailed("What the clients gave together is not finite. Try a smaller learning rate.")
+            raise RoundFailedError("What the clients gave together is not finite. Try a smaller learning rate.")
         before = copy.deepcopy(self.strategy.state())
         try:
             found: Any = self.strategy.apply(self.model.state, total, round)
@@ -213,32 +213,32 @@ class Engine:
             self.model.load(found)
         except FederatedError as error:
             self.strategy.load_state(before)
-            raise RoundFailed(str(error)) from None
+            raise RoundFailedError(str(error)) from None
 
     def _collect(self, round: Round, attempt: int, members: dict[str, Any], answers: RoundOutcome) -> Total:
         """Ask the clients, and return what they gave together."""
         if not members and self.privacy is not None:
             return self._released(None, answers if self._is_short else None)
         if not members:
-            raise RoundFailed("All clients are still at work on an earlier round.")
+            raise RoundFailedError("All clients are still at work on an earlier round.")
         try:
             added = self.aggregation.begin(
                 round, {n: DispatchTarget(c, self.run) for n, c in members.items()}, self.strategy
             )
         except FederatedError as error:
             answers.leave_out(members, (), self.aggregation.left_out)
-            raise RoundFailed(str(error), answers) from None
+            raise RoundFailedError(str(error), answers) from None
         answers.leave_out(members, added, self.aggregation.left_out)
         self._ask(round, attempt, {name: members[name] for name in added}, added, answers)
         if len(answers.counted) < self.settings.min_clients:
-            raise RoundFailed(
+            raise RoundFailedError(
                 f"{len(answers.counted)} of {len(members)} clients answered, and at least {self.settings.min_clients} "
                 f"must. {answers.first_reason()}", answers,
             )  # fmt: skip
         try:
             total = self.aggregation.finish(self.settings.min_clients)
         except FederatedError as error:
-            raise RoundFailed(str(error), answers) from None
+            raise RoundFailedError(str(error), answers) from None
         answers.refuse(self.aggregation.refused)
         return total if self.privacy is None else self._released(total, answers)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from syft.grid.storage.file_errors import UnreadableFile
+from syft.grid.storage.file_errors import UnreadableFileError
 
 _WHOLE = b'0123456789+-, \t\r\n"'
 _CHUNK = 1 << 20
@@ -36,7 +36,7 @@ def read_csv(path: Path) -> tuple[dict[str, torch.Tensor], str | None]:
         first = next(reader, [])
         begin, is_bare = reader.line_num, not any(reader)
     if not first:
-        raise UnreadableFile("it is empty")
+        raise UnreadableFileError("it is empty")
     _check_separator(first)
     named = not all(_is_number(cell) for cell in first)
     if named:
@@ -52,9 +52,9 @@ def read_csv(path: Path) -> tuple[dict[str, torch.Tensor], str | None]:
                 next(csv.reader(file))
             values = np.loadtxt(file, delimiter=",", quotechar='"', comments=None, ndmin=2, dtype=dtype)
     except (ValueError, OverflowError):
-        raise UnreadableFile(_fault(path, named, len(first), dtype is np.int64)) from None
+        raise UnreadableFileError(_fault(path, named, len(first), dtype is np.int64)) from None
     if values.shape[1] != len(first):
-        raise UnreadableFile(_fault(path, named, len(first), whole=False))
+        raise UnreadableFileError(_fault(path, named, len(first), whole=False))
     return {"": torch.from_numpy(values)}, description
 
 
@@ -70,7 +70,7 @@ def _check_separator(first: list[str]) -> None:
     cell = first[0] if len(first) == 1 else ""
     name = next((name for sign, name in _SEPARATORS.items() if sign in cell), None)
     if name is not None:
-        raise UnreadableFile(
+        raise UnreadableFileError(
             f"its columns are separated by {name}: save it with commas, and with points in the numbers"
         )
 
@@ -78,15 +78,15 @@ def _check_separator(first: list[str]) -> None:
 def _check_header(first: list[str], lines: int) -> None:
     """Refuse a first line that may hold data: its cells would become public as the names of columns."""
     if lines > 1:
-        raise UnreadableFile("its first row spans several lines. Close its quotes, and put all names on one line")
+        raise UnreadableFileError("its first row spans several lines. Close its quotes, and put all names on one line")
     for number, cell in enumerate(first, 1):
         if _is_like_value(cell):
-            raise UnreadableFile(
+            raise UnreadableFileError(
                 f"in its first line, column {number} holds a value or nothing, and others hold names. Write a name for "
                 "each column there, or numbers alone"
             )
         if not cell.strip().isprintable() or len(cell) > _LONGEST_NAME:
-            raise UnreadableFile(
+            raise UnreadableFileError(
                 f"in its first line, the name of column {number} has unprintable characters or more than "
                 f"{_LONGEST_NAME} characters"
             )

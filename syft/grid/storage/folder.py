@@ -23,7 +23,7 @@ from syft.core.labels import printable
 from syft.exceptions import AccountError, QuotaExceededError, StorageError
 from syft.grid.identity.names import user_name
 from syft.grid.storage.admin import ObjectAdmin
-from syft.grid.storage.file_errors import UnreadableFile
+from syft.grid.storage.file_errors import UnreadableFileError
 from syft.grid.storage.readers import READERS, check_room, read_file
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _SIDECARS = {".json": json.loads, ".toml": tomllib.loads}
 _WORDS = ("tags", "allowed_users")
 _MANY = 20
 # Errors whose texts are of our own.
-_TOLD = (UnreadableFile, AccountError, QuotaExceededError)
+_TOLD = (UnreadableFileError, AccountError, QuotaExceededError)
 
 
 @dataclasses.dataclass(slots=True)

@@ -20,7 +20,7 @@ import torch
 
 from syft.exceptions import QuotaExceededError
 from syft.grid.storage.csv_reader import read_csv
-from syft.grid.storage.file_errors import UnreadableFile
+from syft.grid.storage.file_errors import UnreadableFileError
 
 # What a file holds: tensors by name, "" where there is only one; and what can be said of it.
 Contents = tuple[dict[str, torch.Tensor], str | None]
@@ -36,15 +36,15 @@ def _read_torch(path: Path) -> Contents:
     elif isinstance(found, list | tuple):
         named = {str(number): value for number, value in enumerate(found)}
     else:
-        raise UnreadableFile(f"it holds a {type(found).__name__}, not tensors")
+        raise UnreadableFileError(f"it holds a {type(found).__name__}, not tensors")
     if not named or not all(isinstance(value, torch.Tensor) for value in named.values()):
-        raise UnreadableFile("it holds other things than tensors")
+        raise UnreadableFileError("it holds other things than tensors")
     return named, None
 
 
 def _of_array(array: Any) -> torch.Tensor:
     if array.dtype.kind not in "biufc":
-        raise UnreadableFile(f"it holds values of type {array.dtype}, not numbers")
+        raise UnreadableFileError(f"it holds values of type {array.dtype}, not numbers")
     return torch.from_numpy(np.array(array, dtype=array.dtype.newbyteorder("="), order="C"))
 
 
@@ -52,7 +52,7 @@ def _read_npy(path: Path) -> Contents:
     with path.open("rb") as file:
         found = np.load(file, allow_pickle=False)
         if not isinstance(found, np.ndarray):
-            raise UnreadableFile("it holds several arrays: let its name end in .npz")
+            raise UnreadableFileError("it holds several arrays: let its name end in .npz")
         return {"": _of_array(found)}, None
 
 
@@ -60,7 +60,7 @@ def _read_npz(path: Path) -> Contents:
     with path.open("rb") as file:
         archive = np.load(file, allow_pickle=False)
         if isinstance(archive, np.ndarray) or not archive.files:
-            raise UnreadableFile("it holds no arrays by name")
+            raise UnreadableFileError("it holds no arrays by name")
         return {name: _of_array(archive[name]) for name in archive.files}, None
 
 
@@ -82,19 +82,19 @@ def _read_safetensors(path: Path) -> Contents:
     with path.open("rb") as file:
         (size,) = struct.unpack("<Q", file.read(8))
         if size > _MAX_HEADER:
-            raise UnreadableFile("its header is too large")
+            raise UnreadableFileError("its header is too large")
         header = json.loads(file.read(size))
         data = bytearray(file.read())
     header.pop("__metadata__", None)
     if not header:
-        raise UnreadableFile("it holds no tensors")
+        raise UnreadableFileError("it holds no tensors")
     return {str(name): _safe_tensor(data, row) for name, row in header.items()}, None
 
 
 def _safe_tensor(data: bytearray, row: dict[str, Any]) -> torch.Tensor:
     dtype, shape, (start, end) = _SAFE_DTYPES[row["dtype"]], tuple(map(int, row["shape"])), row["data_offsets"]
     if not 0 <= start <= end <= len(data) or end - start != dtype.itemsize * int(np.prod(shape, dtype=np.int64)):
-        raise UnreadableFile("its parts do not fit together")
+        raise UnreadableFileError("its parts do not fit together")
     if start == end:
         return torch.empty(shape, dtype=dtype)
     return torch.frombuffer(memoryview(data)[start:end], dtype=torch.uint8).clone().view(dtype).reshape(shape)
@@ -136,10 +136,10 @@ def read_file(path: Path, room: float = math.inf) -> Contents:
     try:
         with warnings.catch_warnings(action="ignore"):  # what matters of them is said by who reads the numbers
             return READERS[kind](path)
-    except (UnreadableFile, OSError):
+    except (UnreadableFileError, OSError):
         raise
     except Exception:  # the libraries raise whatever comes to them, on files that nobody wrote for them
-        raise UnreadableFile(f"it can't be read; a file {kind} holds {_MAY_HOLD[kind]}") from None
+        raise UnreadableFileError(f"it can't be read; a file {kind} holds {_MAY_HOLD[kind]}") from None
 
 
 def check_room(path: Path, room: float) -> None:

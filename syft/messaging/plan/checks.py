@@ -10,7 +10,7 @@ from typing import Any
 
 from syft.config import current
 from syft.core.trees import iter_tensors
-from syft.exceptions import CommandNotAllowed, MalformedPlanError, UnsupportedOperation
+from syft.exceptions import CommandNotAllowedError, MalformedPlanError, UnsupportedOperationError
 from syft.hook.functions import function_of
 from syft.messaging.message import Operation
 from syft.messaging.plan.arity import accepts
@@ -63,7 +63,7 @@ def check(program: Program, optimizers: int = 0) -> None:
     for number, operation in enumerate(program.operations):
         try:
             checker.check(operation)
-        except (MalformedPlanError, UnsupportedOperation) as error:
+        except (MalformedPlanError, UnsupportedOperationError) as error:
             error.add_note(f"This is operation {number} of the plan.")
             raise
 

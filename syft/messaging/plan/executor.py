@@ -15,7 +15,7 @@ import torch
 
 from syft.core.callsite import describe_line
 from syft.core.trees import iter_tensors
-from syft.exceptions import PlanMismatchError, TensorsNotCollocatedException
+from syft.exceptions import PlanMismatchError, TensorsNotCollocatedError
 from syft.hook.guards import GUARDS, guard_call
 from syft.hook.size_bounds import bound_size_tensors, bound_sizes, may_take_sizes
 from syft.hook.syft_tensor import SyftTensor

@@ -9,7 +9,7 @@ from syft.core.context import local_worker
 from syft.core.id_provider import ObjectId
 from syft.core.object import AbstractObject
 from syft.core.trees import iter_tensors
-from syft.exceptions import SyftError, WorkerNotFoundException
+from syft.exceptions import SyftError, WorkerNotFoundError
 from syft.messaging.plan.plan import Plan
 from syft.messaging.protocol.transfer import pointer_in
 from syft.pointers.object_pointer import ObjectPointer

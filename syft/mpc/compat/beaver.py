@@ -26,7 +26,9 @@ def operation_of(cmd: str | Callable[..., Any]) -> str:
     """Return the name of a product, given by its name or as a function of torch."""
     name = cmd if isinstance(cmd, str) else getattr(cmd, "__name__", "")
     if name not in _NAMES:
-        raise UnsupportedOperation(str(name)[:40] or "This", "shared tensors", "There are triples for mul and matmul.")
+        raise UnsupportedOperationError(
+            str(name)[:40] or "This", "shared tensors", "There are triples for mul and matmul."
+        )
     return _NAMES[name]
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 import torch
 
 from syft.core.tensor import Level
-from syft.exceptions import ProtocolError, UnsupportedOperation
+from syft.exceptions import ProtocolError, UnsupportedOperationError
 from syft.mpc.runtime import client
 from syft.pointers.multi_pointer import MultiPointerTensor
 from syft.tensors.additive_shared import AdditiveSharingTensor

@@ -266,7 +266,7 @@ class PartyLink:
 
     def _compare(self, found: FrameTag, expected: FrameTag) -> None:
         if found != expected:
-            raise Disagreement(self.peer, found)
+            raise DisagreementError(self.peer, found)
 
     def _have(self, count: int) -> bool:
         """Return whether the inbox holds `count` bytes, after a non-blocking read."""

@@ -18,7 +18,7 @@ from torch.overrides import TorchFunctionMode
 
 from syft.core import observers
 from syft.core.trees import iter_tensors, map_tensors
-from syft.exceptions import SyftError, UnsupportedOperation
+from syft.exceptions import SyftError, UnsupportedOperationError
 from syft.hook.module_path import module_place
 from syft.hook.syft_tensor import SyftTensor, make_shell
 from syft.mpc.rules.names import public_name
@@ -88,7 +88,7 @@ class DryRun(TorchFunctionMode):
             return reading(args[0])
         try:
             return func(*args, **kwargs)
-        except (UnsupportedOperation, SymbolicShareError) as error:
+        except (UnsupportedOperationError, SymbolicShareError) as error:
             if isinstance(error, _Stop):
                 raise
             self._note_error(torch.overrides.resolve_name(func) or str(func), error)

@@ -33,14 +33,18 @@ Pair = tuple[torch.Tensor, torch.Tensor]
 def product(operation: str, x: torch.Tensor, y: torch.Tensor, options: Options = ()) -> torch.Tensor:
     """Multiply two tensors in the ring by one of the products."""
     if operation not in PRODUCTS:
-        raise UnsupportedOperation(f"The product {str(operation)[:40]!r}", "shares", f"There is {', '.join(PRODUCTS)}.")
+        raise UnsupportedOperationError(
+            f"The product {str(operation)[:40]!r}", "shares", f"There is {', '.join(PRODUCTS)}."
+        )
     return PRODUCTS[operation](x, y, **dict(options))
 
 
 def product_shape(operation: str, x: Shape, y: Shape, options: dict[str, Any]) -> torch.Size:
     """Return the shape of a product."""
     if operation not in _SHAPES:
-        raise UnsupportedOperation(f"The product {str(operation)[:40]!r}", "shares", f"There is {', '.join(PRODUCTS)}.")
+        raise UnsupportedOperationError(
+            f"The product {str(operation)[:40]!r}", "shares", f"There is {', '.join(PRODUCTS)}."
+        )
     return _SHAPES[operation](tuple(x), tuple(y), **options)
 
 

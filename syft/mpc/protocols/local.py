@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from syft.exceptions import ProtocolError, UnsupportedOperation
+from syft.exceptions import ProtocolError, UnsupportedOperationError
 from syft.mpc.runtime import result_shapes
 from syft.mpc.runtime.party import Party
 from syft.mpc.runtime.protocol_registry import protocol
@@ -61,7 +61,7 @@ def _shape(*args: object, call: str, **options: object) -> Any:
 
 def _call(name: str) -> Any:
     if type(name) is not str or name not in LOCAL:
-        raise UnsupportedOperation(str(name)[:60], "the shares of a tensor", "It is not linear in their values.")
+        raise UnsupportedOperationError(str(name)[:60], "the shares of a tensor", "It is not linear in their values.")
     return LOCAL[name]
 
 

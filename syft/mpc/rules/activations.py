@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from syft.core.autograd_state import is_followed
-from syft.exceptions import UnsupportedOperation
+from syft.exceptions import UnsupportedOperationError
 from syft.mpc.rules.approximations import exp_of_negative, sigmoid
 from syft.mpc.rules.arithmetic import mul, sub
 from syft.mpc.rules.cached_comparisons import inverted, note, recall
@@ -213,7 +213,7 @@ def prelu_backward(grad: AnyTensor, x: AnyTensor, weight: AnyTensor) -> tuple[Li
 
 def _only_mean(training: bool) -> None:
     if training:
-        raise UnsupportedOperation("rrelu in training", "encrypted tensors", "Use leaky_relu, or eval mode.")
+        raise UnsupportedOperationError("rrelu in training", "encrypted tensors", "Use leaky_relu, or eval mode.")
 
 
 @rule(aten.rrelu_with_noise.default, in_place=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from syft.exceptions import UnsupportedOperation
+from syft.exceptions import UnsupportedOperationError
 from syft.mpc.rules import public_scaling
 from syft.mpc.rules.division import divided, floor_divide_public, integer_quotient, quotient_in
 from syft.mpc.rules.gradients import MAX_EXTRA_BITS, finer, in_backward
@@ -122,7 +122,7 @@ def div_mode(x: Operand, y: Operand, rounding_mode: str | None = None) -> Link:
     if rounding_mode is None:
         return div(x, y)
     if rounding_mode != "floor":
-        raise UnsupportedOperation(f"rounding_mode={rounding_mode!r}", "encrypted tensors", "Use 'floor'.")
+        raise UnsupportedOperationError(f"rounding_mode={rounding_mode!r}", "encrypted tensors", "Use 'floor'.")
     return floor_divide(x, y)
 
 

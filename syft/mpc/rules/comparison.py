@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from syft.core.autograd_state import is_followed
-from syft.exceptions import UnsupportedOperation
+from syft.exceptions import UnsupportedOperationError
 from syft.mpc.ring import arithmetic
 from syft.mpc.rules.arithmetic import sub
 from syft.mpc.rules.cached_comparisons import BIT, compared, inverted, note, recall

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import torch
 
-from syft.exceptions import UnsupportedOperation
+from syft.exceptions import UnsupportedOperationError
 from syft.mpc.rules import public_scaling
 from syft.mpc.rules.arithmetic import mul
 from syft.mpc.rules.comparison import bits
@@ -75,9 +75,9 @@ def embedding_bag(
 ) -> tuple[Link, torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
     """Add up, or average, the rows of each bag; the assignment of indices to bags is public."""
     if mode not in (SUM, MEAN):
-        raise UnsupportedOperation("EmbeddingBag(mode='max')", "encrypted tensors", "Use 'sum' or 'mean'.")
+        raise UnsupportedOperationError("EmbeddingBag(mode='max')", "encrypted tensors", "Use 'sum' or 'mean'.")
     if is_link(indices) and padding >= 0:
-        raise UnsupportedOperation("EmbeddingBag with padding_idx", "encrypted indices", "Leave out padding_idx.")
+        raise UnsupportedOperationError("EmbeddingBag with padding_idx", "encrypted indices", "Leave out padding_idx.")
     starts = offsets[:-1] if include_last_offset else offsets
     count, bags = indices.shape.numel(), starts.numel()
     bag_of = torch.searchsorted(starts.contiguous(), torch.arange(count), right=True) - 1

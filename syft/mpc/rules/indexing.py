@@ -14,7 +14,7 @@ import torch
 
 from syft.core.autograd_state import is_followed
 from syft.core.trees import iter_tensors, map_tensors
-from syft.exceptions import UnsupportedOperation
+from syft.exceptions import UnsupportedOperationError
 from syft.mpc.rules.cached_comparisons import note, recall
 from syft.mpc.rules.operands import FixedPointFormat, aten, content, format_of, is_link, rule, to_integers
 from syft.mpc.rules.types import AnyTensor, Link, Value
@@ -25,7 +25,7 @@ from syft.tensors.additive_shared import AdditiveSharingTensor
 def refuse_private(operation: object, arguments: object) -> None:
     """Raise if one of some arguments that must be public is a link."""
     if any(is_link(leaf) for leaf in iter_tensors(arguments)):
-        raise UnsupportedOperation(
+        raise UnsupportedOperationError(
             f"{operation} with an encrypted index or mask",
             "encrypted tensors",
             "The selected positions would be public; use torch.where, or multiply by the mask.",
@@ -68,7 +68,7 @@ def picked(x: AnyTensor, dim: int, index: Link) -> Link:
 def _dimension(x: AnyTensor, dim: int) -> int:
     """Return a dimension as a number that is not negative."""
     if not x.shape:
-        raise UnsupportedOperation("An encrypted index of a tensor without dimensions", "encrypted tensors")
+        raise UnsupportedOperationError("An encrypted index of a tensor without dimensions", "encrypted tensors")
     if not -len(x.shape) <= dim < len(x.shape):
         raise IndexError(f"Dimension out of range (got {dim}, and there are {len(x.shape)})")
     return dim % len(x.shape)

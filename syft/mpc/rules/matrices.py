@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from syft.exceptions import SyftError, UnsupportedOperation
+from syft.exceptions import SyftError, UnsupportedOperationError
 from syft.mpc.rules.approximations import encoded
 from syft.mpc.rules.operands import FixedPointFormat, aten, content, rule
 from syft.mpc.rules.types import Link

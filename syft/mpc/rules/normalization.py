@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 
 from syft.core.autograd_state import is_followed
-from syft.exceptions import UnsupportedOperation
+from syft.exceptions import UnsupportedOperationError
 from syft.hook.composed import composed
 from syft.mpc.protocols.exponential import MAX_SCALE
 from syft.mpc.ring import arithmetic
@@ -67,7 +67,7 @@ def fine_format(fmt: FixedPointFormat) -> FixedPointFormat:
     """Return the format of factors, which has more digits."""
     model, digits = fmt.model, 0
     if model is None:
-        raise UnsupportedOperation("Normalisation", "AdditiveSharingTensor", "Encode before sharing.")
+        raise UnsupportedOperationError("Normalisation", "AdditiveSharingTensor", "Encode before sharing.")
     while model.base ** (digits + 1) <= FACTOR:
         digits += 1
     return with_digits(model, max(digits, model.precision_fractional))

@@ -15,7 +15,7 @@ import torch
 
 from syft.core.tensor import Rule
 from syft.core.trees import iter_tensors
-from syft.exceptions import SyftError, UnsupportedOperation
+from syft.exceptions import SyftError, UnsupportedOperationError
 from syft.mpc.rules.dtypes import with_dtype
 from syft.mpc.rules.types import AnyTensor, Link, Number, Operand, Operation, Value
 from syft.mpc.values import ring_ops
@@ -149,7 +149,7 @@ def with_finite_mask(operand: Operand) -> Operand:
 def to_integer(number: object, fmt: FixedPointFormat) -> int:
     """Return a Python number as an integer of a format."""
     if not isinstance(number, int | float):
-        raise UnsupportedOperation(f"An operand of type {type(number).__name__}", "encrypted tensors")
+        raise UnsupportedOperationError(f"An operand of type {type(number).__name__}", "encrypted tensors")
     plain = int(number) if float(number).is_integer() else number
     if fmt.model is None and not isinstance(plain, int):
         raise not_whole_error()
@@ -230,20 +230,20 @@ def writes(*operations: Operation) -> Callable[[RuleFunction], RuleFunction]:
 def write(target: AnyTensor, result: Link, operation: str) -> Link:
     """Write a result to a link, in the format of the link."""
     if not is_link(target):
-        raise UnsupportedOperation(
+        raise UnsupportedOperationError(
             f"{operation} in place on a plain tensor",
             "encrypted tensors",
             "Use the form that is not in place: x = x + y. (In an optimizer: these parameters are public, and their "
             "gradients are private. Encrypt the model too, or decrypt the gradients before the step.)",
         )
     if isinstance(target, AdditiveSharingTensor) and isinstance(result, FixedPrecisionTensor):
-        raise UnsupportedOperation(
+        raise UnsupportedOperationError(
             f"{operation} in place on whole numbers with a fixed-precision operand",
             "AdditiveSharingTensor",
             "Use the form that is not in place.",
         )
     if tuple(result.shape) != tuple(target.shape):
-        raise UnsupportedOperation(f"{operation} in place with another shape", type(target).__name__)
+        raise UnsupportedOperationError(f"{operation} in place with another shape", type(target).__name__)
     if isinstance(target, FixedPrecisionTensor):
         written = in_format(result, FixedPointFormat(target.scale, target))
         # A shared tensor stays shared when public numbers are written to it (load_state_dict, zero_).

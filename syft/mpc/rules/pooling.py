@@ -12,7 +12,7 @@ import torch
 from syft.core.autograd_state import is_followed
 from syft.core.references import TensorMeta
 from syft.core.tensor import AbstractTensor, Level
-from syft.exceptions import UnsupportedOperation
+from syft.exceptions import UnsupportedOperationError
 from syft.mpc.rules import public_scaling
 from syft.mpc.rules.gradients import finer
 from syft.mpc.rules.operands import FixedPointFormat, aten, content, format_of, rule, to_integers

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import torch
 
-from syft.exceptions import UnsupportedOperation
+from syft.exceptions import UnsupportedOperationError
 from syft.mpc.ring import arithmetic
 from syft.mpc.rules.approximations import apply, exp, rsqrt, sqrt
 from syft.mpc.rules.arithmetic import add, mul, power, reciprocal
@@ -115,8 +115,8 @@ def scalar_pow(x: Number, exponent: Link) -> Link:
     return exp(mul(exponent, math.log(x)))
 
 
-def _not_positive(call: str) -> UnsupportedOperation:
-    return UnsupportedOperation(
+def _not_positive(call: str) -> UnsupportedOperationError:
+    return UnsupportedOperationError(
         call,
         "encrypted tensors",
         "The base must be positive, because a private y cannot be tested for integers. If all y are integers, use "

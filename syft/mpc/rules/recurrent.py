@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from syft.exceptions import UnsupportedOperation
+from syft.exceptions import UnsupportedOperationError
 from syft.hook.composed import composed
 from syft.mpc.rules.operands import is_link
 from syft.nn import recurrence
@@ -123,7 +123,7 @@ def _unpacked(data: Tensor, batch_sizes: torch.Tensor, value: float = 0.0) -> Te
 
 def _public(what: str, tensor: torch.Tensor) -> torch.Tensor:
     if is_link(getattr(tensor, "child", None)):
-        raise UnsupportedOperation(
+        raise UnsupportedOperationError(
             f"{what} with encrypted lengths",
             "encrypted tensors",
             "Lengths must be public. To hide them, pad all sequences to one length and multiply by a private mask.",

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from syft.exceptions import UnsupportedOperation
+from syft.exceptions import UnsupportedOperationError
 from syft.mpc.rules.arithmetic import mul, sub
 from syft.mpc.rules.operands import aten, content, format_of, rule
 from syft.mpc.rules.public_scaling import times
@@ -33,7 +33,7 @@ def dims_of(x: AnyTensor, dim: Dims) -> list[int]:
 def check_dtype(x: AnyTensor, dtype: torch.dtype | None) -> None:
     """Refuse a dtype of another kind; all float dtypes are accepted for encoded numbers."""
     if dtype is not None and not (dtype.is_floating_point if x.dtype.is_floating_point else dtype is torch.int64):
-        raise UnsupportedOperation(f"A reduction to {dtype}", type(x).__name__, "Leave out dtype.")
+        raise UnsupportedOperationError(f"A reduction to {dtype}", type(x).__name__, "Leave out dtype.")
 
 
 def count_of(x: AnyTensor, dims: list[int]) -> int:
@@ -122,7 +122,7 @@ def product_of_all(x: Link, dtype: torch.dtype | None = None) -> Link:
     check_dtype(x, dtype)
     fmt = format_of(x)
     if not x.shape.numel():
-        raise UnsupportedOperation("prod of no elements", type(x).__name__)
+        raise UnsupportedOperationError("prod of no elements", type(x).__name__)
     flat = ring_ops.reshape(content(x), [x.shape.numel()])
     return fmt.link(_tree_product(flat, fmt.scale))
 

@@ -74,7 +74,7 @@ def refuse_in_place(x: AnyTensor, *args: object, **kwargs: object) -> Link:
 
 def refuse_random(x: AnyTensor, *args: object, **kwargs: object) -> Any:
     """Refuse to fill an encrypted tensor with random numbers."""
-    raise UnsupportedOperation(
+    raise UnsupportedOperationError(
         "Filling with random numbers in place", type(x).__name__, "Make them plain: x + torch.randn(x.shape)."
     )
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from syft.exceptions import UnsupportedOperation
+from syft.exceptions import UnsupportedOperationError
 from syft.mpc.rules.arithmetic import add
 from syft.mpc.rules.comparison import eq, where
 from syft.mpc.rules.indexing import index_tensors, one_hot, only_private, refuse_private, spread
@@ -78,7 +78,7 @@ def _added(x: AnyTensor, indices: Sequence[AnyTensor | None], new: AnyTensor, ac
 def index_add(x: AnyTensor, dim: int, indices: AnyTensor, new: AnyTensor, alpha: int = 1) -> Link:
     """Add rows at public or private indices."""
     if alpha != 1:
-        raise UnsupportedOperation("index_add with alpha", type(x).__name__, "Multiply the rows first.")
+        raise UnsupportedOperationError("index_add with alpha", type(x).__name__, "Multiply the rows first.")
     if is_link(indices):
         return _added(x, [None] * (dim % len(x.shape)) + [indices], new, True)
     return write_into(x, new, lambda base, value: ring_ops.local(aten.index_add.default, base, dim, indices, value))
@@ -147,7 +147,7 @@ def scatter(x: AnyTensor, dim: int, index: AnyTensor, source: Operand) -> Link:
         return _scattered(x, dim, index, source)
     rows = [size for other, size in enumerate(x.shape) if other != dim % len(x.shape)]
     if list(index.shape) != [*rows[: dim % len(x.shape)], 1, *rows[dim % len(x.shape) :]]:
-        raise UnsupportedOperation(
+        raise UnsupportedOperationError(
             "scatter with other than one encrypted index for each row", "encrypted tensors", "Use torch.where."
         )
     sizes = [1] * len(x.shape)

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from syft.exceptions import UnsupportedOperation
+from syft.exceptions import UnsupportedOperationError
 from syft.mpc.rules.cached_comparisons import carry
 from syft.mpc.rules.indexing import refuse_private
 from syft.mpc.rules.operands import aten, content, format_of, is_link, rule, to_integers
@@ -89,7 +89,7 @@ def _as_view(
     def write_back(below: Any, new: Any) -> Any:
         positions = look(torch.arange(torch.Size(shape).numel()).view(shape))
         if positions.unique().numel() != positions.numel():
-            raise UnsupportedOperation(
+            raise UnsupportedOperationError(
                 "Writing to an expanded tensor", type(x).__name__, "Copy it first with .clone()."
             )
         if model is None:
@@ -131,7 +131,7 @@ def convert(x: Link, *args: object, dtype: torch.dtype | None = None, **kwargs: 
     else:
         kept, hint = dtype is not None and dtype.is_floating_point, "Decrypt first: x.get().float_precision()."
     if dtype is not None and not kept:
-        raise UnsupportedOperation(f"Conversion to {dtype}", type(x).__name__, hint)
+        raise UnsupportedOperationError(f"Conversion to {dtype}", type(x).__name__, hint)
     return clone(x)
 
 

@@ -79,7 +79,7 @@ def _collocated(name: str, links: list[AdditiveSharingTensor]) -> AdditiveSharin
     for other in links:
         if other.child.keys() != model.child.keys():
             places = [f"one is shared among {', '.join(map(repr, link.child))}" for link in (model, other)]
-            raise TensorsNotCollocatedException(name, places, "Share both among the same parties.")
+            raise TensorsNotCollocatedError(name, places, "Share both among the same parties.")
     providers = {_id_of(link.crypto_provider) for link in secure}
     if len(providers) > 1:
         raise ProtocolError(

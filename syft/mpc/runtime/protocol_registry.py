@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from syft.exceptions import SyftError, UnsupportedOperation
+from syft.exceptions import SyftError, UnsupportedOperationError
 from syft.mpc.runtime.party import Protocol
 
 Shapes = Callable[..., Any]
@@ -69,5 +69,5 @@ def entry_of(name: str) -> ProtocolSpec:
     """Return a registered protocol."""
     found = PROTOCOLS.get(name)
     if found is None:
-        raise UnsupportedOperation(f"The protocol {str(name)[:40]!r}", "shared tensors")
+        raise UnsupportedOperationError(f"The protocol {str(name)[:40]!r}", "shared tensors")
     return found

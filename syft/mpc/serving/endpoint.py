@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import torch
 
 from syft.core.id_provider import ObjectId, is_id
-from syft.exceptions import CommandNotAllowed, ProtocolError
+from syft.exceptions import CommandNotAllowedError, ProtocolError
 from syft.messaging.message import RunMessage
 from syft.mpc.serving.shared_program import SharedProgram, Shares
 from syft.workers.execution.execute import WORKER_COMMANDS

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from typing import Any
 
 from syft.core.id_provider import ObjectId, is_id
-from syft.exceptions import AuthenticationError, CommandNotAllowed, SyftError
+from syft.exceptions import AuthenticationError, CommandNotAllowedError, SyftError
 from syft.workers.delegation.key_proofs import PeerKey, Prover, Signer
 from syft.workers.delegation.peer import DelegatedNode, OutboundPolicy
 from syft.workers.execution.execute import WORKER_COMMANDS
@@ -203,7 +203,7 @@ class DelegationRegistry:
             raise SyftError("Only a client itself introduces workers to each other, not a worker that acts for it.")
         with self._lock:
             if session not in self.worker._sessions:  # somebody without a connection
-                raise CommandNotAllowed("Introducing workers")
+                raise CommandNotAllowedError("Introducing workers")
             if session.circle is None or session.circle.is_over:
                 if sum(circle.user == session.client_id for circle in self._circles) >= MAX_CIRCLES:
                     raise SyftError(f"This user has {MAX_CIRCLES} sessions already that introduced workers.")
@@ -276,7 +276,7 @@ class DelegationRegistry:
 def _of(worker: Any) -> DelegationRegistry:
     found: DelegationRegistry | None = getattr(worker, "acquaintances", None)
     if found is None:
-        raise CommandNotAllowed("Introducing workers")
+        raise CommandNotAllowedError("Introducing workers")
     return found
 
 

@@ -12,7 +12,7 @@ from syft.core.labels import add_tags, set_description
 from syft.core.references import Ref
 from syft.core.tensor import AbstractTensor
 from syft.core.trees import SCALARS, iter_tensors, map_tensors, register_leaf
-from syft.exceptions import CommandNotAllowed, SyftError
+from syft.exceptions import CommandNotAllowedError, SyftError
 from syft.hook.functions import function_of, register_command
 from syft.hook.guards import GUARDS, guard_call
 from syft.hook.size_bounds import bound_size_tensors, bound_sizes
@@ -56,12 +56,12 @@ def resolve(worker: Any, ref: Ref) -> Any:
     if ref.attribute is not None:
         names = ref.attribute.split(".", MAX_ATTRIBUTES)
         if len(names) > MAX_ATTRIBUTES:
-            raise CommandNotAllowed(f"A walk through more than {MAX_ATTRIBUTES} attributes")
+            raise CommandNotAllowedError(f"A walk through more than {MAX_ATTRIBUTES} attributes")
         for name in names:
             # Looking at an attribute of a pointer is a call at another worker, which the policy was not asked about.
             elsewhere = worker.policy is not ALLOW_ALL and isinstance(obj, SyftTensor)
             if name not in ATTRIBUTES or not isinstance(obj, torch.Tensor) or elsewhere:
-                raise CommandNotAllowed(f"The attribute {name!r} of a {type(obj).__name__}")
+                raise CommandNotAllowedError(f"The attribute {name!r} of a {type(obj).__name__}")
             obj = getattr(obj, name)
     return obj
 
@@ -121,7 +121,7 @@ def _require_held_plan(operation: Operation) -> None:
     """Refuse to run a plan that comes along with the call: what it may do was not looked at."""
     first = operation.cmd_args[0] if operation.cmd_args else None
     if type(first) is not Ref or first.attribute is not None:
-        raise CommandNotAllowed(operation.cmd_name, "it takes a plan that is held here, first of all.")
+        raise CommandNotAllowedError(operation.cmd_name, "it takes a plan that is held here, first of all.")
 
 
 def _reaches_others(given: Any) -> bool:
@@ -142,7 +142,7 @@ def _localize(worker: Any, value: Any) -> Any:
     if type(value) in SCALARS:
         return value
     if _unfolded(value) > MAX_RANGE:
-        raise CommandNotAllowed("A call with such large ranges", "make them there with torch.arange.")
+        raise CommandNotAllowedError("A call with such large ranges", "make them there with torch.arange.")
 
     def local(leaf: Any) -> Any:
         if type(leaf) is Ref:
@@ -183,7 +183,7 @@ def _reported(worker: Any, session: Session, operation: Operation, error: Except
 
 def _call_object(obj: Any, *args: Any, **kwargs: Any) -> Any:
     if not isinstance(obj, ObjectWrapper):
-        raise CommandNotAllowed(f"Calling a {type(obj).__name__}")
+        raise CommandNotAllowedError(f"Calling a {type(obj).__name__}")
     return obj(*args, **kwargs)
 
 
@@ -203,7 +203,7 @@ def _describe_object(obj: Any, text: Any) -> None:
 def _refuse_unless_text(*labels: Any) -> None:
     """Labels are shown to everybody, so they are what the sender wrote, never made of what is held here."""
     if not all(type(label) is str for label in labels):
-        raise CommandNotAllowed("A label that is not a text")
+        raise CommandNotAllowedError("A label that is not a text")
 
 
 register_command("syft.tag", _tag_object)

@@ -8,7 +8,7 @@ import torch
 
 from syft.codes import PLAN_CMDS
 from syft.core.id_provider import is_id
-from syft.exceptions import CommandNotAllowed, ObjectNotFoundError, SerdeError
+from syft.exceptions import CommandNotAllowedError, ObjectNotFoundError, SerdeError
 from syft.hook.functions import register_command
 from syft.messaging.plan.plan import Plan
 from syft.pointers.pointer_plan import COPY_PLAN, PLAN_PARAMETERS, RUN_PLAN
@@ -30,16 +30,16 @@ def plan_parameters(plan: Any) -> list[torch.Tensor]:
 def copy_plan(plan: Any) -> Plan:
     """Return a copy of a plan, which stays here too."""
     if not isinstance(plan, Plan):
-        raise CommandNotAllowed(f"Copying a {type(plan).__name__} as a plan")
+        raise CommandNotAllowedError(f"Copying a {type(plan).__name__} as a plan")
     return plan.copy()
 
 
 def require_plan(plan: Any) -> Plan:
     """Return a plan that can run, or refuse."""
     if not isinstance(plan, Plan):
-        raise CommandNotAllowed(f"Running a {type(plan).__name__} as a plan")
+        raise CommandNotAllowedError(f"Running a {type(plan).__name__} as a plan")
     if not plan.is_built:
-        raise CommandNotAllowed(f"Running the plan {plan.name!r}", "it was sent before it was built.")
+        raise CommandNotAllowedError(f"Running the plan {plan.name!r}", "it was sent before it was built.")
     return plan
 
 

@@ -10,7 +10,7 @@ from syft.codes import PLAN_CMDS
 from syft.core.context import acting_as
 from syft.core.id_provider import ID_PROVIDER
 from syft.core.trees import iter_tensors, map_tensors
-from syft.exceptions import CommandNotAllowed
+from syft.exceptions import CommandNotAllowedError
 from syft.messaging.protocol.base import AbstractProtocol
 from syft.pointers.pointer_protocol import RUN_PROTOCOL
 from syft.workers.execution.copies import copy_of_held
@@ -34,7 +34,7 @@ def run_protocol(worker: Any, session: Session, protocol: Any, *args: Any, **kwa
         **kwargs: its keyword arguments.
     """
     if not isinstance(protocol, AbstractProtocol):
-        raise CommandNotAllowed(f"Running a {type(protocol).__name__} as a protocol")
+        raise CommandNotAllowedError(f"Running a {type(protocol).__name__} as a protocol")
     with acting_as(worker):
         result = protocol.run_here(*args, **kwargs)
     # A result that is an argument would be taken for an argument changed in place, which may have come by value.

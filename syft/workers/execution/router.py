@@ -15,10 +15,10 @@ from syft.core.object import AbstractObject
 from syft.core.references import TensorMeta
 from syft.exceptions import (
     IdNotUniqueError,
-    InvalidTensorForRemoteGet,
+    InvalidTensorForRemoteGetError,
     QuotaExceededError,
     SerdeError,
-    WorkerNotFoundException,
+    WorkerNotFoundError,
 )
 from syft.messaging import message as m
 from syft.pointers.pointer_tensor import require_pointer
@@ -244,7 +244,7 @@ def fetch_there(worker: Any, session: Session, message: m.FetchThereMessage) -> 
     with acting_as(worker):
         obj = pointer.get()
     if not isinstance(obj, torch.Tensor):
-        raise InvalidTensorForRemoteGet(obj)
+        raise InvalidTensorForRemoteGetError(obj)
     worker.object_store.objects[message.contents] = obj
     return TensorMeta.of(obj)
 

@@ -73,10 +73,10 @@ def _exchange(channel: Channel, name: str, args: tuple[object, ...], body: Bytes
     try:
         channel.send(FrameKind.CALL, (name, args), body, fds)
     except OSError:
-        raise SupervisorGone("The node closed the channel of this session.") from None
+        raise SupervisorGoneError("The node closed the channel of this session.") from None
     frame = channel.receive()
     if frame is None:
-        raise SupervisorGone("The node closed the channel of this session.")
+        raise SupervisorGoneError("The node closed the channel of this session.")
     if frame.kind is FrameKind.RESULT:
         return frame
     kind, text = frame.header

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from syft.exceptions import CommandNotAllowed
+from syft.exceptions import CommandNotAllowedError
 from syft.messaging.plan.plan import Plan
 from syft.workers.base import BaseWorker
 from syft.workers.execution.execute import WORKER_COMMANDS
@@ -19,7 +19,7 @@ def _part(worker: BaseWorker, session: Session, whole: object, part: object) -> 
         return whole.grad
     if isinstance(whole, Plan) and type(part) is int:
         return list(whole.state.tensors())[part]
-    raise CommandNotAllowed(PART)
+    raise CommandNotAllowedError(PART)
 
 
 WORKER_COMMANDS[PART] = _part

@@ -13,7 +13,7 @@ import torch
 
 from syft.core.references import Ref
 from syft.core.trees import SCALARS, iter_tensors, map_tensors
-from syft.exceptions import CommandNotAllowed
+from syft.exceptions import CommandNotAllowedError
 from syft.grid.isolation.proxies.autograd import HANDLERS as _AUTOGRAD
 from syft.grid.isolation.proxies.autograd import Handler, data_of
 from syft.grid.isolation.proxies.effects import Effects, ProxyCall, ProxyResult, effects_of
@@ -177,7 +177,7 @@ def _frozen(value: Any, call: ProxyCall) -> Any:
     if kind is slice:
         return (kind, *[_frozen(part, call) for part in (value.start, value.stop, value.step)])
     if isinstance(value, ObjectProxy):
-        raise CommandNotAllowed(call.operation.cmd_name, f"it does not take a {value.pointer_kind}.")
+        raise CommandNotAllowedError(call.operation.cmd_name, f"it does not take a {value.pointer_kind}.")
     try:
         hash(value)
     except TypeError:
@@ -196,7 +196,7 @@ def attribute(proxy: Proxy, name: str) -> Proxy | None:
     for part in name.split("."):
         if part not in ATTRIBUTES or not isinstance(found, Proxy):
             kind = "tensor without a gradient" if found is None else getattr(found, "pointer_kind", "object")
-            raise CommandNotAllowed(f"The attribute {part!r} of a {kind}")
+            raise CommandNotAllowedError(f"The attribute {part!r} of a {kind}")
         if part == "grad":
             found = found.grad
         elif part == "data":

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from syft.core.trees import iter_tensors, map_tensors
-from syft.exceptions import CommandNotAllowed
+from syft.exceptions import CommandNotAllowedError
 from syft.grid.isolation.proxies.autograd import Handler
 from syft.grid.isolation.proxies.effects import Effects, ProxyCall, ProxyResult, effects_of
 from syft.grid.isolation.proxies.objects import PlanProxy, Proxy, spec_of, with_gradient
@@ -28,10 +28,10 @@ _MAX_REMEMBERED = 64
 def _run_plan(call: ProxyCall) -> ProxyResult:
     plan = call.args[0]
     if not isinstance(plan, Plan | PlanProxy):
-        raise CommandNotAllowed(f"Running a {type(plan).__name__} as a plan")
+        raise CommandNotAllowedError(f"Running a {type(plan).__name__} as a plan")
     program = plan.program if isinstance(plan, PlanProxy) or plan.is_built else None
     if program is None:
-        raise CommandNotAllowed(f"Running the plan {plan.name!r}", "it was sent before it was built.")
+        raise CommandNotAllowedError(f"Running the plan {plan.name!r}", "it was sent before it was built.")
     inputs = _inputs(plan.name, program, call)
     state = plan.state if isinstance(plan, PlanProxy) else [placeholder.child for placeholder in program.state]
     call.given = [*inputs, *state]
@@ -120,14 +120,14 @@ def _applied(call: ProxyCall, effects: Effects) -> ProxyResult:
 def _parameters(call: ProxyCall) -> ProxyResult:
     plan = call.args[0]
     if not isinstance(plan, PlanProxy) or plan.program is None:
-        raise CommandNotAllowed(f"Asking a {type(plan).__name__} for parameters")
+        raise CommandNotAllowedError(f"Asking a {type(plan).__name__} for parameters")
     return call.done([call.add(proxy) for proxy in plan.parameters()])
 
 
 def _copy(call: ProxyCall) -> ProxyResult:
     plan = call.args[0]
     if not isinstance(plan, PlanProxy):
-        raise CommandNotAllowed(f"Copying a {type(plan).__name__} as a plan")
+        raise CommandNotAllowedError(f"Copying a {type(plan).__name__} as a plan")
     return call.done(call.add(plan.copy()))
 
 

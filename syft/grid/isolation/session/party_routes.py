@@ -26,7 +26,7 @@ _COMMANDS = frozenset({ADMIT, KEY, MEET})
 def _introduce(worker: SessionWorker, session: Session, operation: m.Operation) -> Any:
     """Introduce other nodes to this process."""
     if operation.cmd_name not in _COMMANDS:
-        raise CommandNotAllowed(operation.cmd_name)
+        raise CommandNotAllowedError(operation.cmd_name)
     return execute(worker, session, operation)
 
 

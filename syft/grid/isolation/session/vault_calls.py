@@ -177,7 +177,7 @@ class VaultCalls:
                 return arguments, result
             for move in result.moves:
                 self._move_argument(move)
-        raise CommandNotAllowed(operation.cmd_name)
+        raise CommandNotAllowedError(operation.cmd_name)
 
     def _move_argument(self, move: MoveToVault) -> None:
         store, obj_id = self.worker.object_store, move.ref.id
@@ -192,7 +192,7 @@ class VaultCalls:
         used = self.worker.object_store.look(ref.id)
         for name in ref.attribute.split(".", MAX_ATTRIBUTES) if ref.attribute else ():
             if name not in ATTRIBUTES or not isinstance(used, Proxy | torch.Tensor):
-                raise CommandNotAllowed(f"The attribute {name[:40]!r} of a {type(used).__name__}")
+                raise CommandNotAllowedError(f"The attribute {name[:40]!r} of a {type(used).__name__}")
             used = attribute(used, name) if isinstance(used, Proxy) else getattr(used, name)
         return used
 

@@ -19,7 +19,7 @@ from torch.overrides import TorchFunctionMode
 from syft.core import context
 from syft.core.callsite import user_line
 from syft.core.dispatch import function_name
-from syft.exceptions import CommandNotAllowed
+from syft.exceptions import CommandNotAllowedError
 from syft.hook.functions import CONSTRUCTORS, name_of
 from syft.hook.syft_tensor import SyftTensor
 from syft.messaging.plan.commands import (
@@ -142,7 +142,7 @@ class Recorder(TorchFunctionMode, RecordingState):
     def _name_of(self, func: Callable[..., Any]) -> str:
         try:
             return _CONSTRUCTOR_NAMES.get(func) or name_of(func)
-        except CommandNotAllowed as error:
+        except CommandNotAllowedError as error:
             what = getattr(func, "__name__", "") if " at 0x" in function_name(func) else function_name(func)
             hint = _HINTS.get(what.rpartition(".")[2]) or error.hint[:1].upper() + error.hint[1:]
             raise self._refuse(what, hint) from None
