@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from syft.workers.abstract import AbstractWorker
 
 
 class Bufferizable:
@@ -12,7 +15,7 @@ class Bufferizable:
     __slots__ = ()
 
     @staticmethod
-    def bufferize(worker: Any, obj: Any) -> Any:
+    def bufferize(worker: AbstractWorker, obj: object) -> Any:
         """Return the protobuf message of an object.
 
         Args:
@@ -22,7 +25,7 @@ class Bufferizable:
         return _functions[0](worker, obj)
 
     @classmethod
-    def unbufferize(cls, worker: Any, message: Any) -> Any:
+    def unbufferize(cls, worker: AbstractWorker, message: object) -> Any:
         """Rebuild an object of this class from its protobuf message.
 
         Args:

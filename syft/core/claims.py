@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syft.core.id_provider import ObjectId
+
+if TYPE_CHECKING:
+    from syft.workers.execution.session import Session
 
 
 class Claims:
@@ -30,7 +33,7 @@ class Claims:
         self._unfounded: dict[ObjectId, Counter[Any]] = {}
         self._lock = threading.RLock()
 
-    def hold(self, obj_id: ObjectId, session: Any) -> None:
+    def hold(self, obj_id: ObjectId, session: Session) -> None:
         """Note the first claim on a new object."""
         self._holders[obj_id] = session
 
@@ -40,7 +43,7 @@ class Claims:
             self._published[obj_id] = client_id
             self._holders.pop(obj_id, None)
 
-    def offer(self, obj_id: ObjectId, session: Any) -> None:
+    def offer(self, obj_id: ObjectId, session: Session) -> None:
         """Add a claim for whoever takes it, made before a pointer is passed on; it lasts as long as the session.
 
         One that a session makes for an object of somebody else keeps the object, and gives nobody a say over it.
@@ -48,7 +51,7 @@ class Claims:
         with self._lock:
             self._offers.setdefault(obj_id, []).append((session, self.belongs_to(obj_id, session)))
 
-    def withdraw(self, session: Any) -> list[ObjectId]:
+    def withdraw(self, session: Session) -> list[ObjectId]:
         """Take back the offers of a session that nobody has taken; returns the ids left without any claim."""
         left = []
         with self._lock:
@@ -62,7 +65,7 @@ class Claims:
                     left.append(obj_id)
         return left
 
-    def claim(self, obj_id: ObjectId, session: Any) -> None:
+    def claim(self, obj_id: ObjectId, session: Session) -> None:
         """Take over an offered claim, or take back what one's client published; otherwise nothing happens."""
         with self._lock:
             if obj_id in self._published and self._published[obj_id] == session.client_id is not None:
@@ -77,7 +80,7 @@ class Claims:
             elif obj_id not in self._offers:
                 self._unfounded.setdefault(obj_id, Counter())[session] += 1
 
-    def release(self, obj_id: ObjectId, session: Any) -> bool:
+    def release(self, obj_id: ObjectId, session: Session) -> bool:
         """Drop one claim of a session; True if that was the last claim on the object. Never raises."""
         held = self._holders.get(obj_id)
         if held is session and obj_id not in self._offers and obj_id not in self._unfounded:
@@ -108,7 +111,7 @@ class Claims:
             del self._offers[obj_id]
         return True
 
-    def belongs_to(self, obj_id: ObjectId, session: Any) -> bool:
+    def belongs_to(self, obj_id: ObjectId, session: Session) -> bool:
         """Say whether a session holds an object, or another one of the same client; or the client published it."""
         held = self._holders.get(obj_id)
         if held is session:
@@ -133,7 +136,7 @@ class Claims:
         """Return the client who published an object; None if nobody did, or the worker's owner."""
         return self._published.get(obj_id)
 
-    def held_by(self, session: Any) -> list[ObjectId]:
+    def held_by(self, session: Session) -> list[ObjectId]:
         """Return the ids that a session holds, once for each claim."""
         found = []
         for obj_id, held in self._holders.copy().items():

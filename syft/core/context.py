@@ -6,9 +6,12 @@ import contextvars
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syft.exceptions import SyftError
+
+if TYPE_CHECKING:
+    from syft.workers.abstract import AbstractWorker
 
 _acting: contextvars.ContextVar[Any] = contextvars.ContextVar("syft_acting_worker", default=None)
 _default: list[Any] = []
@@ -22,7 +25,7 @@ class _Recording(threading.local):
 recording = _Recording()
 
 
-def set_default_worker(worker: Any) -> None:
+def set_default_worker(worker: object) -> None:
     """Make `worker` the one that code acts for in every thread (None takes it back)."""
     _default[:] = [] if worker is None else [worker]
 
@@ -44,7 +47,7 @@ def refuse_while_recording(what: str) -> None:
 
 
 @contextmanager
-def acting_as(worker: Any) -> Iterator[Any]:
+def acting_as(worker: AbstractWorker) -> Iterator[Any]:
     """Act for another worker inside a `with` block (of this thread or task only)."""
     token = _acting.set(worker)
     try:

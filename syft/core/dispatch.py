@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -47,12 +48,12 @@ _OTHER_OPERATORS = (
 ).split()
 
 
-def function_name(function: Any) -> str:
+def function_name(function: Callable[..., Any]) -> str:
     """Return the dotted name of a torch function, for people."""
     return resolve_name(function) or str(function)
 
 
-def run(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> Any:
+def run(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> Any:
     """Run a torch call whose arguments may be links, plain tensors and anything else.
 
     Links in, links out: outer shells are the business of `SyftTensor`.
@@ -78,7 +79,7 @@ def deciding_link(args: tuple[Any, ...], kwargs: dict[str, Any]) -> AbstractTens
     return best
 
 
-def _run_below_autograd(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _run_below_autograd(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run a call on ATen-level links through torch itself, so that autograd takes part."""
     shell = wrapper_class()
     wrapped = map_tensors(lambda t: t.wrap() if isinstance(t, AbstractTensor) else t, (args, kwargs))
@@ -86,7 +87,7 @@ def _run_below_autograd(function: Any, args: tuple[Any, ...], kwargs: dict[str, 
     return map_tensors(lambda t: t.child if isinstance(t, shell) else t, result)
 
 
-def find_rule(cls: type[AbstractTensor], function: Any) -> Rule | None:
+def find_rule(cls: type[AbstractTensor], function: Callable[..., Any]) -> Rule | None:
     """Return the rule of a class for a function: its table first, then its overloaded methods and modules."""
     key = (cls, function)
     try:
@@ -96,7 +97,7 @@ def find_rule(cls: type[AbstractTensor], function: Any) -> Rule | None:
         return rule
 
 
-def _search_rule(cls: type[AbstractTensor], function: Any) -> Rule | None:
+def _search_rule(cls: type[AbstractTensor], function: Callable[..., Any]) -> Rule | None:
     for base in cls.__mro__:
         rules = base.__dict__.get("_rules")
         if rules and function in rules:
@@ -112,7 +113,9 @@ def _search_rule(cls: type[AbstractTensor], function: Any) -> Rule | None:
     return module if callable(module) and getattr(module, "is_overloaded", False) else None
 
 
-def handle(cls: type[AbstractTensor], function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def handle(
+    cls: type[AbstractTensor], function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
     """Run a call on links of one kind: by its rule, by forwarding if the kind says so, else refuse."""
     rule = find_rule(cls, function)
     if rule is not None:
@@ -128,7 +131,7 @@ def forward(cls: type[AbstractTensor], function: Any, args: tuple[Any, ...], kwa
     seen: dict[int, AbstractTensor] = {}
     metas: dict[int, Any] = {}
 
-    def below(leaf: Any) -> Any:
+    def below(leaf: object) -> Any:
         if isinstance(leaf, cls):
             seen[id(leaf.child)] = leaf
             metas[id(leaf)] = leaf.tensor_meta()
@@ -150,7 +153,7 @@ def forward(cls: type[AbstractTensor], function: Any, args: tuple[Any, ...], kwa
     return map_tensors(above, result)
 
 
-def _nearest(cls: type[AbstractTensor], function: Any) -> str:
+def _nearest(cls: type[AbstractTensor], function: Callable[..., Any]) -> str:
     """Name the supported call that looks most like the one refused."""
     known = sorted({function_name(key) for base in cls.__mro__ for key in base.__dict__.get("_rules", ())})
     close = difflib.get_close_matches(function_name(function), known, n=1, cutoff=0.3)
@@ -186,7 +189,7 @@ def give_methods(cls: type[AbstractTensor], names: str) -> None:
 def _method(name: str) -> Any:
     attribute = getattr(torch.Tensor, name)
 
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def method(self: Any, *args: object, **kwargs: object) -> Any:
         return run(attribute, (self, *args), kwargs)
 
     method.__name__ = name
@@ -198,7 +201,7 @@ def _operator(name: str) -> Any:
     attribute = getattr(torch.Tensor, name)
     function = getattr(torch.Tensor, OPERATORS[name]) if name in OPERATORS and "i" != name[2:3] else attribute
 
-    def operate(self: Any, *args: Any) -> Any:
+    def operate(self: Any, *args: object) -> Any:
         return run(function, (self, *args))
 
     operate.__name__ = name

@@ -6,6 +6,7 @@ A plain tensor keeps them in its `__dict__`, so they travel with it and cost not
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -74,20 +75,20 @@ def set_id(obj: Any, obj_id: ObjectId) -> None:
         obj.id = obj_id
 
 
-def _labelled_link(tensor: Any) -> Any:
+def _labelled_link(tensor: torch.Tensor) -> Any:
     """Return the link that carries the labels of a chain; those of a pointer are of what it points at."""
     link = tensor.__dict__.get("child")
     return link if getattr(link, "carries_labels", False) else None
 
 
-def tags_of(obj: Any) -> set[str]:
+def tags_of(obj: object) -> set[str]:
     """Return the tags of an object (an empty set where there are none)."""
     if isinstance(obj, torch.Tensor):
         return obj.__dict__.get(TAGS) or getattr(_labelled_link(obj), "tags", None) or set()
     return getattr(obj, "tags", None) or set()
 
 
-def description_of(obj: Any) -> str | None:
+def description_of(obj: object) -> str | None:
     """Return the description of an object."""
     if isinstance(obj, torch.Tensor):
         own: str | None = obj.__dict__.get(DESCRIPTION)
@@ -114,7 +115,7 @@ def set_description(obj: Any, text: str) -> None:
         obj.description = text
 
 
-def check_labels(obj_id: Any, tags: Any, description: Any) -> None:
+def check_labels(obj_id: object, tags: Iterable[str] | None, description: object) -> None:
     """Refuse labels from outside that are not an id, words and a text: search shows labels to everybody."""
     if obj_id is not None and not is_id(obj_id):
         raise TypeError("an id is a number or a name")
@@ -124,7 +125,7 @@ def check_labels(obj_id: Any, tags: Any, description: Any) -> None:
         raise TypeError("a description is a text")
 
 
-def copy_labels(source: Any, target: Any) -> None:
+def copy_labels(source: object, target: object) -> None:
     """Give one tensor the id, tags and description of another."""
     for name in (ID, TAGS, DESCRIPTION):
         if name in source.__dict__:

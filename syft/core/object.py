@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from syft.core.bufferizable import Bufferizable
@@ -57,7 +58,7 @@ class AbstractObject(Bufferizable):
         return self._owner if self._owner is not None else local_worker(required=False)
 
     @owner.setter
-    def owner(self, worker: Any) -> None:
+    def owner(self, worker: object) -> None:
         self._owner = worker
 
     def describe(self, description: str) -> AbstractObject:
@@ -76,11 +77,11 @@ class AbstractObject(Bufferizable):
         """Say whether something is below this link."""
         return hasattr(self, "child")
 
-    def serialize(self, *args: Any, **kwargs: Any) -> bytes:
+    def serialize(self, *args: object, **kwargs: object) -> bytes:
         """Return this object as bytes."""
         return bytes(_serializer[0](self, *args, **kwargs))
 
-    def ser(self, *args: Any, **kwargs: Any) -> bytes:
+    def ser(self, *args: object, **kwargs: object) -> bytes:
         """Return this object as bytes (short form of `serialize`)."""
         return self.serialize(*args, **kwargs)
 
@@ -100,7 +101,7 @@ class AbstractObject(Bufferizable):
         return {}
 
     @classmethod
-    def on_function_call(cls, *args: Any) -> None:
+    def on_function_call(cls, *args: object) -> None:
         """Hear of each torch function that reaches this kind of link (to override)."""
 
     @classmethod
@@ -109,7 +110,7 @@ class AbstractObject(Bufferizable):
         raise UnsupportedOperationError(str(command[0]), cls.__name__)
 
     @classmethod
-    def rgetattr(cls, obj: Any, attr: str, *args: Any) -> Any:
+    def rgetattr(cls, obj: object, attr: str, *args: object) -> Any:
         """Walk a dotted attribute path; names that begin with an underscore are refused."""
         for name in attr.split("."):
             if name.startswith("_"):
@@ -123,7 +124,7 @@ register_leaf(AbstractObject)
 _serializer: list[Any] = []
 
 
-def register_serializer(serialize: Any) -> None:
+def register_serializer(serialize: Callable[..., Any]) -> None:
     """Tell objects how to become bytes (called once by the serde layer)."""
     _serializer[:] = [serialize]
 
@@ -131,7 +132,7 @@ def register_serializer(serialize: Any) -> None:
 def initialize_object(
     hook: Any,
     obj: Any,
-    owner: Any = None,
+    owner: object = None,
     reinitialize: bool = True,
     id: ObjectId | None = None,
     init_args: tuple[Any, ...] = (),

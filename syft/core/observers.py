@@ -41,12 +41,14 @@ def unwatched() -> Iterator[None]:
         state.watchers = before
 
 
-def run_watched(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[], Any]) -> Any:
+def run_watched(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[], Any]
+) -> Any:
     """Run an operation while all watchers of this thread look on."""
     return _run(state.watchers, function, args, kwargs, run)
 
 
-def _run(watchers: Any, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[], Any]) -> Any:
+def _run(watchers: Any, function: object, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[], Any]) -> Any:
     if not watchers:
         return run()
     return watchers[0](function, args, kwargs, partial(_run, watchers[1:], function, args, kwargs, run))

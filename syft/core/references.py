@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from syft.core.id_provider import ObjectId, is_id
+
+if TYPE_CHECKING:
+    from syft.workers.abstract import AbstractWorker
 
 CPU = torch.device("cpu")
 
@@ -27,12 +30,12 @@ class Ref:
     attribute: str | None = None
 
     @staticmethod
-    def simplify(worker: Any, ref: Ref) -> tuple[Any, ...]:
+    def simplify(worker: AbstractWorker, ref: Ref) -> tuple[Any, ...]:
         """Return the fields."""
         return (ref.id, ref.attribute)
 
     @staticmethod
-    def detail(worker: Any, payload: tuple[Any, ...]) -> Ref:
+    def detail(worker: AbstractWorker, payload: tuple[Any, ...]) -> Ref:
         """Rebuild from the fields."""
         ref_id, attribute = payload
         if not is_id(ref_id) or not (attribute is None or isinstance(attribute, str)):
@@ -60,12 +63,12 @@ class TensorMeta:
         return cls(tensor.shape, tensor.dtype, tensor.requires_grad and tensor.is_leaf, tensor.device)
 
     @staticmethod
-    def simplify(worker: Any, meta: TensorMeta) -> tuple[Any, ...]:
+    def simplify(worker: AbstractWorker, meta: TensorMeta) -> tuple[Any, ...]:
         """Return the fields."""
         return (meta.shape, meta.dtype, meta.requires_grad, meta.device)
 
     @staticmethod
-    def detail(worker: Any, payload: tuple[Any, ...]) -> TensorMeta:
+    def detail(worker: AbstractWorker, payload: tuple[Any, ...]) -> TensorMeta:
         """Rebuild from the fields."""
         shape, dtype, requires_grad, device = payload
         if not isinstance(shape, torch.Size) or not isinstance(dtype, torch.dtype):
@@ -82,12 +85,12 @@ class ObjectMeta:
     kind: str
 
     @staticmethod
-    def simplify(worker: Any, meta: ObjectMeta) -> tuple[Any, ...]:
+    def simplify(worker: AbstractWorker, meta: ObjectMeta) -> tuple[Any, ...]:
         """Return the fields."""
         return (meta.kind,)
 
     @staticmethod
-    def detail(worker: Any, payload: tuple[Any, ...]) -> ObjectMeta:
+    def detail(worker: AbstractWorker, payload: tuple[Any, ...]) -> ObjectMeta:
         """Rebuild from the fields."""
         return ObjectMeta(str(payload[0]))
 
@@ -105,12 +108,12 @@ class SameAs:
     meta: Any = None
 
     @staticmethod
-    def simplify(worker: Any, same: SameAs) -> tuple[Any, ...]:
+    def simplify(worker: AbstractWorker, same: SameAs) -> tuple[Any, ...]:
         """Return the fields."""
         return (same.position, same.meta)
 
     @staticmethod
-    def detail(worker: Any, payload: tuple[Any, ...]) -> SameAs:
+    def detail(worker: AbstractWorker, payload: tuple[Any, ...]) -> SameAs:
         """Rebuild from the fields."""
         position, meta = payload
         if not isinstance(position, int):

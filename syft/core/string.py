@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syft.core.labels import check_labels
 from syft.core.object import AbstractObject
 from syft.core.trees import map_tensors
+
+if TYPE_CHECKING:
+    from syft.workers.abstract import AbstractWorker
 
 # What a String forwards to the str inside it. Names, so that a worker can be asked for exactly these.
 METHODS = tuple(
@@ -38,8 +41,8 @@ class String(AbstractObject):
         encoding: str | None = None,
         errors: str | None = None,
         id: int | str | None = None,
-        owner: Any = None,
-        tags: Any = None,
+        owner: object = None,
+        tags: object = None,
         description: str | None = None,
     ) -> None:
         if encoding is not None or errors is not None:
@@ -50,7 +53,7 @@ class String(AbstractObject):
         super().__init__(id=id, owner=owner, tags=tags, description=description, child=text)
         self.child = text
 
-    def send(self, location: Any, **kwargs: Any) -> Any:
+    def send(self, location: AbstractWorker, **kwargs: object) -> Any:
         """Send the text to a worker and return a pointer to it."""
         return self.owner.send(self, location, **kwargs)
 
@@ -67,7 +70,7 @@ class String(AbstractObject):
         """Return both texts joined."""
         return String(self.child + str(other), owner=self._owner)
 
-    def format(self, *args: Any, **kwargs: Any) -> String:
+    def format(self, *args: object, **kwargs: object) -> String:
         """Run `str.format` on the text; only here, never for a peer."""
         return String(self.child.format(*args, **kwargs), owner=self._owner)
 
@@ -101,12 +104,12 @@ class String(AbstractObject):
         return hash(self.child)
 
     @staticmethod
-    def simplify(worker: Any, string: String) -> tuple[Any, ...]:
+    def simplify(worker: AbstractWorker, string: String) -> tuple[Any, ...]:
         """Return text, id, tags and description."""
         return (string.child, string.id, string.tags, string.description)
 
     @staticmethod
-    def detail(worker: Any, simple_obj: tuple[Any, ...]) -> String:
+    def detail(worker: AbstractWorker, simple_obj: tuple[Any, ...]) -> String:
         """Rebuild a String."""
         text, obj_id, tags, description = simple_obj
         if not isinstance(text, str):
@@ -115,7 +118,7 @@ class String(AbstractObject):
         return String(text, id=obj_id, owner=worker, tags=tags, description=description)
 
 
-def call_string_method(name: str, string: Any, *args: Any, **kwargs: Any) -> Any:
+def call_string_method(name: str, string: object, *args: object, **kwargs: object) -> Any:
     """Run one of the allowed methods of `str`; texts come back as String, other values as they are."""
     plain_args, plain_kwargs = map_tensors(_plain, ((string, *args), kwargs))
     result = getattr(str, name)(*plain_args, **plain_kwargs)
@@ -127,13 +130,13 @@ def call_string_method(name: str, string: Any, *args: Any, **kwargs: Any) -> Any
     return result
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     """Return the text inside a String, and anything else as it is."""
     return value.child if isinstance(value, String) else value
 
 
 def _forwarder(name: str) -> Callable[..., Any]:
-    def forward(self: String, *args: Any, **kwargs: Any) -> Any:
+    def forward(self: String, *args: object, **kwargs: object) -> Any:
         return call_string_method(name, self, *args, **kwargs)
 
     forward.__name__ = name

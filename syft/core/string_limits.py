@@ -20,7 +20,7 @@ _PADDING = frozenset({"center", "ljust", "rjust", "zfill"})
 _SPLITTING = frozenset({"split", "rsplit", "splitlines"})
 
 
-def run_for_peer(name: str, string: Any, *args: Any, **kwargs: Any) -> Any:
+def run_for_peer(name: str, string: object, *args: object, **kwargs: object) -> Any:
     """Run one of the allowed methods of `str` for a peer, within bounds."""
     texts = [_text(value) for value in (string, *args, *kwargs.values())]
     if _largest(name, texts) > MAX_CHARS:
@@ -34,19 +34,19 @@ def run_for_peer(name: str, string: Any, *args: Any, **kwargs: Any) -> Any:
     return call_string_method(name, string, *args, **kwargs)
 
 
-def _text(value: Any) -> Any:
+def _text(value: object) -> Any:
     return value.child if isinstance(value, String) else value
 
 
-def _encoding(encoding: Any = "utf-8", errors: Any = "strict") -> str:
+def _encoding(encoding: object = "utf-8", errors: object = "strict") -> str:
     return re.sub(r"[-_ ]", "", str(_text(encoding))[:40]).lower()
 
 
-def _length(value: Any) -> int:
+def _length(value: object) -> int:
     return len(value) if isinstance(value, str) else 0
 
 
-def _number(value: Any) -> int:
+def _number(value: object) -> int:
     return abs(value) if isinstance(value, int) else 0
 
 
@@ -103,7 +103,7 @@ def _formatted(texts: list[Any]) -> int:
     return pattern.count("%") * max([400, *widths, *stars, *map(_length, values)])
 
 
-def _parts(name: str, text: Any, separator: Any = None, *rest: Any) -> int:
+def _parts(name: str, text: object, separator: object = None, *rest: object) -> int:
     """Return a bound on the number of parts, counting no further than needed."""
     if not isinstance(text, str) or len(text) <= MAX_PARTS:
         return 0

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
@@ -32,6 +32,9 @@ from syft.core.labels import check_labels
 from syft.core.object import AbstractObject
 from syft.core.references import TensorMeta
 from syft.exceptions import SyftError
+
+if TYPE_CHECKING:
+    from syft.workers.abstract import AbstractWorker
 
 Rule = Callable[..., Any]
 
@@ -47,7 +50,7 @@ _Tensor: Any = torch.Tensor
 _wrapper: list[Any] = []
 
 
-def register_wrapper(wrapper: Any) -> None:
+def register_wrapper(wrapper: type) -> None:
     """Tell links what the outer shell of a chain is (called once by the hook layer)."""
     _wrapper[:] = [wrapper]
 
@@ -78,12 +81,12 @@ class AbstractTensor(AbstractObject):
     # Set when a call changed shape, dtype or requires_grad in place, so that the shell must follow.
     reshaped = False
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
         cls._rules = {}
 
     @classmethod
-    def implements(cls, *functions: Any) -> Callable[[Rule], Rule]:
+    def implements(cls, *functions: object) -> Callable[[Rule], Rule]:
         """Register a rule for torch functions (API level) or ATen operations on this kind of link."""
 
         def register(rule: Rule) -> Rule:
@@ -97,7 +100,7 @@ class AbstractTensor(AbstractObject):
         return register
 
     @classmethod
-    def handle(cls, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def handle(cls, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run a torch call whose arguments hold links of this kind (replaced by core.dispatch)."""
         return _handler[0](cls, function, args, kwargs)
 
@@ -106,11 +109,11 @@ class AbstractTensor(AbstractObject):
         child = self.child
         return child.tensor_meta() if isinstance(child, AbstractTensor) else TensorMeta.of(child)
 
-    def wrap(self, register: bool = True, type: Any = None, **kwargs: Any) -> Any:
+    def wrap(self, register: bool = True, type: object = None, **kwargs: object) -> Any:
         """Put this link inside a torch.Tensor that users can work with."""
         return wrapper_class()(self, **kwargs)
 
-    def on(self, tensor: Any, wrap: bool = True) -> Any:
+    def on(self, tensor: torch.Tensor, wrap: bool = True) -> Any:
         """Put this link on top of a tensor (or of the chain inside it)."""
         requires_grad = None
         if isinstance(tensor, wrapper_class()):
@@ -128,7 +131,7 @@ class AbstractTensor(AbstractObject):
         """Return a copy with an id of its own."""
         return self.clone()
 
-    def clone(self, *args: Any, **kwargs: Any) -> Any:
+    def clone(self, *args: object, **kwargs: object) -> Any:
         """Return a copy of this link and of what is below it."""
         return type(self)(**self.get_class_attributes()).on(self.child.clone(*args, **kwargs), wrap=False)
 
@@ -148,7 +151,7 @@ class AbstractTensor(AbstractObject):
         grad = self.child.grad
         return None if grad is None else type(self)(**self.get_class_attributes()).on(grad)
 
-    def grad_of(self, shell: Any) -> Any:
+    def grad_of(self, shell: torch.Tensor) -> Any:
         """Return the gradient of the shell this link is in: torch's own, below autograd."""
         if self.level is Level.ATEN:
             with torch._C.DisableTorchFunctionSubclass():
@@ -156,7 +159,7 @@ class AbstractTensor(AbstractObject):
         grad = self.grad
         return grad.wrap() if isinstance(grad, AbstractTensor) else grad
 
-    def set_grad_of(self, shell: Any, value: Any) -> None:
+    def set_grad_of(self, shell: torch.Tensor, value: object) -> None:
         """Set the gradient of the shell this link is in."""
         if self.level is Level.ATEN:
             with torch._C.DisableTorchFunctionSubclass():
@@ -184,13 +187,13 @@ class AbstractTensor(AbstractObject):
         return f"{name}>{self.child!r}" if "child" in self.__dict__ else name
 
     @staticmethod
-    def simplify(worker: Any, tensor: AbstractTensor) -> tuple[Any, ...]:
+    def simplify(worker: AbstractWorker, tensor: AbstractTensor) -> tuple[Any, ...]:
         """Return id, tags, description, inherited attributes and what is below."""
         child = tensor.__dict__.get("child")
         return (tensor.id, tensor.tags, tensor.description, tensor.get_class_attributes(), child)
 
     @classmethod
-    def detail(cls, worker: Any, payload: tuple[Any, ...]) -> AbstractTensor:
+    def detail(cls, worker: AbstractWorker, payload: tuple[Any, ...]) -> AbstractTensor:
         """Rebuild a link of this class."""
         obj_id, tags, description, attributes, child = payload
         check_labels(obj_id, tags, description)
@@ -207,7 +210,7 @@ _method_caller: list[Any] = []
 def initialize_tensor(
     hook: Any,
     obj: Any,
-    owner: Any = None,
+    owner: object = None,
     id: ObjectId | None = None,
     init_args: tuple[Any, ...] = (),
     init_kwargs: dict[str, Any] | None = None,

@@ -7,7 +7,7 @@ as a method was called in two ways. The documented registries are open: an entry
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -38,6 +38,9 @@ from syft.hook.folds import (
     zero_fold,
 )
 
+if TYPE_CHECKING:
+    from syft.workers.abstract import AbstractWorker
+
 # Entries by "Class.method" or function name replace the recursion for that call.
 hook_method_args_functions: dict[str, Callable[..., Any]] = {}
 hook_method_response_functions: dict[str, Callable[..., Any]] = {}
@@ -50,7 +53,7 @@ base_types: set[type] = {
 }  # fmt: skip
 
 
-def one(_args: Any) -> int:
+def one(_args: object) -> int:
     """The rule of every tensor."""
     return 1
 
@@ -114,7 +117,7 @@ def default_backward_func(tensorcls: Any) -> Callable[..., Any]:
     return lambda result, **kwargs: tensorcls(**kwargs).on(result, wrap=False)
 
 
-def default_register_tensor(*tensorcls: Any) -> None:
+def default_register_tensor(*tensorcls: object) -> None:
     """Register the rule, the unwrapping and the wrapping of new kinds of tensor at once."""
     for cls in tensorcls:
         register_type_rule({cls: one})
@@ -122,11 +125,11 @@ def default_register_tensor(*tensorcls: Any) -> None:
         register_backward_func({cls: default_backward_func(cls)})
 
 
-def _is_tensor(value: Any) -> bool:
+def _is_tensor(value: object) -> bool:
     return isinstance(value, torch.Tensor | AbstractTensor) or type(value) in type_rule
 
 
-def _unwrap(value: Any) -> Any:
+def _unwrap(value: object) -> Any:
     """Return what is below a link or shell; plain values and plain tensors are returned as they are."""
     rule = forward_func.get(type(value))
     if rule is not None:
@@ -149,7 +152,7 @@ def _map(function: Callable[[Any], Any], value: Any) -> Any:
     return rebuild_tuple(kind, [_map(function, item) for item in value]) if isinstance(value, tuple) else value
 
 
-def _first(value: Any) -> Any:
+def _first(value: object) -> Any:
     """Return the first tensor of nested arguments, or None."""
     if _is_tensor(value):
         return value
@@ -157,7 +160,7 @@ def _first(value: Any) -> Any:
     return next((found for found in map(_first, items) if found is not None), None)
 
 
-def unwrap_args_from_method(attr: str, method_self: Any, args: Any, kwargs: Any) -> tuple[Any, Any, Any]:
+def unwrap_args_from_method(attr: str, method_self: object, args: object, kwargs: object) -> tuple[Any, Any, Any]:
     """Replace the link a method is called on, and every link in its arguments, by what is below.
 
     Args:
@@ -174,7 +177,9 @@ def unwrap_args_from_method(attr: str, method_self: Any, args: Any, kwargs: Any)
     return _unwrap(method_self), new_args, _map(_unwrap, kwargs)
 
 
-def unwrap_args_from_function(attr: str, args: Any, kwargs: Any, return_args_type: bool = False) -> tuple[Any, ...]:
+def unwrap_args_from_function(
+    attr: str, args: object, kwargs: object, return_args_type: bool = False
+) -> tuple[Any, ...]:
     """Replace every link in the arguments of a function by what is below.
 
     Args:
@@ -204,23 +209,23 @@ def unwrap_args_from_function(attr: str, args: Any, kwargs: Any, return_args_typ
     return (*result, type(first)) if return_args_type else result
 
 
-def _is_link(value: Any) -> bool:
+def _is_link(value: object) -> bool:
     """Say whether there is something below a value."""
     return type(value) in forward_func or "child" in getattr(value, "__dict__", ())
 
 
-def _refuse_pointer(value: Any) -> None:
+def _refuse_pointer(value: object) -> None:
     if not _is_link(value) and getattr(value, "location", None) is not None:
         raise RemoteObjectFoundError(value)
 
 
-def _leaves(value: Any) -> list[Any]:
+def _leaves(value: object) -> list[Any]:
     found: list[Any] = []
     _map(lambda leaf: found.append(leaf), value)
     return found
 
 
-def build_unwrap_args_from_function(args: Any, return_tuple: bool = False) -> Callable[..., Any]:
+def build_unwrap_args_from_function(args: object, return_tuple: bool = False) -> Callable[..., Any]:
     """Build the function that unwraps arguments like these."""
     return build_unwrap_args_with_rules(args, build_rule(args), return_tuple)
 
@@ -247,12 +252,12 @@ def hook_response(
     return _map(lambda leaf: wrap(leaf, **(wrap_args or {})), response)
 
 
-def build_wrap_reponse_from_function(response: Any, wrap_type: Any, wrap_args: Any) -> Callable[..., Any]:
+def build_wrap_reponse_from_function(response: object, wrap_type: object, wrap_args: object) -> Callable[..., Any]:
     """Build the function that wraps responses like this one."""
     return build_wrap_response_with_rules(response, build_rule(response), wrap_type, wrap_args)
 
 
-def build_rule(args: Any) -> Any:
+def build_rule(args: object) -> Any:
     """Return the skeleton of arguments: 1 for a tensor, 0 for anything else, containers kept."""
     return build_rule_with(
         args,
@@ -260,10 +265,10 @@ def build_rule(args: Any) -> Any:
     )
 
 
-def build_unwrap_args_with_rules(args: Any, rules: Any, return_tuple: bool = False) -> Callable[..., Any]:
+def build_unwrap_args_with_rules(args: object, rules: object, return_tuple: bool = False) -> Callable[..., Any]:
     """Build a function that unwraps arguments of one skeleton; a pointer raises RemoteObjectFoundError."""
 
-    def unwrap(value: Any) -> Any:
+    def unwrap(value: object) -> Any:
         _refuse_pointer(value)
         return _unwrap(value)
 
@@ -286,7 +291,7 @@ def build_wrap_response_with_rules(
     return (lambda value, **kwargs: list(build(value, **kwargs))) if return_list else build
 
 
-def register_response(attr: str, response: Any, response_ids: Any, owner: Any) -> Any:
+def register_response(attr: str, response: Any, response_ids: Any, owner: object) -> Any:
     """Store every tensor of a response at a worker, under the ids given, and return pointers in their place."""
     custom = register_response_functions.get(attr)
     ids = list(response_ids or ())[::-1]
@@ -295,7 +300,7 @@ def register_response(attr: str, response: Any, response_ids: Any, owner: Any) -
     return _map(lambda leaf: register_tensor(leaf, owner, ids), response)
 
 
-def build_register_response_function(response: Any) -> Callable[..., Any]:
+def build_register_response_function(response: object) -> Callable[..., Any]:
     """Build the function that registers responses like this one."""
     return build_register_response(response, build_rule(response))
 
@@ -313,10 +318,10 @@ def register_tensor(tensor: Any, owner: Any = None, response_ids: Any = None) ->
     return tensor.create_pointer(location=owner, garbage_collect_data=False)
 
 
-def build_register_response(response: Any, rules: Any, return_tuple: bool = False) -> Callable[..., Any]:
+def build_register_response(response: object, rules: object, return_tuple: bool = False) -> Callable[..., Any]:
     """Build a function that registers responses of one skeleton."""
 
-    def build(value: Any, response_ids: Any = None, owner: Any = None) -> Any:
+    def build(value: object, response_ids: object = None, owner: AbstractWorker | None = None) -> Any:
         return folded(
             response, rules, lambda _v: lambda leaf: register_tensor(leaf, owner, response_ids), return_tuple
         )(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -36,17 +37,17 @@ class FrameworkHook(ABC):
 
     @classmethod
     @abstractmethod
-    def create_shape(cls, shape_dims: Any) -> Any:
+    def create_shape(cls, shape_dims: object) -> Any:
         """Make a shape."""
 
     @classmethod
     @abstractmethod
-    def create_wrapper(cls, wrapper_type: Any, *args: Any, **kwargs: Any) -> Any:
+    def create_wrapper(cls, wrapper_type: object, *args: object, **kwargs: object) -> Any:
         """Make the outer shell of a chain."""
 
     @classmethod
     @abstractmethod
-    def create_zeros(cls, *shape: Any, dtype: Any = None, **kwargs: Any) -> Any:
+    def create_zeros(cls, *shape: object, dtype: object = None, **kwargs: object) -> Any:
         """Make a tensor of zeros."""
 
     # Calls are routed by `__torch_function__`, so these give back routers that also take bare links.
@@ -70,7 +71,7 @@ class FrameworkHook(ABC):
     get_hooked_additive_shared_method = get_hooked_method
 
 
-def _routed(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _routed(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run a call whose arguments may be bare links: links in, links out; otherwise as torch does."""
     if any(isinstance(leaf, AbstractTensor) for leaf in iter_tensors((args, kwargs))):
         return run(function, args, kwargs)

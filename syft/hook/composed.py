@@ -16,7 +16,7 @@ Composition = TypeVar("Composition", bound=Callable[..., Any])
 COMPOSED: dict[Any, Callable[..., Any]] = {}
 
 
-def composed(*functions: Any) -> Callable[[Composition], Composition]:
+def composed(*functions: object) -> Callable[[Composition], Composition]:
     """Register a function of tensors, whatever they are, to run in place of torch functions."""
 
     def register(composition: Composition) -> Composition:

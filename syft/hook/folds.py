@@ -15,7 +15,7 @@ from syft.core.trees import rebuild_tuple
 Fold = Callable[..., Any]
 
 
-def zero_fold(*a: Any, **k: Any) -> tuple[()]:
+def zero_fold(*a: object, **k: object) -> tuple[()]:
     """Apply no function."""
     return ()
 
@@ -89,11 +89,11 @@ def four_layers(idx1: int, *ids: int) -> Callable[[Any], Any]:
 get_element_at: dict[int, Callable[..., Any]] = {1: one_layer, 2: two_layers, 3: three_layers, 4: four_layers}
 
 
-def typed_identity(a: Any) -> Callable[[Any], Any]:
+def typed_identity(a: object) -> Callable[[Any], Any]:
     """Return the identity on values of the type of `a`; any other type raises."""
     expected = type(a)
 
-    def identity(value: Any) -> Any:
+    def identity(value: object) -> Any:
         if not isinstance(value, expected):
             raise TypeError(f"expected a {expected.__name__}, got a {type(value).__name__}")
         return value
@@ -101,7 +101,7 @@ def typed_identity(a: Any) -> Callable[[Any], Any]:
     return identity
 
 
-def build_rule_with(args: Any, leaf_rule: Callable[[Any], Any]) -> Any:
+def build_rule_with(args: object, leaf_rule: Callable[[Any], Any]) -> Any:
     """Return the skeleton of nested arguments, a rule in place of each leaf."""
     if isinstance(args, list):
         return [build_rule_with(item, leaf_rule) for item in args]

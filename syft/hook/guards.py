@@ -43,7 +43,7 @@ def guard_call(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], by_valu
     guard(args, kwargs)
 
 
-def bottom(leaf: Any) -> Any:
+def bottom(leaf: object) -> Any:
     """Return the tensor or link at the end of a chain."""
     while isinstance(leaf, SyftTensor | AbstractTensor) and isinstance(leaf.__dict__.get("child"), _LINKED):
         leaf = leaf.child
@@ -150,7 +150,7 @@ def no_overflowing_division(args: tuple[Any, ...], kwargs: dict[str, Any]) -> No
         raise CommandNotAllowedError("torch.div", "the smallest integer has no quotient by -1.")
 
 
-def _has(value: Any, number: int) -> bool:
+def _has(value: object, number: int) -> bool:
     return bool((value == number).any()) if isinstance(value, torch.Tensor) else value == number
 
 
@@ -191,11 +191,11 @@ MAX_GRID = 2**28
 MAX_PARTS = 2**16
 
 
-def _argument(args: tuple[Any, ...], kwargs: dict[str, Any], position: int, name: str, default: Any) -> Any:
+def _argument(args: tuple[Any, ...], kwargs: dict[str, Any], position: int, name: str, default: object) -> Any:
     return args[position] if position < len(args) else kwargs.get(name, default)
 
 
-def _is_count(value: Any, most: int) -> bool:
+def _is_count(value: object, most: int) -> bool:
     return value is None or (type(value) is int and 0 <= value <= most)
 
 
@@ -260,7 +260,7 @@ def bounded_length(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
 MAX_PADDING = 64
 
 
-def _by_dimension(value: Any, dimensions: int) -> list[int]:
+def _by_dimension(value: object, dimensions: int) -> list[int]:
     """Return a size for each dimension, given one for all, a sequence, or something that torch refuses."""
     if isinstance(value, int):
         return [value] * dimensions
@@ -292,7 +292,7 @@ for _dimensions in (1, 2, 3):
         GUARDS[_name.format(_dimensions)] = _small_padding(_dimensions)
 
 
-def _refuse_large_block(name: str, size: Any, channels: int = 1) -> None:
+def _refuse_large_block(name: str, size: object, channels: int = 1) -> None:
     if math.prod(_by_dimension(size, 2)) * channels >= 2**31:
         raise CommandNotAllowedError(name, f"size {size} makes blocks of 2**31 values or more.")
 

@@ -62,14 +62,14 @@ def _converted(module: Any, method: str, chosen: Any, args: tuple[Any, ...], kwa
     return module
 
 
-def _told(module: Any, encrypted: bool) -> Any:
+def _told(module: torch.nn.Module, encrypted: bool) -> Any:
     """Tell the layers above that a module was encrypted, or is so no longer."""
     for watcher in base.module_watchers:
         watcher(module, encrypted)
     return module
 
 
-def _follower(tensor: Any, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _follower(tensor: torch.Tensor, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return what a method makes of a tensor, with its gradient converted too."""
     made = getattr(tensor, method)(*args, **kwargs)
     if tensor.grad is not None:
@@ -98,7 +98,7 @@ def _fetched(remote: list[Any]) -> list[Any]:
 class ModuleMethods:
     """A stand-in for nn.Module: its public names are copied onto the real one."""
 
-    def send(self, *dest: Any, force_send: bool = False, **kwargs: Any) -> Any:
+    def send(self, *dest: object, force_send: bool = False, **kwargs: object) -> Any:
         """Send every parameter and buffer to a worker, in place, with one message.
 
         Args:
@@ -180,7 +180,7 @@ class ModuleMethods:
             shared.requires_grad_()  # otherwise what is frozen stays so
         return shared
 
-    def fix_precision_(self, *args: Any, **kwargs: Any) -> Any:
+    def fix_precision_(self, *args: object, **kwargs: object) -> Any:
         """Same as `fix_precision`: modules always change in place."""
         return ModuleMethods.fix_precision(self, *args, **kwargs)
 
@@ -188,7 +188,7 @@ class ModuleMethods:
         """Same as `float_precision`: modules always change in place."""
         return ModuleMethods.float_precision(self)
 
-    def share_(self, *args: Any, **kwargs: Any) -> Any:
+    def share_(self, *args: object, **kwargs: object) -> Any:
         """Same as `share`: modules always change in place."""
         return ModuleMethods.share(self, *args, **kwargs)
 
@@ -197,7 +197,7 @@ class ModuleMethods:
     float_prec = float_precision
     float_prec_ = float_precision_
 
-    def move(self, destination: Any) -> Any:
+    def move(self, destination: object) -> Any:
         """Make the remote module travel to another worker, in place."""
         module: Any = self
         if location_of(module) is None:

@@ -26,7 +26,7 @@ def note_movement() -> None:
     _moved[0] = True
 
 
-def keep_at(optimizer: torch.optim.Optimizer, worker_id: Any) -> None:
+def keep_at(optimizer: torch.optim.Optimizer, worker_id: object) -> None:
     """Let an optimizer step at one worker, or here, but at no other worker: its state is of the data there."""
     optimizer.__dict__[_HOME] = worker_id
 
@@ -45,7 +45,7 @@ def _location(tensor: Any) -> Any:
     return tensor.location if "child" in tensor.__dict__ else None
 
 
-def follow_parameters(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+def follow_parameters(optimizer: torch.optim.Optimizer, args: object, kwargs: object) -> None:
     """Bring each parameter's state to where the parameter is."""
     if not _moved[0]:
         return
@@ -55,7 +55,7 @@ def follow_parameters(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) 
         _bring(parameter, state)
 
 
-def _check_home(optimizer: torch.optim.Optimizer, home: Any) -> None:
+def _check_home(optimizer: torch.optim.Optimizer, home: object) -> None:
     for group in optimizer.param_groups:
         for parameter in group["params"]:
             place = getattr(_location(parameter), "id", home)

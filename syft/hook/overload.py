@@ -40,7 +40,7 @@ class Overloaded:
         """Unwrap the arguments of a method, and wrap its response."""
 
         @functools.wraps(attr)
-        def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        def method(self: Any, *args: object, **kwargs: object) -> Any:
             link = _first_link((self, args, kwargs), attr.__name__)  # self may be a plain tensor: 1 + x
             new_self, new_args, new_kwargs = unwrap_args_from_method(attr.__name__, self, args, kwargs)
             response = attr(link, new_self, *new_args, **new_kwargs)
@@ -60,7 +60,7 @@ class Overloaded:
         """Unwrap the arguments of a function, and wrap its response."""
 
         @functools.wraps(attr)
-        def function(*args: Any, **kwargs: Any) -> Any:
+        def function(*args: object, **kwargs: object) -> Any:
             link = _first_link((args, kwargs), attr.__name__)
             new_args, new_kwargs, _ = unwrap_args_from_function(attr.__name__, args, kwargs)
             response = attr(*new_args, **new_kwargs)
@@ -80,7 +80,7 @@ class Overloaded:
         return module
 
 
-def _first_link(values: Any, name: str) -> AbstractTensor:
+def _first_link(values: object, name: str) -> AbstractTensor:
     """Return the first link of nested arguments."""
     for leaf in iter_tensors(values):
         if isinstance(leaf, AbstractTensor):

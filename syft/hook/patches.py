@@ -48,7 +48,7 @@ class Computed:
         self.getter = getter
         self.__doc__ = getter.__doc__
 
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
+    def __get__(self, instance: Any, owner: object = None) -> Any:
         return self if instance is None else self.getter(instance)
 
 
@@ -70,7 +70,7 @@ class OfModule:
         self.value = value
         self.__doc__ = value.__doc__
 
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
+    def __get__(self, instance: Any, owner: object = None) -> Any:
         if instance is not None:
             if sys._getframe(1).f_code in self._REGISTERING:
                 raise AttributeError(self.name)

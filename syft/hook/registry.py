@@ -15,13 +15,12 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from syft.core.dispatch import function_name
 from syft.core.tensor import AbstractTensor, Rule
 
 
-def implements(link: type[AbstractTensor], *functions: Any) -> Callable[[Rule], Rule]:
+def implements(link: type[AbstractTensor], *functions: object) -> Callable[[Rule], Rule]:
     """Register a rule for torch functions or ATen operations on one kind of link."""
     return link.implements(*functions)
 

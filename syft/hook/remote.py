@@ -17,7 +17,7 @@ class Remote:
         framework_name: `torch`.
     """
 
-    def __init__(self, worker: Any, framework_name: str = "torch") -> None:
+    def __init__(self, worker: object, framework_name: str = "torch") -> None:
         self._worker = worker
         self.frameworks = [framework_name]
         setattr(self, framework_name, RemoteTorch(worker))
@@ -31,7 +31,7 @@ class Remote:
 class RemoteTorch:
     """`worker.remote.torch`: what makes a new tensor, run at the worker."""
 
-    def __init__(self, worker: Any) -> None:
+    def __init__(self, worker: object) -> None:
         self._worker = worker
 
     def __getattr__(self, name: str) -> Any:
@@ -42,7 +42,7 @@ class RemoteTorch:
             makers = ", ".join(sorted(CONSTRUCTORS))
             raise CommandNotAllowedError(wire_name, f"worker.remote makes tensors with: {makers}.")
 
-        def make(*args: Any, **kwargs: Any) -> Any:
+        def make(*args: object, **kwargs: object) -> Any:
             return local_worker().send_command(self._worker, (wire_name, None, args, kwargs)).wrap()
 
         make.__name__ = name

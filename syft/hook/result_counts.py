@@ -41,7 +41,7 @@ def check_pieces(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> No
         raise CommandNotAllowedError(name, f"it would give {found} values, and one call gives at most {most}.")
 
 
-def _argument(given: Arguments, place: int, name: str, default: Any = None) -> Any:
+def _argument(given: Arguments, place: int, name: str, default: object = None) -> Any:
     args, kwargs = given
     return args[place] if len(args) > place else kwargs.get(name, default)
 

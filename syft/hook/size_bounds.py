@@ -185,7 +185,7 @@ def _refusal(name: str, argument: str, found: str) -> CommandNotAllowedError:
     )
 
 
-def _quote(value: Any) -> str:
+def _quote(value: object) -> str:
     """Return an argument as an error shows it; Python refuses to print integers of thousands of digits."""
     if type(value) is not int:
         return "a container with a large number" if type(value) is not slice else "a slice with a large number"
@@ -215,7 +215,7 @@ def _has_large(value: Any) -> bool:
     return issubclass(kind, int) and not -LIMIT < int(value) < LIMIT
 
 
-def _leaves(value: Any) -> Iterator[Any]:
+def _leaves(value: object) -> Iterator[Any]:
     if is_leaf(value):
         yield value
     elif type(value) is slice:

@@ -7,7 +7,8 @@ means is in `.child`, the head of a chain of links.
 from __future__ import annotations
 
 import functools
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -20,6 +21,9 @@ from syft.core.trees import SCALARS, map_tensors
 from syft.exceptions import SyftError, TensorsNotCollocatedError, UnsupportedOperationError
 from syft.hook.composed import COMPOSED
 from syft.hook.module_path import describe_place
+
+if TYPE_CHECKING:
+    from syft.workers.abstract import AbstractWorker
 
 _NoDispatch = torch._C.DisableTorchFunctionSubclass
 
@@ -62,7 +66,7 @@ class SyftTensor(torch.Tensor):
 
     @classmethod
     def __torch_function__(
-        cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        cls, func: Callable[..., Any], types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Send the user's call to the API-level links among its arguments, or on to autograd."""
         if func in METADATA:
@@ -98,7 +102,7 @@ class SyftTensor(torch.Tensor):
 
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]
-        cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        cls, func: Callable[..., Any], types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Run one ATen operation, below autograd, on ATen-level links."""
         shells: dict[int, SyftTensor] = {}
@@ -118,7 +122,7 @@ class SyftTensor(torch.Tensor):
             raise
         return map_tensors(lambda leaf: _shell_of(leaf, shells), result)
 
-    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
+    def __repr__(self, *, tensor_contents: object = None) -> str:  # type: ignore[override]
         return f"(Wrapper)>{self.child!r}"
 
     __str__ = __repr__
@@ -129,7 +133,7 @@ class SyftTensor(torch.Tensor):
         return self.child.grad_of(self)
 
     @grad.setter
-    def grad(self, value: Any) -> None:
+    def grad(self, value: object) -> None:
         self.child.set_grad_of(self, value)
 
     @grad.deleter
@@ -162,7 +166,7 @@ class SyftTensor(torch.Tensor):
             raise TypeError("The values of this tensor are encrypted, so they can't be formatted; use .get() first.")
         return repr(self)
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
+    def __reduce_ex__(self, protocol: object) -> Any:
         """Refuse what is encrypted; calls on what is elsewhere are refused there."""
         if self.child.level is not Level.ATEN:
             return _Tensor.__reduce_ex__(self, protocol)
@@ -178,7 +182,7 @@ class SyftTensor(torch.Tensor):
     def __dir__(self) -> list[str]:
         return sorted({*dir(type(self)), *self.__dict__})
 
-    def set_(self, *args: Any, **kwargs: Any) -> Any:
+    def set_(self, *args: object, **kwargs: object) -> Any:
         """Take the place of another tensor (torch itself does not let this call be seen)."""
         return SyftTensor.__torch_function__(torch.Tensor.set_, (SyftTensor,), (self, *args), kwargs)
 
@@ -196,7 +200,7 @@ class SyftTensor(torch.Tensor):
         return chain_html(self)
 
     @staticmethod
-    def simplify(worker: Any, tensor: SyftTensor) -> tuple[Any, ...]:
+    def simplify(worker: AbstractWorker, tensor: SyftTensor) -> tuple[Any, ...]:
         """Return the chain and what the shell adds to it."""
         own = tensor.__dict__
         return (
@@ -209,7 +213,7 @@ class SyftTensor(torch.Tensor):
         )
 
     @staticmethod
-    def detail(worker: Any, payload: tuple[Any, ...]) -> SyftTensor:
+    def detail(worker: AbstractWorker, payload: tuple[Any, ...]) -> SyftTensor:
         """Rebuild the shell around its chain."""
         child, requires_grad, is_param, obj_id, tags, description = payload
         if type(child) in (torch.Tensor, torch.nn.Parameter):
@@ -260,10 +264,10 @@ def _unwrap_flat(args: tuple[Any, ...], shells: dict[int, SyftTensor]) -> tuple[
     return link, tuple(inner)
 
 
-def _unwrap_nested(value: Any, shells: dict[int, SyftTensor]) -> Any:
+def _unwrap_nested(value: object, shells: dict[int, SyftTensor]) -> Any:
     """Unwrap nested arguments, noting which shell each link came in."""
 
-    def unwrap(leaf: Any) -> Any:
+    def unwrap(leaf: object) -> Any:
         if isinstance(leaf, SyftTensor):
             shells[id(leaf.child)] = leaf
             return leaf.child
@@ -272,7 +276,7 @@ def _unwrap_nested(value: Any, shells: dict[int, SyftTensor]) -> Any:
     return map_tensors(unwrap, value)
 
 
-def _shell_of(leaf: Any, shells: dict[int, SyftTensor]) -> Any:
+def _shell_of(leaf: object, shells: dict[int, SyftTensor]) -> Any:
     """Return the shell of a link: its own if it came with the call, else a new one."""
     if not isinstance(leaf, AbstractTensor):
         return leaf
@@ -315,7 +319,7 @@ def _as_parameter(tensor: torch.Tensor) -> torch.Tensor:
     return parameter
 
 
-def _are_encrypted(target: Any, source: Any) -> bool:
+def _are_encrypted(target: object, source: object) -> bool:
     """Say whether two tensors are shells of the same form around links below autograd: then only the links differ."""
     return (
         isinstance(target, SyftTensor)

@@ -173,7 +173,7 @@ class TorchHook(FrameworkHook):
                 self._patches.add(target, native, getattr(target, short))
 
     @classmethod
-    def _get_hooked_func(cls, public_module_name: str, func_api_name: str, attr: Any) -> Any:
+    def _get_hooked_func(cls, public_module_name: str, func_api_name: str, attr: object) -> Any:
         """Return a torch function that takes links, pointers and plain tensors."""
         return cls.get_hooked_func(attr)
 
