@@ -7,7 +7,7 @@ import sys
 
 
 def main() -> None:
-    """Run the command line, or say what is missing for it."""
+    """Run the command line; without its packages, print how to install them."""
     if importlib.util.find_spec("typer") is None:
         sys.stderr.write("The command line needs packages that are not installed: pip install 'resyft[node]'\n")
         raise SystemExit(1)

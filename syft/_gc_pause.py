@@ -1,7 +1,7 @@
-"""Hold back Python's garbage collector while the library is imported.
+"""Pause Python's garbage collector while the library is imported.
 
-Imports make no garbage, but their many new objects set off full collections, and with torch loaded each of them takes a
-tenth of a second.
+Imports make no garbage, but their many new objects trigger full collections, and with torch loaded each takes a tenth
+of a second.
 """
 
 from __future__ import annotations
@@ -13,6 +13,6 @@ gc.disable()
 
 
 def end() -> None:
-    """Let the collector go on, if it was going."""
+    """Enable the collector, if it was enabled before."""
     if _was_enabled:
         gc.enable()

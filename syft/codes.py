@@ -1,4 +1,4 @@
-"""Words that travel between workers."""
+"""Constants of the messages between workers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class PLAN_CMDS:
 
 
 class TENSOR_SERIALIZATION:
-    """How a tensor's values are written on the wire."""
+    """Formats of a tensor's values on the wire."""
 
     RAW = "raw"
     TORCH = "torch"
@@ -31,7 +31,7 @@ class GATEWAY_ENDPOINTS:
 
 
 class REQUEST_MSG:
-    """Kinds of request a grid node answers."""
+    """Kinds of requests to a grid node."""
 
     TYPE_FIELD = "type"
     GET_ID = "get-id"
@@ -45,7 +45,7 @@ class REQUEST_MSG:
 
 
 class RESPONSE_MSG:
-    """Keys of a grid node's answer."""
+    """Keys of a grid node's response."""
 
     NODE_ID = "id"
     ERROR = "error"

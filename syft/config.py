@@ -1,4 +1,4 @@
-"""Numbers that bound what the library does, in one frozen value that can be overridden for a while.
+"""Limits of the library, in one frozen value that can be overridden for a `with` block.
 
 Example:
     >>> import syft.config as config
@@ -21,14 +21,13 @@ class Config:
 
     Attributes:
         max_message_bytes: the largest message a worker reads, after decompression.
-        max_nested_bytes: the most memory that the nested values of one message may unfold into, tensors excepted.
-        max_departed: how many fetched or moved ids a store remembers, for clear errors.
-        stream_timeout: seconds a caller waits for an answer of another worker.
-        reconnect_timeout: seconds that a stream to a node tries to come back after its connection was lost.
-        heartbeat: seconds without a word after which the other end of a websocket is asked whether it is there; it has
-            as long again to answer.
-        max_plan_operations: how many operations a plan may have.
-        token_leeway: seconds by which the clocks of two machines may differ when a token is read.
+        max_nested_bytes: the memory that the nested values of one message may need when read, without tensors.
+        max_departed: the number of fetched or moved ids that a store remembers, for clear errors.
+        stream_timeout: seconds to wait for a response of another worker.
+        reconnect_timeout: seconds to try to reconnect to a node after a lost connection.
+        heartbeat: seconds of silence after which the other end of a websocket is pinged; it has as long to respond.
+        max_plan_operations: the number of operations that a plan may have.
+        token_leeway: seconds by which the clocks of two machines may differ when a token is checked.
     """
 
     max_message_bytes: int = 4 * 2**30
@@ -51,13 +50,13 @@ def current() -> Config:
 
 
 def configure(**changes: float) -> None:
-    """Change some limits of this process, for all its threads and for good; inside an override that one counts."""
+    """Change limits for all threads of this process; inside an `override` block its values win."""
     _of_process[0] = dataclasses.replace(_of_process[0], **changes)  # type: ignore[arg-type]
 
 
 @contextmanager
 def override(**changes: float) -> Iterator[Config]:
-    """Change some limits inside a `with` block."""
+    """Change limits inside a `with` block."""
     changed = dataclasses.replace(current(), **changes)  # type: ignore[arg-type]
     token = _current.set(changed)
     try:

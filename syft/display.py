@@ -1,4 +1,4 @@
-"""How things look in a notebook: small tables in Jupyter's own colours, never a value of anybody's data."""
+"""HTML and text tables for notebooks, in Jupyter's colours; they never show values of tensors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def table_html(title: str, rows: Iterable[tuple[str, object]]) -> str:
 
 
 def grid_html(title: str, columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """Render a title, the names of columns, and rows of texts."""
+    """Render a title, column names and rows of texts."""
     names = list(columns)
     cell = "text-align:left;padding:2px 12px 2px 4px"
     head = "".join(f"<th style='{cell};opacity:.7'>{html.escape(name)}</th>" for name in names)
@@ -35,7 +35,7 @@ def grid_html(title: str, columns: Iterable[str], rows: Iterable[Iterable[str]])
 
 
 def grid_text(columns: Iterable[str], rows: Iterable[Iterable[str]], left: int = 3) -> str:
-    """Render the names of columns and rows of texts as lines; columns from number `left` on are put to the right."""
+    """Render column names and rows of texts as lines; columns from index `left` on are right-aligned."""
     lines = [list(columns), *map(list, rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
 
@@ -47,7 +47,7 @@ def grid_text(columns: Iterable[str], rows: Iterable[Iterable[str]], left: int =
 
 
 def pointer_html(pointer: Any) -> str:
-    """Render a pointer: where it points, and what is known of the object."""
+    """Render a pointer: its location, and the metadata of the object."""
     rows: list[tuple[str, object]] = [
         ("owner", pointer.owner.id if pointer.owner is not None else None),
         ("location", pointer.location.id),
@@ -77,7 +77,7 @@ def chain_html(tensor: Any) -> str:
         names.append(type(link).__name__)
         link = link.__dict__["child"]
     rows: list[tuple[str, object]] = [("shape", tuple(tensor.shape)), ("dtype", tensor.dtype)]
-    if type(link) is dict:  # one pointer a worker
+    if type(link) is dict:  # one pointer per worker
         rows.append(("at", " ".join(map(str, link))))
     else:
         names.append(type(link).__name__)
@@ -88,7 +88,7 @@ def chain_html(tensor: Any) -> str:
 
 
 def worker_html(worker: Any) -> str:
-    """Render a worker: what it holds, by shape and tag."""
+    """Render a worker: its objects, by shape and tag."""
     rows: list[tuple[str, object]] = [
         ("objects", len(worker._objects)),
         ("knows", " ".join(map(str, worker._known_workers))),

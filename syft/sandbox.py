@@ -1,6 +1,6 @@
-"""create_sandbox: a playground of six workers with data, in one call.
+"""create_sandbox: six workers with data, in one call.
 
-Boston housing is gone from scikit-learn; its diabetes data set, a regression as well, takes its place.
+scikit-learn no longer has the Boston housing data; its diabetes data set, also a regression, replaces it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from syft.workers.virtual import VirtualWorker
 
 logger = logging.getLogger("syft.sandbox")
 WORKERS = ("bob", "theo", "jason", "alice", "andy", "jon")
-# What scikit-learn brings along: the name of its loader, and the words that each half is found by.
+# Data sets of scikit-learn: the name of the loader -> the tags of each half.
 DATASETS: dict[str, tuple[str, ...]] = {
     "diabetes": ("#diabetes", "#regression"),
     "digits": ("#digits", "#images", "#classification"),
@@ -40,8 +40,8 @@ def create_sandbox(gbs: dict[str, Any], verbose: bool = True, download_data: boo
 
     Args:
         gbs: where the names are written to: `globals()` of a notebook, in which torch must be imported.
-        verbose: say on the log what is being done.
-        download_data: load the data sets; without, the workers are empty.
+        verbose: log the progress.
+        download_data: load the data sets; otherwise the workers are empty.
 
     Example:
         >>> import torch
@@ -50,7 +50,7 @@ def create_sandbox(gbs: dict[str, Any], verbose: bool = True, download_data: boo
         >>> sum(len(part[0]) for part in grid.search("#diabetes", "#data").values())
         442
     """
-    names: Any = gbs  # a notebook may give anything
+    names: object = gbs  # from a notebook, so unchecked
     if not isinstance(names, dict) or not any(names.get(name) is torch for name in ("torch", "th")):
         raise SyftError("Import torch where the sandbox is made: import torch; sy.create_sandbox(globals()).")
     say: Callable[..., None] = logger.info if verbose else logger.debug

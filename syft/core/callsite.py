@@ -13,7 +13,7 @@ import torch
 
 
 def _both(path: Path) -> tuple[str, str]:
-    """Return a path as Python was told it, and as it is behind links."""
+    """Return a path as Python has it, and with symbolic links resolved."""
     return str(path), str(path.resolve())
 
 

@@ -1,7 +1,7 @@
-"""Claims: who keeps an object alive, so that nobody's objects go because somebody else let go.
+"""Claims: the sessions that keep an object alive, so that a release by one does not delete an object of another.
 
-An object is held by the session that made it, by sessions that took over an offered claim, or it is published and
-belongs to nobody's pointers. It goes when the last claim goes. A release by a session that has no claim, and with no
+An object is held by the session that made it and by sessions that accepted an offered claim, or it is published and
+independent of pointers. It is deleted with its last claim. A release by a session that has no claim, and with no
 offer pending, changes nothing.
 """
 
@@ -26,47 +26,47 @@ class Claims:
     def __init__(self) -> None:
         # id -> the one session that claims it, or a Counter of sessions where there are several claims
         self._holders: dict[ObjectId, Any] = {}
-        # id -> (session, whether the object was its own) of each claim that is offered to whoever takes it
+        # id -> (session, whether the object was its own) of each offered claim
         self._offers: dict[ObjectId, list[tuple[Any, bool]]] = {}
         self._published: dict[ObjectId, object] = {}
-        # id -> sessions that claimed what nobody offered: as many of their releases mean nothing
+        # id -> sessions that claimed an object that was not offered: as many of their releases are ignored
         self._unfounded: dict[ObjectId, Counter[Any]] = {}
         self._lock = threading.RLock()
 
     def hold(self, obj_id: ObjectId, session: Session) -> None:
-        """Note the first claim on a new object."""
+        """Record the first claim on a new object."""
         self._holders[obj_id] = session
 
     def publish(self, obj_id: ObjectId, client_id: object) -> None:
-        """Let an object stay until it is deleted; its publisher's claim ends with that."""
+        """Keep an object until it is deleted; its publisher's claim ends."""
         with self._lock:
             self._published[obj_id] = client_id
             self._holders.pop(obj_id, None)
 
     def offer(self, obj_id: ObjectId, session: Session) -> None:
-        """Add a claim for whoever takes it, made before a pointer is passed on; it lasts as long as the session.
+        """Offer a claim to another session, before a pointer is passed on; it lasts as long as this session.
 
-        One that a session makes for an object of somebody else keeps the object, and gives nobody a say over it.
+        An offer for an object of another session keeps the object alive, and gives no rights over it.
         """
         with self._lock:
             self._offers.setdefault(obj_id, []).append((session, self.belongs_to(obj_id, session)))
 
     def withdraw(self, session: Session) -> list[ObjectId]:
-        """Take back the offers of a session that nobody has taken; returns the ids left without any claim."""
+        """Withdraw the pending offers of a session; returns the ids left without any claim."""
         left = []
         with self._lock:
             for sessions in self._unfounded.values():
                 sessions.pop(session, None)
             for obj_id in [key for key, offers in self._offers.items() if any(by is session for by, _ in offers)]:
-                kept = [offer for offer in self._offers.pop(obj_id) if offer[0] is not session]
-                if kept:
-                    self._offers[obj_id] = kept
+                others = [offer for offer in self._offers.pop(obj_id) if offer[0] is not session]
+                if others:
+                    self._offers[obj_id] = others
                 elif obj_id not in self._holders and obj_id not in self._published:
                     left.append(obj_id)
         return left
 
     def claim(self, obj_id: ObjectId, session: Session) -> None:
-        """Take over an offered claim, or take back what one's client published; otherwise nothing happens."""
+        """Accept an offered claim, or reclaim an object that the session's client published; otherwise do nothing."""
         with self._lock:
             if obj_id in self._published and self._published[obj_id] == session.client_id is not None:
                 del self._published[obj_id]
@@ -112,7 +112,7 @@ class Claims:
         return True
 
     def belongs_to(self, obj_id: ObjectId, session: Session) -> bool:
-        """Say whether a session holds an object, or another one of the same client; or the client published it."""
+        """Return whether the client of a session holds an object in any session, or published it."""
         held = self._holders.get(obj_id)
         if held is session:
             return True
@@ -125,15 +125,15 @@ class Claims:
         return obj_id in self._published and self._published[obj_id] == session.client_id is not None
 
     def is_published(self, obj_id: ObjectId) -> bool:
-        """Say whether an object stays whatever becomes of its pointers."""
+        """Return whether an object outlives its pointers."""
         return obj_id in self._published or (obj_id not in self._holders and obj_id not in self._offers)
 
     def was_published(self, obj_id: ObjectId) -> bool:
-        """Say whether somebody published an object, and nobody took that back."""
+        """Return whether an object was published and not reclaimed."""
         return obj_id in self._published
 
     def publisher_of(self, obj_id: ObjectId) -> object:
-        """Return the client who published an object; None if nobody did, or the worker's owner."""
+        """Return the client that published an object; None if it is not published, or by the worker's owner."""
         return self._published.get(obj_id)
 
     def held_by(self, session: Session) -> list[ObjectId]:
@@ -145,7 +145,7 @@ class Claims:
         return found
 
     def forget(self, obj_id: ObjectId) -> None:
-        """Drop every claim on an object that is gone."""
+        """Drop every claim on a deleted object."""
         self._holders.pop(obj_id, None)
         if self._offers or self._published or self._unfounded:
             with self._lock:

@@ -1,4 +1,4 @@
-"""Which worker the running code acts for: `me`, unless a `with` block says otherwise."""
+"""The worker that the running code acts for: `me`, or the worker of the `acting_as` block."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _default: list[Any] = []
 
 
 class _Recording(threading.local):
-    # Makes the error for a message that is about to be sent, where this thread records a plan.
+    # While this thread records a plan: makes the error for a message that is about to be sent.
     refuse: Callable[[str], Exception] | None = None
 
 
@@ -26,7 +26,7 @@ recording = _Recording()
 
 
 def set_default_worker(worker: object) -> None:
-    """Make `worker` the one that code acts for in every thread (None takes it back)."""
+    """Make `worker` the one that code acts for in every thread; None resets it."""
     _default[:] = [] if worker is None else [worker]
 
 

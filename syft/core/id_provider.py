@@ -12,7 +12,7 @@ from syft.exceptions import IdNotUniqueError, NotPermittedError
 ObjectId: TypeAlias = int | str
 
 _BATCH = 256
-# What an id from outside may be; generous beside the 128 bits of our own, and one can be kept for every failed call.
+# Bounds of ids from outside: larger than our own 128 bits, small enough to store one for every failed call.
 MAX_ID_BITS = 256
 MAX_ID_CHARS = 256
 

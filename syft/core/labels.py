@@ -6,7 +6,6 @@ A plain tensor keeps them in its `__dict__`, so they travel with it and cost not
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -115,7 +114,7 @@ def set_description(obj: Any, text: str) -> None:
         obj.description = text
 
 
-def check_labels(obj_id: object, tags: Iterable[str] | None, description: object) -> None:
+def check_labels(obj_id: object, tags: object, description: object) -> None:
     """Refuse labels from outside that are not an id, words and a text: search shows labels to everybody."""
     if obj_id is not None and not is_id(obj_id):
         raise TypeError("an id is a number or a name")

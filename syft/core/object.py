@@ -1,4 +1,4 @@
-"""AbstractObject: what has an id, an owner, tags and a description, and so can be sent and found."""
+"""AbstractObject: the base of objects with an id, an owner, tags and a description, which can be sent and found."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class AbstractObject(Bufferizable):
     Args:
         id: its id; a fresh one is drawn when first needed.
         owner: the worker it belongs to; the local worker by default.
-        tags: words it can be found by.
+        tags: tags it can be found by.
         description: a text it can be found by.
         child: the next link below it, if it is one of a chain.
     """
@@ -43,7 +43,7 @@ class AbstractObject(Bufferizable):
 
     @property
     def id(self) -> ObjectId:
-        """The id of this object, drawn when first asked for."""
+        """The id of this object, drawn at its first use."""
         if self._id is None:
             self._id = ID_PROVIDER.pop()
         return self._id
@@ -68,13 +68,13 @@ class AbstractObject(Bufferizable):
         return self
 
     def tag(self, *tags: str) -> AbstractObject:
-        """Add words this object can be found by, and return it."""
+        """Add tags this object can be found by, and return it."""
         check_tags(*tags)
         self.tags.update(tags)
         return self
 
     def has_child(self) -> bool:
-        """Say whether something is below this link."""
+        """Return whether there is a link or tensor below this link."""
         return hasattr(self, "child")
 
     def serialize(self, *args: object, **kwargs: object) -> bytes:
@@ -86,14 +86,14 @@ class AbstractObject(Bufferizable):
         return self.serialize(*args, **kwargs)
 
     def get(self) -> Any:
-        """Fetch what is below this link and return this link around it."""
+        """Fetch the object below this link and return this link around it."""
         if not hasattr(self, "child") or not hasattr(self.child, "get"):
             raise InvalidTensorForRemoteGetError(self)
         self.child = self.child.get()
         return self
 
     def mid_get(self) -> Any:
-        """Fetch what is below this link, in place, at the worker that owns it."""
+        """Fetch the object below this link, in place, at the worker that owns it."""
         return self.get()
 
     def get_class_attributes(self) -> dict[str, Any]:
@@ -102,7 +102,7 @@ class AbstractObject(Bufferizable):
 
     @classmethod
     def on_function_call(cls, *args: object) -> None:
-        """Hear of each torch function that reaches this kind of link (to override)."""
+        """Called for each torch function that reaches this kind of link (to override)."""
 
     @classmethod
     def handle_func_command(cls, command: tuple[Any, ...]) -> Any:
@@ -125,7 +125,7 @@ _serializer: list[Any] = []
 
 
 def register_serializer(serialize: Callable[..., Any]) -> None:
-    """Tell objects how to become bytes (called once by the serde layer)."""
+    """Set the function that serializes objects (called once by the serde layer)."""
     _serializer[:] = [serialize]
 
 
@@ -138,7 +138,7 @@ def initialize_object(
     init_args: tuple[Any, ...] = (),
     init_kwargs: dict[str, Any] | None = None,
 ) -> Any:
-    """Give an object an owner and an id, running its constructor again when asked to."""
+    """Give an object an owner and an id, after running its constructor again if `reinitialize`."""
     if reinitialize:
         type(obj).__init__(obj, *init_args, **(init_kwargs or {}))
     obj.owner = owner if owner is not None else getattr(hook, "local_worker", None)

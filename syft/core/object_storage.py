@@ -12,12 +12,12 @@ from syft.exceptions import ObjectNotFoundError
 
 
 class ObjectOutline:
-    """What is known of an object that is stored elsewhere, and is read when somebody first asks for it.
+    """The metadata of an object that is stored elsewhere and read at its first use.
 
     Args:
         obj_id: its id.
-        meta: its form.
-        tags: the words it can be found by.
+        meta: its shape and dtype.
+        tags: the tags it can be found by.
         description: the text it can be found by.
     """
 
@@ -29,12 +29,12 @@ class ObjectOutline:
 
 
 class ObjectStore:
-    """Objects by id, and who keeps each alive.
+    """Objects by id, and the claims that keep each alive.
 
     Reads, writes and deletions are single dictionary operations, so threads and finalizers may do them at any time.
 
     Attributes:
-        keeper: who counts what is kept and writes it to disk; None where nobody does.
+        keeper: counts the stored objects and writes them to disk; None without storage.
     """
 
     keeper: Any = None
@@ -54,25 +54,25 @@ class ObjectStore:
             raise ObjectNotFoundError(obj_id, self.worker_id, self._departed.get(obj_id, "")) from None
 
     def outlines(self) -> dict[ObjectId, Any]:
-        """Return a copy of the objects by id, without reading any: those not in memory are an Outline."""
+        """Return a copy of the objects by id, without reading any: those not in memory are an ObjectOutline."""
         return dict.copy(self.objects)
 
     def pop(self, obj_id: ObjectId, departure: str) -> Any:
-        """Take an object out, remembering where it went for whoever asks later."""
+        """Remove and return an object, and record the reason for later errors."""
         obj = self.get(obj_id)
         self.remove(obj_id)
         self.note_departure(obj_id, departure)
         return obj
 
     def note_departure(self, obj_id: ObjectId, cause: str) -> None:
-        """Remember for a while why an id is not here."""
+        """Record why an id is no longer here; the oldest records are dropped."""
         with self._lock:
             self._departed[obj_id] = cause
             while len(self._departed) > current().max_departed:
                 del self._departed[next(iter(self._departed))]
 
     def remove(self, obj_id: ObjectId) -> None:
-        """Delete an object whoever owns it; silent if it is not there."""
+        """Delete an object and all claims on it; silent if it is not there."""
         self.objects.pop(obj_id, None)
         self.claims.forget(obj_id)
 
@@ -84,7 +84,7 @@ class ObjectStore:
 
 
 class ObjectStorage:
-    """The documented face of a store, for classes that hold objects."""
+    """The documented interface of a store, for classes that hold objects."""
 
     def __init__(self, store_id: object = None) -> None:
         self.object_store = ObjectStore(store_id)
@@ -101,7 +101,7 @@ class ObjectStorage:
         self.set_obj(obj)
 
     def de_register_obj(self, obj: Any, _recurse_torch_objs: bool = True) -> None:
-        """Remove an object from the store; it then belongs to nobody in particular."""
+        """Remove an object from the store; it then has no owner."""
         self.object_store.remove(obj.id)
         if getattr(obj, "location", None) is None:  # a pointer is of no use without its owner
             obj.owner = None
@@ -124,11 +124,11 @@ class ObjectStorage:
         self.object_store.remove(remote_key)
 
     def force_rm_obj(self, remote_key: ObjectId) -> None:
-        """Remove the object of this id, and what it points to with it."""
+        """Remove the object of this id, and the object that it points to."""
         obj = self._objects.get(remote_key)
         for pointer in (obj, getattr(obj, "child", None)):
             lease = getattr(pointer, "__dict__", {}).get("lease")
-            if lease is not None and lease.spent is None and not lease.owned:  # one that owns takes it along anyway
+            if lease is not None and lease.spent is None and not lease.owned:  # an owning pointer deletes it anyway
                 pointer.delete()  # type: ignore[union-attr]
         self.object_store.remove(remote_key)
 

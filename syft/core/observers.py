@@ -1,4 +1,4 @@
-"""Watching: who wants to look on while ATen operations run on links, in one thread. Costs nothing while nobody does."""
+"""Observers of the ATen operations that run on links in one thread. Without observers they cost nothing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-# Called with the operation, its arguments as links, and what runs it; returns what that returned.
+# Called with the operation, its arguments as links, and the function that runs it; returns the result of that.
 Watcher = Callable[[Any, tuple[Any, ...], dict[str, Any], Callable[[], Any]], Any]
 
 
@@ -21,7 +21,7 @@ state = _ObserverState()
 
 @contextmanager
 def watching(watcher: Watcher) -> Iterator[None]:
-    """Let somebody look on at every ATen operation on links of this thread; who came last is the innermost."""
+    """Call a watcher for every ATen operation on links of this thread; the last one is the innermost."""
     before = state.watchers
     state.watchers = (*before, watcher)
     try:
@@ -44,7 +44,7 @@ def unwatched() -> Iterator[None]:
 def run_watched(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[], Any]
 ) -> Any:
-    """Run an operation while all watchers of this thread look on."""
+    """Run an operation inside all watchers of this thread."""
     return _run(state.watchers, function, args, kwargs, run)
 
 

@@ -1,4 +1,4 @@
-"""Small values that stand for objects inside messages."""
+"""References to objects inside messages, and their metadata."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CPU = torch.device("cpu")
 
 
 # Not frozen, like TensorMeta below: several are made for every call, and a frozen dataclass takes four times as
-# long to make. Nobody changes one.
+# long to make. They are never changed.
 @dataclasses.dataclass(slots=True, unsafe_hash=True)
 class Ref:
     """An argument that is already at the worker that receives the message.
@@ -45,7 +45,7 @@ class Ref:
 
 @dataclasses.dataclass(slots=True, unsafe_hash=True)
 class TensorMeta:
-    """What may be known of a remote tensor without its values."""
+    """The public metadata of a remote tensor."""
 
     shape: torch.Size
     dtype: torch.dtype
@@ -80,7 +80,7 @@ class TensorMeta:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ObjectMeta:
-    """What may be known of a remote object that is not a tensor: its kind, and nothing of its contents."""
+    """The public metadata of a remote object that is not a tensor: its kind."""
 
     kind: str
 

@@ -12,7 +12,7 @@ from syft.core.trees import map_tensors
 if TYPE_CHECKING:
     from syft.workers.abstract import AbstractWorker
 
-# What a String forwards to the str inside it. Names, so that a worker can be asked for exactly these.
+# The methods that a String forwards to the str inside it, by name: a worker accepts exactly these.
 METHODS = tuple(
     name for name in dir(str) if not name.startswith("_") and name not in ("maketrans", "format", "format_map")
 )

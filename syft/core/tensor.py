@@ -1,4 +1,4 @@
-"""AbstractTensor: one link of a chain, a plain class with a table of what it does with torch calls.
+"""AbstractTensor: one link of a chain, a plain class with a table of rules for torch calls.
 
 A chain is a `SyftTensor` (the outer torch.Tensor) whose `.child` is a link, whose `.child` is the next link or
 a plain tensor. A link says at which level it is interpreted:
@@ -6,8 +6,8 @@ a plain tensor. A link says at which level it is interpreted:
 * `Level.API`: it sees the call the user wrote (`torch.nn.functional.linear`), above autograd;
 * `Level.ATEN`: it sees the ATen operations below autograd, so torch differentiates through it.
 
-and what happens to a call it has no rule for: `"refuse"` (the default: never guess) or `"forward"` (run it on
-what is below, and put the link back on the results).
+and what happens to a call without a rule: `"refuse"` (the default) or `"forward"` (run it on the tensor below, and
+put the link back on the results).
 
 Example:
     >>> import torch
@@ -51,12 +51,12 @@ _wrapper: list[Any] = []
 
 
 def register_wrapper(wrapper: type) -> None:
-    """Tell links what the outer shell of a chain is (called once by the hook layer)."""
+    """Set the class of the outer tensor of chains (called once by the hook layer)."""
     _wrapper[:] = [wrapper]
 
 
 def wrapper_class() -> Any:
-    """Return the outer shell of chains."""
+    """Return the class of the outer tensor of chains."""
     return _wrapper[0]
 
 
@@ -66,9 +66,9 @@ class AbstractTensor(AbstractObject):
     Args:
         id: its id; a fresh one is drawn when first needed.
         owner: the worker it belongs to.
-        tags: words it can be found by.
+        tags: tags it can be found by.
         description: a text it can be found by.
-        child: what is below it: the next link, or a plain tensor.
+        child: the next link below it, or a plain tensor.
     """
 
     level: ClassVar[Level] = Level.API
@@ -132,7 +132,7 @@ class AbstractTensor(AbstractObject):
         return self.clone()
 
     def clone(self, *args: object, **kwargs: object) -> Any:
-        """Return a copy of this link and of what is below it."""
+        """Return a copy of this link and of the tensor below it."""
         return type(self)(**self.get_class_attributes()).on(self.child.clone(*args, **kwargs), wrap=False)
 
     @property
@@ -147,7 +147,7 @@ class AbstractTensor(AbstractObject):
 
     @property
     def grad(self) -> Any:
-        """The gradient of what is below, under the same link."""
+        """The gradient of the tensor below, under the same link."""
         grad = self.child.grad
         return None if grad is None else type(self)(**self.get_class_attributes()).on(grad)
 
@@ -188,7 +188,7 @@ class AbstractTensor(AbstractObject):
 
     @staticmethod
     def simplify(worker: AbstractWorker, tensor: AbstractTensor) -> tuple[Any, ...]:
-        """Return id, tags, description, inherited attributes and what is below."""
+        """Return id, tags, description, inherited attributes and child."""
         child = tensor.__dict__.get("child")
         return (tensor.id, tensor.tags, tensor.description, tensor.get_class_attributes(), child)
 
@@ -200,7 +200,7 @@ class AbstractTensor(AbstractObject):
         return cls(id=obj_id, owner=worker, tags=tags, description=description, child=child, **attributes)
 
 
-# Filled by core.dispatch, which knows how to run a call on links.
+# Filled by core.dispatch, which runs calls on links.
 rule_cache: dict[tuple[type, Any], Rule | None] = {}
 _handler: list[Any] = []
 _resolver: list[Any] = []

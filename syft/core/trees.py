@@ -1,4 +1,4 @@
-"""Walk nested arguments: one recursion that is right for every signature.
+"""Walk nested arguments, whatever the signature.
 
 A leaf is a tensor, a link or another syft object; containers are tuples, lists, dicts, slices and the named
 tuples that torch returns. Everything else is passed on untouched.
@@ -24,7 +24,7 @@ def register_leaf(*types: type) -> None:
 
 
 def is_leaf(value: object) -> bool:
-    """Say whether a value is a tensor, a link or another syft object."""
+    """Return whether a value is a tensor, a link or another syft object."""
     kind = type(value)
     known = _KNOWN.get(kind)
     if known is None:

@@ -231,7 +231,7 @@ def build_unwrap_args_from_function(args: object, return_tuple: bool = False) ->
 
 
 def hook_response(
-    attr: str, response: Any, wrap_type: Any, wrap_args: dict[str, Any] | None = None, new_self: Any = None
+    attr: str, response: Any, wrap_type: object, wrap_args: dict[str, Any] | None = None, new_self: Any = None
 ) -> Any:
     """Put a link of one kind on top of every tensor of a response.
 
@@ -278,7 +278,7 @@ def build_unwrap_args_with_rules(args: object, rules: object, return_tuple: bool
 def build_wrap_response_with_rules(
     response: Any,
     rules: Any,
-    wrap_type: Any,
+    wrap_type: object,
     wrap_args: Any,
     return_tuple: bool = False,
     return_list: bool = False,

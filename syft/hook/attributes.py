@@ -23,7 +23,7 @@ class FrameworkAttributes(ABC):
     Tensor: Any = None
 
     @abstractmethod
-    def __init__(self, framework: Any, hook: Any) -> None: ...
+    def __init__(self, framework: object, hook: object) -> None: ...
 
     @staticmethod
     @functools.cache

@@ -1,4 +1,4 @@
-"""FrameworkHook: what a hook of any framework offers."""
+"""FrameworkHook: the interface of hooks, and the tables of names that they add."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from syft.core.dispatch import run
 from syft.core.tensor import AbstractTensor
 from syft.core.trees import iter_tensors
 
-# Filled by the layers above: who makes the local worker, and what is added to torch's classes.
+# Filled by the layers above: the class of the local worker, and the classes whose names are added to torch's.
 worker_factory: list[Any] = []
 tensor_methods: list[type] = []
 module_methods: list[type] = []
-# Told of a module whose tensors were encoded or shared (True), or decoded or fetched (False).
+# Called with a module and whether its tensors are now encoded or shared.
 module_watchers: list[Any] = []
 dataset_methods: list[type] = []
 optimizer_methods: list[type] = []
@@ -29,7 +29,7 @@ class FrameworkHook(ABC):
     Args:
         framework_module: the framework.
         local_worker: the worker that code acts for.
-        is_client: whether it only sends.
+        is_client: whether the local worker only sends.
     """
 
     @abstractmethod
@@ -43,18 +43,18 @@ class FrameworkHook(ABC):
     @classmethod
     @abstractmethod
     def create_wrapper(cls, wrapper_type: object, *args: object, **kwargs: object) -> Any:
-        """Make the outer shell of a chain."""
+        """Make the outer tensor of a chain."""
 
     @classmethod
     @abstractmethod
     def create_zeros(cls, *shape: object, dtype: object = None, **kwargs: object) -> Any:
         """Make a tensor of zeros."""
 
-    # Calls are routed by `__torch_function__`, so these give back routers that also take bare links.
+    # Calls are routed by `__torch_function__`, so these return functions that also accept bare links.
 
     @staticmethod
     def get_hooked_func(attr: Any) -> Any:
-        """Return a function (given itself or by dotted name) that takes links, pointers and plain tensors."""
+        """Return a function, passed itself or by dotted name, that accepts links, pointers and plain tensors."""
         from syft.core.dispatch import resolve
 
         function = resolve(attr) if isinstance(attr, str) else attr
@@ -62,7 +62,7 @@ class FrameworkHook(ABC):
 
     @classmethod
     def get_hooked_method(cls, method_name: str) -> Any:
-        """Return a tensor method that takes links, pointers and plain tensors."""
+        """Return a tensor method that accepts links, pointers and plain tensors."""
         return cls.get_hooked_func(getattr(torch.Tensor, method_name))
 
     get_hooked_syft_method = get_hooked_method

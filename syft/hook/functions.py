@@ -1,7 +1,7 @@
 """The closed table of calls that may travel: wire name <-> function.
 
-Its source is torch's own list of overridable functions, less what `refused.py` names. Nothing outside the table
-is ever looked up from a name that a peer sent.
+Its source is torch's own list of overridable functions, less the names of `denylist.py`. A name
+from a peer is never looked up outside the table.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ CONSTRUCTORS = {
     ).split()
 }
 _commands: dict[str, Function] = {}
-# Memory that nobody has written to may hold somebody else's data; a worker gives out zeros instead.
+# Uninitialized memory may hold data of others; a worker returns zeros instead.
 _ZEROED = {
     "torch.empty_like": torch.zeros_like,
     "torch.Tensor.new_empty": _Tensor.new_zeros,
@@ -63,7 +63,7 @@ _ZEROED = {
 
 
 def register_command(name: str, function: Function) -> None:
-    """Add a call of this library's own to what a worker may be asked to run."""
+    """Add a call of this library to those that a worker runs for clients."""
     if name in _commands:
         raise ValueError(f"the command {name!r} is already registered")
     _commands[name] = function
@@ -71,7 +71,7 @@ def register_command(name: str, function: Function) -> None:
 
 @functools.cache
 def _tables() -> tuple[dict[str, Function], dict[Function, str]]:
-    """Build both directions of the table, once, when first needed."""
+    """Build both directions of the table, once."""
     by_name: dict[str, Function] = dict(_EXTRA)
     by_function: dict[Function, str] = {function: name for name, function in _EXTRA.items()}
     for function in get_testing_overrides():
@@ -83,12 +83,12 @@ def _tables() -> tuple[dict[str, Function], dict[Function, str]]:
 
 
 def overridable() -> dict[str, Function]:
-    """Return every call that torch lets us see, by name, refused ones included."""
+    """Return every overridable call of torch by name, with the refused ones."""
     return dict(_tables()[0])
 
 
 def allowed() -> dict[str, Function]:
-    """Return every torch call a worker may be asked to run on tensors it holds."""
+    """Return every torch call that a worker runs for clients on its tensors."""
     return {name: function for name, function in _tables()[0].items() if name not in REFUSED}
 
 

@@ -1,4 +1,4 @@
-"""Where in a model something goes wrong: the module that runs, by its name in the outermost one."""
+"""The module that runs, by its name in the outermost one, for error texts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def running_modules() -> list[torch.nn.Module]:
 
 
 def module_place() -> tuple[str, torch.nn.Module] | None:
-    """Return the name of the innermost module in the outermost that knows it, and that module; None if none runs."""
+    """Return the innermost running module and its name in the outermost module that contains it; None if none runs."""
     modules = running_modules()
     if not modules:
         return None

@@ -1,6 +1,6 @@
-"""What the hook adds to nn.Module: a whole model, parameters and buffers, travels in one message each way.
+"""The methods that the hook adds to nn.Module: parameters and buffers of a model travel in one message each way.
 
-Everything happens in place and keeps the identity of each parameter, so optimizers made before go on working.
+All methods work in place and keep the identity of each parameter, so existing optimizers keep working.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def tensors_of(module: torch.nn.Module) -> list[torch.Tensor]:
 
 @contextmanager
 def swapping(module: torch.nn.Module) -> Iterator[None]:
-    """Let tensors of a module change in place: recurrent layers keep weak references, which that forbids."""
+    """Allow in-place changes of a module's tensors, which the weak references of recurrent layers would forbid."""
     recurrent: list[Any] = [part for part in module.modules() if hasattr(part, "_flat_weight_refs")]
     for part in recurrent:
         part._flat_weight_refs = []
@@ -41,9 +41,11 @@ def swapping(module: torch.nn.Module) -> Iterator[None]:
 
 
 def check_swappable(pointers: list[Any]) -> None:
-    """Raise, before anything is fetched, if a pointer can't change in place."""
+    """Raise if a pointer can't change in place; called before anything is fetched."""
     if any(weakref.getweakrefcount(pointer) for pointer in pointers):
-        raise SyftError("Something holds a weak reference to a parameter, so it can't change in place; drop it first.")
+        raise SyftError(
+            "A parameter can't change in place, because a weak reference to it exists. Delete the reference first."
+        )
 
 
 def location_of(module: torch.nn.Module) -> Any:
@@ -54,7 +56,7 @@ def location_of(module: torch.nn.Module) -> Any:
 
 
 def _converted(module: Any, method: str, chosen: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Let some tensors of a module, with their gradients, become what one of their methods returns: all or none."""
+    """Replace some tensors of a module, with their gradients, by the results of one of their methods: all or none."""
     tensors = [tensor for tensor in tensors_of(module) if chosen(tensor)]
     with swapping(module):
         check_swappable(tensors)
@@ -62,15 +64,15 @@ def _converted(module: Any, method: str, chosen: Any, args: tuple[Any, ...], kwa
     return module
 
 
-def _told(module: torch.nn.Module, encrypted: bool) -> Any:
-    """Tell the layers above that a module was encrypted, or is so no longer."""
+def _notify_watchers(module: torch.nn.Module, encrypted: bool) -> Any:
+    """Call the watchers of modules, and return the module."""
     for watcher in base.module_watchers:
         watcher(module, encrypted)
     return module
 
 
 def _follower(tensor: torch.Tensor, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Return what a method makes of a tensor, with its gradient converted too."""
+    """Return the result of a method of a tensor, with its gradient converted too."""
     made = getattr(tensor, method)(*args, **kwargs)
     if tensor.grad is not None:
         made.grad = getattr(tensor.grad, method)(*args, **kwargs)
@@ -78,7 +80,7 @@ def _follower(tensor: torch.Tensor, method: str, args: tuple[Any, ...], kwargs: 
 
 
 def _fetched(remote: list[Any]) -> list[Any]:
-    """Fetch tensors: pointers with one message a worker, shares one tensor after the other."""
+    """Fetch tensors: pointers with one message per worker, shared tensors one after the other."""
     if all(tensor.location is not None for tensor in remote):
         return list(local_worker().get_many([tensor.child for tensor in remote]))
     fetched: list[Any] = []
@@ -87,16 +89,16 @@ def _fetched(remote: list[Any]) -> list[Any]:
             gradient = tensor.grad
             fetched.append(tensor.get())
             if gradient is not None:
-                with suppress(SpentPointerError):  # who fetched it before has it
+                with suppress(SpentPointerError):  # it was fetched before
                     fetched[-1].grad = gradient.get()
     except Exception:
-        swap_all(list(zip(remote[: len(fetched)], fetched, strict=True)))  # what has come is not lost
+        swap_all(list(zip(remote[: len(fetched)], fetched, strict=True)))  # the fetched tensors are not lost
         raise
     return fetched
 
 
 class ModuleMethods:
-    """A stand-in for nn.Module: its public names are copied onto the real one."""
+    """The methods; the hook copies its public names to nn.Module."""
 
     def send(self, *dest: object, force_send: bool = False, **kwargs: object) -> Any:
         """Send every parameter and buffer to a worker, in place, with one message.
@@ -141,19 +143,19 @@ class ModuleMethods:
         with swapping(module):
             check_swappable(remote)
             swap_all(list(zip(remote, _fetched(remote), strict=True)))
-        return _told(module, False)
+        return _notify_watchers(module, False)
 
     def request(self, reason: str = "") -> Any:
         """Ask the owner of the worker that holds the module to release it, with one request; returns the request.
 
-        Once it is approved, `model.get()` gives the parameters as they were when you asked.
+        After the approval `model.get()` returns the parameters as they were at the request.
 
         Args:
-            reason: what you need it for; the owner reads it.
+            reason: the purpose; the owner reads it.
         """
         remote = [tensor for tensor in tensors_of(self) if isinstance(tensor, SyftTensor)]  # type: ignore[arg-type]
         if not remote:
-            raise SyftError("This module is local, so there is nothing to ask for. Send it first: model.send(bob).")
+            raise SyftError("This module is local, so there is nothing to request. Send it first: model.send(bob).")
         return local_worker().request_many([tensor.child for tensor in remote], str(reason))
 
     def get_(self) -> Any:
@@ -163,11 +165,13 @@ class ModuleMethods:
     def fix_precision(self, *args: Any, **kwargs: Any) -> Any:
         """Encode every parameter and every buffer of floats in fixed precision, in place; arguments as for tensors."""
         encoded = _converted(self, "fix_precision", lambda tensor: tensor.is_floating_point(), args, kwargs)
-        return _told(encoded, True)
+        return _notify_watchers(encoded, True)
 
     def float_precision(self) -> Any:
         """Decode every parameter and buffer, in place."""
-        return _told(_converted(self, "float_precision", lambda tensor: isinstance(tensor, SyftTensor), (), {}), False)
+        return _notify_watchers(
+            _converted(self, "float_precision", lambda tensor: isinstance(tensor, SyftTensor), (), {}), False
+        )
 
     def share(self, *args: Any, **kwargs: Any) -> Any:
         """Share every parameter and buffer among workers, in place; arguments as for tensors."""
@@ -175,9 +179,11 @@ class ModuleMethods:
         if floats and not isinstance(floats[0], SyftTensor):
             raise SyftError("Only encoded numbers can be shared. Encode first: model.fix_precision().share(...).")
         follow = kwargs.pop("requires_grad", False)
-        shared = _told(_converted(self, "share", lambda tensor: isinstance(tensor, SyftTensor), args, kwargs), True)
+        shared = _notify_watchers(
+            _converted(self, "share", lambda tensor: isinstance(tensor, SyftTensor), args, kwargs), True
+        )
         if follow and not any(parameter.requires_grad for parameter in shared.parameters()):
-            shared.requires_grad_()  # otherwise what is frozen stays so
+            shared.requires_grad_()  # otherwise frozen parameters stay frozen
         return shared
 
     def fix_precision_(self, *args: object, **kwargs: object) -> Any:
@@ -198,7 +204,7 @@ class ModuleMethods:
     float_prec_ = float_precision_
 
     def move(self, destination: object) -> Any:
-        """Make the remote module travel to another worker, in place."""
+        """Move the remote module to another worker, in place."""
         module: Any = self
         if location_of(module) is None:
             raise SyftError("This module is local, so there is nothing to move. Send it first: model.send(bob).")

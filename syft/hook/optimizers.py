@@ -1,7 +1,7 @@
 """Keep the state of an optimizer (momentum, Adam's moments) where its parameters are.
 
-Optimizers need no rewriting: their arithmetic runs on pointers like any other. Only when a model has moved does
-its state have to follow, and that is checked before each step, for the price of one comparison until then.
+Optimizers need no rewriting: their arithmetic runs on pointers like any other. Only the state of a
+moved model has to follow, which is checked before each step; until then the check is one comparison.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from syft.exceptions import SyftError
 from syft.hook import base
 
-# Filled by the layers above: other ways in which state follows its parameters.
+# Filled by the layers above: further functions that move state to its parameters.
 followers: list[Any] = []
-# Becomes true with the first parameter that moves; plain training never pays for the check below.
+# True after the first movement of a parameter; plain training skips the check below.
 _moved: list[bool] = [False]
 _HOME = "_syft_home"
 
 
 def note_movement() -> None:
-    """Say that parameters have moved."""
+    """Record that parameters have moved."""
     _moved[0] = True
 
 
 def keep_at(optimizer: torch.optim.Optimizer, worker_id: object) -> None:
-    """Let an optimizer step at one worker, or here, but at no other worker: its state is of the data there."""
+    """Restrict an optimizer to one worker and this process: its state depends on the data of that worker."""
     optimizer.__dict__[_HOME] = worker_id
 
 
 class OptimizerMethods:
-    """A stand-in for Optimizer: its public names are copied onto the real one."""
+    """The methods; the hook copies its public names to Optimizer."""
 
     def follow_parameters(self) -> Any:
         """Bring the state to where the parameters are, as the next `step()` would; for saving after `model.get()`."""
@@ -61,8 +61,9 @@ def _check_home(optimizer: torch.optim.Optimizer, home: object) -> None:
             place = getattr(_location(parameter), "id", home)
             if place != home:
                 raise SyftError(
-                    f"This optimizer is for {home!r}, and the model is at {place!r}: what it remembers of the data at "
-                    f"{home!r} would go there. Take the one of {place!r}: optims.get_optim(model.location.id)."
+                    f"This optimizer is for {home!r}, and the model is at {place!r}: its state, which depends on the "
+                    f"data at {home!r}, would move there. Use the optimizer of {place!r}: "
+                    "optims.get_optim(model.location.id)."
                 )
 
 

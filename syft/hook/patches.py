@@ -1,8 +1,9 @@
-"""Patches: names added to torch, each remembered so that all can be taken back."""
+"""Patches: names added to torch, with a record by which all can be removed."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from torch.nn import Module
@@ -11,16 +12,15 @@ _MISSING = object()
 
 
 class Patches:
-    """What was added where.
+    """A record of added names.
 
-    Adding a name that is already there is a mistake unless it is said to replace it: the hook adds to torch and
-    changes nothing of it.
+    Adding a name that exists is an error unless `replace` is set: the hook adds to torch and changes none of it.
     """
 
     def __init__(self) -> None:
         self._undo: list[tuple[Any, str, Any]] = []
 
-    def add(self, target: Any, name: str, value: Any, replace: bool = False) -> None:
+    def add(self, target: Any, name: str, value: object, replace: bool = False) -> None:
         """Set a new attribute of a class or module."""
         before = target.__dict__.get(name, _MISSING)
         if before is not _MISSING and not replace:
@@ -28,7 +28,7 @@ class Patches:
         self._undo.append((target, name, before))
         setattr(target, name, value)
 
-    def take_back(self) -> None:
+    def undo(self) -> None:
         """Undo everything, last first."""
         while self._undo:
             target, name, before = self._undo.pop()
@@ -39,12 +39,12 @@ class Patches:
 
 
 class Computed:
-    """A property that an instance attribute of the same name wins over, so users' own names keep working."""
+    """A property that an instance attribute of the same name overrides, so users' own names keep working."""
 
-    # A link without its shell has no such attribute.
+    # A link without its outer tensor has no such attribute.
     of_shell = True
 
-    def __init__(self, getter: Any) -> None:
+    def __init__(self, getter: Callable[[Any], Any]) -> None:
         self.getter = getter
         self.__doc__ = getter.__doc__
 
@@ -53,14 +53,14 @@ class Computed:
 
 
 class OfModule:
-    """A name added to Module that a parameter, buffer or submodule of the same name wins over.
+    """A name added to Module that a parameter, buffer or submodule of the same name overrides.
 
     Args:
         name: the name.
         value: the method, or the computed attribute.
     """
 
-    # These refuse a name that a module has already; what the hook added does not count.
+    # These refuse a name that a module has already; names that the hook added are exempt.
     _REGISTERING = frozenset(
         method.__code__ for method in (Module.register_parameter, Module.register_buffer, Module.add_module)
     )

@@ -1,4 +1,4 @@
-"""`implements`: say what a kind of link does with a torch call. The table prints itself.
+"""`implements`: register the rule of a kind of link for a torch call; `rules_of` lists the rules.
 
 Example:
     >>> import torch

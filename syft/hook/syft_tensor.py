@@ -1,7 +1,7 @@
 """SyftTensor: the one torch.Tensor subclass, with two levels of interception.
 
-It has a true shape, dtype and device and no storage, so no native kernel ever works on an empty shell. What it
-means is in `.child`, the head of a chain of links.
+It has a true shape, dtype and device and no storage, so no native kernel ever works on an empty tensor. Its
+content is in `.child`, the head of a chain of links.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _make_wrapper_subclass: Any = torch.Tensor._make_wrapper_subclass
 _swap_tensors: Any = torch.utils.swap_tensors
 _Tensor: Any = torch.Tensor
 _ATEN_OPERATIONS: Any = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
-# Answered by the shell itself: it knows them, whatever the chain is.
+# Metadata that the outer tensor itself has, whatever the chain is.
 METADATA = frozenset(
     [getattr(_Tensor, name).__get__ for name in (
         "shape", "dtype", "device", "layout", "requires_grad", "ndim", "itemsize", "nbytes", "is_cuda", "is_cpu",
@@ -47,7 +47,7 @@ METADATA = frozenset(
 
 
 class SyftTensor(torch.Tensor):
-    """A torch tensor whose meaning is the chain below it.
+    """A torch tensor whose content is the chain below it.
 
     Args:
         child: the head of the chain.
@@ -145,7 +145,7 @@ class SyftTensor(torch.Tensor):
         array = self.detach().numpy()
         return array if dtype is None else array.astype(dtype)
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: object, **kwargs: object) -> Any:
         """Refuse numpy's arithmetic: it works on arrays that are here."""
         places = [
             f"argument {i} is in {value!r}" if isinstance(value, SyftTensor) else f"argument {i} is a local array"

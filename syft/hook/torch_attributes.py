@@ -1,4 +1,4 @@
-"""TorchAttributes: which parts of torch the hook adds to, and what workers may be asked for."""
+"""TorchAttributes: the parts of torch that the hook adds to, and the calls that workers run."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class TorchAttributes(FrameworkAttributes):
             "torch.functional": torch.functional,
             "torch.nn.functional": torch.nn.functional,
         }
-        # Never run for a peer, and why; see refused.py.
+        # Never run for a peer; denylist.py has the reasons.
         self.exclude = sorted(REFUSED)
         self.worker_methods = [name.removeprefix("torch.") for name in CONSTRUCTORS]
         self.allowed_commands = set(allowed()) | set(CONSTRUCTORS)
@@ -42,12 +42,12 @@ class TorchAttributes(FrameworkAttributes):
         }
 
     def eval_torch_modules(self) -> dict[str, Any]:
-        """Return each command's name with the native function it stands for."""
+        """Return the native function of each command, by name."""
         return {name: resolve(name) for name in self.native_commands}
 
     @staticmethod
     def get_native_torch_name(attr: str) -> str:
-        """Return the name the original of a function is kept under: torch.add -> torch.native_add."""
+        """Return the alias of the native function: torch.add -> torch.native_add."""
         return FrameworkAttributes.get_native_framework_name(attr)
 
     @staticmethod

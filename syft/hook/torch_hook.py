@@ -1,4 +1,4 @@
-"""TorchHook: adds send, get, move, ... to torch, and takes them off again.
+"""TorchHook: adds send, get, move, ... to torch, and removes them again.
 
 It only adds: tensor methods and properties, methods of Module and a step hook of optimizers, `torch.native_*`
 aliases, and keyword arguments of `torch.tensor`. Plain tensors stay plain, and as fast as before.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch as _torch
 
@@ -24,9 +24,12 @@ from syft.hook.patches import OfModule, Patches
 from syft.hook.syft_tensor import SyftTensor
 from syft.hook.torch_attributes import TorchAttributes
 
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
+
 
 class TorchHook(FrameworkHook):
-    """Adds to torch what makes tensors know about workers.
+    """Adds the methods for remote computation to torch.
 
     A second hook is the first one again: torch is hooked once, and there is one local worker.
 
@@ -51,7 +54,7 @@ class TorchHook(FrameworkHook):
     def __init__(
         self,
         torch: ModuleType = _torch,
-        local_worker: Any = None,
+        local_worker: BaseWorker | None = None,
         is_client: bool = True,
         verbose: bool = True,
     ) -> None:
@@ -84,15 +87,15 @@ class TorchHook(FrameworkHook):
             self._patches.add(_torch, "torch_hooked", True)
             complete = True
         finally:
-            if not complete:  # whatever stopped it, an interrupt too: never half a hook
-                self._patches.take_back()
+            if not complete:  # on any exception, an interrupt too
+                self._patches.undo()
 
     def unhook(self) -> None:
-        """Take everything back: torch is then as it was. Workers and pointers go on living."""
+        """Remove all added names: torch is as before. Workers and pointers stay."""
         if not _installed or _installed[0].__dict__ is not self.__dict__:
             return
         _installed.clear()
-        self._patches.take_back()
+        self._patches.undo()
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
@@ -106,8 +109,8 @@ class TorchHook(FrameworkHook):
         return _torch.Size(shape_dims)
 
     @classmethod
-    def create_wrapper(cls, wrapper_type: Any = None, *args: Any, **kwargs: Any) -> Any:
-        """Make the outer shell around a link, or an empty tensor when no link is given."""
+    def create_wrapper(cls, wrapper_type: object = None, *args: Any, **kwargs: Any) -> Any:
+        """Make the outer tensor of a link, or an empty tensor without a link."""
         if args:
             return SyftTensor(*args, **kwargs)
         return _torch.Tensor()
@@ -132,14 +135,14 @@ class TorchHook(FrameworkHook):
     def _transfer_methods_to_native_tensor(
         cls, tensor_type: type, syft_type: type, patches: Patches | None = None
     ) -> None:
-        """Add the methods of `syft_type`, a stand-in for the tensor class, to the tensor class."""
+        """Add the methods of `syft_type` to the tensor class."""
         patches = patches if patches is not None else Patches()
         for name, value in vars(syft_type).items():
             if not name.startswith("_") and (callable(value) or isinstance(value, classmethod | staticmethod)):
                 patches.add(tensor_type, name, value)
 
     def _hook_syft_tensor_methods(self, syft_type: type) -> None:
-        """Register a new kind of link; links take every tensor method without further ado."""
+        """Register a new kind of link; links accept every tensor method."""
         from syft.hook.args import default_register_tensor
 
         default_register_tensor(syft_type)
@@ -148,7 +151,7 @@ class TorchHook(FrameworkHook):
     _hook_additive_shared_tensor_methods = _hook_syft_tensor_methods
 
     def _hook_worker_methods(self) -> list[str]:
-        """Return the makers of tensors that every worker offers at `worker.remote.torch`."""
+        """Return the names of the tensor constructors at `worker.remote.torch`."""
         return list(self.attributes.worker_methods)
 
     def _get_hooked_base_worker_method(self, attr: str) -> Any:
@@ -156,11 +159,11 @@ class TorchHook(FrameworkHook):
         return lambda worker, *args, **kwargs: getattr(worker.remote.torch, attr)(*args, **kwargs)
 
     def _hook_parameters(self) -> type:
-        """Return Parameter: it takes chains as it is, since a shell keeps what makes it one."""
+        """Return Parameter, which accepts chains as it is."""
         return _torch.nn.Parameter
 
     def _hook_torch_module(self) -> None:
-        """Give every function its `native_` alias; the functions themselves are not touched."""
+        """Add a `native_` alias of every function; the functions themselves stay unchanged."""
         for name in overridable():
             head, _, short = name.rpartition(".")
             target = {
@@ -174,11 +177,11 @@ class TorchHook(FrameworkHook):
 
     @classmethod
     def _get_hooked_func(cls, public_module_name: str, func_api_name: str, attr: object) -> Any:
-        """Return a torch function that takes links, pointers and plain tensors."""
+        """Return a torch function that accepts links, pointers and plain tensors."""
         return cls.get_hooked_func(attr)
 
     def _hook_tensor(self) -> None:
-        """Let `torch.tensor` take `owner`, `id` and `register`."""
+        """Add the arguments `owner`, `id` and `register` to `torch.tensor`."""
         native = _torch.tensor
         self._patches.add(_torch, "native_tensor", native)
 
@@ -223,7 +226,7 @@ class TorchHook(FrameworkHook):
 
 
 def is_hooked() -> bool:
-    """Say whether torch is hooked."""
+    """Return whether torch is hooked."""
     return bool(_installed)
 
 

@@ -16,7 +16,7 @@ class _Recorder(TorchFunctionMode):
         super().__init__()
         self.logs = logs
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> Any:
         response = func(*args, **(kwargs or {}))
         self.logs.append(((function_name(func), None, args, kwargs or {}), response))
         return response

@@ -1,4 +1,4 @@
-"""Names for the kinds of tensor that the hook meets."""
+"""Type aliases of the tensors that the hook handles."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ REMOTE = [case for case in EVERY if case.values[0] not in LOCAL_ONLY]
 
 
 def plain(value):
-    """What a result stands for: texts out of Strings, containers walked; each text must have been a String."""
+    """The plain value of a result: texts out of Strings, containers walked; each text must have been a String."""
     if isinstance(value, sy.StringPointer):
         value = value.get()
     if isinstance(value, String):

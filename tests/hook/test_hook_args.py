@@ -42,7 +42,7 @@ class Link(AbstractTensor):
 
 
 class Foreign:
-    """A kind of tensor the library has never heard of."""
+    """A kind of tensor that is unknown to the library."""
 
     def __init__(self, inner):
         self.inner = inner
@@ -484,7 +484,7 @@ nested = st.recursive(
 
 
 def picture(value):
-    """The structure of nested arguments, links and their children told apart."""
+    """The structure of nested arguments, links and their children distinguished."""
     if isinstance(value, Link):
         return ("link", value.scale, picture(value.child))
     if isinstance(value, torch.Tensor):

@@ -219,10 +219,10 @@ def test_patches_are_taken_back_last_first():
     patches.add(Target, "kept", 3, replace=True)
     with pytest.raises(RuntimeError, match=r"Target\.kept already exists"):
         patches.add(Target, "kept", 4)
-    patches.take_back()
+    patches.undo()
     assert Target.kept == 1
     assert not hasattr(Target, "new")
-    patches.take_back()
+    patches.undo()
 
 
 # The globals --------------------------------------------------------------------------------------------
@@ -329,7 +329,7 @@ def test_names_of_torch_that_begin_with_native_are_kept(hook):
     assert len(out) == 3
 
 
-# What is added ------------------------------------------------------------------------------------------
+# Added names ------------------------------------------------------------------------------------------
 
 SECTION_2 = (
     "send send_ get get_ move remote_send remote_get mid_get copy tag describe tags description allow refresh attr "
@@ -377,12 +377,12 @@ def test_methods_can_be_transferred_to_any_class(hook):
     try:
         hook._hook_native_tensor(Second, Methods)
         assert (Second().shout(), Second().quiet) == ("NO", "sh")
-        hook._patches.take_back()
+        hook._patches.undo()
         assert not hasattr(Second, "shout")
         hook._TorchHook__hook_properties(Second, Methods)
         assert Second().quiet == "sh"
         assert not hasattr(Second, "shout")
-        hook._patches.take_back()
+        hook._patches.undo()
     finally:
         hook._patches = patches
 
