@@ -225,7 +225,7 @@ def test_a_plan_of_others_is_not_changed(owned, place, hook):
         if "private" in place.id:
             for call in (RUN_PLAN, PLAN_PARAMETERS, COPY_PLAN):
                 args = (torch.randn(8, 3),) if call == RUN_PLAN else ()
-                assert error_name(owned.call(call, Ref(name), *args)) == "CommandNotAllowed"
+                assert error_name(owned.call(call, Ref(name), *args)) == "CommandNotAllowedError"
             fetched = owned.ask(m.PlanCommandMessage((name, True), "fetch_plan"))
             assert error_name(fetched) == "GetNotPermittedError"
         else:

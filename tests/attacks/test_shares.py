@@ -22,7 +22,7 @@ from syft.exceptions import (
     ProtocolError,
     SpentPointerError,
     SyftError,
-    UnsupportedOperation,
+    UnsupportedOperationError,
     WorkerLostError,
 )
 from syft.messaging import message as m
@@ -316,7 +316,7 @@ def test_nothing_printed_holds_a_value_or_a_share(workers, make_worker, caplog):
     texts.append(x._repr_html_())
     for bad in (lambda: bool(x[0]), lambda: x[0].item(), lambda: x.tolist(), lambda: x.exp(), lambda: x + 0.5):
         with pytest.raises(
-            (ValueError, UnsupportedOperation, SyftError), match="decrypt first|Encode before sharing"
+            (ValueError, UnsupportedOperationError, SyftError), match="decrypt first|Encode before sharing"
         ) as info:
             bad()
         texts.append(str(info.value))

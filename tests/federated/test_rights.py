@@ -12,7 +12,7 @@ from syft.exceptions import (
     NotPermittedError,
     ObjectNotFoundError,
     TrainingError,
-    WorkerNotFoundException,
+    WorkerNotFoundError,
 )
 from syft.messaging import message as m
 from syft.workers.access.policy import ALLOW_ALL, DenyAll
@@ -143,7 +143,7 @@ def test_data_does_not_leave_by_pointers_in_a_model(node, bob):
     model = planned(Sends())
     model.state.state_placeholders[0].child = torch.ones(2).send(bob)
     before = set(bob._objects)
-    with pytest.raises(WorkerNotFoundException, match=bob.id):
+    with pytest.raises(WorkerNotFoundError, match=bob.id):
         config(model, epochs=1).send(node)
         node.fit("xor").get()
     assert set(bob._objects) == before

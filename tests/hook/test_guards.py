@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from syft.exceptions import CommandNotAllowed
+from syft.exceptions import CommandNotAllowedError
 from syft.hook.guards import guard_call
 
 GATES = {"torch.lstm": 4, "torch.gru": 3, "torch.rnn_tanh": 1, "torch.rnn_relu": 1}
@@ -51,13 +51,13 @@ def test_packed_sequences_with_falling_positive_sizes_pass(name: str, case: str)
 @pytest.mark.parametrize("name", GATES)
 def test_packed_sequences_with_malformed_sizes_are_refused(name: str, case: str) -> None:
     sizes, rows, batch = MALFORMED[case]
-    with pytest.raises(CommandNotAllowed, match="the shapes of its input or states do not fit"):
+    with pytest.raises(CommandNotAllowedError, match="the shapes of its input or states do not fit"):
         guard_call(name, packed_call(name, torch.tensor(sizes, dtype=torch.int64), rows, batch), {})
 
 
 @pytest.mark.parametrize("sizes", [torch.tensor([2, 2, 1], dtype=torch.int32), torch.tensor([[2, 2, 1]])], ids=str)
 def test_sizes_of_another_dtype_or_dimension_are_refused(sizes: torch.Tensor) -> None:
-    with pytest.raises(CommandNotAllowed, match="the shapes of its input or states do not fit"):
+    with pytest.raises(CommandNotAllowedError, match="the shapes of its input or states do not fit"):
         guard_call("torch.gru", packed_call("torch.gru", sizes, 5, 2), {})
 
 
@@ -66,5 +66,5 @@ def test_a_worker_refuses_packed_sequences_with_malformed_sizes(case: str, bob: 
     sizes, rows, batch = MALFORMED[case]
     data, lengths, state, weights, *options = packed_call("torch.gru", torch.tensor(sizes), rows, batch)
     there = [tensor.send(bob) for tensor in (data, lengths, state, *weights)]
-    with pytest.raises(CommandNotAllowed, match="the shapes of its input or states do not fit"):
+    with pytest.raises(CommandNotAllowedError, match="the shapes of its input or states do not fit"):
         torch.gru(*there[:3], there[3:], *options)[0].get()

@@ -25,7 +25,7 @@ torch.relu(x).get().float_precision()  # tensor([1.5000, 0.0000])
 
 Every call below runs on tensors shared among two or more parties with a crypto provider, in base 2 and base 10. The tests
 compare each one with float64 torch for 2, 3 and 4 parties, in one process and in separate processes. Approximated functions
-(exp, log, sigmoid, softmax and others) have their own table. A call that is not listed raises `UnsupportedOperation`, which
+(exp, log, sigmoid, softmax and others) have their own table. A call that is not listed raises `UnsupportedOperationError`, which
 names the nearest supported call.
 
 Values must stay below 2^62 units of the last place; for products that are rescaled, this includes the product before

@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from syft.exceptions import UnsupportedOperation
+from syft.exceptions import UnsupportedOperationError
 from tests.mpc.running import decoded
 
 pytestmark = pytest.mark.usefixtures("hook")
@@ -54,7 +54,7 @@ def test_scatter_with_fewer_rows(fix, share):
     assert torch.equal(decoded(fix(x).scatter(1, at[:1], 9.0)), x.scatter(1, at[:1], 9.0))
     assert torch.equal(decoded(fix(x).scatter(1, at[:1], fix(x) * 2)), x.scatter(1, at[:1], x * 2))
     assert torch.equal(decoded(fix(x).scatter(1, share(at), 9.0)), x.scatter(1, at, 9.0))
-    with pytest.raises(UnsupportedOperation, match="encrypted index"):
+    with pytest.raises(UnsupportedOperationError, match="encrypted index"):
         fix(x).scatter(1, share(at[:1]), 9.0)
 
 
@@ -90,5 +90,5 @@ def test_in_place_forms_give_the_results_of_torch(name, fix):
     "call", [lambda x: x.swapaxes_(0, 1), lambda x: x.t_(), lambda x: x.unsqueeze_(0), lambda x: x.normal_()]
 )
 def test_in_place_forms_that_are_refused(call, fix):
-    with pytest.raises(UnsupportedOperation, match="in.place"):
+    with pytest.raises(UnsupportedOperationError, match="in.place"):
         call(fix(torch.ones(2, 2)))

@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from syft.exceptions import UnsupportedOperation
+from syft.exceptions import UnsupportedOperationError
 from tests.mpc.running import decoded, gradients
 
 pytestmark = pytest.mark.usefixtures("hook")
@@ -64,9 +64,9 @@ def test_gradient_of_an_embedding(fix):
 def test_reductions_refuse_dtypes_that_they_would_ignore(fix, share):
     x = fix(torch.tensor([[1.0, -0.5], [3.0, 2.0]]))
     for call in (lambda: x.sum(0, dtype=torch.int64), lambda: x.prod(0, dtype=torch.int64), lambda: x.cumsum(0, dtype=torch.int32)):  # fmt: skip
-        with pytest.raises(UnsupportedOperation, match="reduction to torch.int"):
+        with pytest.raises(UnsupportedOperationError, match="reduction to torch.int"):
             call()
-    with pytest.raises(UnsupportedOperation, match="reduction to torch.float64"):
+    with pytest.raises(UnsupportedOperationError, match="reduction to torch.float64"):
         share(torch.ones(2, dtype=torch.int64)).sum(dtype=torch.float64)
     with pytest.raises(RuntimeError, match="multiple times"):
         x.sum(dim=(0, 0))

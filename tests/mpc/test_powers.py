@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from syft.exceptions import UnsupportedOperation
+from syft.exceptions import UnsupportedOperationError
 from tests.mpc.running import cast_of
 
 FORMATS = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from syft.exceptions import UnsupportedOperation
+from syft.exceptions import UnsupportedOperationError
 from tests.mpc.running import decoded, gradients
 
 pytestmark = pytest.mark.usefixtures("hook")
@@ -89,5 +89,5 @@ def test_private_masks_and_several_indices_stay_refused(fix, share):
         lambda: x[share(ROWS), torch.tensor([0, 1, 2])],
         lambda: x.index_put((share(ROWS),), torch.tensor(1.0)),
     ):
-        with pytest.raises(UnsupportedOperation, match="encrypted index"):
+        with pytest.raises(UnsupportedOperationError, match="encrypted index"):
             call()

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import syft as sy
-from syft.exceptions import CommandNotAllowed, SerdeError, SyftError, TensorsNotCollocatedException
+from syft.exceptions import CommandNotAllowedError, SerdeError, SyftError, TensorsNotCollocatedError
 from syft.pointers.callable_pointer import create_callable_pointer
 
 

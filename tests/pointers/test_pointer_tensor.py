@@ -405,7 +405,7 @@ def test_what_makes_no_sense_remotely_is_refused(bob):
     ):
         with pytest.raises(CommandNotAllowedError, match="can't be run on a worker"):
             call()
-    with pytest.raises(CommandNotAllowed, match="can't be run on a worker"):
+    with pytest.raises(CommandNotAllowedError, match="can't be run on a worker"):
         import pickle
 
         pickle.dumps(x)

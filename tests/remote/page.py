@@ -35,7 +35,7 @@ def render() -> str:
         "```py",
         "x = torch.tensor([1.0, 2.0]).send(bob)",
         "torch.exp(x)  # runs at bob",
-        "x.apply_(print)  # raises CommandNotAllowed with the reason below",
+        "x.apply_(print)  # raises CommandNotAllowedError with the reason below",
         "```",
         "",
         "A torch call on a pointer is sent by name. The names come from torch's own list of overridable functions;",

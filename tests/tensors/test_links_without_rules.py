@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from syft.core.tensor import AbstractTensor, Level
-from syft.exceptions import UnsupportedOperation
+from syft.exceptions import UnsupportedOperationError
 
 
 class Strict(AbstractTensor):
@@ -45,5 +45,5 @@ def test_calls_without_a_rule_are_refused(hook, link):
         lambda: x @ x,
         lambda: x.long(),
     ):
-        with pytest.raises(UnsupportedOperation, match=rf"is not supported on {link.__name__}.*(nearest|rules)"):
+        with pytest.raises(UnsupportedOperationError, match=rf"is not supported on {link.__name__}.*(nearest|rules)"):
             call()

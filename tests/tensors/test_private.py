@@ -13,7 +13,7 @@ import torch.nn.functional as F
 
 import syft as sy
 from syft.exceptions import (
-    CommandNotAllowed,
+    CommandNotAllowedError,
     GetNotPermittedError,
     SendNotPermittedError,
     SerdeError,
@@ -231,7 +231,7 @@ def test_both_historic_ways_in(make_worker, kind, hook, secret):
             location=bob, id_at_location=pointer.id_at_location, point_to_attr="child.child", garbage_collect_data=False
         ).wrap().copy().get(),
     ):  # fmt: skip
-        with pytest.raises((AttributeError, CommandNotAllowed), match="attribute 'child"):
+        with pytest.raises((AttributeError, CommandNotAllowedError), match="attribute 'child"):
             way()
             bob.synchronize()
     shown = [repr(bob._objects), str(list(bob._objects.values())), repr(bob.search([])), repr(bob), repr(pointer)]
