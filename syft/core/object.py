@@ -101,7 +101,7 @@ class AbstractObject(Bufferizable):
         return {}
 
     @classmethod
-    def on_function_call(cls, *args: object) -> None:
+    def on_function_call(cls, *args: tuple[Any, ...]) -> None:
         """Called for each torch function that reaches this kind of link (to override)."""
 
     @classmethod
