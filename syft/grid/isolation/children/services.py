@@ -32,7 +32,7 @@ def error_by_name(name: object, text: str, default: type[Exception]) -> Exceptio
     return error
 
 
-class SupervisorGone(SyftError):
+class SupervisorGoneError(SyftError):
     """The supervisor closed the channel: this process is about to end."""
 
 

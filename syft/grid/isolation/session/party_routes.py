@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from syft.core.id_provider import ObjectId
-from syft.exceptions import CommandNotAllowed, ModelError
+from syft.exceptions import CommandNotAllowedError, ModelError
 from syft.grid.isolation.children.worker import SessionWorker, map_file, read_value
 from syft.messaging import message as m
 from syft.messaging.hosting import SharedInferenceMessage

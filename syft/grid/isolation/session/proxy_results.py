@@ -8,7 +8,7 @@ import torch
 
 from syft.core.id_provider import ObjectId
 from syft.core.references import ObjectMeta, SameAs, TensorMeta
-from syft.exceptions import CommandNotAllowed, IdNotUniqueError
+from syft.exceptions import CommandNotAllowedError, IdNotUniqueError
 from syft.grid.isolation.proxies.objects import PROXIES, AnyProxy, describe
 from syft.messaging.message import Operation
 from syft.pointers.remote_call import following_id, rebuild_container
@@ -61,7 +61,7 @@ class ProxyResults:
 
     def _keep(self, proxy: AnyProxy) -> None:
         if self._next is None:
-            raise CommandNotAllowed(f"{self._name} without an id for its result")
+            raise CommandNotAllowedError(f"{self._name} without an id for its result")
         if self._next in self._worker.object_store.objects:
             raise IdNotUniqueError(f"Worker {self._worker.id!r} already holds an object with id {self._next!r}.")
         proxy.why = f"it was computed from private data by {self._name}"

@@ -19,7 +19,7 @@ from syft.core.labels import description_of, tags_of
 from syft.core.object_storage import ObjectOutline
 from syft.core.references import Ref, TensorMeta
 from syft.core.trees import SCALARS, iter_tensors
-from syft.exceptions import CommandNotAllowed, GetNotPermittedError
+from syft.exceptions import CommandNotAllowedError, GetNotPermittedError
 from syft.grid.isolation.children.services import Services
 from syft.grid.isolation.children.vault_commands import PART
 from syft.grid.isolation.proxies.calls import attribute, call_on_proxies
