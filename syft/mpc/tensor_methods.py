@@ -66,7 +66,9 @@ class EncryptionMethods:
                 f"fix_precision() takes the number of digits by name: fix_precision(precision_fractional={args[0]!r})."
             )
         if storage != "auto":
-            raise UnsupportedOperation(f"fix_precision(storage={storage!r})", "torch.Tensor", "Use storage='auto'.")
+            raise UnsupportedOperationError(
+                f"fix_precision(storage={storage!r})", "torch.Tensor", "Use storage='auto'."
+            )
         options = _given(base=base, precision_fractional=precision_fractional, field=field, kappa=kappa)
         link = _link(self)
         if isinstance(link, PointerTensor | MultiPointerTensor):
@@ -74,7 +76,7 @@ class EncryptionMethods:
         if isinstance(link, FixedPrecisionTensor | AdditiveSharingTensor):
             raise SyftError("This tensor is encoded or shared already. Encode the plain tensor, before sharing it.")
         if link is not None:
-            raise UnsupportedOperation("fix_precision", type(link).__name__, "Encode the plain tensor.")
+            raise UnsupportedOperationError("fix_precision", type(link).__name__, "Encode the plain tensor.")
         encoded = FixedPrecisionTensor(**options, child=self).fix_precision()
         return encoded if no_wrap else _wrapped(encoded, self)
 
@@ -130,7 +132,9 @@ class EncryptionMethods:
             insecure: allow a party to be the crypto provider.
         """
         if field not in (None, FIELD):
-            raise UnsupportedOperation("share(field=...)", "torch.Tensor", "Shares are modulo 2**64; leave field out.")
+            raise UnsupportedOperationError(
+                "share(field=...)", "torch.Tensor", "Shares are modulo 2**64; leave field out."
+            )
         options: dict[str, Any] = {"crypto_provider": crypto_provider, "protocol": protocol, "insecure": insecure}
         link = _link(self)
         if isinstance(link, PointerTensor):
@@ -179,7 +183,7 @@ class EncryptionMethods:
             public_key: of a protocol that is not supported.
         """
         if protocol not in ("mpc", "beaver", "snn", "fss"):
-            raise UnsupportedOperation(f"encrypt(protocol={protocol!r})", "torch.Tensor", "Use protocol='mpc'.")
+            raise UnsupportedOperationError(f"encrypt(protocol={protocol!r})", "torch.Tensor", "Use protocol='mpc'.")
         if not workers:
             raise SyftError("encrypt() needs workers: x.encrypt(workers=[alice, bob], crypto_provider=carol).")
         options = _given(base=base, precision_fractional=precision_fractional, field=field, kappa=kappa)
@@ -338,7 +342,7 @@ def _peer(worker: BaseWorker, name: object) -> BaseWorker:
     """Return a known worker by its id; the error does not list the others, which are not the client's business."""
     found = worker if name == worker.id else worker.known(name) if isinstance(name, int | str) else None
     if found is None:
-        raise WorkerNotFoundException(name, ("not disclosed to peers",))
+        raise WorkerNotFoundError(name, ("not disclosed to peers",))
     return found
 
 

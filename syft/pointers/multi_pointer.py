@@ -106,7 +106,7 @@ class MultiPointerTensor(AbstractTensor):
         workers = list(multis[0].child)
         for other in multis[1:]:
             if set(other.child) != set(workers):
-                raise TensorsNotCollocatedException(
+                raise TensorsNotCollocatedError(
                     "A call on multi-pointers", [f"one is on {sorted(map(str, m.child))}" for m in multis]
                 )
         results = [run(function, *cls.dispatch((args, kwargs), worker)) for worker in workers]

@@ -267,7 +267,7 @@ class ObjectPointer(AbstractObject):
             return worker.resolve(Ref(id_at_location, point_to_attr))
         location = worker.known(location_id) if is_id(location_id) else None
         if location is None:  # the workers known here are not disclosed to peers
-            raise WorkerNotFoundException(location_id, ("not disclosed to peers",))
+            raise WorkerNotFoundError(location_id, ("not disclosed to peers",))
         lease = Lease(worker.stream_to(location), id_at_location, owned=False)
         lease.pending = bool(owned)
         pointer = cls._attach(lease, worker, meta, point_to_attr)

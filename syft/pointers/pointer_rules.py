@@ -70,7 +70,7 @@ _SETTERS = {
 def set_attribute(pointer: ObjectPointer, name: str, value: object) -> None:
     """Set grad, data or requires_grad of a remote tensor."""
     if name not in _SETTERS:
-        raise UnsupportedOperation(
+        raise UnsupportedOperationError(
             f"Setting the attribute {name!r}", "a remote tensor", "Only grad, data and requires_grad can be set."
         )
     value = getattr(value, "child", value)

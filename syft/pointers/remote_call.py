@@ -200,7 +200,7 @@ def _not_collocated(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
         if len(remote) == 1
         else f"Move one to the other first, for instance with x.move({there})."
     )
-    return TensorsNotCollocatedException(name, list(dict.fromkeys(locations)), hint)
+    return TensorsNotCollocatedError(name, list(dict.fromkeys(locations)), hint)
 
 
 __all__ = ["Ref", "Results", "call", "call_by_name", "following_id", "pointer_kinds", "update_meta"]

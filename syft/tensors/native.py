@@ -151,7 +151,7 @@ class TorchTensor:
             return recorded
         link = require_link(self, "move")
         if not isinstance(link, PointerTensor):
-            raise UnsupportedOperation("move", type(link).__name__, "Only pointers can be moved.")
+            raise UnsupportedOperationError("move", type(link).__name__, "Only pointers can be moved.")
         moved = link.move(location)
         if moved is link:
             return self

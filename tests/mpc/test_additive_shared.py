@@ -442,7 +442,7 @@ def test_mistakes_of_remote_sharing(here):
     with pytest.raises(CommandNotAllowedError):
         stream.run("syft.share", (pointer.child.ref(), bob.id, alice.id), {"worker_": 3}, 1234)
     encoded = pointer.fix_precision()
-    with pytest.raises(WorkerNotFoundException, match="not disclosed to peers"):
+    with pytest.raises(WorkerNotFoundError, match="not disclosed to peers"):
         stream.run("syft.share", (encoded.child.ref(), "x", alice.id), {}, 1235)
 
 

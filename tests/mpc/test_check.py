@@ -11,10 +11,10 @@ import torch.nn.functional as F
 from torch import nn
 
 import syft as sy
-from syft.exceptions import UnsupportedOperation
+from syft.exceptions import UnsupportedOperationError
 from syft.mpc.rules.names import public_name
 from syft.mpc.tools import check
-from syft.mpc.tools.check import ModelNotSupported, check_before_call
+from syft.mpc.tools.check import ModelNotSupportedError, check_before_call
 from tests.mpc.running import cast_of
 
 BITS = {"base": 2, "precision_fractional": 16}

@@ -177,6 +177,6 @@ def test_lengths_that_do_not_fit(cast):
     with pytest.raises(RuntimeError, match="from 1 to 4"):
         packs.pack_padded_sequence(secret, [5, 1])
     lengths = torch.tensor([4, 1]).share(*cast[0][:2], crypto_provider=cast[1])
-    with pytest.raises(UnsupportedOperation, match="Lengths must be public"):
+    with pytest.raises(UnsupportedOperationError, match="Lengths must be public"):
         packs.pack_padded_sequence(secret, lengths)
     del secret, lengths

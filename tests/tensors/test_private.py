@@ -210,7 +210,9 @@ def test_sending_and_getting_in_a_sandbox(make_worker, kind, hook, x):
     pointer = x.send(bob, user="alice")
     result = pointer * 2 + pointer
     for user in (None, "bob", ["alice"]):
-        with pytest.raises((GetNotPermittedError, SerdeError), match="is private, and not released to|can't hold a list"):
+        with pytest.raises(
+            (GetNotPermittedError, SerdeError), match="is private, and not released to|can't hold a list"
+        ):
             result.get(user=user)
             bob.synchronize()
     with pytest.raises(GetNotPermittedError, match="Name an allowed user"):

@@ -46,7 +46,7 @@ def function_for(name: str) -> Callable[..., Any]:
         return COMMANDS[name]
     function = function_of(name) if not name.startswith("syft.") else None
     if function is None or function in VALUE_READS:
-        raise CommandNotAllowed(repr(name[:100]), "it is not allowed in a plan.")
+        raise CommandNotAllowedError(repr(name[:100]), "it is not allowed in a plan.")
     return function
 
 

@@ -66,7 +66,7 @@ class Compiled:
         operation = self.program.operations[number]
         error.add_note(f"This is operation {number} of the plan: {operation.cmd_name}.{where}")
         local = [p for p in self.program.state if not isinstance(p.child, SyftTensor)]
-        if isinstance(error, TensorsNotCollocatedException) and local:
+        if isinstance(error, TensorsNotCollocatedError) and local:
             error.add_note("The state of the plan is local. Run it where its arguments are: plan.send(worker)(...).")
         if trace.tb_next is None and isinstance(error, ValueError):
             raise PlanMismatchError(

@@ -210,5 +210,5 @@ def known_worker(owner: BaseWorker, worker_id: ObjectId) -> Any:
     """Return a worker that a received protocol names, without a list of known workers in the error."""
     worker = owner if worker_id == owner.id else owner.known(worker_id)
     if worker is None:
-        raise WorkerNotFoundException(worker_id, ("not disclosed to peers",))
+        raise WorkerNotFoundError(worker_id, ("not disclosed to peers",))
     return worker

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from syft.core.trees import iter_tensors
-from syft.exceptions import MalformedPlanError, TensorsNotCollocatedException
+from syft.exceptions import MalformedPlanError, TensorsNotCollocatedError
 from syft.hook.syft_tensor import SyftTensor
 from syft.messaging.plan.arguments import example_of
 from syft.messaging.plan.plan import Plan
@@ -31,7 +31,7 @@ def require_at_worker(role: str, tensors: tuple[torch.Tensor, ...], worker: Base
     for leaf in iter_tensors(tensors):
         pointer = pointer_in(leaf)
         if pointer is not None and pointer.location is not worker:
-            raise TensorsNotCollocatedException(
+            raise TensorsNotCollocatedError(
                 f"The role {role!r}, assigned to {worker.id!r},",
                 [f"this input is on {pointer.location.id!r}"],
                 f"If it may go there, move it: x.move({worker.id}).",

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from syft.core.generator import local
-from syft.exceptions import UnsupportedOperation
+from syft.exceptions import UnsupportedOperationError
 from syft.mpc.compat.documented_api import WorkerOrId
 from syft.mpc.dealer.deals import DealerContext
 from syft.mpc.protocols import triples as _protocols

@@ -26,7 +26,7 @@ def link_of(value: object) -> AdditiveSharingTensor:
     """Return the link of a shared tensor, which may be wrapped."""
     link = value if isinstance(value, AdditiveSharingTensor) else getattr(value, "child", None)
     if isinstance(link, OddSharingTensor):
-        raise UnsupportedOperation("This", "shares modulo 2**64 - 1", "Only securenn.msb takes them.")
+        raise UnsupportedOperationError("This", "shares modulo 2**64 - 1", "Only securenn.msb takes them.")
     if not isinstance(link, AdditiveSharingTensor):
         raise ProtocolError(f"This function takes shared tensors of integers, not a {type(value).__name__}.")
     return link
@@ -70,7 +70,7 @@ class OddSharingTensor(AdditiveSharingTensor):
     def handle(cls, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Refuse to compute: the rules of shared tensors are those of shares modulo 2^64."""
         name = getattr(function, "__name__", str(function))
-        raise UnsupportedOperation(name, "shares modulo 2**64 - 1", "Only securenn.msb takes them.")
+        raise UnsupportedOperationError(name, "shares modulo 2**64 - 1", "Only securenn.msb takes them.")
 
     def get(self) -> torch.Tensor:
         """Fetch all shares and add them up."""

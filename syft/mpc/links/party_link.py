@@ -360,7 +360,7 @@ class PartyLink:
         return PartyLostError(self.peer, why)
 
 
-class Disagreement(ProtocolError):
+class DisagreementError(ProtocolError):
     """Two parties are not at the same round, or used different numbers of deals.
 
     Args:

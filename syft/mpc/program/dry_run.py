@@ -113,7 +113,7 @@ class DryRun(TorchFunctionMode):
             self._inside = False
 
     def _note_error(self, name: str, error: Exception) -> None:
-        has_hint = isinstance(error, UnsupportedOperation)
+        has_hint = isinstance(error, UnsupportedOperationError)
         self._note(getattr(error, "operation", name), getattr(error, "hint", "") if has_hint else str(error))
 
     def _note(self, operation: str, instead: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from syft.exceptions import ProtocolError, UnsupportedOperation
+from syft.exceptions import ProtocolError, UnsupportedOperationError
 from syft.mpc.dealer.deals import DealerContext, Shape, deals
 from syft.mpc.protocols.truncation import truncate
 from syft.mpc.ring import arithmetic

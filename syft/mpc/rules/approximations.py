@@ -29,7 +29,7 @@ def encoded(x: Link, name: str) -> FixedPointFormat:
     """Return the format of an operand; refuse whole numbers, which have no digits for results."""
     fmt = format_of(x)
     if fmt.model is None:
-        raise UnsupportedOperation(
+        raise UnsupportedOperationError(
             f"{name} of whole numbers", "AdditiveSharingTensor", "Encode before sharing with fix_precision()."
         )
     return fmt

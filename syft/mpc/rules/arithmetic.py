@@ -79,7 +79,7 @@ def div(x: Operand, y: Operand) -> Link:
     """Return x / y; refused for whole numbers, which have no digits for fractions."""
     fmt = format_of(x, y)
     if fmt.model is None:
-        raise UnsupportedOperation(
+        raise UnsupportedOperationError(
             "x / y of whole numbers",
             "AdditiveSharingTensor",
             "Use x // y, which rounds down, or encode before sharing: x.fix_precision().share(...).",
@@ -134,7 +134,9 @@ def floor_divide(x: Operand, y: Operand) -> Link:
     if is_link(y) and fmt.model is None:
         return fmt.link(integer_quotient(to_integers(x, fmt), to_integers(y, fmt)))
     if not is_link(x) or isinstance(y, torch.Tensor) or is_link(y) or not float(y).is_integer() or y == 0:
-        raise UnsupportedOperation("// by anything but a public whole number", "encrypted tensors", "Use / instead.")
+        raise UnsupportedOperationError(
+            "// by anything but a public whole number", "encrypted tensors", "Use / instead."
+        )
     return fmt.link(ring_ops.scale(floor_divide_public(content(x), int(y) * fmt.scale), fmt.scale))
 
 
@@ -154,7 +156,9 @@ def reciprocal(x: Link) -> Link:
     """1 / x."""
     fmt = format_of(x)
     if fmt.model is None:
-        raise UnsupportedOperation("reciprocal", "AdditiveSharingTensor", "Encode before sharing with fix_precision().")
+        raise UnsupportedOperationError(
+            "reciprocal", "AdditiveSharingTensor", "Encode before sharing with fix_precision()."
+        )
     value = content(x)
     # A scalar, such as a norm for gradient clipping, may be small: it gets more digits.
     fine = fmt if len(x.shape) else finer(fmt, 1 << MAX_EXTRA_BITS)
@@ -166,7 +170,7 @@ def reciprocal(x: Link) -> Link:
 def power(x: Link, exponent: Number) -> Link:
     """Return x to a public whole power, by squaring."""
     if not float(exponent).is_integer() or abs(exponent) > 64:
-        raise UnsupportedOperation(f"The power {exponent}", "encrypted tensors", "Whole powers up to 64 work.")
+        raise UnsupportedOperationError(f"The power {exponent}", "encrypted tensors", "Whole powers up to 64 work.")
     fmt, count = format_of(x), int(abs(exponent))
     if exponent < 0:
         return power(reciprocal(x), count)

@@ -157,7 +157,7 @@ def _bitwise(logical: Callable[[Operand, Operand], Link], name: str) -> Callable
         for operand in (x, y):
             is_bits = operand.is_bit if is_link(operand) else getattr(operand, "dtype", torch.bool) is torch.bool
             if not is_bits:
-                raise UnsupportedOperation(name, "encrypted numbers", "It works on the results of comparisons.")
+                raise UnsupportedOperationError(name, "encrypted numbers", "It works on the results of comparisons.")
         return logical(x, y)
 
     return run
@@ -172,7 +172,7 @@ rule(aten.bitwise_xor.Tensor)(_bitwise(logical_xor, "x ^ y"))
 def bitwise_not(x: Link) -> Link:
     """Return 1 - x of a comparison; of whole numbers -x - 1, as torch does."""
     if not x.is_bit and format_of(x).model is not None:
-        raise UnsupportedOperation("~x", type(x).__name__, "It works on the results of comparisons.")
+        raise UnsupportedOperationError("~x", type(x).__name__, "It works on the results of comparisons.")
     return logical_not(x) if x.is_bit else sub(-1, x)
 
 
@@ -343,7 +343,7 @@ def is_never_true(x: Link) -> torch.Tensor:
 
 def refuse_equal(x: Operand, y: Operand, *args: object, **kwargs: object) -> Any:
     """Refuse: the result would be a public bit about private values."""
-    raise UnsupportedOperation(
+    raise UnsupportedOperationError(
         "torch.equal, torch.allclose", "encrypted tensors", "Compare with x == y, which stays private, or .get() first."
     )
 

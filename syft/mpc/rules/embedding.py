@@ -40,7 +40,7 @@ def embedding_backward(grad: AnyTensor, indices: AnyTensor, count: int, padding:
     if not is_link(indices):
         return fmt.link(_added_up(grad, indices, count, padding, scale_by_freq, fmt))
     if scale_by_freq:
-        raise UnsupportedOperation(
+        raise UnsupportedOperationError(
             "scale_grad_by_freq with encrypted indices",
             "encrypted tensors",
             "The frequency of an encrypted index is private: leave scale_grad_by_freq out.",
@@ -130,7 +130,7 @@ def embedding_bag_backward(
 def one_hot_of(index: Link, num_classes: int = -1) -> Link:
     """Return a one-hot row for each private index; all zeros if it is out of range."""
     if num_classes < 1:
-        raise UnsupportedOperation(
+        raise UnsupportedOperationError(
             "one_hot without num_classes", type(index).__name__, "The largest index is private: pass num_classes."
         )
     return bits(one_hot(index, num_classes), format_of(index))

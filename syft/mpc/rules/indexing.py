@@ -96,7 +96,7 @@ def only_private(indices: Sequence[AnyTensor | None]) -> tuple[int, Link]:
     """Return the dimension and the value of a private index that is the only index."""
     named = [(dim, one) for dim, one in enumerate(indices) if is_link(one)]
     if len(named) != 1 or any(one is not None and not is_link(one) for one in indices):
-        raise UnsupportedOperation(
+        raise UnsupportedOperationError(
             "Indexing with an encrypted index and another one", "encrypted tensors", "Use one index after the other."
         )
     return named[0]

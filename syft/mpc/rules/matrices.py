@@ -43,7 +43,7 @@ def qr(x: Link, mode: str = "reduced") -> tuple[Any, Any]:
     """Write a matrix as Q R (see the protocol `qr` for its domain and error); with mode "r" Q is empty, as in torch."""
     fmt = encoded(x, "QR")
     if len(x.shape) != 2:
-        raise UnsupportedOperation(
+        raise UnsupportedOperationError(
             "qr of anything but one matrix", "encrypted tensors", "Decompose matrices one by one."
         )
     value = content(x)

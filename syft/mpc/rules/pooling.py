@@ -96,7 +96,7 @@ def _divided(value: Value, counts: torch.Tensor, fmt: FixedPointFormat) -> Value
 def _average(x: Link, windows: Windows, counts: torch.Tensor) -> Link:
     fmt, dims = format_of(x), len(windows.sizes)
     if fmt.model is None:
-        raise UnsupportedOperation("A mean of windows", "AdditiveSharingTensor", "Encode before sharing.")
+        raise UnsupportedOperationError("A mean of windows", "AdditiveSharingTensor", "Encode before sharing.")
     laid = _laid_out(x, windows.positions.clamp(min=0), dims)
     if not bool(windows.inside.all()):
         laid = ring_ops.mul(laid, windows.inside.long())
@@ -166,7 +166,7 @@ def _largest_back(grad: AnyTensor, x: AnyTensor, windows: Windows, indices: Wind
     fmt, dims, positions = format_of(grad, x), len(windows.sizes), windows.repeated()
     path = getattr(indices, "path", None)
     if path is None:
-        raise UnsupportedOperation(
+        raise UnsupportedOperationError(
             "The gradient of a maximum that was computed without gradients",
             type(x).__name__,
             "Enable gradients before pooling.",

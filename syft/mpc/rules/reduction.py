@@ -61,7 +61,7 @@ def mean(x: Link, dim: Dims = None, keepdim: bool = False, dtype: torch.dtype | 
     check_dtype(x, dtype)
     fmt, dims = format_of(x), dims_of(x, dim)
     if fmt.model is None:
-        raise UnsupportedOperation("mean", "AdditiveSharingTensor", "Encode before sharing with fix_precision().")
+        raise UnsupportedOperationError("mean", "AdditiveSharingTensor", "Encode before sharing with fix_precision().")
     if not count_of(x, dims):
         raise ValueError("mean() of a tensor without elements is not defined.")
     return fmt.link(ring_ops.truncate(ring_ops.total(content(x), dims, keepdim), count_of(x, dims)))

@@ -11,7 +11,7 @@ import torch
 from syft.core.dispatch import find_rule, run
 from syft.core.tensor import AbstractTensor, wrapper_class
 from syft.core.trees import map_tensors
-from syft.exceptions import UnsupportedOperation
+from syft.exceptions import UnsupportedOperationError
 from syft.mpc.rules.names import public_name
 from syft.mpc.rules.operands import aten, rule
 from syft.mpc.rules.types import AnyTensor, Link, Operation
@@ -69,7 +69,9 @@ def refuse_number(x: AnyTensor, *args: object, **kwargs: object) -> Link:
 )  # fmt: skip
 def refuse_in_place(x: AnyTensor, *args: object, **kwargs: object) -> Link:
     """Refuse to change a shape in place, and other in-place calls without a rule."""
-    raise UnsupportedOperation("This in-place form", type(x).__name__, "Use the form that is not in place: x = x.t().")
+    raise UnsupportedOperationError(
+        "This in-place form", type(x).__name__, "Use the form that is not in place: x = x.t()."
+    )
 
 
 def refuse_random(x: AnyTensor, *args: object, **kwargs: object) -> Any:
@@ -109,16 +111,16 @@ def fall_back(cls: type[AbstractTensor], function: object, args: tuple[Any, ...]
     name = function.overloadpacket.__name__
     decomposition = None if name in _NEVER else _decompositions().get(function, _composition(function))
     if decomposition is None:
-        raise UnsupportedOperation(public_name(function), cls.__name__, HINTS.get(name, _default_hint()))
+        raise UnsupportedOperationError(public_name(function), cls.__name__, HINTS.get(name, _default_hint()))
     shell = wrapper_class()
     wrapped = map_tensors(lambda leaf: leaf.wrap() if isinstance(leaf, AbstractTensor) else leaf, (args, kwargs))
     try:
         result = decomposition(*wrapped[0], **wrapped[1])
-    except UnsupportedOperation as error:
+    except UnsupportedOperationError as error:
         hint = f"It uses {error.operation}. {error.hint}"
-        raise UnsupportedOperation(public_name(function), cls.__name__, hint) from error
+        raise UnsupportedOperationError(public_name(function), cls.__name__, hint) from error
     if result is NotImplemented:
-        raise UnsupportedOperation(public_name(function), cls.__name__, _default_hint())
+        raise UnsupportedOperationError(public_name(function), cls.__name__, _default_hint())
     return map_tensors(lambda leaf: leaf.child if isinstance(leaf, shell) else leaf, result)
 
 

@@ -12,7 +12,7 @@ import torch
 from syft.core.id_provider import ID_PROVIDER, ObjectId
 from syft.core.references import TensorMeta
 from syft.core.trees import iter_tensors, map_tensors
-from syft.exceptions import ProtocolError, TensorsNotCollocatedException, UnsupportedOperation
+from syft.exceptions import ProtocolError, TensorsNotCollocatedError, UnsupportedOperationError
 from syft.messaging.message import Message, RunMessage
 from syft.mpc.runtime import cost_meter, recording, rendezvous
 from syft.mpc.runtime.protocol_registry import ProtocolSpec, entry_of
@@ -122,7 +122,7 @@ def ask(
     streams = [owner.stream_to(pointer.location) for pointer in model.child.values()]
     helped = entry.helper and len(streams) == 2
     if helped and any(stream.location is dealer for stream in streams):
-        raise UnsupportedOperation(entry.name, "parties that deal for themselves", "Name a third worker.")
+        raise UnsupportedOperationError(entry.name, "parties that deal for themselves", "Name a third worker.")
     check_kinds([stream.location for stream in streams], dealer)
     introduce(owner, [*(stream.location for stream in streams), *(() if dealer is None else (dealer,))])
     run_id, first_id = ID_PROVIDER.pop(), ID_PROVIDER.pop()

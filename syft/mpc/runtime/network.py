@@ -110,7 +110,7 @@ class Runtime:
                     finish(run.drive(start(Party(index, len(message.parties)))))
                     run.deals.end()
                     return
-                except party_link.Disagreement as error:
+                except party_link.DisagreementError as error:
                     # After a failed run, some parties have used more deals than others.
                     if attempt + 1 == attempts:
                         run.give_up(error)

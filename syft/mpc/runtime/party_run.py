@@ -107,7 +107,7 @@ class PartyRun:
                 sources[link] = (index, expected)
         try:
             received = poll.transfer(writing, reading, self.timeout)
-        except party_link.Disagreement as error:
+        except party_link.DisagreementError as error:
             self.deals.disagree(error.tag.instance, error.tag.seeds)
             raise
         arrived: Received = {}

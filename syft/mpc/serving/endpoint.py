@@ -153,7 +153,7 @@ def _own(worker: BaseWorker, session: Session, name: object) -> ModelEndpoint:
 def _open(worker: BaseWorker, session: Session, *args: Any) -> None:
     """Open an endpoint, from its name, the fields of its program, and the number of requests."""
     if len(args) != 8 or session not in worker._sessions:
-        raise CommandNotAllowed("Serving this")
+        raise CommandNotAllowedError("Serving this")
     name, *parts, limit = args
     if type(name) is not str or len(name) != 32 or not set(name) <= set("0123456789abcdef"):
         raise ProtocolError("The name of an endpoint has 32 hexadecimal digits.")

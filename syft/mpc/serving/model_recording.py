@@ -11,7 +11,7 @@ import torch
 
 from syft.core.id_provider import ObjectId
 from syft.core.trees import iter_tensors
-from syft.exceptions import SyftError, UnsupportedOperation
+from syft.exceptions import SyftError, UnsupportedOperationError
 from syft.hook import modules
 from syft.hook.syft_tensor import SyftTensor
 from syft.messaging.plan import Plan
@@ -91,7 +91,7 @@ def record_model(model: Model, in_shape: InputShape, answer: Answer | None = Non
         raise SyftError("This model changes its own tensors when it runs, so it can't be served.")
     part, *others = Assembled(recording, outputs).parts
     if others:
-        raise UnsupportedOperation("serve", "parties that need a helper", "Share with protocol='beaver' or 'fss'.")
+        raise UnsupportedOperationError("serve", "parties that need a helper", "Share with protocol='beaver' or 'fss'.")
     return RecordedModel(template.child, part, values, inputs, tuple(map(_encoding_of, links)))
 
 

@@ -27,7 +27,7 @@ import torch
 
 from syft.core.tensor import AbstractTensor
 from syft.core.trees import iter_tensors, map_tensors
-from syft.exceptions import SyftError, UnsupportedOperation
+from syft.exceptions import SyftError, UnsupportedOperationError
 from syft.hook import base
 from syft.hook.syft_tensor import SyftTensor
 from syft.messaging.plan.record.recording import current as current_recorder
@@ -187,7 +187,7 @@ _CONTAINERS = (torch.nn.Sequential, torch.nn.ModuleList, torch.nn.ModuleDict)
 # --- before the first call ----------------------------------------------------------------------------------------
 
 
-class ModelNotSupported(UnsupportedOperation):
+class ModelNotSupportedError(UnsupportedOperationError):
     """An encrypted model has operations that don't run on encrypted tensors."""
 
     def __init__(self, problems: list[Problem]) -> None:
@@ -226,7 +226,7 @@ def check_before_call(module: torch.nn.Module, args: tuple[object, ...], kwargs:
         _state.running = False
     if problems:
         seen.discard(signature)
-        raise ModelNotSupported(problems)
+        raise ModelNotSupportedError(problems)
 
 
 def _has_others(module: torch.nn.Module, inputs: object) -> bool:

@@ -219,7 +219,7 @@ def hand_over(worker: Any, session: Session, message: m.HandOverMessage) -> Any:
     check_release(worker, session, obj, "move", f"to {message.destination}", obj_id=message.contents)
     destination = worker.known(message.destination)
     if destination is None:  # whom this worker knows is nobody else's business
-        raise WorkerNotFoundException(message.destination, ("not disclosed to peers",))
+        raise WorkerNotFoundError(message.destination, ("not disclosed to peers",))
     with acting_as(worker):
         # A moved object belongs to whoever asked for the move; one that a pointer stays for belongs to this worker.
         claimant = None if message.keep_pointer else session.client_id
