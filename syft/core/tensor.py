@@ -34,7 +34,7 @@ from syft.core.references import TensorMeta
 from syft.exceptions import SyftError
 
 if TYPE_CHECKING:
-    from syft.workers.abstract import AbstractWorker
+    from syft.workers.base import BaseWorker
 
 Rule = Callable[..., Any]
 
@@ -187,13 +187,13 @@ class AbstractTensor(AbstractObject):
         return f"{name}>{self.child!r}" if "child" in self.__dict__ else name
 
     @staticmethod
-    def simplify(worker: AbstractWorker, tensor: AbstractTensor) -> tuple[Any, ...]:
+    def simplify(worker: BaseWorker, tensor: AbstractTensor) -> tuple[Any, ...]:
         """Return id, tags, description, inherited attributes and child."""
         child = tensor.__dict__.get("child")
         return (tensor.id, tensor.tags, tensor.description, tensor.get_class_attributes(), child)
 
     @classmethod
-    def detail(cls, worker: AbstractWorker, payload: tuple[Any, ...]) -> AbstractTensor:
+    def detail(cls, worker: BaseWorker, payload: tuple[Any, ...]) -> Any:
         """Rebuild a link of this class."""
         obj_id, tags, description, attributes, child = payload
         check_labels(obj_id, tags, description)

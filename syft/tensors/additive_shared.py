@@ -55,7 +55,7 @@ class AdditiveSharingTensor(Viewable):
         id: ObjectId | None = None,
         field: int | None = None,
         n_bits: int | None = None,
-        crypto_provider: object = None,
+        crypto_provider: BaseWorker | ObjectId | None = None,
         protocol: str | None = None,
         insecure: bool = False,
         tags: Iterable[str] | None = None,
@@ -78,7 +78,9 @@ class AdditiveSharingTensor(Viewable):
         """Return the attributes that results inherit."""
         return {"crypto_provider": self.crypto_provider, "protocol": self.protocol, "insecure": self.insecure}
 
-    def like(self, shares: dict[Any, Any], crypto_provider: object = None) -> AdditiveSharingTensor:
+    def like(
+        self, shares: dict[Any, Any], crypto_provider: BaseWorker | ObjectId | None = None
+    ) -> AdditiveSharingTensor:
         """Return a link of the same parties to other shares; with another crypto provider, if one is passed."""
         attributes = self.get_class_attributes()
         if crypto_provider is not None:

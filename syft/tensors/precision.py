@@ -30,7 +30,7 @@ from syft.tensors.additive_shared import AdditiveSharingTensor
 from syft.tensors.views import Viewable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from syft.workers.base import BaseWorker
 
@@ -189,13 +189,17 @@ class FixedPrecisionTensor(Viewable):
         self.child = _codec[0].truncate(self.child, self.base**precision_fractional)
         return self
 
-    def share(self, *owners: BaseWorker | ObjectId, **kwargs: object) -> FixedPrecisionTensor:
+    def share(
+        self, *owners: BaseWorker | ObjectId | Sequence[BaseWorker | ObjectId], **kwargs: object
+    ) -> FixedPrecisionTensor:
         """Return a link of the same format around shares of the integers; arguments as `tensor.share`."""
         if self.is_shared:
             raise SyftError("This tensor is shared already. Fetch it with .get() to share it again.")
         return self.like(_codec[0].share(self.child, owners, **kwargs))
 
-    def share_(self, *owners: BaseWorker | ObjectId, **kwargs: object) -> FixedPrecisionTensor:
+    def share_(
+        self, *owners: BaseWorker | ObjectId | Sequence[BaseWorker | ObjectId], **kwargs: object
+    ) -> FixedPrecisionTensor:
         """Share the integers, in place."""
         self.child = self.share(*owners, **kwargs).child
         return self

@@ -16,7 +16,7 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import torch
@@ -134,7 +134,7 @@ class PrivateTensor(AbstractTensor):
     float_prec = float_precision
 
     @classmethod
-    def handle(cls, function: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def handle(cls, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run a call on the children, and make its results private to the users that all operands allow."""
         if function in _DISPLAYS:
             return _DISPLAYS[function](*args, **kwargs)
@@ -147,7 +147,7 @@ class PrivateTensor(AbstractTensor):
             hint = _hint("get", next(iter(links.values())))
             raise GetNotPermittedError(f"{function_name(function)} returns values of a private tensor. {hint}")
 
-        def above(leaf: object) -> Any:
+        def above(leaf: Any) -> Any:
             link = links.get(id(leaf))  # an in-place call returns its own argument
             return cls(allowed_users=users).on(leaf, wrap=False) if link is None else link
 
@@ -221,7 +221,7 @@ def _common(links: list[PrivateTensor]) -> tuple[ObjectId, ...]:
     return tuple(user for user in links[0].allowed_users if all(user in users for users in rest))
 
 
-def _reveals_nothing(function: object, result: Any) -> bool:
+def _reveals_nothing(function: Callable[..., Any], result: Any) -> bool:
     """Say whether a result consists of tensors and metadata only."""
     if result is None or isinstance(result, _WITHOUT_VALUES):
         return True
@@ -230,14 +230,14 @@ def _reveals_nothing(function: object, result: Any) -> bool:
     return function in _METADATA_READS
 
 
-def _written(function: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+def _written(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
     """Return the tensors and links that a call writes into."""
     last = function_name(function).rpartition(".")[2]
     first = last in ("__setitem__", "__set__") or FrameworkAttributes.is_inplace_method(last) or kwargs.get("inplace")
     return list(iter_tensors((args[:1] if first else (), kwargs.get("out"))))
 
 
-def _refuse_open(function: object, written: list[Any]) -> None:
+def _refuse_open(function: Callable[..., Any], written: list[Any]) -> None:
     """Refuse to write private values into a public tensor."""
     if not all(isinstance(leaf, PrivateTensor) for leaf in written):
         raise GetNotPermittedError(

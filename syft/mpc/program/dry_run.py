@@ -176,7 +176,8 @@ def encrypted_example() -> FixedPrecisionTensor:
     """Return the link of an encoded and shared tensor, with placeholder parties."""
     value = Value(torch.Size(()))
     shares = {name: SymbolicShare(value, _Nobody(name)) for name in ("alice", "bob")}
-    return FixedPrecisionTensor(child=AdditiveSharingTensor(shares, crypto_provider=_Nobody("carol")))
+    provider: Any = _Nobody("carol")
+    return FixedPrecisionTensor(child=AdditiveSharingTensor(shares, crypto_provider=provider))
 
 
 def symbolic_encryption(plain: torch.Tensor, example: FixedPrecisionTensor) -> SyftTensor:

@@ -100,7 +100,9 @@ def _composition(function: Operation) -> Callable[..., Any] | None:
     return function.decompose if function._can_decompose() else None
 
 
-def fall_back(cls: type[AbstractTensor], function: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def fall_back(
+    cls: type[AbstractTensor], function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
     """Run a call without a rule by torch's decomposition into calls with rules, or refuse it.
 
     A decomposition that reads values is refused by the rules for reading.

@@ -94,7 +94,7 @@ def _collocated(name: str, links: list[AdditiveSharingTensor]) -> AdditiveSharin
     return model
 
 
-def _id_of(worker: BaseWorker | ObjectId) -> Any:
+def _id_of(worker: BaseWorker | ObjectId | None) -> Any:
     return getattr(worker, "id", worker)
 
 

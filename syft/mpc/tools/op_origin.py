@@ -47,7 +47,7 @@ class OpOrigin:
         return self.call or self.operation
 
 
-def name_of(function: object) -> str:
+def name_of(function: Callable[..., Any]) -> str:
     """Return the short name of a torch function; operators have their symbol."""
     last = function_name(function).rpartition(".")[2]
     return _INDEXING.get(last) or OPERATORS.get(last, last)
