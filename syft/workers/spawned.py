@@ -8,7 +8,7 @@ from typing import Any
 
 from syft.core.id_provider import ObjectId
 from syft.workers.remote import RemoteWorker
-from syft.workers.transport.framing import Address
+from syft.workers.transport.handshake import Address
 from syft.workers.transport.socket_stream import hub
 
 

@@ -15,9 +15,9 @@ from syft import config
 from syft.exceptions import NodeLostError, SerdeError, SyftError
 from syft.messaging.message import ObjectMessage, ObjectRequestMessage
 from syft.serde import deserialize, serialize
-from syft.workers.transport import framed_pipe, framing, websocket_stream
-from syft.workers.transport.framed_pipe import HEADER, PipeConnection
-from syft.workers.transport.framing import BYE, HELLO, REQUEST, WELCOME
+from syft.workers.transport import framing, handshake, websocket_stream
+from syft.workers.transport.framing import BYE, HEADER, HELLO, REQUEST, WELCOME, FramedConnection
+from syft.workers.transport.pipe import SocketPipe
 from syft.workers.transport.request_codec import write_request
 from syft.workers.transport.websocket import Endpoint, WebsocketPipe
 from syft.workers.transport.websocket_stream import VERSION
@@ -50,7 +50,7 @@ class SlowPipe:
 
     def __init__(self, monkeypatch, pieces, patience=60.0):
         self.now, self.patience, self._pieces = 0.0, patience, iter(pieces)
-        monkeypatch.setattr(framed_pipe, "time", types.SimpleNamespace(monotonic=lambda: self.now))
+        monkeypatch.setattr(framing, "time", types.SimpleNamespace(monotonic=lambda: self.now))
 
     def recv(self, within=None):
         seconds, piece = next(self._pieces)
@@ -74,39 +74,39 @@ def trickle(size, piece, seconds):
 
 def test_a_frame_that_trickles_is_given_up(monkeypatch):
     pipe = SlowPipe(monkeypatch, trickle(MiB, 1, 1.0))
-    assert PipeConnection(pipe, MiB).read() is None
+    assert FramedConnection(pipe, MiB).read() is None
     assert pipe.now < 62
 
 
 def test_a_header_that_trickles_is_given_up(monkeypatch):
     pipe = SlowPipe(monkeypatch, [(1000.0, b"\0"), *((10.0, b"\0") for _ in range(16))])
-    assert PipeConnection(pipe, MiB).read() is None
+    assert FramedConnection(pipe, MiB).read() is None
     assert 1000 < pipe.now < 1062  # it may begin whenever it likes
 
 
 def test_a_frame_that_stops_is_given_up_however_much_has_arrived(monkeypatch):
     pipe = SlowPipe(monkeypatch, [(0.0, frame_of(20 * MiB)), (0.0, bytes(10 * MiB)), (1e9, b"")])
-    assert PipeConnection(pipe, 20 * MiB).read() is None
+    assert FramedConnection(pipe, 20 * MiB).read() is None
     assert pipe.now == 60
 
 
 def test_a_slow_line_carries_a_large_tensor(monkeypatch):
     pipe = SlowPipe(monkeypatch, trickle(8 * MiB, 1 << 16, 10.0))  # which takes 20 minutes
-    assert PipeConnection(pipe, 8 * MiB).read() == (REQUEST, 1, bytearray(8 * MiB))
+    assert FramedConnection(pipe, 8 * MiB).read() == (REQUEST, 1, bytearray(8 * MiB))
     assert pipe.now > 1000
 
 
 def test_a_frame_that_is_awaited_must_be_whole_in_time(monkeypatch):
     for pieces in (trickle(100, 1, 1.0), [(1e9, b"")], [(0.0, frame_of(100)), (1e9, b"")]):
         pipe = SlowPipe(monkeypatch, pieces)
-        assert PipeConnection(pipe, MiB).read(within=20.0) is None
+        assert FramedConnection(pipe, MiB).read(within=20.0) is None
         assert pipe.now == 20
 
 
 def test_who_visits_a_process_says_in_time_who_it_is(monkeypatch):
     """A token that trickles is not waited for byte by byte."""
     clock = [0.0]
-    monkeypatch.setattr(framing, "time", types.SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(handshake, "time", types.SimpleNamespace(monotonic=lambda: clock[0]))
 
     class Trickling:
         def settimeout(self, seconds):
@@ -117,8 +117,8 @@ def test_who_visits_a_process_says_in_time_who_it_is(monkeypatch):
             return b"s"
 
     with pytest.raises(TimeoutError):
-        framing.receive_hello(Trickling())
-    assert clock[0] <= framing.HANDSHAKE_SECONDS
+        handshake.receive_hello(Trickling())
+    assert clock[0] <= handshake.HANDSHAKE_SECONDS
 
 
 # --- how large ---------------------------------------------------------------------------------------------------
@@ -139,12 +139,12 @@ def test_a_header_takes_no_memory():
 
 def test_a_header_takes_no_memory_between_processes():
     pairs = [socket.socketpair() for _ in range(8)]
-    connections = [framing.Connection(ours, 1 << 30) for ours, _ in pairs]
+    connections = [framing.FramedConnection(SocketPipe(ours), 1 << 30) for ours, _ in pairs]
     before = resident()
     readers = [threading.Thread(target=connection.read, daemon=True) for connection in connections]
     for reader, (_, theirs) in zip(readers, pairs, strict=True):
         reader.start()
-        theirs.sendall(framing._HEADER.pack(REQUEST, 1, 1 << 29) + bytes(100))
+        theirs.sendall(framing.HEADER.pack(REQUEST, 1, 1 << 29) + bytes(100))
     soon(lambda: False, 0.5)
     assert resident() - before < 64 * MiB
     for connection, (_, theirs) in zip(connections, pairs, strict=True):
@@ -157,7 +157,10 @@ def test_a_header_takes_no_memory_between_processes():
 @pytest.mark.parametrize("size", [0, 1, 65_535, 65_536, 65_537, (1 << 18) + 1, 5 * MiB + 3])
 def test_frames_between_processes_arrive_whole(size):
     ours, theirs = socket.socketpair()
-    sender, receiver = framing.Connection(ours, 1 << 30), framing.Connection(theirs, 1 << 30)
+    sender, receiver = (
+        framing.FramedConnection(SocketPipe(ours), 1 << 30),
+        framing.FramedConnection(SocketPipe(theirs), 1 << 30),
+    )
     value = torch.randint(0, 256, (size,), dtype=torch.uint8).numpy().tobytes()
     thread = threading.Thread(target=lambda: [sender.write(REQUEST, n, value) for n in (1, 2)], daemon=True)
     thread.start()
@@ -239,7 +242,7 @@ def test_a_request_that_breaks_every_connection_ends_the_stream(hook, small):
 def line_to(process):
     pipe = WebsocketPipe(Endpoint(process.url, process.tokens["bob"]).at("/stream"), 60)
     try:
-        yield PipeConnection(pipe, MiB)
+        yield FramedConnection(pipe, MiB)
     finally:
         pipe.close()
 

@@ -12,8 +12,8 @@ from syft import config
 from syft.messaging.message import RunMessage
 from syft.mpc.runtime.network import Runtime
 from syft.workers.process.child import PeerWorker, ServedWorker
-from syft.workers.transport import framing
-from syft.workers.transport.framing import Address
+from syft.workers.transport import handshake
+from syft.workers.transport.handshake import Address
 from syft.workers.transport.socket_stream import Listener
 
 _number = itertools.count()
@@ -37,7 +37,7 @@ class World:
         self.listeners = {}
         for name, worker in self.workers.items():
             worker.mpc_runtime = Runtime(worker)
-            self.listeners[name] = Listener(framing.listen())
+            self.listeners[name] = Listener(handshake.listen())
         for one, other in itertools.permutations(names, 2):
             address = Address.fresh(self.listeners[other].port)
             self.listeners[other].announce(self.workers[other], one, address)

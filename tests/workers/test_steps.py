@@ -26,7 +26,7 @@ from syft.messaging.call_batch import MOST, MOST_ARGUMENTS, StepsMessage, operat
 from syft.messaging.mutation import changed_values
 from syft.workers.access.policy import ALLOW_ALL, DenyAll
 from syft.workers.execution.batch import CALM, BatchExecutor
-from syft.workers.transport import framed_pipe
+from syft.workers.transport import framing
 from syft.workers.transport.request_codec import write_request
 from syft.workers.websocket_client import WebsocketClientWorker
 from tests.attacks.hostile import Mallory, error_name, request
@@ -377,7 +377,7 @@ def stream_of(worker):
 
 
 def test_a_thousand_calls_are_few_messages(far, monkeypatch):
-    monkeypatch.setattr(framed_pipe, "_GATHER_CALLS", 0.5)  # on a slow machine many would go half full
+    monkeypatch.setattr(framing, "_GATHER_CALLS", 0.5)  # on a slow machine many would go half full
     x, one = torch.zeros(10).send(far), torch.ones(10).send(far)
     far.synchronize()
     with sy.count_messages() as count:

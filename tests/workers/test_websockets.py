@@ -11,7 +11,7 @@ import syft as sy
 from syft import config
 from syft.exceptions import AuthenticationError, NodeLostError, NodeUnreachableError, SyftError, WorkerLostError
 from syft.grid import certificates
-from syft.workers.transport import framed_pipe
+from syft.workers.transport import framing
 from syft.workers.websocket_client import WebsocketClientWorker, where_of
 from tests.nodes import Line, websocket_server
 
@@ -99,9 +99,7 @@ def test_autograd_models_and_plans(alice):
 
 
 def test_thousand_calls_need_few_messages(alice, line, monkeypatch):
-    monkeypatch.setattr(
-        framed_pipe, "_GATHER", 0.1
-    )  # on a slow machine a call takes longer than what is waited by default
+    monkeypatch.setattr(framing, "_GATHER", 0.1)  # on a slow machine a call takes longer than what is waited by default
     x, one = torch.zeros(10).send(alice), torch.ones(10).send(alice)
     alice.synchronize()
     connection = stream_of(alice)._connection

@@ -37,7 +37,7 @@ from syft.workers.delegation.dialer import PATH, PROTOCOL
 from syft.workers.delegation.grants import DelegationRegistry
 from syft.workers.delegation.key_proofs import PeerKey
 from syft.workers.delegation.peer import OutboundPolicy
-from syft.workers.transport.framed_pipe import PipeConnection
+from syft.workers.transport.framing import FramedConnection
 from syft.workers.transport.websocket_stream import VERSION
 
 logger = logging.getLogger("syft.node")
@@ -330,7 +330,7 @@ async def _stream(desk: NodeContext, websocket: WebSocket) -> None:
     try:
         budget = desk.budgets.of(guest.user)
         pipe = ServerPipe(websocket, desk.patience, budget)
-        args = (desk, pipe, PipeConnection(pipe, MAX_HELLO, budget), guest)
+        args = (desk, pipe, FramedConnection(pipe, MAX_HELLO, budget=budget, drops_refused=True), guest)
         threading.Thread(target=_serve, args=args, name=f"syft {guest.user}", daemon=True).start()
         await pipe.pump()
     finally:
@@ -338,7 +338,7 @@ async def _stream(desk: NodeContext, websocket: WebSocket) -> None:
         logger.info("%s left, from %s", guest, websocket.client.host if websocket.client else "")
 
 
-def _serve(desk: NodeContext, pipe: ServerPipe, connection: PipeConnection, guest: Principal) -> None:
+def _serve(desk: NodeContext, pipe: ServerPipe, connection: FramedConnection, guest: Principal) -> None:
     """Serve a client in a thread of its own, until its connection ends."""
     try:
         desk.conversations.serve(connection, guest)

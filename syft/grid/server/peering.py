@@ -11,7 +11,6 @@ import asyncio
 import hmac
 import logging
 import os
-import select
 import socket
 import threading
 from collections.abc import Callable, Iterable
@@ -21,16 +20,19 @@ from syft.exceptions import AuthenticationError
 from syft.grid.server.auth import DelegatedPrincipal
 from syft.grid.server.sessions import MAX_HELLO, SessionRegistry
 from syft.workers.delegation.dialer import PROTOCOL, STREAM, keep_alive
-from syft.workers.delegation.grants import DelegationRegistry, PeerCredential, hang_up
-from syft.workers.transport import framing
-from syft.workers.transport.framed_pipe import PipeConnection
-from syft.workers.transport.framing import HANDSHAKE_SECONDS, TOKEN_BYTES
+from syft.workers.delegation.grants import DelegationRegistry, PeerCredential
+from syft.workers.transport import handshake
+from syft.workers.transport.framing import FramedConnection
+from syft.workers.transport.handshake import HANDSHAKE_SECONDS, TOKEN_BYTES
+from syft.workers.transport.pipe import SocketPipe
 from syft.workers.transport.socket_stream import PURPOSES, PeerIdentity
 
 logger = logging.getLogger("syft.node")
 _SWITCH = f"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: {PROTOCOL}\r\n\r\n".encode()
 _READ = 1 << 18
 _BUFFER = 1 << 22
+# Seconds that another node may pause in the middle of a frame.
+_FRAME_SECONDS = 60.0
 
 Headers = Iterable[tuple[bytes, bytes]]
 
@@ -101,7 +103,8 @@ class Peering:
     def _serve_stream(self, admission: PeerCredential, sock: socket.socket) -> None:
         guest = DelegatedPrincipal(str(admission.circle.user), via=admission.peer, circle=admission.circle)
         budget = admission.circle.session.byte_budget
-        self._conversations.serve(PipeConnection(SocketPipe(sock), MAX_HELLO, budget), guest)
+        pipe = SocketPipe(sock, patience=_FRAME_SECONDS)
+        self._conversations.serve(FramedConnection(pipe, MAX_HELLO, budget=budget, drops_refused=True), guest)
 
 
 def token_in(headers: dict[bytes, bytes]) -> bytes:
@@ -140,59 +143,12 @@ def _shake_hands(admission: PeerCredential, sock: socket.socket) -> str:
     """Show each other who one is, and return what the connection is for."""
     sock.settimeout(HANDSHAKE_SECONDS)
     sock.sendall(_SWITCH)
-    token, purpose = framing.receive_hello(sock)
-    if not hmac.compare_digest(framing.fingerprint(token), admission.key) or not admission.is_good:
+    token, purpose = handshake.receive_hello(sock)
+    if not hmac.compare_digest(handshake.fingerprint(token), admission.key) or not admission.is_good:
         raise AuthenticationError("it shows another secret than before")
     sock.sendall(admission.proof)
-    framing.ready(sock)
+    handshake.ready(sock)
     return purpose
-
-
-class SocketPipe:
-    """The bytes of a stream of another node, on a socket.
-
-    Args:
-        sock: the socket; who began a frame has a minute to go on with it.
-    """
-
-    patience: float | None = 60.0
-
-    def __init__(self, sock: socket.socket) -> None:
-        self._sock = sock
-
-    def recv(self, within: float | None = None) -> bytes:
-        """Return bytes that arrived; nothing at the end, or if none come within so many seconds."""
-        try:
-            if within is not None and not _readable(self._sock, within):
-                return b""
-            return self._sock.recv(_READ)
-        except (OSError, ValueError):
-            return b""
-
-    def send(self, data: Any) -> None:
-        """Send bytes."""
-        self._sock.sendall(data)
-
-    def has_room(self) -> bool:
-        """Say whether some bytes can be sent now without waiting."""
-        poll = select.poll()
-        poll.register(self._sock, select.POLLOUT)
-        return bool(poll.poll(0))
-
-    def finish(self) -> None:
-        """Say that nothing follows."""
-        self.close()
-
-    def close(self) -> None:
-        """Close, whoever reads or writes meanwhile."""
-        hang_up(self._sock)
-        self._sock.close()
-
-
-def _readable(sock: socket.socket, seconds: float) -> bool:
-    poll = select.poll()
-    poll.register(sock, select.POLLIN)
-    return bool(poll.poll(seconds * 1000))
 
 
 def accept_socket(transport: Any, at_end: Callable[[], None] = lambda: None) -> socket.socket:

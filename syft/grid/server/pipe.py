@@ -12,6 +12,7 @@ from starlette.websockets import WebSocket
 from syft.core.byte_budget import ByteBudget
 from syft.exceptions import ByteBudgetError
 from syft.grid.server.uvicorn_timeouts import ABORT
+from syft.workers.transport.pipe import Bytes
 
 # Bytes that wait for the thread before the client has to wait.
 _HIGH, _LOW = 8 << 20, 2 << 20
@@ -145,7 +146,7 @@ class ServerPipe:
         if self._budget is not None and left:
             self._budget.give(left)
 
-    def send(self, data: Any) -> None:
+    def send(self, data: Bytes) -> None:
         """Send bytes after those before them, waiting where the client does not take them."""
         with self._taken:
             if not self._taken.wait_for(lambda: self._leaving_size <= _AHEAD or self._ended, self.patience):
@@ -158,13 +159,12 @@ class ServerPipe:
         if begins and not self._tell(self._start_sending):
             raise ConnectionError("the server ends")
 
-    def has_room(self) -> bool:
-        """Say whether some bytes can be sent now without waiting."""
-        return self._leaving_size <= _AHEAD
-
-    def finish(self) -> None:
-        """Say that nothing follows."""
-        self.close()
+    def send_some(self, data: Bytes) -> int:
+        """Send the bytes if that takes no waiting; returns their number, or 0."""
+        if self._leaving_size > _AHEAD:
+            return 0
+        self.send(data)
+        return len(data)
 
     def close(self) -> None:
         """Close, whoever reads or writes meanwhile."""

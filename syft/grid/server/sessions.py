@@ -25,8 +25,7 @@ from syft.messaging.message import ErrorMessage
 from syft.serde import serialize
 from syft.serde.msgpack.serde import read_plain_tuple
 from syft.workers.execution.session import Session
-from syft.workers.transport.framed_pipe import PipeConnection
-from syft.workers.transport.framing import ANSWER, BYE, HELLO, NOTICE, REQUEST, SEEN, WELCOME
+from syft.workers.transport.framing import ANSWER, BYE, HELLO, NOTICE, REQUEST, SEEN, WELCOME, FramedConnection
 from syft.workers.transport.websocket_stream import MAX_REFUSAL, VERSION, versions_differ
 
 logger = logging.getLogger("syft.node")
@@ -85,14 +84,14 @@ class ResumableSession:
         self._checked_at = 0.0
         self.left_at: float | None = None
         self.is_over = False
-        self._connection: PipeConnection | None = None
+        self._connection: FramedConnection | None = None
         self._turn = threading.Lock()
         self._unseen: collections.OrderedDict[int, UnackedResponse] = collections.OrderedDict()
         self._unseen_bytes = 0
         self._held: Holding | None = None
         self._quiet_bytes = 0
 
-    def take(self, connection: PipeConnection, seen: int) -> None:
+    def take(self, connection: FramedConnection, seen: int) -> None:
         """Speak over a connection until it ends; one that was spoken over before ends with that."""
         earlier, self._connection = self._connection, connection
         if earlier is not None:
@@ -115,7 +114,7 @@ class ResumableSession:
     def _welcome(self, limit: int) -> tuple[int, str, bytes, Any, int]:
         return VERSION, self.id, self.secret, self.worker.id, limit
 
-    def _take_frame(self, connection: PipeConnection, kind: int, number: int, contents: bytearray) -> None:
+    def _take_frame(self, connection: FramedConnection, kind: int, number: int, contents: bytearray) -> None:
         if kind == REQUEST:
             self._do(connection, number, contents)
         elif kind == SEEN:
@@ -125,7 +124,7 @@ class ResumableSession:
         else:
             raise SerdeError("This is not a frame that a client sends.")
 
-    def _do(self, connection: PipeConnection, number: int, request: bytearray) -> None:
+    def _do(self, connection: FramedConnection, number: int, request: bytearray) -> None:
         if number <= self.done:  # it came twice
             return
         if number != self.done + 1:
@@ -159,7 +158,7 @@ class ResumableSession:
             self.check()
             self._checked_at = now
 
-    def _write_answer(self, connection: PipeConnection, number: int, written: bytes) -> None:
+    def _write_answer(self, connection: FramedConnection, number: int, written: bytes) -> None:
         try:
             connection.write(ANSWER, number, written)
         except SerdeError as error:  # it is too large; saying so is not
@@ -245,11 +244,11 @@ class SessionRegistry:
         self._ended_bytes = 0
         # Makes what answers the requests of a session: in this process, or in one of its own.
         self.open_responder: Callable[[Session], Responder] = LocalResponder
-        self._connections: set[PipeConnection] = set()
+        self._connections: set[FramedConnection] = set()
         self._open: dict[str, ResumableSession] = {}
         self._lock = threading.Lock()
 
-    def serve(self, connection: PipeConnection, guest: Principal) -> None:
+    def serve(self, connection: FramedConnection, guest: Principal) -> None:
         """Serve a client until its connection ends; who it is was found out before.
 
         Args:
@@ -280,7 +279,7 @@ class SessionRegistry:
             if conversation is not None and conversation.is_over:
                 self.end(conversation)
 
-    def _greet(self, connection: PipeConnection, guest: Principal, contents: bytearray) -> ResumableSession:
+    def _greet(self, connection: FramedConnection, guest: Principal, contents: bytearray) -> ResumableSession:
         """Return the conversation that a client begins or resumes; one that is refused gets the reason."""
         try:
             return self._find(guest, connection.budget, *_parse_hello(contents))

@@ -52,7 +52,8 @@ from syft.mpc.links.frame_layout import bytes_of
 from syft.mpc.runtime.group import budget_of
 from syft.serde import deserialize
 from syft.workers.delegation.key_proofs import is_fingerprint
-from syft.workers.transport.framing import Connection
+from syft.workers.transport.framing import FramedConnection
+from syft.workers.transport.pipe import SocketPipe
 from syft.workers.transport.socket_stream import PeerIdentity
 
 logger = logging.getLogger("syft.mpc")
@@ -86,7 +87,7 @@ class ServedGroup:
 
     generation: int
     seeds: list[bytes] = dataclasses.field(repr=False)
-    members: dict[int, Connection]
+    members: dict[int, FramedConnection]
 
     @classmethod
     def fresh(cls, count: int) -> ServedGroup:
@@ -113,7 +114,7 @@ class Provider:
         """
         peer = visitor.id
         budget = budget_of(visitor.circle)
-        connection = Connection(sock, MAX_ASKED, current().max_message_bytes, budget)
+        connection = FramedConnection(SocketPipe(sock), MAX_ASKED, current().max_message_bytes, budget)
         key, group = None, None
         try:
             frame = connection.read()
@@ -138,11 +139,11 @@ class Provider:
                 self._common.forget(group.generation)
                 self._leave(key, group)
 
-    def _join(self, key: Key, index: int, connection: Connection) -> tuple[ServedGroup, list[Connection]]:
+    def _join(self, key: Key, index: int, connection: FramedConnection) -> tuple[ServedGroup, list[FramedConnection]]:
         """Return the group of a newcomer, and the connections of those whose seeds are not used any more."""
         with self._lock:
             group = self._groups.get(key)
-            stale: list[Connection] = []
+            stale: list[FramedConnection] = []
             if group is None or index in group.members:
                 stale = [] if group is None else list(group.members.values())
                 group = self._groups[key] = ServedGroup.fresh(len(key[2]))
@@ -213,7 +214,7 @@ class DealQueue:
         self,
         group: ServedGroup,
         index: int,
-        connection: Connection,
+        connection: FramedConnection,
         common: Broadcasts,
         budget: ByteBudget | None = None,
     ) -> None:

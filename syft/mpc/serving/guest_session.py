@@ -26,7 +26,8 @@ from syft.mpc.serving.endpoint import Endpoint, endpoint_of
 from syft.workers.base import BaseWorker
 from syft.workers.execution.router import OutgoingCopy
 from syft.workers.execution.session import Session
-from syft.workers.transport.framing import Connection
+from syft.workers.transport.framing import FramedConnection
+from syft.workers.transport.pipe import SocketPipe
 from syft.workers.transport.socket_stream import PURPOSES, PeerIdentity, serve
 
 # Purpose of a guest's connection; the name of the endpoint follows.
@@ -59,7 +60,7 @@ class GuestSession(Session):
         self.endpoint = endpoint
         self.circle = endpoint.owner.circle  # whom the model's owner made known to the worker
         self.results: dict[ObjectId, tuple[torch.Tensor, ...]] = {}
-        self.connection: Connection | None = None
+        self.connection: FramedConnection | None = None
         size = _ROOM + sum(8 * torch.Size(shape).numel() for shape in endpoint.served.inputs)
         self.max_message_bytes: int = min(size, current().max_message_bytes)
         self._nobody = BaseWorker(None, os.urandom(16).hex(), auto_add=False)
@@ -113,7 +114,7 @@ def visit(worker: Any, client_id: ObjectId, name: str, sock: socket.socket | Non
     """Begin the visit of a guest, which may come by a socket: from then on it can be ended."""
     guest = GuestSession(worker, client_id, endpoint_of(worker, name))
     if sock is not None:
-        guest.connection = Connection(sock, guest.max_message_bytes, current().max_message_bytes)
+        guest.connection = FramedConnection(SocketPipe(sock), guest.max_message_bytes, current().max_message_bytes)
     guest.endpoint.arrive(guest)
     return guest
 

@@ -19,7 +19,7 @@ from syft.core.id_provider import ObjectId, is_id
 from syft.exceptions import SyftError
 from syft.mpc.values.encoding import decode_plain, encode_plain
 from syft.tensors.precision import FLOATS
-from syft.workers.transport.framing import TOKEN_BYTES, Address
+from syft.workers.transport.handshake import TOKEN_BYTES, Address
 
 PREFIX = "syft-invitation-1:"
 MAX_TEXT = 1 << 16

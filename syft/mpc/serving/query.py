@@ -21,7 +21,7 @@ from syft.mpc.serving import guest_session
 from syft.mpc.serving.invitation import Invitation, Number, Server
 from syft.mpc.values.sharing import generate_shares
 from syft.workers.base import BaseWorker
-from syft.workers.transport import framing
+from syft.workers.transport import handshake
 from syft.workers.transport.socket_stream import SocketStream
 from syft.workers.transport.stream import close_all
 from syft.workers.virtual import VirtualWorker
@@ -195,7 +195,7 @@ class _Remote(BaseWorker):
         if self._address is None:
             raise SyftError(f"Worker {self.id!r} has no address.")
         try:
-            sock = framing.connect(self._address, guest_session.purpose_of(name), timeout=_PATIENCE)
+            sock = handshake.connect(self._address, guest_session.purpose_of(name), timeout=_PATIENCE)
         except OSError:
             raise SyftError(_WITHDRAWN.format(self.id)) from None
         return SocketStream(me, self, sock)

@@ -20,9 +20,10 @@ from urllib.parse import urlsplit
 from syft.core.id_provider import ObjectId
 from syft.exceptions import AuthenticationError
 from syft.workers.delegation.node_names import check_peer
-from syft.workers.transport import framing
-from syft.workers.transport.framing import TOKEN_BYTES
-from syft.workers.transport.websocket import Endpoint, WebsocketSocket
+from syft.workers.transport import handshake
+from syft.workers.transport.handshake import TOKEN_BYTES
+from syft.workers.transport.pipe import SocketPipe
+from syft.workers.transport.websocket import Endpoint, client_pipe
 
 PATH, PROTOCOL = "/peer", "syft-peer"
 # The purpose of a connection that carries a stream.
@@ -104,79 +105,31 @@ def connect(
         if where.dial is None:
             ask_switch(where, sock.sendall, receive, token)
         _shake_hands(sock.sendall, receive, token, proof, purpose)
-        return framing.ready(sock)
+        return handshake.ready(sock)
     except Exception:
         sock.close()
         raise
 
 
-def open_pipe(where: Endpoint, token: bytes, proof: bytes, timeout: float, peer: ObjectId | None = None) -> DialedPipe:
+def open_pipe(where: Endpoint, token: bytes, proof: bytes, timeout: float, peer: ObjectId | None = None) -> SocketPipe:
     """Connect to another worker for a stream, which one thread reads from while others write."""
     deadline = time.monotonic() + timeout
     host, sock = reach(where, deadline, token, peer)
 
     def receive(count: int) -> bytes:
-        return line.recv(left(deadline))
+        return bytes(pipe.receive(left(deadline)))
 
     try:
-        line = WebsocketSocket(sock, where.context, host)
+        pipe = client_pipe(sock, where.context, host)
         if where.context is not None and peer is not None:
-            check_peer(line.certificate(), peer, where.url)
+            check_peer(pipe.certificate(), peer, where.url)
         if where.dial is None:
-            ask_switch(where, line.sendall, receive, token)
-        _shake_hands(line.sendall, receive, token, proof, STREAM)
-        return DialedPipe(line)
+            ask_switch(where, pipe.send, receive, token)
+        _shake_hands(pipe.send, receive, token, proof, STREAM)
+        return pipe
     except Exception:
         sock.close()
         raise
-
-
-class DialedPipe:
-    """The bytes of a stream to another worker.
-
-    Args:
-        line: the connection.
-    """
-
-    patience: float | None = None  # the system finds out whether the other machine is there
-
-    def __init__(self, line: WebsocketSocket) -> None:
-        self._line = line
-
-    def recv(self, within: float | None = None) -> bytes:
-        """Return bytes that arrived; nothing at the end, however it came."""
-        while True:
-            try:
-                return self._line.recv(_PATIENCE)
-            except TimeoutError:  # it has nothing to say; whether it is there, the system finds out
-                continue
-            except (OSError, ValueError):
-                return b""
-
-    def send(self, data: Any) -> None:
-        """Send bytes."""
-        try:
-            self._line.sendall(data)
-        except ValueError:
-            raise ConnectionError("the connection is closed") from None
-
-    def has_room(self) -> bool:
-        """Say whether some bytes can be sent now without waiting."""
-        return self._line.has_room()
-
-    def finish(self) -> None:
-        """Do nothing: the stream has said that nothing follows."""
-
-    def abandon(self) -> None:
-        """Close it in this process only: the one from which it was forked goes on with it."""
-        self._line.abandon()
-
-    def close(self) -> None:
-        """Close, whoever reads or writes meanwhile."""
-        self._line.close()
-
-
-_PATIENCE = 60.0
 
 
 def keep_alive(sock: socket.socket) -> None:
@@ -241,7 +194,7 @@ def _shake_hands(
     send: Callable[[Any], Any], receive: Callable[[int], bytes], token: bytes, proof: bytes, purpose: str
 ) -> None:
     """Show each other who one is."""
-    send(framing.hello(token, purpose))
+    send(handshake.hello(token, purpose))
     shown = b""
     while len(shown) < TOKEN_BYTES:
         shown += _some(receive(TOKEN_BYTES - len(shown)))

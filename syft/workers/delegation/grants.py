@@ -26,8 +26,8 @@ from syft.workers.delegation.key_proofs import PeerKey, Prover, Signer
 from syft.workers.delegation.peer import DelegatedNode, OutboundPolicy
 from syft.workers.execution.execute import WORKER_COMMANDS
 from syft.workers.execution.session import Session
-from syft.workers.transport import framing
-from syft.workers.transport.framing import TOKEN_BYTES
+from syft.workers.transport import handshake
+from syft.workers.transport.handshake import TOKEN_BYTES
 from syft.workers.transport.stream import InlineStream
 
 logger = logging.getLogger("syft.workers")
@@ -221,7 +221,7 @@ class DelegationRegistry:
 
     def _admit(self, circle: Delegation, peer: ObjectId) -> tuple[bytes, bytes, float]:
         token, proof = os.urandom(TOKEN_BYTES), os.urandom(TOKEN_BYTES)
-        key = framing.fingerprint(token)
+        key = handshake.fingerprint(token)
         with self._lock:
             if circle.is_over or circle not in self._circles:
                 raise SyftError("This session is over.")
@@ -241,7 +241,7 @@ class DelegationRegistry:
             AuthenticationError: nobody that a client introduced, or not any more.
         """
         with self._lock:
-            admission = self._admitted.get(framing.fingerprint(token))
+            admission = self._admitted.get(handshake.fingerprint(token))
         if admission is None or not admission.is_good:
             raise AuthenticationError("No client has introduced this worker here, or that was too long ago.")
         return admission

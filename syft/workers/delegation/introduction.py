@@ -22,7 +22,7 @@ from syft.exceptions import SyftError
 from syft.messaging.message import Operation
 from syft.workers.delegation.grants import ADMIT, KEY, MAX_PEERS, MEET
 from syft.workers.delegation.key_proofs import is_fingerprint
-from syft.workers.transport.framing import TOKEN_BYTES
+from syft.workers.transport.handshake import TOKEN_BYTES
 
 # The part of the life of a secret after which another one is asked for.
 _FRESH = 0.8

@@ -31,8 +31,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from syft.core import signatures
 from syft.core.id_provider import ObjectId
-from syft.workers.transport import framing
-from syft.workers.transport.framing import HANDSHAKE_SECONDS
+from syft.workers.transport import handshake
+from syft.workers.transport.handshake import HANDSHAKE_SECONDS
 
 __all__ = ["PeerKey", "Prover", "Signer", "fingerprint_of", "is_fingerprint"]
 
@@ -129,7 +129,7 @@ class Prover:
         try:
             sock.settimeout(timeout)
             theirs = self._exchange(sock, dials, peer, purpose, time.monotonic() + timeout)
-            framing.ready(sock)
+            handshake.ready(sock)
             return theirs
         except (OSError, InvalidSignature, ValueError) as error:
             logger.warning("Node %r did not prove its identity: %s", peer, str(error) or type(error).__name__)
@@ -139,14 +139,14 @@ class Prover:
         binding = _dialer_binding(sock) if dials else self._listener_binding(sock)
         ours = os.urandom(_NONCE_BYTES) + self.key.public
         sock.sendall(ours)
-        theirs = framing.receive_exactly(sock, _NONCE_BYTES + _KEY_BYTES, deadline)
+        theirs = handshake.receive_exactly(sock, _NONCE_BYTES + _KEY_BYTES, deadline)
         if theirs[_NONCE_BYTES:] == self.key.public:
             raise ValueError("it sent the key of this node")
         ends = (ours, theirs) if dials else (theirs, ours)
         ids = (self.node_id, peer) if dials else (peer, self.node_id)
         shared = (*ends, *[repr(each).encode() for each in ids], purpose.encode(), binding)
         sock.sendall(self.key.sign(dials, shared))
-        signature = framing.receive_exactly(sock, _SIGNATURE_BYTES, deadline)
+        signature = handshake.receive_exactly(sock, _SIGNATURE_BYTES, deadline)
         public = theirs[_NONCE_BYTES:]
         signatures.verify(public, signature, _transcript(not dials, shared))
         return fingerprint_of(public)

@@ -17,7 +17,7 @@ from syft.exceptions import AuthenticationError, GetNotPermittedError, NodeLostE
 from syft.workers.base import BaseWorker
 from syft.workers.delegation import dialer
 from syft.workers.execution.session import serving
-from syft.workers.transport.framed_pipe import ClientPipe
+from syft.workers.transport.pipe import ClientPipe
 from syft.workers.transport.tls import client_context, is_loopback
 from syft.workers.transport.websocket import Endpoint
 from syft.workers.transport.websocket_stream import WebsocketStream

@@ -24,8 +24,10 @@ from syft.federated.client.federated_client import FederatedClient
 from syft.hook.torch_hook import TorchHook
 from syft.serde import deserialize
 from syft.workers.base import BaseWorker
-from syft.workers.transport import framing
-from syft.workers.transport.framing import CONTROL, TOKEN_BYTES, Address, Connection
+from syft.workers.transport import handshake
+from syft.workers.transport.framing import CONTROL, FramedConnection
+from syft.workers.transport.handshake import TOKEN_BYTES, Address
+from syft.workers.transport.pipe import SocketPipe
 from syft.workers.transport.socket_stream import SERVED, Listener, SocketStream
 
 logger = logging.getLogger("syft.workers")
@@ -72,7 +74,7 @@ class PeerWorker(BaseWorker):
         """Open a connection to it."""
         try:
             # One that has just been made answers when it is up; one that is gone refuses at once.
-            return framing.connect(self.address, purpose, timeout=current().stream_timeout)
+            return handshake.connect(self.address, purpose, timeout=current().stream_timeout)
         except OSError:
             raise WorkerLostError(self.id, self.why_lost()) from None
 
@@ -107,7 +109,7 @@ class ChildProcess:
         self.worker: ServedWorker | None = None
         self.listener: Listener | None = None
 
-    def run(self, control: Connection) -> None:
+    def run(self, control: FramedConnection) -> None:
         """Follow the orders of a connection until it closes."""
         while (frame := control.read()) is not None:
             kind, number, contents = frame
@@ -175,7 +177,9 @@ def main(control: int, listener: int) -> None:
     threading.Thread(target=_watch, args=(os.getppid(),), daemon=True).start()
     code = 1
     try:
-        ChildProcess(socket.socket(fileno=listener)).run(Connection(socket.socket(fileno=control), MAX_ORDER))
+        ChildProcess(socket.socket(fileno=listener)).run(
+            FramedConnection(SocketPipe(socket.socket(fileno=control)), MAX_ORDER)
+        )
         code = 0
     except Exception:
         logger.exception("The process of a worker ends")

@@ -16,9 +16,10 @@ from syft.core.id_provider import ObjectId
 from syft.exceptions import SyftError, WorkerLostError
 from syft.serde import serialize
 from syft.workers.spawned import SpawnedWorker
-from syft.workers.transport import framing
+from syft.workers.transport import handshake
 from syft.workers.transport.fork_safety import FORKED, belongs_here
-from syft.workers.transport.framing import CONTROL, Connection
+from syft.workers.transport.framing import CONTROL, FramedConnection
+from syft.workers.transport.pipe import SocketPipe
 from syft.workers.transport.socket_stream import SocketStream
 
 MAIN = "syft.workers.process.child"
@@ -118,7 +119,7 @@ class ProcessWorker(SpawnedWorker):
             raise WorkerLostError(self.id, FORKED)
         address = self.admit(client.id)
         try:
-            sock = framing.connect(address, timeout=self._child.patience)
+            sock = handshake.connect(address, timeout=self._child.patience)
         except OSError:
             raise WorkerLostError(self.id, self.why_lost()) from None
         stream: SocketStream = self._arrives(SocketStream(client, self, sock))
@@ -140,7 +141,7 @@ class ChildHandle:
     def __init__(self, worker_id: ObjectId, threads: int, verbose: bool) -> None:
         if os.name != "posix":
             raise SyftError("ProcessWorker hands sockets to its process, which this system does not do.")
-        listener = framing.listen()
+        listener = handshake.listen()
         self.port: int = listener.getsockname()[1]
         ours, theirs = socket.socketpair()
         try:
@@ -148,7 +149,8 @@ class ChildHandle:
         finally:
             listener.close()
             theirs.close()
-        self._connection = Connection(ours, limit=0)
+        self._pipe = SocketPipe(ours)
+        self._connection = FramedConnection(self._pipe, limit=0)
         self._number = 0
         self.is_abandoned = False
         self._order = threading.Lock()
@@ -161,7 +163,7 @@ class ChildHandle:
         self.end.detach()
         self.is_abandoned = True
         self._order = threading.Lock()
-        self._connection.abandon()
+        self._pipe.abandon()
 
     @property
     def orders(self) -> int:
@@ -197,7 +199,7 @@ def _spawn(control: socket.socket, listener: socket.socket, threads: int) -> sub
     )
 
 
-def _end(process: subprocess.Popen[bytes], connection: Connection) -> None:
+def _end(process: subprocess.Popen[bytes], connection: FramedConnection) -> None:
     """Close the connection, on which the process ends; kill it if it does not."""
     connection.close()
     try:

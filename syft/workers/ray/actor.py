@@ -24,8 +24,9 @@ from syft.workers.base import BaseWorker
 from syft.workers.process.child import ChildProcess, address_of
 from syft.workers.ray.cluster import explain, package, this_node
 from syft.workers.ray.stream import Frame, RayStream, pack, unpack
-from syft.workers.transport import framing
-from syft.workers.transport.framing import AFTER, ANSWER, REQUEST, Address
+from syft.workers.transport import handshake
+from syft.workers.transport.framing import AFTER, ANSWER, REQUEST
+from syft.workers.transport.handshake import Address
 from syft.workers.transport.request_codec import answer
 from syft.workers.transport.sequenced import SequencedStream
 
@@ -40,7 +41,7 @@ class WorkerActor:
     """
 
     def __init__(self, order: bytes) -> None:
-        self._process = ActorProcess(framing.listen(), package().get_runtime_context().current_actor)
+        self._process = ActorProcess(handshake.listen(), package().get_runtime_context().current_actor)
         self._process.follow(1, order)
         self._orders = Reorderer(self._follow, first=2)
         self._visits: dict[bytes, ActorSession] = {}
@@ -241,7 +242,7 @@ class RayPeer(BaseWorker):
             )
         with contextlib.suppress(OSError):
             there = Address(port, self._address.token, self._address.proof)
-            return framing.connect(there, purpose, timeout=current().stream_timeout)
+            return handshake.connect(there, purpose, timeout=current().stream_timeout)
         raise WorkerLostError(self.id, self.why_lost())
 
     def reaches(self, destination: Any) -> bool:

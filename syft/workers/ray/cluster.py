@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from syft.exceptions import DependencyError, SyftError
-from syft.workers.transport.framing import LOOPBACK
+from syft.workers.transport.handshake import LOOPBACK
 
 _MAX_REASON = 300
 # Ray counts its users unless it is told not to.

@@ -28,7 +28,7 @@ from syft.workers.execution.batch import take_steps as take_steps
 from syft.workers.execution.copies import complete_transfer, drop_claims, offer_claims
 from syft.workers.execution.router import OutgoingObject, put_back, route
 from syft.workers.execution.session import Session, serving
-from syft.workers.transport.framed_pipe import RefusedBody
+from syft.workers.transport.framing import RefusedBody
 from syft.workers.transport.stream import wire_form
 
 MAX_ERROR_CHARS = 20_000

@@ -21,9 +21,11 @@ from syft.exceptions import SerdeError, WorkerLostError
 from syft.messaging.message import ErrorMessage
 from syft.serde import serialize
 from syft.workers.execution.session import Session
-from syft.workers.transport import framing
+from syft.workers.transport import handshake
 from syft.workers.transport.fork_safety import belongs_here, drop
-from syft.workers.transport.framing import AFTER, ANSWER, HANDSHAKE_SECONDS, REQUEST, Address, Connection
+from syft.workers.transport.framing import AFTER, ANSWER, REQUEST, FramedConnection
+from syft.workers.transport.handshake import HANDSHAKE_SECONDS, Address
+from syft.workers.transport.pipe import SocketPipe
 from syft.workers.transport.pipelined import Line
 from syft.workers.transport.request_codec import answer
 from syft.workers.transport.sequenced import SequencedStream
@@ -69,7 +71,8 @@ class SocketStream(SequencedStream):
     def __init__(self, client: Any, location: Any, sock: socket.socket) -> None:
         super().__init__(client, location)
         self.largest = current().max_message_bytes
-        self._connection = Connection(sock, self.largest)
+        self._pipe = SocketPipe(sock)
+        self._connection = FramedConnection(self._pipe, self.largest)
         # Orders of the worker's maker that what was written so far comes after.
         self._orders = 0
         name = f"syft {client.id} to {location.id}"
@@ -79,7 +82,7 @@ class SocketStream(SequencedStream):
     def abandon(self) -> None:
         """Leave the stream to the process from which this one was forked."""
         super().abandon()
-        self._connection.abandon()
+        self._pipe.abandon()
 
     def _put(self, request: bytes, line: Line, future: Future[Any] | None) -> None:
         with self._order:
@@ -108,13 +111,14 @@ class SocketStream(SequencedStream):
         """Deliver what is left and end the session."""
         if not self._closed:
             self._closed = True
-            self._connection.finish(current().stream_timeout)
+            self._connection.drain(current().stream_timeout)
+            self._pipe.finish()
             self._thread.join(timeout=current().stream_timeout)
             self._connection.close()
             self.raise_failure()
 
 
-def serve(worker: Any, session: Session, connection: Connection) -> None:
+def serve(worker: Any, session: Session, connection: FramedConnection) -> None:
     """Answer the requests of one client until its connection ends."""
     session.may_wait = True
     try:
@@ -138,7 +142,7 @@ def serve(worker: Any, session: Session, connection: Connection) -> None:
         connection.close()
 
 
-def _write_answer(connection: Connection, number: int, written: bytes) -> None:
+def _write_answer(connection: FramedConnection, number: int, written: bytes) -> None:
     try:
         connection.write(ANSWER, number, written)
     except SerdeError as error:  # it is too large; saying so is not
@@ -186,12 +190,12 @@ class Listener:
             for gone in [key for key, (known, *_) in self._announced.items() if known() is None]:
                 del self._announced[gone]
             visit = (weakref.ref(worker), client_id, address.proof, purpose)
-            self._announced[framing.fingerprint(address.token)] = visit
+            self._announced[handshake.fingerprint(address.token)] = visit
             self._news.notify_all()
 
     def dismiss(self, address: Address) -> None:
         """Let nobody in any more by the token of an address."""
-        key = framing.fingerprint(address.token)
+        key = handshake.fingerprint(address.token)
         with self._news:
             self._announced.pop(key, None)
             self._dismissed[key] = None
@@ -244,7 +248,9 @@ class Listener:
         if purpose:
             self._take(worker, client_id, purpose, sock)
         else:
-            serve(worker, worker.open_session(client_id), Connection(sock, current().max_message_bytes))
+            serve(
+                worker, worker.open_session(client_id), FramedConnection(SocketPipe(sock), current().max_message_bytes)
+            )
 
     def _take(self, worker: Any, client_id: ObjectId, purpose: str, sock: socket.socket) -> None:
         taker = PURPOSES.get(purpose.partition(":")[0])
@@ -254,8 +260,8 @@ class Listener:
             taker(worker, PeerIdentity(client_id), purpose, sock)
 
     def _shake_hands(self, sock: socket.socket) -> tuple[Any, ObjectId, str]:
-        token, purpose = framing.receive_hello(sock)
-        key = framing.fingerprint(token)
+        token, purpose = handshake.receive_hello(sock)
+        key = handshake.fingerprint(token)
         # Who connects may be faster than who announces it; where many come with tokens of nobody, less so.
         patience = HANDSHAKE_SECONDS / 2 if len(self._handshakes) <= MAX_HANDSHAKES // 2 else _PAUSE
         with self._news:
@@ -267,7 +273,7 @@ class Listener:
         if worker is None:
             raise LookupError("the worker is gone")
         sock.sendall(proof)
-        framing.ready(sock)
+        handshake.ready(sock)
         return worker, client_id, purpose
 
 
@@ -279,5 +285,5 @@ def hub() -> Listener:
     """Return the listener by which workers of this process are reached from other processes."""
     with _opening_hub:
         if not _hub:
-            _hub.append(Listener(framing.listen()))
+            _hub.append(Listener(handshake.listen()))
         return _hub[0]

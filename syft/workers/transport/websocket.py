@@ -10,7 +10,6 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
-import select
 import socket
 import ssl
 import threading
@@ -28,13 +27,12 @@ from websockets.uri import parse_uri
 from syft.config import current
 from syft.core.labels import printable
 from syft.exceptions import AuthenticationError, SyftError
-from syft.workers.transport.fork_safety import drop
+from syft.workers.transport.pipe import SMALL, Bytes, SocketPipe
 
 # Largest binary message, sent or taken.
 CHUNK = 1 << 20
-_READ = 1 << 18
-# How many heartbeats the other end may take to make room for what is sent.
-_PATIENCE = 3
+# Heartbeats that the peer may take to make room for what is sent.
+_SEND_HEARTBEATS = 3
 SECURE = {"ws": False, "wss": True}
 
 
@@ -80,102 +78,11 @@ def clean_token(token: Any) -> str:
     return text
 
 
-class WebsocketSocket:
-    """A connected socket, with TLS in memory where there is a context.
-
-    Args:
-        sock: the socket.
-        context: how the certificate is checked; None: no TLS.
-        host: the name that the certificate must be for.
-    """
-
-    def __init__(self, sock: socket.socket, context: ssl.SSLContext | None, host: str) -> None:
-        self._sock = sock
-        self._lock = threading.Lock()
-        self._tls: ssl.SSLObject | None = None
-        if context is not None:
-            self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
-            self._tls = context.wrap_bio(self._in, self._out, server_hostname=host)
-            self._shake_hands()
-
-    def _shake_hands(self) -> None:
-        while True:
-            try:
-                self._tls.do_handshake()  # type: ignore[union-attr]
-                return
-            except ssl.SSLWantReadError:
-                self._sock.sendall(self._out.read())
-                self._feed(self._sock.recv(_READ))
-            finally:
-                if self._out.pending:  # the end of the handshake, or why it was broken off
-                    self._sock.sendall(self._out.read())
-
-    def certificate(self) -> Any:
-        """Return the verified certificate of the server; None without TLS."""
-        return None if self._tls is None else self._tls.getpeercert()
-
-    def _feed(self, data: bytes) -> None:
-        if data:
-            self._in.write(data)
-        else:
-            self._in.write_eof()
-
-    def recv(self, timeout: float) -> bytes:
-        """Receive what there is, waiting for it for some seconds; nothing at the end."""
-        self._sock.settimeout(timeout)
-        if self._tls is None:
-            return self._sock.recv(_READ)
-        while True:
-            with self._lock:
-                try:
-                    return self._tls.read(_READ)
-                except ssl.SSLWantReadError:
-                    pass
-                except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
-                    return b""
-            data = self._sock.recv(_READ)
-            with self._lock:
-                self._feed(data)
-
-    def sendall(self, data: Any) -> None:
-        """Send bytes; called by one thread at a time."""
-        if self._tls is not None:
-            with self._lock:
-                self._tls.write(data)
-                data = self._out.read()
-        view = memoryview(data)
-        # The timeout of the socket belongs to who reads, so sending has a limit of its own.
-        patience = _PATIENCE * current().heartbeat
-        limit = time.monotonic() + patience
-        while len(view):
-            try:
-                sent = self._sock.send(view)
-            except TimeoutError:
-                if time.monotonic() > limit:
-                    raise
-                continue
-            if sent:
-                limit = time.monotonic() + patience
-                view = view[sent:]
-
-    def has_room(self) -> bool:
-        """Say whether some bytes can be sent now without waiting."""
-        try:
-            poll = select.poll()
-            poll.register(self._sock, select.POLLOUT)
-            return bool(poll.poll(0))
-        except (OSError, ValueError):  # it is closed, which sending says too
-            return True
-
-    def abandon(self) -> None:
-        """Close the socket in this process only."""
-        drop(self._sock)
-
-    def close(self) -> None:
-        """Close, whoever reads or writes meanwhile."""
-        with contextlib.suppress(OSError):
-            self._sock.shutdown(socket.SHUT_RDWR)
-        self._sock.close()
+def client_pipe(sock: socket.socket, context: ssl.SSLContext | None, host: str) -> SocketPipe:
+    """Return a pipe to a server over a connected socket, after the TLS handshake if there is a context."""
+    pipe = SocketPipe(sock, send_timeout=_SEND_HEARTBEATS * current().heartbeat, context=context, host=host)
+    sock.settimeout(None)
+    return pipe
 
 
 class WebsocketPipe:
@@ -207,7 +114,7 @@ class WebsocketPipe:
         sock = socket.create_connection((uri.host, uri.port), timeout=timeout)
         try:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._wire = WebsocketSocket(sock, where.context if uri.secure else None, uri.host)
+            self._wire = client_pipe(sock, where.context if uri.secure else None, uri.host)
             self._open(where, headers or {}, deadline)
         except Exception:
             sock.close()
@@ -225,15 +132,15 @@ class WebsocketPipe:
             left = deadline - time.monotonic()
             if left <= 0:
                 raise TimeoutError("it did not answer in time")
-            self._take(self._wire.recv(left))
+            self._take(self._wire.receive(left))
         if self._protocol.handshake_exc is not None:
             raise _refusal(self._protocol.handshake_exc)
 
-    def _take(self, data: bytes) -> None:
+    def _take(self, data: Bytes) -> None:
         """Hand bytes of the socket to the protocol, and keep what arrived with them."""
         with self._parsing:
             if data:
-                self._protocol.receive_data(data)
+                self._protocol.receive_data(bytes(data))
             else:
                 self._protocol.receive_eof()
             for event in self._protocol.events_received():
@@ -247,7 +154,7 @@ class WebsocketPipe:
             if self._protocol.state is CLOSED:
                 return b""
             try:
-                data = self._wire.recv(self._heartbeat)
+                data = self._wire.receive(self._heartbeat)
                 silent = False
                 self._take(data)
             except TimeoutError:
@@ -268,7 +175,7 @@ class WebsocketPipe:
                     self._writing.release()
         return self._arrived.popleft()
 
-    def send(self, data: Any) -> None:
+    def send(self, data: Bytes) -> None:
         """Send bytes, at most CHUNK of them, waiting until the other end takes them.
 
         Raises:
@@ -282,16 +189,19 @@ class WebsocketPipe:
             except (WebSocketException, ValueError) as error:
                 raise ConnectionError("the connection is closed") from error
 
-    def has_room(self) -> bool:
-        """Say whether some bytes can be sent now without waiting."""
-        return self._wire.has_room()
+    def send_some(self, data: Bytes) -> int:
+        """Send the bytes if that takes no waiting; returns their number, or 0."""
+        if len(data) > SMALL or not self._wire.has_room():
+            return 0
+        self.send(data)
+        return len(data)
 
     def _flush(self) -> None:
         with self._parsing:
             pieces = self._protocol.data_to_send()
         for piece in pieces:
             if piece:  # an empty one says that nothing follows, which closing says too
-                self._wire.sendall(piece)
+                self._wire.send(piece)
 
     def finish(self) -> None:
         """Say that nothing follows."""

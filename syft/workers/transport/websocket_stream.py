@@ -30,8 +30,8 @@ from syft.exceptions import (
 from syft.serde import deserialize, serialize
 from syft.workers.execution.copies import is_plain, pointers_in
 from syft.workers.transport.batching import BatchingStream
-from syft.workers.transport.framed_pipe import ClientPipe, PipeConnection
-from syft.workers.transport.framing import BYE, HELLO, NOTICE, REQUEST, SEEN, WELCOME
+from syft.workers.transport.framing import BYE, HELLO, NOTICE, REQUEST, SEEN, WELCOME, FramedConnection
+from syft.workers.transport.pipe import ClientPipe
 from syft.workers.transport.pipelined import Line
 from syft.workers.transport.websocket import Endpoint, WebsocketPipe
 
@@ -80,7 +80,7 @@ class WebsocketStream(BatchingStream):
         self.reconnects = 0
         self.node_id: Any = None
         self._pipe: ClientPipe | None = None
-        self._connection: PipeConnection | None = self._connect(current().stream_timeout)[0]
+        self._connection: FramedConnection | None = self._connect(current().stream_timeout)[0]
         name = f"syft {client.id} to {location.id}"
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
@@ -95,10 +95,10 @@ class WebsocketStream(BatchingStream):
 
     # --- connections ------------------------------------------------------------------------------------------
 
-    def _connect(self, timeout: float) -> tuple[PipeConnection, int]:
+    def _connect(self, timeout: float) -> tuple[FramedConnection, int]:
         """Open a connection of the session; returns it, and the last request that was done."""
         self._pipe = self._dial(timeout)
-        connection = PipeConnection(self._pipe, current().max_message_bytes)
+        connection = FramedConnection(self._pipe, current().max_message_bytes, gathers=True)
         try:
             purpose = getattr(self.location, "purpose", "")
             told = (VERSION, *self._session, purpose) if purpose else (VERSION, *self._session)
@@ -188,7 +188,7 @@ class WebsocketStream(BatchingStream):
             pause = min(2 * pause, _LONGEST_PAUSE)
         return "it was closed." if self._closed else why
 
-    def _resume(self, connection: PipeConnection, done: int) -> None:
+    def _resume(self, connection: FramedConnection, done: int) -> None:
         with self._order:
             self._drop_confirmed(done)
             self._count_resends(connection)
@@ -199,7 +199,7 @@ class WebsocketStream(BatchingStream):
             self._seen_told = self._seen
             self.reconnects += 1
 
-    def _count_resends(self, connection: PipeConnection) -> None:
+    def _count_resends(self, connection: FramedConnection) -> None:
         """Give up if the first request that was not done was sent often enough; the caller holds the lock."""
         first = self._unconfirmed[0][0] if self._unconfirmed else 0
         count = self._resent[1] + 1 if first and first == self._resent[0] else int(bool(first))
@@ -325,7 +325,9 @@ class WebsocketStream(BatchingStream):
             connection = self._connection
         if connection is not None:
             connection.write_soon(BYE, 0, b"")
-            connection.finish()
+            connection.drain(current().stream_timeout)
+            if self._pipe is not None:
+                self._pipe.finish()
         self._ended.wait(current().stream_timeout)
         if connection is not None:
             connection.close()

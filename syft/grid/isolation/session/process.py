@@ -32,7 +32,7 @@ from syft.grid.storage.quotas import Quota
 from syft.hook.torch_hook import TorchHook
 from syft.workers.execution.router import put_back
 from syft.workers.execution.session import Session
-from syft.workers.transport.framed_pipe import RefusedBody
+from syft.workers.transport.framing import RefusedBody
 from syft.workers.transport.request_codec import let_go, respond
 from syft.workers.transport.sequenced import SequencedStream
 
