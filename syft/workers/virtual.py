@@ -81,7 +81,7 @@ class VirtualWorker(FederatedCaller, BaseWorker, FederatedClient):
         for stream in self._incoming:
             if isinstance(stream, ThreadStream) and not stream._closed:
                 stream.synchronize()
-            if isinstance(stream, BytesStream):
+            if isinstance(stream, BytesStream | ThreadStream):
                 stream.flush()
         return self.object_store.objects
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from syft.serde import deserialize, serialize
 from syft.workers.transport.framing import ANSWER, BYE, HEADER, HELLO, NOTICE, REQUEST, WELCOME, FramedConnection
+from syft.workers.transport.greeting import VERSION
 from syft.workers.transport.request_codec import write_request
 from syft.workers.transport.tls import client_context
 from syft.workers.transport.websocket import Endpoint, WebsocketPipe
-from syft.workers.transport.websocket_stream import VERSION
 
 
 class Visitor:

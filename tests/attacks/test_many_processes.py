@@ -9,8 +9,8 @@ import pytest
 
 from syft.serde import serialize
 from syft.workers.transport.framing import BYE, HELLO, WELCOME, FramedConnection
+from syft.workers.transport.greeting import VERSION
 from syft.workers.transport.websocket import Endpoint, WebsocketPipe
-from syft.workers.transport.websocket_stream import VERSION
 from tests.attacks.live import Visitor
 from tests.attacks.watching import undisturbed
 from tests.grid.test_killed_processes import children_of

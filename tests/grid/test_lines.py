@@ -15,12 +15,12 @@ from syft import config
 from syft.exceptions import NodeLostError, SerdeError, SyftError
 from syft.messaging.message import ObjectMessage, ObjectRequestMessage
 from syft.serde import deserialize, serialize
-from syft.workers.transport import framing, handshake, websocket_stream
+from syft.workers.transport import framing, handshake, resend_buffer, websocket_stream
 from syft.workers.transport.framing import BYE, HEADER, HELLO, REQUEST, WELCOME, FramedConnection
+from syft.workers.transport.greeting import VERSION
 from syft.workers.transport.pipe import SocketPipe
 from syft.workers.transport.request_codec import write_request
 from syft.workers.transport.websocket import Endpoint, WebsocketPipe
-from syft.workers.transport.websocket_stream import VERSION
 from tests.attacks.live import Visitor
 from tests.nodes import forget, node, resident, soon
 
@@ -230,7 +230,7 @@ def test_a_request_that_breaks_every_connection_ends_the_stream(hook, small):
     with pytest.raises(NodeLostError, match=r"sent to it over 4 connections.*send less in one message"):
         torch.zeros(2 * LIMIT).random_().send(client)
         client.synchronize()
-    assert stream.reconnects == websocket_stream.MOST_RESENDS
+    assert stream.reconnects == resend_buffer.MAX_RESENDS
     assert torch.equal((torch.ones(2).send(client) + 1).get(), torch.full((2,), 2.0))  # by a fresh stream
     forget(hook, client)
 

@@ -38,7 +38,7 @@ from syft.workers.delegation.grants import DelegationRegistry
 from syft.workers.delegation.key_proofs import PeerKey
 from syft.workers.delegation.peer import OutboundPolicy
 from syft.workers.transport.framing import FramedConnection
-from syft.workers.transport.websocket_stream import VERSION
+from syft.workers.transport.greeting import VERSION
 
 logger = logging.getLogger("syft.node")
 # How often it is looked which clients did not come back, in seconds.

@@ -6,8 +6,8 @@ from typing import Any, Protocol
 
 from syft.workers.execution.router import put_back
 from syft.workers.execution.session import Session
+from syft.workers.transport.pipelined import PipelinedStream
 from syft.workers.transport.request_codec import let_go, respond
-from syft.workers.transport.sequenced import SequencedStream
 
 
 class Responder(Protocol):
@@ -45,7 +45,7 @@ class LocalResponder:
         worker = self._session.worker
         found = respond(worker, self._session, request)
         for stream in list(worker._streams.values()):
-            if isinstance(stream, SequencedStream):
+            if isinstance(stream, PipelinedStream):
                 stream.pass_on()
         return found
 

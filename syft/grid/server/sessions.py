@@ -26,7 +26,7 @@ from syft.serde import serialize
 from syft.serde.msgpack.serde import read_plain_tuple
 from syft.workers.execution.session import Session
 from syft.workers.transport.framing import ANSWER, BYE, HELLO, NOTICE, REQUEST, SEEN, WELCOME, FramedConnection
-from syft.workers.transport.websocket_stream import MAX_REFUSAL, VERSION, versions_differ
+from syft.workers.transport.greeting import MAX_REFUSAL, VERSION, versions_differ
 
 logger = logging.getLogger("syft.node")
 # A request that went well is answered only now and then, so that its writer can forget it.

@@ -145,7 +145,7 @@ def ask(
         try:
             rendezvous.settle(key_of(owner.id, run_id))
         except ProtocolError:
-            fate.tell()  # here and now, so not again later
+            fate.report()  # here and now, so not again later
             raise
     return _results(shapes, first_id, owner, streams, model)
 

@@ -135,16 +135,24 @@ class DelegatedNode(BaseWorker):
         """Open a connection for a stream."""
         return dialer.open_pipe(self._place(), *self._secrets, min(timeout, self.patience), self.id)
 
-    def open_stream(self, client: Any) -> PeerStream:
+    def open_stream(self, client: Any) -> WebsocketStream:
         """Open the stream of the visitor."""
         try:
-            stream = PeerStream(client, self, self._place())
+            stream = WebsocketStream(client, self, self._place(), self.dial, self._check_use)
         except (OSError, AuthenticationError, SyftError) as error:
             raise self._unreachable(error) from None
         if stream.node_id != self.id:
             stream.close()
             raise self._unreachable(ConnectionError("it has another name"))
         return stream
+
+    def _check_use(self) -> None:
+        """Refuse requests of other clients: a pointer held here leads there on behalf of the client that made it."""
+        session = serving.get()
+        if session is not None and session.client_id != self.circle.user:
+            raise GetNotPermittedError(
+                f"This object is on node {self.id!r}, reached on behalf of another client. Only that client can use it."
+            )
 
     def why_lost(self) -> str:
         """Say what is known of why it can't be reached."""
@@ -163,22 +171,3 @@ class DelegatedNode(BaseWorker):
     def _may_hold(self, obj_id: ObjectId) -> bool:
         """Say yes: what is held there is not known here."""
         return True
-
-
-class PeerStream(WebsocketStream):
-    """The stream of a worker to another node, for one client."""
-
-    location: DelegatedNode
-
-    def _dial(self, timeout: float) -> ClientPipe:
-        return self.location.dial(timeout)
-
-    def _check_open(self) -> None:
-        super()._check_open()
-        asking = serving.get()
-        if asking is not None and asking.client_id != self.location.circle.user:
-            # A pointer held here leads there in the name of the client that it was made for.
-            raise GetNotPermittedError(
-                f"This leads on to node {self.location.id!r} in the name of another client, so only that client can "
-                "use it."
-            )

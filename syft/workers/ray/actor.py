@@ -27,8 +27,8 @@ from syft.workers.ray.stream import Frame, RayStream, pack, unpack
 from syft.workers.transport import handshake
 from syft.workers.transport.framing import AFTER, ANSWER, REQUEST
 from syft.workers.transport.handshake import Address
+from syft.workers.transport.pipelined import PipelinedStream
 from syft.workers.transport.request_codec import answer
-from syft.workers.transport.sequenced import SequencedStream
 
 logger = logging.getLogger("syft.workers")
 
@@ -173,7 +173,7 @@ class ActorSession:
             if written:
                 answers.append((ANSWER, number, written))
         for stream in list(self._worker._streams.values()):
-            if isinstance(stream, SequencedStream):
+            if isinstance(stream, PipelinedStream):
                 stream.pass_on()
         packed, apart = pack(answers)
         return (packed, *apart) if apart else packed

@@ -24,8 +24,8 @@ from syft.core.references import TensorMeta
 from syft.exceptions import SerdeError, SyftError, WorkerLostError
 from syft.workers.ray.cluster import connection, explain, package
 from syft.workers.transport.framing import AFTER, ANSWER, REQUEST
-from syft.workers.transport.pipelined import Line
-from syft.workers.transport.sequenced import SequencedStream
+from syft.workers.transport.pipe import Bytes
+from syft.workers.transport.pipelined import Line, PipelinedStream
 
 # Calls that may be under way at once: one that is worked on, and one that is there when it is done.
 WINDOW = 2
@@ -78,7 +78,7 @@ def unpack(head: Any, large: Sequence[Any]) -> Iterator[Frame]:
         yield kind & ~_ELSEWHERE, number, contents
 
 
-class RayStream(SequencedStream):
+class RayStream(PipelinedStream):
     """A stream to a worker in a Ray actor.
 
     Args:
@@ -124,7 +124,7 @@ class RayStream(SequencedStream):
 
     # --- requests ---------------------------------------------------------------------------------------------
 
-    def _put(self, request: bytes, line: Line, future: Future[Any] | None) -> None:
+    def _put(self, request: bytes, line: Line, future: Future[Bytes] | None) -> None:
         with self._news:
             if self._waiting_bytes > _WAITING and not self._news.wait_for(self._has_room, current().stream_timeout):
                 raise TimeoutError(
@@ -188,7 +188,7 @@ class RayStream(SequencedStream):
                 if self._waiting and not reason and not self._broken:
                     self._call()
                 self._news.notify_all()
-        self._give_up(reason)
+        self._fail_pending(reason)
         with self._news:
             self._waiting.clear()
             self._underway.clear()
@@ -200,8 +200,8 @@ class RayStream(SequencedStream):
             found = self._ray.get(call)
             head, *large = found if type(found) is tuple else (found,)
             for frame in unpack(head, large):
-                self._take_answer(*frame)
-            self._take_answer(ANSWER, last, b"")  # it is done, and so are those before it
+                self._receive_answer(*frame)
+            self._receive_answer(ANSWER, last, b"")  # it is done, and so are those before it
         except SerdeError as error:
             return str(error)
         except Exception as error:

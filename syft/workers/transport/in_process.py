@@ -16,21 +16,27 @@ from syft.config import current
 from syft.core import metrics
 from syft.core.id_provider import ObjectId
 from syft.messaging.message import Message
-from syft.workers.transport.pipelined import Line, PipelinedStream, WritingStream
+from syft.workers.transport.pipe import Bytes
+from syft.workers.transport.pipelined import Line, PipelinedStream
 from syft.workers.transport.request_codec import answer, read_answer, write_request
-from syft.workers.transport.stream import FailureGroup, is_value
+from syft.workers.transport.stream import FailureGroup, ReleaseQueue, Stream, is_value
 
 
-class BytesStream(WritingStream):
+class BytesStream(Stream):
     """A stream to a worker of this process that writes and reads every message."""
 
     def __init__(self, client: Any, location: Any) -> None:
         super().__init__(client, location)
         self.session = location.open_session(client.id)
+        self._released = ReleaseQueue()
+
+    def release(self, obj_id: ObjectId) -> None:
+        """Queue an id for release with the next message."""
+        self._released.append(obj_id)
 
     def flush(self) -> None:
-        """Drop the claims noted so far, without a message (the worker is in this process)."""
-        for obj_id in self._take_released():
+        """Drop the claims released so far, without a message: the worker is in this process."""
+        for obj_id in self._released.take():
             self.session.release(obj_id)
 
     def run(
@@ -48,7 +54,7 @@ class BytesStream(WritingStream):
         return self._exchange(message, waits=True)
 
     def _exchange(self, message: Message, waits: bool, counted: Callable[[Any], bool] | None = None) -> Any:
-        request = write_request(self.client, self._take_released(), message, waits)
+        request = write_request(self.client, self._released.take(), message, waits)
         written = answer(self.location, self.session, request)
         response = read_answer(self.client, self.location, written)
         waited = waits if counted is None else counted(response)
@@ -61,18 +67,24 @@ class BytesStream(WritingStream):
         self.session.close()
 
 
-class ThreadStream(PipelinedStream, BytesStream):
+class ThreadStream(PipelinedStream):
     """A stream with a thread that delivers in order, so that the client does not wait."""
 
     def __init__(self, client: Any, location: Any) -> None:
         super().__init__(client, location)
+        self.session = location.open_session(client.id)
         self.session.may_wait = True
         self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
         name = f"syft {client.id} to {location.id}"
         self._thread = threading.Thread(target=self._deliver_all, name=name, daemon=True)
         self._thread.start()
 
-    def _put(self, request: bytes, line: Line, future: Future[Any] | None) -> None:
+    def flush(self) -> None:
+        """Drop the claims released so far, without a message: the worker is in this process."""
+        for obj_id in self._released.take():
+            self.session.release(obj_id)
+
+    def _put(self, request: bytes, line: Line, future: Future[Bytes] | None) -> None:
         self._queue.put((request, line, future))
 
     def _deliver_all(self) -> None:
@@ -82,7 +94,7 @@ class ThreadStream(PipelinedStream, BytesStream):
             if future is not None:
                 future.set_result(written)
             elif written:
-                self._hear(written, line)
+                self._on_failure(written, line)
 
     def close(self) -> None:
         """Deliver what is left, end the thread and the session."""
@@ -90,5 +102,6 @@ class ThreadStream(PipelinedStream, BytesStream):
             self._closed = True
             self._queue.put(None)
             self._thread.join(timeout=current().stream_timeout)
-            super().close()
+            self.flush()
+            self.session.close()
             self.raise_failure()

@@ -29,6 +29,7 @@ from syft.workers.execution.copies import complete_transfer, drop_claims, offer_
 from syft.workers.execution.router import OutgoingObject, put_back, route
 from syft.workers.execution.session import Session, serving
 from syft.workers.transport.framing import RefusedBody
+from syft.workers.transport.pipe import Bytes
 from syft.workers.transport.stream import wire_form
 
 MAX_ERROR_CHARS = 20_000
@@ -216,7 +217,7 @@ def _bounded(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def read_answer(client: Any, location: Any, written: bytes | bytearray) -> Any:
+def read_answer(client: Any, location: Any, written: Bytes) -> Any:
     """Read an answer: return its value, or raise its error under its own name."""
     if not written:
         return None

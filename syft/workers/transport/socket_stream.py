@@ -25,10 +25,9 @@ from syft.workers.transport import handshake
 from syft.workers.transport.fork_safety import belongs_here, drop
 from syft.workers.transport.framing import AFTER, ANSWER, REQUEST, FramedConnection
 from syft.workers.transport.handshake import HANDSHAKE_SECONDS, Address
-from syft.workers.transport.pipe import SocketPipe
-from syft.workers.transport.pipelined import Line
+from syft.workers.transport.pipe import Bytes, SocketPipe
+from syft.workers.transport.pipelined import Line, PipelinedStream
 from syft.workers.transport.request_codec import answer
-from syft.workers.transport.sequenced import SequencedStream
 
 logger = logging.getLogger("syft.workers")
 # A request that went well is answered only now and then, so that its writer can forget it.
@@ -59,7 +58,7 @@ class PeerIdentity(NamedTuple):
     key: str | None = None
 
 
-class SocketStream(SequencedStream):
+class SocketStream(PipelinedStream):
     """A stream to a worker in another process.
 
     Args:
@@ -84,7 +83,7 @@ class SocketStream(SequencedStream):
         super().abandon()
         self._pipe.abandon()
 
-    def _put(self, request: bytes, line: Line, future: Future[Any] | None) -> None:
+    def _put(self, request: bytes, line: Line, future: Future[Bytes] | None) -> None:
         with self._order:
             if self._lost is None:
                 self._number += 1
@@ -101,11 +100,11 @@ class SocketStream(SequencedStream):
         reason = ""
         try:
             while (frame := self._connection.read()) is not None:
-                self._take_answer(*frame)
+                self._receive_answer(*frame)
         except SerdeError as error:
             reason = str(error)
         self._connection.close()
-        self._give_up(reason or ("it was closed." if self._closed else self.location.why_lost()))
+        self._fail_pending(reason or ("it was closed." if self._closed else self.location.why_lost()))
 
     def close(self) -> None:
         """Deliver what is left and end the session."""
@@ -133,7 +132,7 @@ def serve(worker: Any, session: Session, connection: FramedConnection) -> None:
             if written or number % ACKNOWLEDGED == 0:
                 _write_answer(connection, number, written)
             for stream in list(worker._streams.values()):
-                if isinstance(stream, SequencedStream):
+                if isinstance(stream, PipelinedStream):
                     stream.pass_on()
     except (OSError, SerdeError) as error:
         logger.info("The connection of %r to %r ended: %s", session.client_id, worker.id, error)

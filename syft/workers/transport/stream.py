@@ -6,6 +6,8 @@ is written here once, in terms of two verbs that each kind of stream supplies: `
 
 from __future__ import annotations
 
+import collections
+import contextlib
 import dataclasses
 from collections.abc import Iterable
 from typing import Any
@@ -22,21 +24,36 @@ from syft.workers.execution.copies import copy_for
 from syft.workers.execution.execute import describe, execute
 from syft.workers.execution.router import OutgoingObject, route
 
+# Ids that are released with one message; the others wait for the next.
+_MAX_RELEASED = 1 << 16
+
 
 class FailureGroup:
-    """Whether the failure of something that several workers do together was told to the user."""
+    """Calls to several workers that fail together: only the first failure is reported to the user."""
 
-    __slots__ = ("_untold",)
+    __slots__ = ("_unreported",)
 
     def __init__(self) -> None:
-        self._untold = [True]
+        self._unreported = [True]
 
-    def tell(self) -> bool:
-        """Say whether it is to be told now: yes, the first time."""
+    def report(self) -> bool:
+        """Return whether a failure is to be reported: True the first time, False afterwards."""
         try:
-            return self._untold.pop()  # atomic: streams note failures in threads of their own
+            return self._unreported.pop()  # atomic: streams record failures in threads of their own
         except IndexError:
             return False
+
+
+class ReleaseQueue(collections.deque[ObjectId]):
+    """Ids that a client released; the next message carries them. Finalizers of any thread may append."""
+
+    def take(self) -> tuple[ObjectId, ...]:
+        """Remove and return the ids for one message."""
+        taken: list[ObjectId] = []
+        with contextlib.suppress(IndexError):  # another thread took the last one
+            while self and len(taken) < _MAX_RELEASED:
+                taken.append(self.popleft())
+        return tuple(taken)
 
 
 class Stream:

@@ -33,8 +33,8 @@ from syft.hook.torch_hook import TorchHook
 from syft.workers.execution.router import put_back
 from syft.workers.execution.session import Session
 from syft.workers.transport.framing import RefusedBody
+from syft.workers.transport.pipelined import PipelinedStream
 from syft.workers.transport.request_codec import let_go, respond
-from syft.workers.transport.sequenced import SequencedStream
 
 _MAX_ORDER = 1 << 16
 
@@ -115,7 +115,7 @@ class SessionProcess:
             leaving[number] = left
         channel.send(FrameKind.ANSWER, (left is not None, self.worker.vault.pop_moved()), written)
         for stream in list(self.worker._streams.values()):
-            if isinstance(stream, SequencedStream):
+            if isinstance(stream, PipelinedStream):
                 stream.pass_on()
 
 
