@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 from syft.core.context import local_worker
 from syft.core.id_provider import ObjectId
 from syft.exceptions import WorkerNotFoundException
 from syft.workers.abstract import AbstractWorker
 from syft.workers.execution.session import serving
+
+if TYPE_CHECKING:
+    from syft.hook.torch_hook import TorchHook
 
 logger = logging.getLogger("syft.workers")
 
@@ -24,8 +27,8 @@ class AddressBook:
         self._known_workers: dict[ObjectId, Any] = {}
 
     @classmethod
-    def _known(cls, hook: Any, id: ObjectId, auto_add: bool) -> Any:
-        """Return the worker of an id that is known already, if it is of this class; a notebook cell may run twice."""
+    def _known(cls, hook: TorchHook | None, id: ObjectId, auto_add: bool) -> Self | None:
+        """Return the registered worker of an id, if it is of this class: a notebook cell may run twice."""
         local = getattr(hook, "local_worker", None)
         known = local._known_workers.get(id) if local is not None and auto_add else None
         if known is not None and type(known) is not cls:

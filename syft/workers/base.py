@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -36,6 +36,9 @@ from syft.workers.execution.session import Session, serving
 from syft.workers.transport.request_codec import answer
 from syft.workers.transport.stream import close_all
 
+if TYPE_CHECKING:
+    from syft.hook.torch_hook import TorchHook
+
 logger = logging.getLogger("syft.workers")
 
 
@@ -61,9 +64,9 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
 
     def __init__(
         self,
-        hook: Any = None,
+        hook: TorchHook | None = None,
         id: ObjectId = 0,
-        data: Iterable[Any] | None = None,
+        data: Iterable[torch.Tensor] | None = None,
         is_client_worker: bool = False,
         log_msgs: bool = False,
         verbose: bool = False,

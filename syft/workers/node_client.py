@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import ssl
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, Self
 from urllib.parse import urlsplit
 
 from syft.core.context import local_worker
@@ -18,7 +18,19 @@ from syft.workers.transport.http import ask
 from syft.workers.transport.tls import explain
 from syft.workers.websocket_client import WebsocketClientWorker, where_of, why_unreachable
 
+if TYPE_CHECKING:
+    from syft.hook.torch_hook import TorchHook
+    from syft.workers.transport.websocket import Endpoint
+
 _SECURE = {"ws": False, "http": False, "wss": True, "https": True}
+
+
+class Credential(Protocol):
+    """User and password, as `AccountCredential` has them."""
+
+    def json(self) -> dict[str, str]:
+        """Return the fields "username" and "password"."""
+        ...
 
 
 class NodeClient(WebsocketClientWorker, HostingClient):
@@ -42,15 +54,28 @@ class NodeClient(WebsocketClientWorker, HostingClient):
         >>> node.search("#biopsies")  # doctest: +SKIP
     """
 
-    def __new__(cls, hook: Any = None, *args: Any, **kwargs: Any) -> Any:
-        """Return a new one: which node it is, only the node can say."""
+    def __new__(
+        cls,
+        hook: TorchHook | None = None,
+        address: str = "",
+        credential: Credential | None = None,
+        id: ObjectId | None = 0,
+        is_client_worker: bool = False,
+        log_msgs: bool = False,
+        verbose: bool = False,
+        encoding: str = "ISO-8859-1",
+        token: str | None = None,
+        ca: str | os.PathLike[str] | None = None,
+        auto_add: bool = True,
+    ) -> Self:
+        """Return a new client: only the node itself knows its id."""
         return object.__new__(cls)
 
     def __init__(
         self,
-        hook: Any,
+        hook: TorchHook | None,
         address: str,
-        credential: Any = None,
+        credential: Credential | None = None,
         id: ObjectId | None = 0,
         is_client_worker: bool = False,
         log_msgs: bool = False,
@@ -110,7 +135,7 @@ def parse_address(address: str) -> tuple[str, int, bool]:
     return parts.hostname, parts.port or (443 if secure else 80), secure
 
 
-def _log_in(where: Any, credential: Any) -> str:
+def _log_in(where: Endpoint, credential: Credential) -> str:
     """Exchange user and password for a token."""
     given = credential.json()
     try:
@@ -127,8 +152,8 @@ def connect(
     address: str,
     token: str | None = None,
     ca: str | os.PathLike[str] | None = None,
-    credential: Any = None,
-    hook: Any = None,
+    credential: Credential | None = None,
+    hook: TorchHook | None = None,
 ) -> NodeClient:
     """Connect to a node.
 

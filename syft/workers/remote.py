@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syft.core.context import local_worker
 from syft.core.id_provider import ObjectId
@@ -14,6 +14,12 @@ from syft.workers.access.policy import ALLOW_ALL
 from syft.workers.base import BaseWorker
 from syft.workers.transport.stream import close_all
 
+if TYPE_CHECKING:
+    import torch
+
+    from syft.hook.torch_hook import TorchHook
+    from syft.workers.transport.pipelined import PipelinedStream
+
 
 class RemoteWorker(BaseWorker, RemoteFederatedClient):
     """A worker that is reached by messages only: what it holds is known here by asking."""
@@ -23,9 +29,18 @@ class RemoteWorker(BaseWorker, RemoteFederatedClient):
     # Whether it is behind a server, so that others reach it by the introduction of a client.
     is_node = False
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self._incoming: list[Any] = []
-        super().__init__(*args, **kwargs)
+    def __init__(
+        self,
+        hook: TorchHook | None,
+        id: ObjectId,
+        data: Iterable[torch.Tensor] | None = None,
+        *,
+        log_msgs: bool = False,
+        verbose: bool = False,
+        auto_add: bool = True,
+    ) -> None:
+        self._incoming: list[PipelinedStream] = []
+        super().__init__(hook, id, data, log_msgs=log_msgs, verbose=verbose, auto_add=auto_add)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "policy" and value is not ALLOW_ALL:

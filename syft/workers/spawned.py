@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syft.core.id_provider import ObjectId
 from syft.workers.remote import RemoteWorker
 from syft.workers.transport.handshake import Address
 from syft.workers.transport.socket_stream import hub
+
+if TYPE_CHECKING:
+    import torch
+
+    from syft.hook.torch_hook import TorchHook
 
 
 class SpawnedWorker(RemoteWorker):
@@ -26,7 +31,13 @@ class SpawnedWorker(RemoteWorker):
     """
 
     def __init__(
-        self, hook: Any, id: ObjectId, data: Iterable[Any] | None, *, verbose: bool = False, auto_add: bool = True
+        self,
+        hook: TorchHook | None,
+        id: ObjectId,
+        data: Iterable[torch.Tensor] | None,
+        *,
+        verbose: bool = False,
+        auto_add: bool = True,
     ) -> None:
         # What clients reach this worker by, and what it reaches workers of this process by.
         self._admitted: dict[ObjectId, Address] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syft.core.id_provider import ObjectId
 from syft.federated.client.federated_client import FederatedCaller, FederatedClient
@@ -11,6 +11,11 @@ from syft.workers import base
 from syft.workers.base import BaseWorker
 from syft.workers.transport.in_process import BytesStream, ThreadStream
 from syft.workers.transport.stream import InlineStream, close_all
+
+if TYPE_CHECKING:
+    import torch
+
+    from syft.hook.torch_hook import TorchHook
 
 
 class VirtualWorker(FederatedCaller, BaseWorker, FederatedClient):
@@ -38,16 +43,27 @@ class VirtualWorker(FederatedCaller, BaseWorker, FederatedClient):
         tensor([2., 4.])
     """
 
-    def __new__(cls, hook: Any = None, id: ObjectId = 0, *args: Any, **kwargs: Any) -> VirtualWorker:
-        """Return the known worker of this id, if there is one of this class."""
-        known = cls._known(hook, id, kwargs.get("auto_add", True))
+    def __new__(
+        cls,
+        hook: TorchHook | None = None,
+        id: ObjectId = 0,
+        data: Iterable[torch.Tensor] | None = None,
+        is_client_worker: bool = False,
+        log_msgs: bool = False,
+        verbose: bool = False,
+        auto_add: bool = True,
+        serialize: bool = False,
+        threaded: bool = False,
+    ) -> VirtualWorker:
+        """Return the registered worker of this id, if there is one of this class."""
+        known = cls._known(hook, id, auto_add)
         return super().__new__(cls) if known is None else known
 
     def __init__(
         self,
-        hook: Any = None,
+        hook: TorchHook | None = None,
         id: ObjectId = 0,
-        data: Iterable[Any] | None = None,
+        data: Iterable[torch.Tensor] | None = None,
         is_client_worker: bool = False,
         log_msgs: bool = False,
         verbose: bool = False,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import ssl
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 from syft.core.context import local_worker
@@ -17,7 +17,10 @@ from syft.workers.transport.tls import client_context, explain, is_loopback
 from syft.workers.transport.websocket import Endpoint
 from syft.workers.transport.websocket_stream import WebsocketStream
 
-_AUTO_ADD = 6  # where `auto_add` is among the arguments after `id`
+if TYPE_CHECKING:
+    import torch
+
+    from syft.hook.torch_hook import TorchHook
 
 
 class WebsocketClientWorker(RemoteWorker):
@@ -55,22 +58,7 @@ class WebsocketClientWorker(RemoteWorker):
 
     def __new__(
         cls,
-        hook: Any = None,
-        host: str = "localhost",
-        port: int = 0,
-        secure: bool = False,
-        id: ObjectId = 0,
-        *args: Any,
-        **kwargs: Any,
-    ) -> Any:
-        """Return the known worker of this id, if there is one."""
-        auto_add = args[_AUTO_ADD] if len(args) > _AUTO_ADD else kwargs.get("auto_add", True)
-        known = cls._known(hook, id, auto_add)
-        return super().__new__(cls) if known is None else known
-
-    def __init__(
-        self,
-        hook: Any = None,
+        hook: TorchHook | None = None,
         host: str = "localhost",
         port: int = 0,
         secure: bool = False,
@@ -78,7 +66,26 @@ class WebsocketClientWorker(RemoteWorker):
         is_client_worker: bool = False,
         log_msgs: bool = False,
         verbose: bool = False,
-        data: Iterable[Any] | None = None,
+        data: Iterable[torch.Tensor] | None = None,
+        token: str | None = None,
+        ca: str | os.PathLike[str] | None = None,
+        auto_add: bool = True,
+    ) -> Self:
+        """Return the registered worker of this id, if there is one."""
+        known = cls._known(hook, id, auto_add)
+        return super().__new__(cls) if known is None else known
+
+    def __init__(
+        self,
+        hook: TorchHook | None = None,
+        host: str = "localhost",
+        port: int = 0,
+        secure: bool = False,
+        id: ObjectId = 0,
+        is_client_worker: bool = False,
+        log_msgs: bool = False,
+        verbose: bool = False,
+        data: Iterable[torch.Tensor] | None = None,
         token: str | None = None,
         ca: str | os.PathLike[str] | None = None,
         auto_add: bool = True,

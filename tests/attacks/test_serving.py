@@ -370,7 +370,7 @@ def forged(**changes):
     ids=str,
 )
 def test_forged_endpoints(hook, changes):
-    alice = ServedWorker(None, "alice", auto_add=False)
+    alice = ServedWorker("alice")
     mallory = Mallory(alice)
     assert mallory.call(endpoint.OPEN, *forged()) is None
     assert mallory.call(endpoint.CLOSE, "ab" * 16) is None
@@ -380,7 +380,7 @@ def test_forged_endpoints(hook, changes):
 
 
 def test_an_endpoint_ends_with_its_owners_session(hook):
-    alice = ServedWorker(None, "alice", auto_add=False)
+    alice = ServedWorker("alice")
     mallory = Mallory(alice)
     assert mallory.call(endpoint.OPEN, *forged()) is None
     assert mallory.call(endpoint.INVITE, "ab" * 16, "guest", 2) is None
@@ -448,7 +448,7 @@ def test_secrets_are_not_shown(trio, served, caplog):
 @pytest.fixture
 def door(hook):
     """A listener that lets a guest in for one purpose."""
-    worker = ServedWorker(None, "alice", auto_add=False)
+    worker = ServedWorker("alice")
     listener = Listener(handshake.listen())
     owner = Mallory(worker, "owner")
     assert owner.call(endpoint.OPEN, *forged()) is None

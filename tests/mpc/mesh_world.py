@@ -33,7 +33,7 @@ class World:
     """Workers that were introduced to each other, as processes are."""
 
     def __init__(self, *names):
-        self.workers = {name: ServedWorker(None, name, auto_add=False) for name in names}
+        self.workers = {name: ServedWorker(name) for name in names}
         self.listeners = {}
         for name, worker in self.workers.items():
             worker.mpc_runtime = Runtime(worker)

@@ -11,6 +11,7 @@ import syft as sy
 from syft import config
 from syft.exceptions import ObjectNotFoundError, SyftError
 from syft.messaging.message import BatchMessage
+from syft.workers.access.policy import ALLOW_ALL
 
 
 def test_counts(make_worker, kind):
@@ -152,7 +153,7 @@ def test_a_worker_that_does_not_answer_in_time(make_worker):
     finally:
         go_on.set()
     bob.synchronize()
-    bob.policy = sy.workers.policy.ALLOW_ALL
+    bob.policy = ALLOW_ALL
 
 
 def test_two_clients_do_not_mix(make_worker, kind):

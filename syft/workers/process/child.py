@@ -41,10 +41,10 @@ _PATIENCE = 10.0
 class ServedWorker(BaseWorker, FederatedClient):
     """The worker that a process serves."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, id: ObjectId, *, verbose: bool = False) -> None:
         self._orders_followed = 0
         self._order_followed = threading.Condition()
-        super().__init__(*args, **kwargs)
+        super().__init__(None, id, verbose=verbose, auto_add=False)
 
     def note_order(self, count: int) -> None:
         """Take note of how many orders of the maker were followed."""
@@ -134,7 +134,7 @@ class ChildProcess:
 
     def _serve(self, worker_id: ObjectId, threads: int, verbose: bool) -> None:
         torch.set_num_threads(threads)
-        self.worker = ServedWorker(None, worker_id, verbose=verbose, auto_add=False)
+        self.worker = ServedWorker(worker_id, verbose=verbose)
         TorchHook(torch, local_worker=self.worker)
         for prepare in SERVED:
             prepare(self.worker)

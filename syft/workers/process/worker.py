@@ -10,7 +10,7 @@ import threading
 import weakref
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syft.core.id_provider import ObjectId
 from syft.exceptions import SyftError, WorkerLostError
@@ -21,6 +21,11 @@ from syft.workers.transport.fork_safety import FORKED, belongs_here
 from syft.workers.transport.framing import CONTROL, FramedConnection
 from syft.workers.transport.pipe import SocketPipe
 from syft.workers.transport.socket_stream import SocketStream
+
+if TYPE_CHECKING:
+    import torch
+
+    from syft.hook.torch_hook import TorchHook
 
 MAIN = "syft.workers.process.child"
 # Runs MAIN of this very package. Where that is installed its place is known anyway, and after the standard library.
@@ -64,16 +69,24 @@ class ProcessWorker(SpawnedWorker):
         >>> bob.stop()
     """
 
-    def __new__(cls, hook: Any = None, id: ObjectId = 0, *args: Any, **kwargs: Any) -> ProcessWorker:
-        """Return the known worker of this id, if there is one and its process is there."""
-        known = cls._known(hook, id, kwargs.get("auto_add", True))
+    def __new__(
+        cls,
+        hook: TorchHook | None = None,
+        id: ObjectId = 0,
+        data: Iterable[torch.Tensor] | None = None,
+        verbose: bool = False,
+        auto_add: bool = True,
+        threads: int = 1,
+    ) -> ProcessWorker:
+        """Return the registered worker of this id, if there is one and its process is alive."""
+        known = cls._known(hook, id, auto_add)
         return super().__new__(cls) if known is None or not known.is_alive() else known
 
     def __init__(
         self,
-        hook: Any = None,
+        hook: TorchHook | None = None,
         id: ObjectId = 0,
-        data: Iterable[Any] | None = None,
+        data: Iterable[torch.Tensor] | None = None,
         verbose: bool = False,
         auto_add: bool = True,
         threads: int = 1,

@@ -6,7 +6,7 @@ import contextlib
 import threading
 import weakref
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syft.core.id_provider import ObjectId
 from syft.exceptions import SyftError, WorkerLostError
@@ -14,6 +14,11 @@ from syft.serde import serialize
 from syft.workers.ray import cluster
 from syft.workers.ray.stream import PATIENCE, RayStream
 from syft.workers.spawned import SpawnedWorker
+
+if TYPE_CHECKING:
+    import torch
+
+    from syft.hook.torch_hook import TorchHook
 
 # What this library says itself: with other values requests would be lost, done twice, or wait for each other.
 _OURS = frozenset(("concurrency_groups", "get_if_exists", "lifetime", "max_concurrency", "max_task_retries"))
@@ -53,20 +58,29 @@ class RayWorker(SpawnedWorker):
         >>> bob.stop()  # doctest: +SKIP
     """
 
-    def __new__(cls, hook: Any = None, id: ObjectId = 0, *args: Any, **kwargs: Any) -> RayWorker:
-        """Return the known worker of this id, if there is one and its actor is there."""
-        known = cls._known(hook, id, kwargs.get("auto_add", True))
+    def __new__(
+        cls,
+        hook: TorchHook | None = None,
+        id: ObjectId = 0,
+        data: Iterable[torch.Tensor] | None = None,
+        actor_options: Mapping[str, Any] | None = None,
+        verbose: bool = False,
+        auto_add: bool = True,
+        threads: int = 1,
+    ) -> RayWorker:
+        """Return the registered worker of this id, if there is one and its actor is alive."""
+        known = cls._known(hook, id, auto_add)
         if known is not None and known.is_alive():
-            return known  # type: ignore[no-any-return]
+            return known
         if known is not None:
             known._end()  # Ray may have started it again, with nothing in it
         return super().__new__(cls)
 
     def __init__(
         self,
-        hook: Any = None,
+        hook: TorchHook | None = None,
         id: ObjectId = 0,
-        data: Iterable[Any] | None = None,
+        data: Iterable[torch.Tensor] | None = None,
         actor_options: Mapping[str, Any] | None = None,
         verbose: bool = False,
         auto_add: bool = True,
