@@ -15,7 +15,7 @@ from syft import config
 from syft.exceptions import NodeLostError, SerdeError, SyftError
 from syft.messaging.message import ObjectMessage, ObjectRequestMessage
 from syft.serde import deserialize, serialize
-from syft.workers.transport import framing, handshake, resend_buffer, websocket_stream
+from syft.workers.transport import framing, greeting, handshake, resend_buffer, websocket_stream
 from syft.workers.transport.framing import BYE, HEADER, HELLO, REQUEST, WELCOME, FramedConnection
 from syft.workers.transport.greeting import VERSION
 from syft.workers.transport.pipe import SocketPipe
@@ -227,7 +227,7 @@ def test_a_request_that_breaks_every_connection_ends_the_stream(hook, small):
     torch.ones(3).send(client)
     client.synchronize()
     stream.largest = None  # as with a node that does not say what it reads
-    with pytest.raises(NodeLostError, match=r"sent to it over 4 connections.*send less in one message"):
+    with pytest.raises(NodeLostError, match=r"sent over 4 connections.*send less in one message"):
         torch.zeros(2 * LIMIT).random_().send(client)
         client.synchronize()
     assert stream.reconnects == resend_buffer.MAX_RESENDS
@@ -257,7 +257,7 @@ def test_a_client_of_another_version_is_told_so(small, version, who, rest):
         kind, _, contents = connection.read()
         assert kind == BYE
         said = contents.decode()
-        assert f"client speaks version {version} of the stream and the worker version {VERSION}" in said
+        assert f"client uses version {version} of the stream and the worker version {VERSION}" in said
         assert who in said
         assert connection.read() is None
 
@@ -281,7 +281,7 @@ def test_a_client_shows_what_a_node_of_another_version_says(hook, small, monkeyp
 )
 def test_a_welcome_of_another_version_is_refused(version, who):
     with pytest.raises(SyftError, match=f"version {VERSION} .* version {version}; {who}"):
-        websocket_stream._read_welcome(WELCOME, bytearray(serialize((version, "anything"))))
+        greeting.read_welcome(WELCOME, bytearray(serialize((version, "anything"))))
 
 
 @pytest.mark.parametrize(
@@ -289,7 +289,7 @@ def test_a_welcome_of_another_version_is_refused(version, who):
 )
 def test_a_welcome_that_says_too_little_is_refused(welcome):
     with pytest.raises(SerdeError):
-        websocket_stream._read_welcome(WELCOME, bytearray(serialize(welcome)))
+        greeting.read_welcome(WELCOME, bytearray(serialize(welcome)))
 
 
 def test_the_welcome_says_what_is_read(small, hook, alice):
@@ -322,7 +322,7 @@ def test_a_node_that_stops_does_not_fill_the_client(hook, monkeypatch):
         before = resident()
         process.pause()
         try:
-            with config.override(stream_timeout=1.0), pytest.raises(TimeoutError, match="'paused' did not take"):
+            with config.override(stream_timeout=1.0), pytest.raises(TimeoutError, match="'paused' did not accept"):
                 for _ in range(100):
                     sent.append(part.send(client))
             assert 8 <= len(sent) <= 12

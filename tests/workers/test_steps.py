@@ -424,10 +424,10 @@ def test_what_was_gathered_goes_by_itself(far):
     stream = stream_of(far)
     moment = threading.Event()
     for _ in range(6000):
-        if not stream._steps:
+        if not stream._batch:
             break
         moment.wait(0.01)
-    assert not stream._steps and not stream._lines
+    assert not stream._batch
     assert flag.get().item() == 1
 
 
