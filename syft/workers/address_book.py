@@ -14,6 +14,7 @@ from syft.workers.execution.session import serving
 
 if TYPE_CHECKING:
     from syft.hook.torch_hook import TorchHook
+    from syft.workers.base import BaseWorker
 
 logger = logging.getLogger("syft.workers")
 
@@ -44,7 +45,7 @@ class AddressBook:
                 self.add_worker(other)
                 other.add_worker(self)
 
-    def get_worker(self, id_or_worker: Any, fail_hard: bool = False) -> Any:
+    def get_worker(self, id_or_worker: object, fail_hard: bool = False) -> Any:
         """Return a worker by its id or itself.
 
         Args:
@@ -72,13 +73,13 @@ class AddressBook:
                 return peer
         return self._known_workers.get(worker_id)
 
-    def add_worker(self, worker: Any) -> Any:
+    def add_worker(self, worker: BaseWorker) -> Any:
         """Remember another worker."""
         self._known_workers[worker.id] = worker
         self._introduce(worker)
         return self
 
-    def _introduce(self, worker: Any) -> None:
+    def _introduce(self, worker: BaseWorker) -> None:
         """Tell this worker, if it is in another process, how the other one is reached."""
 
     def add_workers(self, workers: Iterable[Any]) -> Any:

@@ -122,7 +122,7 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
             return None
         return session.circle.own_stream()
 
-    def open_stream(self, client: Any) -> Any:
+    def open_stream(self, client: BaseWorker) -> Any:
         """Open a stream from a client to this worker."""
         raise SyftError(f"{type(self).__name__} does not say how it is reached.")
 
@@ -132,7 +132,7 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
         self._sessions.append(session)
         return session
 
-    def send_msg(self, message: m.Message, location: Any) -> Any:
+    def send_msg(self, message: m.Message, location: BaseWorker | ObjectId) -> Any:
         """Send a message to another worker and return its answer."""
         return self.stream_to(self.get_worker(location, fail_hard=True)).ask(message)
 
@@ -174,12 +174,12 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
             )
         return resolve(self, ref)
 
-    def register_obj(self, obj: Any, obj_id: ObjectId | None = None) -> None:
+    def register_obj(self, obj: object, obj_id: ObjectId | None = None) -> None:
         """Store an object, unless this worker only sends."""
         if not self.is_client_worker:
             super().register_obj(obj, obj_id)
 
-    def de_register_obj(self, obj: Any, _recurse_torch_objs: bool = True) -> None:
+    def de_register_obj(self, obj: object, _recurse_torch_objs: bool = True) -> None:
         """Remove an object from the store."""
         if not self.is_client_worker:
             super().de_register_obj(obj, _recurse_torch_objs)
@@ -195,11 +195,11 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
 
     def send(
         self,
-        obj: Any,
-        workers: Any,
+        obj: object,
+        workers: object,
         ptr_id: ObjectId | None = None,
         garbage_collect_data: bool | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> Any:
         """Send an object to a worker and return a pointer to it.
 
@@ -227,7 +227,7 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
             pointer.id = ptr_id
         return pointer
 
-    def _id_for(self, obj: Any, destination: Any) -> ObjectId:
+    def _id_for(self, obj: object, destination: BaseWorker) -> ObjectId:
         """Return the id an object gets at its destination: its own, or a fresh one if that is taken."""
         own = id_of(obj)
         return ID_PROVIDER.pop() if destination._may_hold(own) else own
@@ -241,7 +241,7 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
         return next((session for session in self._sessions if session.client_id == client_id), None)
 
     def send_object(
-        self, obj: Any, destination: Any, obj_id: ObjectId, published: bool, claimant: ObjectId | None = None
+        self, obj: object, destination: BaseWorker, obj_id: ObjectId, published: bool, claimant: ObjectId | None = None
     ) -> Any:
         """Send an object under a given id and return a pointer to it.
 
@@ -261,7 +261,7 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
         pointer.tags, pointer.description = set(tags_of(obj)), getattr(obj, "description", None)
         return pointer
 
-    def send_many(self, objects: list[Any], destination: Any, garbage_collect_data: bool = True) -> list[Any]:
+    def send_many(self, objects: list[Any], destination: BaseWorker, garbage_collect_data: bool = True) -> list[Any]:
         """Send several tensors to a worker with one message, and return pointers to them."""
         stream = self.stream_to(destination)
         ids = [self._id_for(obj, destination) for obj in objects]
@@ -287,11 +287,13 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
         """Ask the owner of a worker to release several objects with one request."""
         return request_together(pointers, reason)
 
-    def send_obj(self, obj: Any, location: Any) -> None:
+    def send_obj(self, obj: object, location: BaseWorker | ObjectId) -> None:
         """Send an object under its own id, for good."""
         self.send_object(obj, self.get_worker(location, fail_hard=True), id_of(obj), published=True)
 
-    def request_obj(self, obj_id: ObjectId, location: Any, user: Any = None, reason: str = "") -> Any:
+    def request_obj(
+        self, obj_id: ObjectId, location: BaseWorker | ObjectId, user: object = None, reason: str = ""
+    ) -> Any:
         """Take an object from another worker."""
         return self.stream_to(self.get_worker(location, fail_hard=True)).fetch(obj_id, reason)
 
@@ -301,7 +303,7 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
 
     # --- commands -------------------------------------------------------------------------------------------
 
-    def send_command(self, recipient: Any, message: tuple[Any, ...], return_ids: Any = None) -> Any:
+    def send_command(self, recipient: BaseWorker, message: tuple[Any, ...], return_ids: object = None) -> Any:
         """Send a command `(name, owner, args, kwargs)` and return pointer(s) to its result(s)."""
         name, owner, args, kwargs = message
         recipient = self.get_worker(recipient, fail_hard=True)
@@ -315,7 +317,7 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
 
     @staticmethod
     def create_message_execute_command(
-        command_name: str, command_owner: Any = None, return_ids: Any = None, *args: Any, **kwargs: Any
+        command_name: str, command_owner: object = None, return_ids: object = None, *args: object, **kwargs: object
     ) -> m.Operation:
         """Build an operation; the method of an object becomes the function of that name."""
         if isinstance(command_owner, str) and command_owner == "self":
@@ -328,7 +330,7 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
         ids = tuple(return_ids) if isinstance(return_ids, list | tuple) else (return_ids,)
         return m.Operation(command_name, None, plain, kwargs, ids if ids != (None,) else (ID_PROVIDER.pop(),))
 
-    def execute_command(self, message: Any) -> Any:
+    def execute_command(self, message: object) -> Any:
         """Run an operation here, on behalf of nobody in particular."""
         return route(self, Session(self, None), message)
 
@@ -339,24 +341,24 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
             raise PlanCommandUnknownError(message.command_name)
         return handler(self, session, *message.contents)
 
-    def fetch_plan(self, plan_id: ObjectId, location: Any, copy: bool = False) -> Any:
+    def fetch_plan(self, plan_id: ObjectId, location: BaseWorker | ObjectId, copy: bool = False) -> Any:
         """Fetch a plan (or a copy of it) from a worker."""
         plan = self.send_msg(m.PlanCommandMessage((plan_id, copy), PLAN_CMDS.FETCH_PLAN), location)
         plan.owner = self
         return plan
 
-    def fetch_protocol(self, protocol_id: ObjectId, location: Any, copy: bool = False) -> Any:
+    def fetch_protocol(self, protocol_id: ObjectId, location: BaseWorker | ObjectId, copy: bool = False) -> Any:
         """Fetch a protocol (or a copy of it) from a worker."""
         return self.send_msg(m.PlanCommandMessage((protocol_id, copy), PLAN_CMDS.FETCH_PROTOCOL), location)
 
     # --- questions ------------------------------------------------------------------------------------------
 
     @staticmethod
-    def is_tensor_none(obj: Any) -> bool:
+    def is_tensor_none(obj: object) -> bool:
         """Say whether an object is None."""
         return obj is None
 
-    def request_is_remote_tensor_none(self, pointer: Any) -> bool:
+    def request_is_remote_tensor_none(self, pointer: ObjectPointer) -> bool:
         """Ask whether a remote object is None."""
         pointer = getattr(pointer, "child", pointer)
         return bool(self.stream_to(pointer.location).is_none(pointer.ref()))
@@ -366,13 +368,13 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
         """Return a shape as a list."""
         return list(tensor.shape)
 
-    def request_remote_tensor_shape(self, pointer: Any) -> torch.Size:
+    def request_remote_tensor_shape(self, pointer: ObjectPointer) -> torch.Size:
         """Ask for the shape of a remote tensor."""
         pointer = getattr(pointer, "child", pointer)
         meta: TensorMeta = self.stream_to(pointer.location).describe(pointer.ref())
         return meta.shape
 
-    def search(self, query: Any) -> list[Any]:
+    def search(self, query: object) -> list[Any]:
         """Find the objects of this worker that match every word: by id, tag, or inside the description.
 
         Args:
@@ -383,7 +385,7 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
         """
         return list(local_worker().request_search(query, location=self))
 
-    def request_search(self, query: Any, location: Any) -> list[Any]:
+    def request_search(self, query: object, location: BaseWorker | ObjectId) -> list[Any]:
         """Find the objects of another worker that match every word."""
         words = list(query) if isinstance(query, list | tuple | set) else [query]
         location = self.get_worker(location, fail_hard=True)
@@ -410,7 +412,7 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
     # --- the wire form --------------------------------------------------------------------------------------
 
     @staticmethod
-    def simplify(_worker: Any, worker: Any) -> tuple[Any, ...]:
+    def simplify(_worker: BaseWorker, worker: BaseWorker) -> tuple[Any, ...]:
         """A worker travels as its id."""
         return (worker.id,)
 
@@ -420,12 +422,12 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
         return worker.get_worker(worker_tuple[0]) if worker is not None else worker_tuple[0]
 
     @staticmethod
-    def force_simplify(_worker: Any, worker: Any) -> tuple[Any, ...]:
+    def force_simplify(_worker: BaseWorker, worker: BaseWorker) -> tuple[Any, ...]:
         """Return the full form of a worker: its id, its objects and whether it adds itself."""
         return (worker.id, worker._objects.copy(), False)
 
     @staticmethod
-    def force_detail(worker: Any, worker_tuple: tuple[Any, ...]) -> Any:
+    def force_detail(worker: BaseWorker, worker_tuple: tuple[Any, ...]) -> Any:
         """Rebuild a worker with its objects from the full form."""
         worker_id, objects, _auto_add = worker_tuple
         if not is_id(worker_id) or type(objects) is not dict or not all(map(is_id, objects)):
@@ -436,7 +438,7 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
         return rebuilt
 
 
-def pointer_free_worker(hook: Any, worker_id: ObjectId) -> Any:
+def pointer_free_worker(hook: TorchHook | None, worker_id: ObjectId) -> Any:
     """Make an in-process worker that nobody knows (filled in by the module that defines it)."""
     return _virtual[0](hook, id=worker_id, auto_add=False)
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syft.core.context import local_worker
 from syft.core.id_provider import ObjectId
 from syft.exceptions import SyftError
 from syft.workers.execution.execute import WORKER_COMMANDS
+
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
+    from syft.workers.execution.session import Session
 
 BUDGET = "syft.budget"
 Row = dict[str, Any]
@@ -24,7 +28,7 @@ class BudgetClient:
         >>> node.budget.set("patients", epsilon=1.0, delta=1e-6)       # for owners  # doctest: +SKIP
     """
 
-    def __init__(self, worker: Any) -> None:
+    def __init__(self, worker: BaseWorker) -> None:
         self._worker = worker
 
     def __repr__(self) -> str:
@@ -42,7 +46,7 @@ class BudgetClient:
         return list(self._ask("limits", user=user))
 
     def set(
-        self, data: Any = None, epsilon: float | None = None, delta: float = 0.0, user: str | None = None
+        self, data: object = None, epsilon: float | None = None, delta: float = 0.0, user: str | None = None
     ) -> list[Row]:
         """Say how much may be learnt from a data set. For owners of the node, and of the data.
 
@@ -55,7 +59,7 @@ class BudgetClient:
         """
         return list(self._ask("set", data=_id_of(data), epsilon=epsilon, delta=delta, user=user))
 
-    def remove(self, data: Any = None, user: str | None = None) -> bool:
+    def remove(self, data: object = None, user: str | None = None) -> bool:
         """Take a limit away, and say whether there was one. For owners."""
         found: bool = self._ask("remove", data=_id_of(data), user=user)
         return found
@@ -70,7 +74,7 @@ class BudgetClient:
         """
         return list(self._ask("entries", user=user, after=after, limit=limit))
 
-    def _ask(self, action: str, **settings: Any) -> Any:
+    def _ask(self, action: str, **settings: object) -> Any:
         stream = local_worker().stream_to(self._worker)
         return stream.run(BUDGET, (action,), settings, None)
 
@@ -81,7 +85,7 @@ def _id_of(data: Any) -> ObjectId | None:
     return found
 
 
-def _nobody(worker: Any, session: Any, *args: Any, **settings: Any) -> Any:
+def _nobody(worker: BaseWorker, session: Session, *args: object, **settings: object) -> Any:
     raise SyftError(f"Worker {worker.id!r} has no owner who could set budgets: its policy decides by itself.")
 
 

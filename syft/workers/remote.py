@@ -42,7 +42,7 @@ class RemoteWorker(BaseWorker, RemoteFederatedClient):
         self._incoming: list[PipelinedStream] = []
         super().__init__(hook, id, data, log_msgs=log_msgs, verbose=verbose, auto_add=auto_add)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         if name == "policy" and value is not ALLOW_ALL:
             raise SyftError(
                 f"Worker {self.id!r} is in another process, where a policy set here would not be asked. "
@@ -81,7 +81,7 @@ class RemoteWorker(BaseWorker, RemoteFederatedClient):
             self.object_store.get(obj_id)  # raises, with the words that every worker has for it
         return objects[obj_id]
 
-    def set_obj(self, obj: Any) -> None:
+    def set_obj(self, obj: object) -> None:
         """Refuse: objects are sent to a worker in another process."""
         raise SyftError(f"Worker {self.id!r} is in another process: send the object there, with x.send(worker).")
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import torch
 
     from syft.hook.torch_hook import TorchHook
+    from syft.workers.base import BaseWorker
 
 
 class SpawnedWorker(RemoteWorker):
@@ -105,13 +106,13 @@ class SpawnedWorker(RemoteWorker):
         """Have the worker's process let nobody in any more by the secrets of an address."""
         self._control(("dismiss", client_id, address.token, address.proof))
 
-    def _introduce(self, worker: Any) -> None:
+    def _introduce(self, worker: BaseWorker) -> None:
         """Tell the worker's process how another worker is reached."""
         address = self._way_to(worker)
         if address is not None:
             self._control(("meet", worker.id, address.port, address.token, address.proof))
 
-    def _way_to(self, worker: Any) -> Address | None:
+    def _way_to(self, worker: BaseWorker) -> Address | None:
         """Return how a process of this machine reaches a worker; None if it does not, or if that only sends."""
         if isinstance(worker, SpawnedWorker):
             return worker.admit(self.id) if worker.is_on_this_machine() else None

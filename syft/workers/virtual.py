@@ -85,7 +85,7 @@ class VirtualWorker(FederatedCaller, BaseWorker, FederatedClient):
         """Whether it has a thread of its own for what a client asks."""
         return self._stream_type is ThreadStream
 
-    def open_stream(self, client: Any) -> Any:
+    def open_stream(self, client: BaseWorker) -> Any:
         """Open a stream from a client of this process."""
         stream = self._stream_type(client, self)
         self._incoming.append(stream)

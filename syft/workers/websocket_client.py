@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import torch
 
     from syft.hook.torch_hook import TorchHook
+    from syft.workers.base import BaseWorker
 
 
 class WebsocketClientWorker(RemoteWorker):
@@ -141,7 +142,7 @@ class WebsocketClientWorker(RemoteWorker):
         """Connect, unless it is connected."""
         local_worker().stream_to(self)
 
-    def open_stream(self, client: Any) -> WebsocketStream:
+    def open_stream(self, client: BaseWorker) -> WebsocketStream:
         """Open a stream from a client of this process."""
         try:
             stream = WebsocketStream(client, self, self._where)
@@ -160,7 +161,7 @@ class WebsocketClientWorker(RemoteWorker):
         self._arrives(stream)
         return stream
 
-    def meet(self, client: Any, others: Iterable[Any]) -> None:
+    def meet(self, client: BaseWorker, others: Iterable[Any]) -> None:
         """Make this node and others known to each other, for a client of this process."""
         introduce(client, (self, *others))
 

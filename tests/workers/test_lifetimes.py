@@ -107,7 +107,9 @@ def test_a_failure_that_others_were_told_of_keeps_nobody_from_asking(make_worker
     far = make_worker("far", "thread")
     w = torch.tensor([10.0]).send(far)
     stream = w.child.lease.stream
-    stream._record_failure = lambda written, line: None  # as of a call that failed at several workers, and was told once
+    stream._record_failure = lambda written, line: (
+        None
+    )  # as of a call that failed at several workers, and was told once
     fail(far)
     assert torch.equal(w.get(), torch.tensor([10.0]))
 

@@ -9,7 +9,7 @@ import importlib.metadata
 import logging
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from fastapi import APIRouter, FastAPI, Request, WebSocket
@@ -39,6 +39,9 @@ from syft.workers.delegation.key_proofs import PeerKey
 from syft.workers.delegation.peer import OutboundPolicy
 from syft.workers.transport.framing import FramedConnection
 from syft.workers.transport.greeting import VERSION
+
+if TYPE_CHECKING:
+    pass
 
 logger = logging.getLogger("syft.node")
 # How often it is looked which clients did not come back, in seconds.

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.datastructures import Headers, MutableHeaders
 
 from syft.core.byte_budget import ByteBudget, Holding
 from syft.exceptions import AuthenticationError, ByteBudgetError
 from syft.grid.server.auth import Authenticator
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 # The largest body that is read; what is larger travels over the stream.
 MAX_BODY = 1 << 20
@@ -39,12 +42,12 @@ class RequestGuard:
         budget: the bytes that the bodies of all requests may take at once.
     """
 
-    def __init__(self, app: Any, door: Authenticator, budget: ByteBudget) -> None:
+    def __init__(self, app: ASGIApp, door: Authenticator, budget: ByteBudget) -> None:
         self.app = app
         self.door = door
         self._budget = budget
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or pass it on."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
@@ -75,7 +78,7 @@ class RequestGuard:
                 raise _TooLarge
             return message
 
-        async def give(message: Any) -> None:
+        async def give(message: Message) -> None:
             nonlocal started
             if refused is not None and not started:
                 return  # whatever was made of the error, this was the reason
@@ -92,7 +95,7 @@ class RequestGuard:
         finally:
             held.release()
 
-    def _refusal(self, headers: Headers, scope: Any) -> tuple[int, str] | None:
+    def _refusal(self, headers: Headers, scope: Scope) -> tuple[int, str] | None:
         length = headers.get("content-length", "0")
         if not length.isascii() or not length.isdigit() or int(length[:12]) > MAX_BODY:
             return 413, _TOO_LARGE
@@ -110,13 +113,13 @@ _CROWDED = "Too many requests arrive at once. Try again later."
 _TOO_LARGE = f"A request has at most {MAX_BODY} bytes here. Send data over the stream: sy.connect(...)."
 
 
-def _protect(message: Any) -> None:
+def _protect(message: Message) -> None:
     headers = MutableHeaders(raw=message.setdefault("headers", []))
     for name, value in SECURITY.items():
         headers.setdefault(name, value)
 
 
-async def _refuse(send: Any, status: int, text: str) -> None:
+async def _refuse(send: Send, status: int, text: str) -> None:
     body = json.dumps({"detail": text}).encode()
     message = {
         "type": "http.response.start",

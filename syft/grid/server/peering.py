@@ -14,7 +14,7 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syft.exceptions import AuthenticationError
 from syft.grid.server.auth import DelegatedPrincipal
@@ -26,6 +26,9 @@ from syft.workers.transport.framing import FramedConnection
 from syft.workers.transport.handshake import HANDSHAKE_SECONDS, TOKEN_BYTES
 from syft.workers.transport.pipe import SocketPipe
 from syft.workers.transport.socket_stream import PURPOSES, PeerIdentity
+
+if TYPE_CHECKING:
+    from syft.workers.execution.session import Session
 
 logger = logging.getLogger("syft.node")
 _SWITCH = f"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: {PROTOCOL}\r\n\r\n".encode()
@@ -55,7 +58,7 @@ class Peering:
 
     # --- in the event loop ------------------------------------------------------------------------------------
 
-    def take(self, transport: Any, headers: Headers, early: bytes) -> None:
+    def take(self, transport: asyncio.Transport, headers: Headers, early: bytes) -> None:
         """Take a connection over, or refuse it; called with the head of its request, before anything else is read.
 
         Args:
@@ -121,7 +124,7 @@ def token_in(headers: dict[bytes, bytes]) -> bytes:
     return token
 
 
-def refuse(transport: Any, error: Exception) -> None:
+def refuse(transport: asyncio.Transport, error: Exception) -> None:
     """Refuse a connection, with the reason if it is about authentication."""
     text = str(error).encode() if isinstance(error, AuthenticationError) else b""
     transport.write(
@@ -131,7 +134,7 @@ def refuse(transport: Any, error: Exception) -> None:
     transport.close()
 
 
-def _may_stay(session: Any) -> bool:
+def _may_stay(session: Session) -> bool:
     try:
         session.check()
     except AuthenticationError:
@@ -151,7 +154,7 @@ def _shake_hands(admission: PeerCredential, sock: socket.socket) -> str:
     return purpose
 
 
-def accept_socket(transport: Any, at_end: Callable[[], None] = lambda: None) -> socket.socket:
+def accept_socket(transport: asyncio.Transport, at_end: Callable[[], None] = lambda: None) -> socket.socket:
     """Return a socket that has what is sent and received over a transport from now on.
 
     Args:
@@ -180,7 +183,9 @@ class TlsBridge(asyncio.Protocol):
         at_end: called when the connection is lost.
     """
 
-    def __init__(self, transport: Any, sock: socket.socket, at_end: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, transport: asyncio.Transport, sock: socket.socket, at_end: Callable[[], None] = lambda: None
+    ) -> None:
         self._transport = transport
         self._at_end = at_end
         self._loop = asyncio.get_running_loop()

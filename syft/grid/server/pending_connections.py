@@ -52,7 +52,7 @@ class PendingConnections:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def enter(self, address: Any, sock: socket.socket) -> bool:
+    def enter(self, address: object, sock: socket.socket) -> bool:
         """Let a connection in, closing another one if need be; says whether there was room.
 
         Args:
@@ -77,7 +77,7 @@ class PendingConnections:
                 gone.sock.shutdown(socket.SHUT_RDWR)  # its transport finds out, and closes it
         return added
 
-    def leave(self, address: Any, sock: socket.socket | None = None) -> None:
+    def leave(self, address: object, sock: socket.socket | None = None) -> None:
         """Stop counting a connection: its client was let in, or it is closed.
 
         Args:
@@ -89,7 +89,7 @@ class PendingConnections:
             if entry is not None and (sock is None or entry.sock is sock):
                 self._remove(address)
 
-    def mark(self, address: Any, is_busy: bool) -> None:
+    def mark(self, address: object, is_busy: bool) -> None:
         """Note whether a whole request of a connection is being answered: until then it may be closed for another."""
         with self._lock:
             entry = self._entries.get(address)
@@ -97,12 +97,12 @@ class PendingConnections:
                 entry.is_busy = is_busy
                 entry.since = time.monotonic()
 
-    def _add(self, address: Any, sock: socket.socket, origin: str) -> bool:
+    def _add(self, address: object, sock: socket.socket, origin: str) -> bool:
         self._entries[address] = _Entry(sock, origin, time.monotonic())
         self._origins[origin] += 1
         return True
 
-    def _remove(self, address: Any) -> _Entry | None:
+    def _remove(self, address: object) -> _Entry | None:
         entry = self._entries.pop(address, None)
         if entry is not None:
             self._origins[entry.origin] -= 1
@@ -121,7 +121,7 @@ class PendingConnections:
         return min(found)[-1] if found else None
 
 
-def origin_of(address: Any) -> str:
+def origin_of(address: object) -> str:
     """Return what connections of one client have in common: an IPv4 address, or an IPv6 network."""
     host = str(address[0]) if isinstance(address, tuple) and address else ""
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import collections
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.websockets import WebSocket
 
@@ -13,6 +13,9 @@ from syft.core.byte_budget import ByteBudget
 from syft.exceptions import ByteBudgetError
 from syft.grid.server.uvicorn_timeouts import ABORT
 from syft.workers.transport.pipe import Bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 # Bytes that wait for the thread before the client has to wait.
 _HIGH, _LOW = 8 << 20, 2 << 20
@@ -177,7 +180,7 @@ class ServerPipe:
             self._taken.notify_all()
         self._tell(self._start_closing)
 
-    def _tell(self, what: Any) -> bool:
+    def _tell(self, what: Callable[[], object]) -> bool:
         try:
             self._loop.call_soon_threadsafe(what)
             return True

@@ -7,7 +7,7 @@ import socket
 import ssl
 import sys
 import threading
-from typing import Any
+from typing import TYPE_CHECKING
 
 import uvicorn
 
@@ -16,6 +16,9 @@ from syft.exceptions import SyftError
 from syft.grid.server.pending_connections import BATCH, BoundedListener, PendingConnections
 from syft.grid.server.uvicorn_timeouts import PortConfig, TimeoutLoop, TimeoutProtocol, TimeoutWebsocket
 from syft.workers.transport.websocket import CHUNK
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
 
 # Threads that answer share the interpreter with the one that moves bytes, which must not wait long for its turn.
 _SWITCH = 0.001
@@ -37,7 +40,7 @@ class PortServer:
 
     def __init__(
         self,
-        app: Any,
+        app: ASGIApp,
         host: str,
         port: int,
         context: ssl.SSLContext | None = None,

@@ -13,7 +13,7 @@ from syft.workers.transport.request_codec import let_go, respond
 class Responder(Protocol):
     """Answers the requests of one session."""
 
-    def respond(self, request: Any) -> tuple[Any, Any]:
+    def respond(self, request: bytes | bytearray) -> tuple[Any, Any]:
         """Return the answer, and a handle for the objects that leave with it or None."""
         ...
 
@@ -40,7 +40,7 @@ class LocalResponder:
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    def respond(self, request: Any) -> tuple[Any, Any]:
+    def respond(self, request: bytes | bytearray) -> tuple[Any, Any]:
         """Return the answer, and what leaves with it."""
         worker = self._session.worker
         found = respond(worker, self._session, request)

@@ -15,7 +15,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syft.core.byte_budget import ByteBudget, Holding
 from syft.exceptions import AuthenticationError, ByteBudgetError, SerdeError, SessionEndedError, SyftError
@@ -27,6 +27,9 @@ from syft.serde.msgpack.serde import read_plain_tuple
 from syft.workers.execution.session import Session
 from syft.workers.transport.framing import ANSWER, BYE, HELLO, NOTICE, REQUEST, SEEN, WELCOME, FramedConnection
 from syft.workers.transport.greeting import MAX_REFUSAL, VERSION, versions_differ
+
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
 
 logger = logging.getLogger("syft.node")
 # A request that went well is answered only now and then, so that its writer can forget it.
@@ -72,7 +75,7 @@ class ResumableSession:
         responder: answers its requests.
     """
 
-    def __init__(self, worker: Any, session: Session, check: Callable[[], None], responder: Responder) -> None:
+    def __init__(self, worker: BaseWorker, session: Session, check: Callable[[], None], responder: Responder) -> None:
         self.responder = responder
         self.id = secrets.token_hex(16)
         self.secret = secrets.token_bytes(32)
@@ -234,7 +237,7 @@ class SessionRegistry:
         limit: the largest message that is read.
     """
 
-    def __init__(self, worker: Any, door: Authenticator, grace: float, limit: int) -> None:
+    def __init__(self, worker: BaseWorker, door: Authenticator, grace: float, limit: int) -> None:
         self.worker = worker
         self.limit = limit
         self.door = door
@@ -347,7 +350,7 @@ class SessionRegistry:
         logger.debug("A session of %r ended", conversation.session.client_id)
         conversation.end()
 
-    def end_all(self, user: Any = None) -> None:
+    def end_all(self, user: object = None) -> None:
         """End the conversations of a user, or all of them."""
         with self._lock:
             chosen = [c for c in self._open.values() if user is None or c.session.client_id == user]

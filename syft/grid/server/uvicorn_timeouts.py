@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -11,6 +11,9 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from websockets.exceptions import InvalidState
 
 from syft.grid.server.pending_connections import PendingConnections
+
+if TYPE_CHECKING:
+    import h11
 
 # Seconds until TLS must be agreed on, until the head of a request must be there, and then until its body must be.
 TLS_SECONDS = 10.0
@@ -90,7 +93,7 @@ class TimeoutProtocol(H11Protocol):
         upgrades = getattr(getattr(self.config.app, "state", None), "upgrades", {})
         return upgrades.get((self._get_upgrade(), self.scope["path"]))
 
-    def handle_websocket_upgrade(self, event: Any) -> None:
+    def handle_websocket_upgrade(self, event: h11.Request) -> None:
         """Hand the connection over to the protocol that was asked for, which has limits of its own."""
         self._stop_waiting()
         self._mark(True)

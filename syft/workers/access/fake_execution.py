@@ -95,7 +95,7 @@ def foresee(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], grad_enabl
 class _UnkeyedArguments:
     """Something that rides along with a key without being part of it."""
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: tuple[tuple[Any, ...], dict[str, Any]]) -> None:
         self.value = value
 
     def __eq__(self, other: object) -> bool:
@@ -219,7 +219,7 @@ def _guarded(name: str) -> Callable[..., Any]:
     """Return the function of an operation with its checks, since a call on fake tensors can hang, too."""
     function = function_for(name)
 
-    def checked(*args: Any, **kwargs: Any) -> Any:
+    def checked(*args: object, **kwargs: object) -> Any:
         bound_sizes(name, args, kwargs)
         check_pieces(name, args, kwargs)
         guard_call(name, args, kwargs, by_values=False)

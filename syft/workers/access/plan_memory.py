@@ -66,7 +66,7 @@ class _Live:
         self._sizes: dict[int, int] = {}
         self.bytes = 0
 
-    def add(self, value: Any) -> None:
+    def add(self, value: object) -> None:
         """Count a value, unless it shares its memory with one that is counted."""
         for tensor in iter_tensors(value):
             key, size = _memory(tensor)
@@ -77,7 +77,7 @@ class _Live:
                 self._sizes[key] = size
                 self.bytes += size
 
-    def drop(self, value: Any) -> None:
+    def drop(self, value: object) -> None:
         """Stop counting a value."""
         for tensor in iter_tensors(value):
             key, _ = _memory(tensor)

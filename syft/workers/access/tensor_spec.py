@@ -61,10 +61,10 @@ def form_of(tensor: torch.Tensor) -> TensorSpec:
     )  # fmt: skip
 
 
-def forms_in(value: Any) -> Any:
+def forms_in(value: object) -> Any:
     """Return arguments with forms in place of tensors; TypeError where something else is among them."""
 
-    def form(leaf: Any) -> Any:
+    def form(leaf: object) -> Any:
         if not isinstance(leaf, torch.Tensor):
             raise TypeError("only plain tensors have a form")
         return form_of(leaf)
@@ -72,7 +72,7 @@ def forms_in(value: Any) -> Any:
     return map_tensors(form, value)
 
 
-def frozen(value: Any) -> Any:
+def frozen(value: object) -> Any:
     """Return something hashable that differs where two calls may differ."""
     if isinstance(value, tuple | list) and not isinstance(value, torch.Size):
         return (type(value).__name__, tuple([frozen(item) for item in value]))
@@ -96,7 +96,7 @@ class FakeInputs:
         self._leaves: list[torch.Tensor] = []
         self._before: list[tuple[TensorSpec, int]] = []
 
-    def of(self, value: Any) -> Any:
+    def of(self, value: object) -> Any:
         """Return nested arguments with fakes in place of forms."""
         if isinstance(value, TensorSpec):
             return self._fake(value)
@@ -129,7 +129,7 @@ class FakeInputs:
         self._before.append((form, made._version))
         return made
 
-    def outline(self, result: Any) -> Any:
+    def outline(self, result: object) -> Any:
         """Return a result with forms in place of tensors, and nothing in place of other values."""
         if isinstance(result, torch.Tensor):
             same = next((place for place, fake in enumerate(self.tensors) if fake is result), None)
@@ -195,7 +195,7 @@ def blank(form: TensorSpec) -> torch.Tensor:
     return torch._neg_view(made) if form.is_neg else made
 
 
-def shape_of_result(result: Any) -> Any:
+def shape_of_result(result: object) -> Any:
     """Return a result with shapes and dtypes in place of tensors, as it will be told."""
     if isinstance(result, torch.Tensor | TensorSpec):
         return TensorSpec(tuple(map(int, result.shape)), result.dtype)
@@ -231,6 +231,6 @@ def nodes_of(tensors: Iterable[torch.Tensor]) -> set[Any]:
     return seen
 
 
-def tensors_in(value: Any) -> list[torch.Tensor]:
+def tensors_in(value: object) -> list[torch.Tensor]:
     """Return the tensors of nested arguments, in the order in which `FakeInputs` are made of them."""
     return [leaf for leaf in iter_tensors(value) if isinstance(leaf, torch.Tensor)]

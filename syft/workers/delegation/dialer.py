@@ -14,7 +14,7 @@ import socket
 import ssl
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from syft.core.id_provider import ObjectId
@@ -24,6 +24,11 @@ from syft.workers.transport import handshake
 from syft.workers.transport.handshake import TOKEN_BYTES
 from syft.workers.transport.pipe import SocketPipe
 from syft.workers.transport.websocket import Endpoint, client_pipe
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from syft.workers.transport.pipe import Bytes
 
 PATH, PROTOCOL = "/peer", "syft-peer"
 # The purpose of a connection that carries a stream.
@@ -39,7 +44,7 @@ _ALIVE = (("TCP_KEEPIDLE", 20), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 4))
 class TlsSocket(ssl.SSLSocket):
     """A socket with TLS that does what parties of a protocol need of a plain one; of one thread at a time."""
 
-    def sendmsg(self, buffers: Any, *args: Any) -> int:  # type: ignore[override]
+    def sendmsg(self, buffers: Sequence[Bytes], *args: object) -> int:  # type: ignore[override]
         """Send what is taken now, of the first pieces; small ones together."""
         first = buffers[0]
         if len(first) < _SMALL and len(buffers) > 1:
@@ -66,7 +71,7 @@ class TlsSocket(ssl.SSLSocket):
 _SMALL = 1 << 14
 
 
-def _first_pieces(buffers: Any) -> list[Any]:
+def _first_pieces(buffers: Sequence[Bytes]) -> list[Any]:
     """Return the pieces that go together: asked again, the same ones first, as TLS needs it."""
     pieces, size = [], 0
     for piece in buffers:

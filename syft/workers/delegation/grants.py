@@ -18,7 +18,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syft.core.id_provider import ObjectId, is_id
 from syft.exceptions import AuthenticationError, CommandNotAllowed, SyftError
@@ -29,6 +29,10 @@ from syft.workers.execution.session import Session
 from syft.workers.transport import handshake
 from syft.workers.transport.handshake import TOKEN_BYTES
 from syft.workers.transport.stream import InlineStream
+
+if TYPE_CHECKING:
+    from syft.grid.server.sessions import ResumableSession
+    from syft.workers.base import BaseWorker
 
 logger = logging.getLogger("syft.workers")
 ADMIT, MEET, KEY = "syft.peers_admit", "syft.peers_meet", "syft.peers_key"
@@ -94,7 +98,7 @@ class Delegation:
                 return
         ending()
 
-    def end_with_me(self, visit: Any, end: Callable[[Any], None]) -> None:
+    def end_with_me(self, visit: ResumableSession, end: Callable[[Any], None]) -> None:
         """Have the visit of another worker end with the circle, if it is not over before."""
         with self._lock:
             if not self.is_over:
@@ -184,7 +188,7 @@ class DelegationRegistry:
     """
 
     def __init__(
-        self, worker: Any, rules: OutboundPolicy, key: Signer | None = None, certificate: bytes | None = None
+        self, worker: BaseWorker, rules: OutboundPolicy, key: Signer | None = None, certificate: bytes | None = None
     ) -> None:
         self.worker = worker
         self.rules = rules
@@ -195,7 +199,7 @@ class DelegationRegistry:
         self._circles: list[Delegation] = []
         self._lock = threading.Lock()
 
-    def circle_of(self, session: Session, name: Any) -> Delegation:
+    def circle_of(self, session: Session, name: object) -> Delegation:
         """Return the circle of a client's session, making it when first needed."""
         if type(name) is not str or len(name) != _NAME_DIGITS or not set(name) <= set("0123456789abcdef"):
             raise SyftError(f"The name of a circle has {_NAME_DIGITS} hexadecimal digits.")
@@ -273,7 +277,7 @@ class DelegationRegistry:
 # --- what a client asks for -----------------------------------------------------------------------------------
 
 
-def _of(worker: Any) -> DelegationRegistry:
+def _of(worker: BaseWorker) -> DelegationRegistry:
     found: DelegationRegistry | None = getattr(worker, "acquaintances", None)
     if found is None:
         raise CommandNotAllowed("Introducing workers")
@@ -307,7 +311,7 @@ def _meet(worker: Any, session: Session, name: Any, timeout: Any, *rows: Any) ->
         known.move_to(where, token, proof)
 
 
-def _check_row(row: Any) -> tuple[Any, ...]:
+def _check_row(row: object) -> tuple[Any, ...]:
     if type(row) is not tuple or len(row) != 4 or not is_id(row[0]) or type(row[1]) is not str:
         raise SyftError("A worker is introduced by its id, its address, a token and a proof.")
     if not all(type(secret) is bytes and len(secret) == TOKEN_BYTES for secret in row[2:]):
@@ -315,7 +319,7 @@ def _check_row(row: Any) -> tuple[Any, ...]:
     return row
 
 
-def _key(worker: Any, session: Session) -> str:
+def _key(worker: BaseWorker, session: Session) -> str:
     """Return the fingerprint of the key by which this worker proves to others who it is."""
     return _of(worker).prover.key.fingerprint
 

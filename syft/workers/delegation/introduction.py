@@ -15,7 +15,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syft.config import current
 from syft.exceptions import SyftError
@@ -23,6 +23,9 @@ from syft.messaging.message import Operation
 from syft.workers.delegation.grants import ADMIT, KEY, MAX_PEERS, MEET
 from syft.workers.delegation.key_proofs import is_fingerprint
 from syft.workers.transport.handshake import TOKEN_BYTES
+
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
 
 # The part of the life of a secret after which another one is asked for.
 _FRESH = 0.8
@@ -37,7 +40,7 @@ class Introductions:
         client: the client, a worker of this process.
     """
 
-    def __init__(self, client: Any) -> None:
+    def __init__(self, client: BaseWorker) -> None:
         self._client = weakref.ref(client)
         self.name = os.urandom(16).hex()
         # stream to who visits -> stream to who is visited -> until when
@@ -107,7 +110,7 @@ class Introductions:
             one.post(message)
 
 
-def _are_secrets(row: Any) -> bool:
+def _are_secrets(row: object) -> bool:
     if type(row) is not tuple or len(row) != 3 or type(row[2]) not in (int, float):
         return False
     return all(type(secret) is bytes and len(secret) == TOKEN_BYTES for secret in row[:2])
@@ -126,7 +129,7 @@ _made: weakref.WeakKeyDictionary[Any, Introductions] = weakref.WeakKeyDictionary
 _making = threading.Lock()
 
 
-def introduce(client: Any, workers: Iterable[Any]) -> None:
+def introduce(client: BaseWorker, workers: Iterable[Any]) -> None:
     """Make nodes known to each other for a client; workers that are not nodes are left out.
 
     Args:
@@ -145,7 +148,7 @@ def introduce(client: Any, workers: Iterable[Any]) -> None:
         introductions.make(streams)
 
 
-def fingerprints_of(client: Any, nodes: Sequence[Any]) -> tuple[str, ...]:
+def fingerprints_of(client: BaseWorker, nodes: Sequence[Any]) -> tuple[str, ...]:
     """Ask nodes for the fingerprints of their identity keys, over the client's own connections.
 
     Args:

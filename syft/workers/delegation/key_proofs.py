@@ -49,7 +49,7 @@ def fingerprint_of(public: bytes) -> str:
     return _PREFIX + hashlib.sha256(public).hexdigest()
 
 
-def is_fingerprint(value: Any) -> bool:
+def is_fingerprint(value: object) -> bool:
     """Return whether a value has the form of a fingerprint."""
     if type(value) is not str or not value.startswith(_PREFIX):
         return False

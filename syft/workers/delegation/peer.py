@@ -7,7 +7,7 @@ import itertools
 import logging
 import os
 import socket
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from syft.config import current
@@ -21,6 +21,9 @@ from syft.workers.transport.pipe import ClientPipe
 from syft.workers.transport.tls import client_context, is_loopback
 from syft.workers.transport.websocket import Endpoint
 from syft.workers.transport.websocket_stream import WebsocketStream
+
+if TYPE_CHECKING:
+    from syft.workers.delegation.grants import Delegation
 
 logger = logging.getLogger("syft.workers")
 _PORTS = {"ws": 80, "wss": 443}
@@ -90,7 +93,7 @@ class DelegatedNode(BaseWorker):
         circle: the client's circle.
     """
 
-    def __init__(self, id: ObjectId, visitor: Any, circle: Any) -> None:
+    def __init__(self, id: ObjectId, visitor: Any, circle: Delegation) -> None:
         super().__init__(None, id, auto_add=False)
         self.circle = circle
         self._visitor = visitor
@@ -135,7 +138,7 @@ class DelegatedNode(BaseWorker):
         """Open a connection for a stream."""
         return dialer.open_pipe(self._place(), *self._secrets, min(timeout, self.patience), self.id)
 
-    def open_stream(self, client: Any) -> WebsocketStream:
+    def open_stream(self, client: BaseWorker) -> WebsocketStream:
         """Open the stream of the visitor."""
         try:
             stream = WebsocketStream(client, self, self._place(), self.dial, self._check_use)

@@ -8,7 +8,7 @@ way of `execute`, so both ways give the same results, the same errors, and let t
 from __future__ import annotations
 
 import traceback
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -19,6 +19,9 @@ from syft.messaging.call_batch import HEAD, Step, StepsMessage, operation_of, re
 from syft.workers.execution.execute import execute
 from syft.workers.execution.router import handles
 from syft.workers.execution.session import Session
+
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
 
 # Calls on one or two tensors that make a new tensor, of their common shape, and change and share nothing.
 _NAMES = (
@@ -35,7 +38,7 @@ FEW = 256
 
 
 @handles(StepsMessage)
-def take_steps(worker: Any, session: Session, message: StepsMessage) -> None:
+def take_steps(worker: BaseWorker, session: Session, message: StepsMessage) -> None:
     """Run the calls of a row. All are tried; the error of the first that failed is raised, and says which it was."""
     BatchExecutor(worker, session).take(message.contents)
 
@@ -48,7 +51,7 @@ class BatchExecutor:
         session: the client they run for.
     """
 
-    def __init__(self, worker: Any, session: Session) -> None:
+    def __init__(self, worker: BaseWorker, session: Session) -> None:
         self.worker = worker
         self.session = session
         self.store = worker.object_store

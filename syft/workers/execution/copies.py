@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -15,6 +15,9 @@ from syft.hook.syft_tensor import SyftTensor
 from syft.messaging.protocol.base import AbstractProtocol
 from syft.pointers.object_pointer import ObjectPointer, adopt, retain_for_transfer
 from syft.serde import deserialize, serialize
+
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
 
 
 def copy_tensor(tensor: torch.Tensor) -> torch.Tensor:
@@ -32,7 +35,7 @@ def copy_tensor(tensor: torch.Tensor) -> torch.Tensor:
     return proxy
 
 
-def is_plain(obj: Any) -> bool:
+def is_plain(obj: object) -> bool:
     """Say whether an object is a tensor of torch itself."""
     return isinstance(obj, torch.Tensor) and not isinstance(obj, SyftTensor)
 
@@ -46,12 +49,12 @@ def copy_for(worker: Any, obj: Any) -> Any:
     return deserialize(serialize(obj, worker), worker)
 
 
-def copy_value(value: Any) -> Any:
+def copy_value(value: object) -> Any:
     """Copy a released Python value."""
     return value.copy() if isinstance(value, np.ndarray) else copy.deepcopy(value)
 
 
-def pointers_in(obj: Any) -> list[ObjectPointer]:
+def pointers_in(obj: object) -> list[ObjectPointer]:
     """Return the pointers of a chain that is about to travel, or has just arrived."""
     found: list[ObjectPointer] = []
     pending = list(iter_tensors(obj))
@@ -80,7 +83,7 @@ def prepare_transfer(obj: Any, destination: Any = None) -> None:
     settle_pointers(obj)
 
 
-def settle_pointers(obj: Any) -> None:
+def settle_pointers(obj: object) -> None:
     """Wait until what the pointers of an object point at is there for everybody."""
     if is_plain(obj):
         return
@@ -88,7 +91,7 @@ def settle_pointers(obj: Any) -> None:
         pointer.lease.stream.settle()
 
 
-def complete_transfer(obj: Any) -> None:
+def complete_transfer(obj: object) -> None:
     """Take over the claims that came with the pointers of an object."""
     if is_plain(obj):
         return
@@ -96,13 +99,13 @@ def complete_transfer(obj: Any) -> None:
         adopt(pointer)
 
 
-def end_claims(obj: Any) -> None:
+def end_claims(obj: object) -> None:
     """Offer the claims of an object's pointers to whoever is about to receive copies of them."""
     offer_claims(obj)
     drop_claims(obj)
 
 
-def offer_claims(obj: Any) -> None:
+def offer_claims(obj: object) -> None:
     """Offer a claim more on what an object's pointers lead to: who gets copies of them may ask there at once."""
     if is_plain(obj):
         return
@@ -112,7 +115,7 @@ def offer_claims(obj: Any) -> None:
             pointer.lease.stream.settle()
 
 
-def drop_claims(obj: Any) -> None:
+def drop_claims(obj: object) -> None:
     """Let go of what the pointers of an object lead to that has left."""
     if is_plain(obj):
         return
@@ -122,7 +125,7 @@ def drop_claims(obj: Any) -> None:
             pointer.lease.stream.release(pointer.id_at_location)
 
 
-def copy_of_held(worker: Any, obj: Any) -> Any:
+def copy_of_held(worker: BaseWorker, obj: object) -> Any:
     """Copy an object that stays here, with claims of its own on what its pointers point at."""
     prepare_transfer(obj)
     proxy = copy_for(worker, obj)

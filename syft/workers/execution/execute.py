@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -32,6 +32,9 @@ from syft.workers.execution.results import kind_of as kind_of
 from syft.workers.execution.results import meta_of as meta_of
 from syft.workers.execution.session import Session
 
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
+
 register_leaf(Ref)
 
 # Calls that act in the name of the worker, so they are told which worker, and for whom: name -> function(worker,
@@ -45,7 +48,7 @@ MAX_ATTRIBUTES = 8
 MAX_RANGE = 2**20
 
 
-def resolve(worker: Any, ref: Ref) -> Any:
+def resolve(worker: BaseWorker, ref: Ref) -> Any:
     """Return the object a reference names, or the attribute of it.
 
     Args:
@@ -66,7 +69,7 @@ def resolve(worker: Any, ref: Ref) -> Any:
     return obj
 
 
-def execute(worker: Any, session: Session, operation: Operation) -> Any:
+def execute(worker: BaseWorker, session: Session, operation: Operation) -> Any:
     """Run an operation, store its tensors under the ids the sender chose, and describe the result."""
     if operation.cmd_name in PLAN_CALLS:
         _require_held_plan(operation)
@@ -102,7 +105,7 @@ def execute(worker: Any, session: Session, operation: Operation) -> Any:
     return ResultStore(worker, session, operation, args, kwargs).register(result)
 
 
-def _function_of(worker: Any, session: Session, operation: Operation) -> tuple[Callable[..., Any], bool]:
+def _function_of(worker: BaseWorker, session: Session, operation: Operation) -> tuple[Callable[..., Any], bool]:
     """Return what an operation runs, and whether it acts in the name of the worker."""
     deputy = WORKER_COMMANDS.get(operation.cmd_name)
     if deputy is None:
@@ -124,7 +127,7 @@ def _require_held_plan(operation: Operation) -> None:
         raise CommandNotAllowed(operation.cmd_name, "it takes a plan that is held here, first of all.")
 
 
-def _reaches_others(given: Any) -> bool:
+def _reaches_others(given: object) -> bool:
     """Say whether a call goes on to other workers: by a pointer that is held here, or one in the state of a plan."""
     for leaf in iter_tensors(given):
         if isinstance(leaf, Plan):
@@ -137,14 +140,14 @@ def _reaches_others(given: Any) -> bool:
     return False
 
 
-def _localize(worker: Any, value: Any) -> Any:
+def _localize(worker: BaseWorker, value: object) -> Any:
     """Replace the references of nested arguments by the objects held here."""
     if type(value) in SCALARS:
         return value
     if _unfolded(value) > MAX_RANGE:
         raise CommandNotAllowed("A call with such large ranges", "make them there with torch.arange.")
 
-    def local(leaf: Any) -> Any:
+    def local(leaf: object) -> Any:
         if type(leaf) is Ref:
             return resolve(worker, leaf)
         return copy_tensor(leaf) if isinstance(leaf, torch.Tensor) else leaf
@@ -161,7 +164,7 @@ def _unfolded(value: Any) -> int:
     return sum([_unfolded(item) for item in items if type(item) not in SCALARS])
 
 
-def _note_failure(worker: Any, session: Session, operation: Operation) -> None:
+def _note_failure(worker: BaseWorker, session: Session, operation: Operation) -> None:
     if worker.object_store.keeper is not None:
         worker.object_store.keeper.note(session, operation, failed=True)
     for obj_id in operation.return_ids:
@@ -169,7 +172,7 @@ def _note_failure(worker: Any, session: Session, operation: Operation) -> None:
         worker.object_store.note_departure(obj_id, cause)
 
 
-def _reported(worker: Any, session: Session, operation: Operation, error: Exception) -> Exception:
+def _reported(worker: BaseWorker, session: Session, operation: Operation, error: Exception) -> Exception:
     """Return the error to raise: itself with a note, or without its text if the policy does not release that."""
     if isinstance(error, SyftError):
         return error
@@ -181,7 +184,7 @@ def _reported(worker: Any, session: Session, operation: Operation, error: Except
     return plain(f"{name} failed on worker {worker.id!r}; its policy keeps the details there.")
 
 
-def _call_object(obj: Any, *args: Any, **kwargs: Any) -> Any:
+def _call_object(obj: object, *args: object, **kwargs: object) -> Any:
     if not isinstance(obj, ObjectWrapper):
         raise CommandNotAllowed(f"Calling a {type(obj).__name__}")
     return obj(*args, **kwargs)
@@ -200,7 +203,7 @@ def _describe_object(obj: Any, text: Any) -> None:
     set_description(obj, text)
 
 
-def _refuse_unless_text(*labels: Any) -> None:
+def _refuse_unless_text(*labels: object) -> None:
     """Labels are shown to everybody, so they are what the sender wrote, never made of what is held here."""
     if not all(type(label) is str for label in labels):
         raise CommandNotAllowed("A label that is not a text")

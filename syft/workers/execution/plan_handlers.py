@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -16,25 +16,28 @@ from syft.workers.access.policy import check_release
 from syft.workers.execution.router import PLAN_COMMANDS
 from syft.workers.execution.session import Session
 
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
 
-def run_plan(plan: Any, /, *args: Any, **kwargs: Any) -> Any:
+
+def run_plan(plan: Plan, /, *args: object, **kwargs: object) -> Any:
     """Run a plan that is held here."""
     return require_plan(plan)(*args, **kwargs)
 
 
-def plan_parameters(plan: Any) -> list[torch.Tensor]:
+def plan_parameters(plan: Plan) -> list[torch.Tensor]:
     """Return the parameters of a plan, to be pointed at."""
     return list(require_plan(plan).parameters())
 
 
-def copy_plan(plan: Any) -> Plan:
+def copy_plan(plan: Plan) -> Plan:
     """Return a copy of a plan, which stays here too."""
     if not isinstance(plan, Plan):
         raise CommandNotAllowed(f"Copying a {type(plan).__name__} as a plan")
     return plan.copy()
 
 
-def require_plan(plan: Any) -> Plan:
+def require_plan(plan: Plan) -> Plan:
     """Return a plan that can run, or refuse."""
     if not isinstance(plan, Plan):
         raise CommandNotAllowed(f"Running a {type(plan).__name__} as a plan")
@@ -43,7 +46,7 @@ def require_plan(plan: Any) -> Plan:
     return plan
 
 
-def fetch_plan(worker: Any, session: Session, *contents: Any) -> Plan:
+def fetch_plan(worker: BaseWorker, session: Session, *contents: object) -> Plan:
     """Give a copy of a plan that stays here.
 
     Args:
@@ -58,7 +61,9 @@ def fetch_plan(worker: Any, session: Session, *contents: Any) -> Plan:
     return proxy
 
 
-def find_for_fetch(worker: Any, session: Session, contents: tuple[Any, ...], kind: type, how: str) -> tuple[Any, bool]:
+def find_for_fetch(
+    worker: BaseWorker, session: Session, contents: tuple[Any, ...], kind: type, how: str
+) -> tuple[Any, bool]:
     """Return what a command asks for by its id, if the policy releases it, and whether a copy gets an id of its own."""
     if len(contents) != 2 or not is_id(contents[0]) or type(contents[1]) is not bool:
         raise SerdeError(f"{how} takes an id and whether to give a copy a new id.")

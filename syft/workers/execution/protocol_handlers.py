@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -19,8 +19,11 @@ from syft.workers.execution.plan_handlers import find_for_fetch
 from syft.workers.execution.router import PLAN_COMMANDS, OutgoingCopy
 from syft.workers.execution.session import Session
 
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
 
-def run_protocol(worker: Any, session: Session, protocol: Any, *args: Any, **kwargs: Any) -> Any:
+
+def run_protocol(worker: BaseWorker, session: Session, protocol: Any, *args: object, **kwargs: object) -> Any:
     """Run a protocol that is held here, in the name of this worker.
 
     A protocol runs plans, and a worker asked to run a plan runs nothing else, so no protocol leads to another one:
@@ -42,7 +45,7 @@ def run_protocol(worker: Any, session: Session, protocol: Any, *args: Any, **kwa
     return map_tensors(lambda leaf: _again(leaf) if id(leaf) in given else leaf, result)
 
 
-def _again(leaf: Any) -> Any:
+def _again(leaf: object) -> Any:
     return leaf.clone() if isinstance(leaf, torch.Tensor) else leaf
 
 

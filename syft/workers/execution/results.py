@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -20,6 +20,9 @@ from syft.pointers.remote_call import following_id, rebuild_container
 from syft.workers.access.policy import ALLOW_ALL, check_release
 from syft.workers.execution.copies import copy_value
 from syft.workers.execution.session import Session
+
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
 
 # Answers about a tensor's shape, dtype, graph and memory, not its values; they leave without asking the policy.
 FORM = frozenset(
@@ -53,7 +56,7 @@ class ResultStore:
 
     def __init__(
         self,
-        worker: Any,
+        worker: BaseWorker,
         session: Session,
         operation: Operation,
         args: tuple[Any, ...],
@@ -68,7 +71,7 @@ class ResultStore:
         self.next_id: ObjectId | None = ids[0] if ids else None
         self.kept: list[ObjectId] = []
 
-    def register(self, result: Any) -> Any:
+    def register(self, result: object) -> Any:
         """Return the result with stored objects in place of what must be pointed at: all of them, or none.
 
         An in-process sender reads the metadata off the tensors themselves; `describe` makes the wire form.
@@ -80,7 +83,7 @@ class ResultStore:
                 self.session.release(obj_id)
             raise
 
-    def _register(self, result: Any) -> Any:
+    def _register(self, result: object) -> Any:
         if isinstance(result, torch.Tensor):
             for position, arg in enumerate((*self.args, *self.kwargs.values())):
                 if result is arg and type(self._sent(position)) is Ref:
@@ -110,7 +113,7 @@ class ResultStore:
         args = self.operation.cmd_args
         return args[position] if position < len(args) else [*self.operation.cmd_kwargs.values()][position - len(args)]
 
-    def _keep(self, obj: Any) -> None:
+    def _keep(self, obj: object) -> None:
         if self.next_id is None:
             raise SyftError(f"{self.operation.cmd_name} gives a result, but no id was chosen for it.")
         if self.next_id in self.worker.object_store.objects:
@@ -122,7 +125,7 @@ class ResultStore:
         self.kept.append(self.next_id)
         self.next_id = following_id(self.next_id)
 
-    def _release(self, value: Any) -> Any:
+    def _release(self, value: object) -> Any:
         """Let a Python value leave, if the policy releases every object that it was computed from."""
         if not isinstance(value, bool | int | float | complex | str | bytes | list | tuple | np.ndarray | np.generic):
             raise GetNotPermittedError(
@@ -133,19 +136,19 @@ class ResultStore:
         return value if isinstance(value, bool | int | float | complex | str | bytes) else copy_value(value)
 
 
-def check_given(worker: Any, session: Session, operation: Operation, how: str) -> None:
+def check_given(worker: BaseWorker, session: Session, operation: Operation, how: str) -> None:
     """Raise unless the policy releases every held object that a call names; what came along is the client's own."""
     for leaf in iter_tensors((operation.cmd_args, operation.cmd_kwargs)):
         if type(leaf) is Ref:
             check_release(worker, session, worker.object_store.get(leaf.id), how, obj_id=leaf.id)
 
 
-def describe(response: Any) -> Any:
+def describe(response: object) -> Any:
     """Return the wire form of a result: metadata in place of tensors."""
     return map_tensors(lambda leaf: TensorMeta.of(leaf) if isinstance(leaf, torch.Tensor) else leaf, response)
 
 
-def kind_of(obj: Any) -> str:
+def kind_of(obj: object) -> str:
     """Return the kind of pointer an object needs."""
     if isinstance(obj, torch.Tensor):
         return "tensor"
@@ -154,7 +157,7 @@ def kind_of(obj: Any) -> str:
     return "callable" if isinstance(obj, ObjectWrapper) else getattr(obj, "pointer_kind", "object")
 
 
-def meta_of(obj: Any) -> TensorMeta | ObjectMeta:
+def meta_of(obj: object) -> TensorMeta | ObjectMeta:
     """Return what may be known of an object without its values."""
     if type(obj) is ObjectOutline:
         known: TensorMeta | ObjectMeta = obj.meta

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -28,6 +28,9 @@ from syft.workers.execution.copies import complete_transfer, copy_for, end_claim
 from syft.workers.execution.execute import execute, meta_of, resolve
 from syft.workers.execution.session import Session
 
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
+
 logger = logging.getLogger("syft.workers")
 
 Handler = Callable[[Any, Session, Any], Any]
@@ -48,7 +51,7 @@ def handles(message_type: type) -> Callable[[Handler], Handler]:
     return register
 
 
-def route(worker: Any, session: Session, message: Any) -> Any:
+def route(worker: BaseWorker, session: Session, message: object) -> Any:
     """Answer a message."""
     routes = session.routes
     handler = (ROUTES if routes is None else routes).get(type(message))
@@ -70,7 +73,7 @@ def _holder(worker: Any, session: Session, claimant: Any) -> Session | None:
 
 
 @handles(m.ObjectMessage)
-def keep_object(worker: Any, session: Session, message: m.ObjectMessage) -> None:
+def keep_object(worker: BaseWorker, session: Session, message: m.ObjectMessage) -> None:
     """Keep an object."""
     obj = message.contents
     if not isinstance(obj, torch.Tensor | AbstractObject):
@@ -93,7 +96,7 @@ def keep_object(worker: Any, session: Session, message: m.ObjectMessage) -> None
 
 
 @handles(m.ObjectRequestMessage)
-def give_object(worker: Any, session: Session, message: m.ObjectRequestMessage) -> Any:
+def give_object(worker: BaseWorker, session: Session, message: m.ObjectRequestMessage) -> Any:
     """Give an object away, if the policy lets it leave."""
     obj_id, user, reason = message.contents
     obj = worker.object_store.get(obj_id)
@@ -111,7 +114,7 @@ class OutgoingObject:
 
     __slots__ = ("item", "obj", "obj_id", "published", "publisher", "session")
 
-    def __init__(self, obj: Any, session: Session, obj_id: ObjectId, published: bool) -> None:
+    def __init__(self, obj: object, session: Session, obj_id: ObjectId, published: bool) -> None:
         self.obj = obj
         self.session = session
         self.obj_id = obj_id
@@ -140,7 +143,7 @@ class OutgoingObject:
         if self.item is not None and self.session.worker.object_store.keeper is not None:
             self.session.worker.object_store.keeper.gone(self.item)
 
-    def hand_out(self, client: Any) -> Any:
+    def hand_out(self, client: BaseWorker) -> Any:
         """Copy the object for an in-process client, which takes over its claims."""
         try:
             proxy = copy_for(client, self.obj)
@@ -161,13 +164,13 @@ class OutgoingCopy(OutgoingObject):
 
 
 @handles(m.IsNoneMessage)
-def is_none(worker: Any, session: Session, message: m.IsNoneMessage) -> bool:
+def is_none(worker: BaseWorker, session: Session, message: m.IsNoneMessage) -> bool:
     """Say whether an object or attribute is None."""
     return resolve(worker, message.contents) is None
 
 
 @handles(m.GetShapeMessage)
-def describe_tensor(worker: Any, session: Session, message: m.GetShapeMessage) -> Any:
+def describe_tensor(worker: BaseWorker, session: Session, message: m.GetShapeMessage) -> Any:
     """Give shape, dtype, requires_grad and device."""
     obj = resolve(worker, message.contents)
     if obj is None:
@@ -176,20 +179,20 @@ def describe_tensor(worker: Any, session: Session, message: m.GetShapeMessage) -
 
 
 @handles(m.ForceObjectDeleteMessage)
-def delete_object(worker: Any, session: Session, message: m.ForceObjectDeleteMessage) -> None:
+def delete_object(worker: BaseWorker, session: Session, message: m.ForceObjectDeleteMessage) -> None:
     """Delete an object now."""
     worker.object_store.remove(message.contents)
 
 
 @handles(m.RetainMessage)
-def retain_object(worker: Any, session: Session, message: m.RetainMessage) -> None:
+def retain_object(worker: BaseWorker, session: Session, message: m.RetainMessage) -> None:
     """Keep an object for one more owner."""
     worker.object_store.get(message.contents)
     worker.object_store.claims.offer(message.contents, session)
 
 
 @handles(m.ClaimMessage)
-def claim_object(worker: Any, session: Session, message: m.ClaimMessage) -> None:
+def claim_object(worker: BaseWorker, session: Session, message: m.ClaimMessage) -> None:
     """Let a client take over a claim that was offered."""
     if message.contents in worker.object_store.objects:
         # Whoever was told the id of something that its owner passes on may take the claim; nobody else is told of it.
@@ -197,7 +200,7 @@ def claim_object(worker: Any, session: Session, message: m.ClaimMessage) -> None
 
 
 @handles(m.PublishMessage)
-def publish_object(worker: Any, session: Session, message: m.PublishMessage) -> None:
+def publish_object(worker: BaseWorker, session: Session, message: m.PublishMessage) -> None:
     """Let an object outlive the session that sent it."""
     worker.object_store.get(message.contents)
     if worker.object_store.keeper is not None:
@@ -206,7 +209,7 @@ def publish_object(worker: Any, session: Session, message: m.PublishMessage) -> 
 
 
 @handles(m.ReleaseMessage)
-def release_objects(worker: Any, session: Session, message: m.ReleaseMessage) -> None:
+def release_objects(worker: BaseWorker, session: Session, message: m.ReleaseMessage) -> None:
     """Count one owner less for each id."""
     for obj_id in message.contents:
         session.release(obj_id)
@@ -235,7 +238,7 @@ def hand_over(worker: Any, session: Session, message: m.HandOverMessage) -> Any:
 
 
 @handles(m.FetchThereMessage)
-def fetch_there(worker: Any, session: Session, message: m.FetchThereMessage) -> Any:
+def fetch_there(worker: BaseWorker, session: Session, message: m.FetchThereMessage) -> Any:
     """Replace a pointer held here by what it points at."""
     held = worker.object_store.get(message.contents)
     # The worker acts at another one in its own name.
@@ -250,7 +253,7 @@ def fetch_there(worker: Any, session: Session, message: m.FetchThereMessage) -> 
 
 
 @handles(m.SearchMessage)
-def search(worker: Any, session: Session, message: m.SearchMessage) -> list[Any]:
+def search(worker: BaseWorker, session: Session, message: m.SearchMessage) -> list[Any]:
     """Describe the objects that match every word: by id, by tag, or inside the description."""
     found = []
     for obj_id, obj in worker.object_store.outlines().items():
@@ -261,7 +264,7 @@ def search(worker: Any, session: Session, message: m.SearchMessage) -> list[Any]
 
 
 @handles(m.BatchMessage)
-def run_batch(worker: Any, session: Session, message: m.BatchMessage) -> tuple[Any, ...]:
+def run_batch(worker: BaseWorker, session: Session, message: m.BatchMessage) -> tuple[Any, ...]:
     """Answer several messages in order."""
     answers: list[Any] = []
     try:
@@ -273,7 +276,7 @@ def run_batch(worker: Any, session: Session, message: m.BatchMessage) -> tuple[A
     return tuple(answers)
 
 
-def put_back(response: Any) -> None:
+def put_back(response: object) -> None:
     """Keep the objects of an answer that does not go out."""
     if isinstance(response, OutgoingObject):
         try:
@@ -286,6 +289,6 @@ def put_back(response: Any) -> None:
 
 
 @handles(m.PlanCommandMessage)
-def plan_command(worker: Any, session: Session, message: m.PlanCommandMessage) -> Any:
+def plan_command(worker: BaseWorker, session: Session, message: m.PlanCommandMessage) -> Any:
     """Fetch a plan or a protocol."""
     return worker.execute_plan_command(session, message)

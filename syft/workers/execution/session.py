@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextvars
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syft.core.byte_budget import ByteBudget
 from syft.core.id_provider import ObjectId, check_user_id
+
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
 
 # The session for which this thread answers a message that came over a wire.
 serving: contextvars.ContextVar[Session | None] = contextvars.ContextVar("syft_serving", default=None)
@@ -47,7 +50,7 @@ class Session:
     # Whether it has ended: what a call that was under way then makes goes at once.
     is_closed = False
 
-    def __init__(self, worker: Any, client_id: object) -> None:
+    def __init__(self, worker: BaseWorker, client_id: object) -> None:
         self.worker = worker
         self.client_id = client_id
 
@@ -71,7 +74,7 @@ class Session:
         """The ids of the objects that go with this session at the latest."""
         return list(self.worker.object_store.claims.held_by(self))
 
-    def keep(self, obj_id: ObjectId, obj: Any, published: bool = False, is_own_id: bool = True) -> None:
+    def keep(self, obj_id: ObjectId, obj: object, published: bool = False, is_own_id: bool = True) -> None:
         """Store an object for the client; unless published it goes with the session at the latest.
 
         Args:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 from syft.core.tensor import AbstractTensor
@@ -11,7 +9,7 @@ from syft.hook.syft_tensor import SyftTensor
 from syft.messaging.plan.plan import Plan
 
 
-def memories(obj: Any) -> set[int]:
+def memories(obj: object) -> set[int]:
     """Return the addresses of the values of a tensor and of its gradient, below any links; of a plan, of its state."""
     if isinstance(obj, Plan):
         return set().union(*(memories(tensor) for tensor in obj.state.tensors()))

@@ -13,7 +13,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -29,6 +29,9 @@ from syft.workers.transport.framing import CONTROL, FramedConnection
 from syft.workers.transport.handshake import TOKEN_BYTES, Address
 from syft.workers.transport.pipe import SocketPipe
 from syft.workers.transport.socket_stream import SERVED, Listener, SocketStream
+
+if TYPE_CHECKING:
+    from syft.workers.transport.pipe import Bytes
 
 logger = logging.getLogger("syft.workers")
 MAX_ORDER = 1 << 16
@@ -78,7 +81,7 @@ class PeerWorker(BaseWorker):
         except OSError:
             raise WorkerLostError(self.id, self.why_lost()) from None
 
-    def open_stream(self, client: Any) -> SocketStream:
+    def open_stream(self, client: BaseWorker) -> SocketStream:
         """Open a stream to it."""
         return SocketStream(client, self, self.connect())
 
@@ -117,7 +120,7 @@ class ChildProcess:
                 raise SerdeError("The maker of this process sent something that is not an order.")
             self.follow(number, contents)
 
-    def follow(self, number: int, written: Any, *more: Any) -> None:
+    def follow(self, number: int, written: Bytes, *more: object) -> None:
         """Follow an order.
 
         Args:
@@ -141,7 +144,7 @@ class ChildProcess:
         self.listener = Listener(self._socket)
 
     def _admit(self, client_id: ObjectId, token: bytes, proof: bytes, purpose: str | None = None) -> None:
-        if self.listener is None:
+        if self.listener is None or self.worker is None:
             raise SerdeError("This process serves nobody yet.")
         self.listener.announce(self.worker, client_id, address_of(client_id, 0, token, proof), purpose)
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import torch
 
     from syft.hook.torch_hook import TorchHook
+    from syft.workers.base import BaseWorker
 
 MAIN = "syft.workers.process.child"
 # Runs MAIN of this very package. Where that is installed its place is known anyway, and after the standard library.
@@ -126,7 +127,7 @@ class ProcessWorker(SpawnedWorker):
     def _end(self) -> None:
         self._child.end()
 
-    def open_stream(self, client: Any) -> SocketStream:
+    def open_stream(self, client: BaseWorker) -> SocketStream:
         """Open a stream from a client of this process."""
         if self._child.is_abandoned:
             raise WorkerLostError(self.id, FORKED)

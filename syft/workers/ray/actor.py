@@ -21,7 +21,7 @@ from syft.config import current
 from syft.core.id_provider import ObjectId, is_id
 from syft.exceptions import ProtocolError, SerdeError, SyftError, WorkerLostError
 from syft.workers.base import BaseWorker
-from syft.workers.process.child import ChildProcess, address_of
+from syft.workers.process.child import ChildProcess, ServedWorker, address_of
 from syft.workers.ray.cluster import explain, package, this_node
 from syft.workers.ray.stream import Frame, RayStream, pack, unpack
 from syft.workers.transport import handshake
@@ -56,7 +56,7 @@ class WorkerActor:
         """Never return: who waits for it finds out when this actor is gone, and why."""
         await self._gone.wait()
 
-    async def order(self, number: int, *item: Any) -> None:
+    async def order(self, number: int, *item: object) -> None:
         """Follow an order of the maker."""
         self._orders.take(number, item)
 
@@ -74,9 +74,10 @@ class WorkerActor:
             client_id: whose it is.
             client: the handle of the client's own actor, if it is in one.
         """
-        if not is_id(client_id) or key in self._visits:
+        worker = self._process.worker
+        if not is_id(client_id) or key in self._visits or worker is None:
             raise SerdeError("This is no session that can begin.")
-        self._visits[key] = visit = ActorSession(self._process.worker, client_id)
+        self._visits[key] = visit = ActorSession(worker, client_id)
         if client is not None:
             visit.watcher = asyncio.ensure_future(self._close_after(key, client))
 
@@ -88,7 +89,7 @@ class WorkerActor:
             logger.info("A session ended with its client: %s", explain(error))
         await self.close(key)
 
-    async def deliver(self, key: bytes, number: int, head: bytes, *large: Any) -> Any:
+    async def deliver(self, key: bytes, number: int, head: bytes, *large: object) -> Any:
         """Answer the requests of a call, in turn."""
         visit = self._visits.get(key)
         if visit is None:
@@ -118,7 +119,7 @@ class Reorderer:
         self._next = first
         self._early: dict[int, Any] = {}
 
-    def take(self, number: int, item: Any) -> None:
+    def take(self, number: int, item: object) -> None:
         """Take an item; called by one thread."""
         self._early[number] = item
         while self._next in self._early:
@@ -134,7 +135,7 @@ class ActorSession:
         client_id: the client.
     """
 
-    def __init__(self, worker: Any, client_id: ObjectId) -> None:
+    def __init__(self, worker: ServedWorker, client_id: ObjectId) -> None:
         self._worker = worker
         self._session = worker.open_session(client_id)
         self._session.may_wait = True
@@ -224,7 +225,7 @@ class RayPeer(BaseWorker):
         self._address = address
         self._mine = mine
 
-    def open_stream(self, client: Any) -> RayStream:
+    def open_stream(self, client: BaseWorker) -> RayStream:
         """Open a stream to it: one actor calls the other."""
         return RayStream(client, self, self._host, self._mine)
 
@@ -245,7 +246,7 @@ class RayPeer(BaseWorker):
             return handshake.connect(there, purpose, timeout=current().stream_timeout)
         raise WorkerLostError(self.id, self.why_lost())
 
-    def reaches(self, destination: Any) -> bool:
+    def reaches(self, destination: BaseWorker) -> bool:
         """Say yes: it answers for itself whom it knows."""
         return True
 
@@ -268,7 +269,7 @@ class UnreachableWorker(BaseWorker):
     def __init__(self, id: ObjectId) -> None:
         super().__init__(None, id, auto_add=False)
 
-    def open_stream(self, client: Any) -> Any:
+    def open_stream(self, client: BaseWorker) -> Any:
         """Refuse, and say what to do."""
         raise SyftError(
             f"Worker {client.id!r} is on another machine of the cluster and does not reach {self.id!r}, which is in "

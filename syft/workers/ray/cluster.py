@@ -32,7 +32,7 @@ def package() -> Any:
         raise DependencyError("ray", "resyft[ray]") from error
 
 
-def start(**options: Any) -> None:
+def start(**options: object) -> None:
     """Connect to Ray, unless this process has already: to the cluster that RAY_ADDRESS names, or to one of its own.
 
     A cluster that is started here is reached from this machine only, and ends with this process.

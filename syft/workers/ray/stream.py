@@ -13,7 +13,7 @@ import struct
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from syft.workers.ray.cluster import connection, explain, package
 from syft.workers.transport.framing import AFTER, ANSWER, REQUEST
 from syft.workers.transport.pipe import Bytes
 from syft.workers.transport.pipelined import Line, PipelinedStream
+
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
 
 # Calls that may be under way at once: one that is worked on, and one that is there when it is done.
 WINDOW = 2
@@ -57,7 +60,7 @@ def pack(frames: Iterable[Frame]) -> tuple[bytes, list[Any]]:
     return b"".join(pieces), large
 
 
-def unpack(head: Any, large: Sequence[Any]) -> Iterator[Frame]:
+def unpack(head: Bytes, large: Sequence[Any]) -> Iterator[Frame]:
     """Take frames apart again; contents are views that may be read only."""
     view = memoryview(head)
     apart = iter(large)
@@ -88,7 +91,7 @@ class RayStream(PipelinedStream):
         mine: the handle of the client's own actor, if it is in one; its session ends with it.
     """
 
-    def __init__(self, client: Any, location: Any, host: Any, mine: Any = None) -> None:
+    def __init__(self, client: BaseWorker, location: BaseWorker, host: Any, mine: Any = None) -> None:
         super().__init__(client, location)
         self._ray = package()
         self._connected = connection()
@@ -194,7 +197,7 @@ class RayStream(PipelinedStream):
             self._underway.clear()
             self._news.notify_all()
 
-    def _take(self, call: Any, last: int) -> str:
+    def _take(self, call: object, last: int) -> str:
         """Take the answers of a call; returns why nothing may follow, if that is so."""
         try:
             found = self._ray.get(call)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import torch
 
     from syft.hook.torch_hook import TorchHook
+    from syft.workers.base import BaseWorker
 
 # What this library says itself: with other values requests would be lost, done twice, or wait for each other.
 _OURS = frozenset(("concurrency_groups", "get_if_exists", "lifetime", "max_concurrency", "max_task_retries"))
@@ -141,18 +142,18 @@ class RayWorker(SpawnedWorker):
         """Say what is known of why the worker can't be reached."""
         return self._actor.why_lost()
 
-    def reaches(self, destination: Any) -> bool:
+    def reaches(self, destination: BaseWorker) -> bool:
         """Say whether the actor reaches another worker by itself."""
         return isinstance(destination, RayWorker) or self.is_on_this_machine()
 
-    def open_stream(self, client: Any) -> RayStream:
+    def open_stream(self, client: BaseWorker) -> RayStream:
         """Open a stream from a client of this process."""
         if not self.is_alive():
             raise WorkerLostError(self.id, self.why_lost())
         stream: RayStream = self._arrives(RayStream(client, self, self._actor.handle))
         return stream
 
-    def _introduce(self, worker: Any) -> None:
+    def _introduce(self, worker: BaseWorker) -> None:
         """Tell the actor how another worker is reached: by its own actor, or on the machine of this process."""
         if isinstance(worker, RayWorker):
             if not worker._actor.is_connected():  # Ray does not survive a handle of a cluster that is no more
@@ -205,7 +206,7 @@ class Actor:
         self.end = weakref.finalize(self, _end, self._ray, self.handle, self._watch, self._connected)
         self.end.atexit = False  # Ray ends by itself then, before this would be called
 
-    def control(self, order: tuple[Any, ...], *more: Any) -> None:
+    def control(self, order: tuple[Any, ...], *more: object) -> None:
         """Tell the actor something that only its maker may tell it; one that is gone hears nothing."""
         written = serialize(order)
         with self._order:

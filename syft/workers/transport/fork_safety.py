@@ -14,9 +14,12 @@ import os
 import socket
 import time
 import weakref
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from syft.config import current, override
+
+if TYPE_CHECKING:
+    from syft.workers.transport.stream import Stream
 
 logger = logging.getLogger("syft.workers")
 FORKED = "it was opened by another process, from which this one was forked; connect again here."
@@ -41,7 +44,7 @@ def belongs_here(thing: Forkable) -> None:
     _open.add(thing)
 
 
-def ends_here(stream: Any) -> None:
+def ends_here(stream: Stream) -> None:
     """Have a stream abandoned in forked processes, and closed when this one ends."""
     _open.add(stream)
     _streams.add(stream)

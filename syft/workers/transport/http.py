@@ -14,7 +14,7 @@ from syft.workers.transport.websocket import Endpoint
 MAX_ANSWER = 1 << 24
 
 
-def ask(where: Endpoint, method: str, path: str, body: Any = None, timeout: float = 30.0) -> Any:
+def ask(where: Endpoint, method: str, path: str, body: object = None, timeout: float = 30.0) -> Any:
     """Ask a node something, and return the JSON that it answers with.
 
     Args:

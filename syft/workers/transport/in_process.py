@@ -10,7 +10,7 @@ import queue
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syft.config import current
 from syft.core import metrics
@@ -21,11 +21,14 @@ from syft.workers.transport.pipelined import Line, PipelinedStream
 from syft.workers.transport.request_codec import answer, read_answer, write_request
 from syft.workers.transport.stream import FailureGroup, ReleaseQueue, Stream, is_value
 
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
+
 
 class BytesStream(Stream):
     """A stream to a worker of this process that writes and reads every message."""
 
-    def __init__(self, client: Any, location: Any) -> None:
+    def __init__(self, client: BaseWorker, location: BaseWorker) -> None:
         super().__init__(client, location)
         self.session = location.open_session(client.id)
         self._released = ReleaseQueue()
@@ -40,7 +43,7 @@ class BytesStream(Stream):
             self.session.release(obj_id)
 
     def run(
-        self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], base: ObjectId | None, originals: Any = None
+        self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], base: ObjectId | None, originals: object = None
     ) -> Any:
         """Run a call; only a value counts as a wait, since the form of a result can be worked out."""
         return self._exchange(self._operation(name, args, kwargs, base), waits=True, counted=is_value)
@@ -70,7 +73,7 @@ class BytesStream(Stream):
 class ThreadStream(PipelinedStream):
     """A stream with a thread that delivers in order, so that the client does not wait."""
 
-    def __init__(self, client: Any, location: Any) -> None:
+    def __init__(self, client: BaseWorker, location: BaseWorker) -> None:
         super().__init__(client, location)
         self.session = location.open_session(client.id)
         self.session.may_wait = True

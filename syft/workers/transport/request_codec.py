@@ -11,7 +11,7 @@ from __future__ import annotations
 import builtins
 import contextvars
 import traceback
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -31,6 +31,9 @@ from syft.workers.execution.session import Session, serving
 from syft.workers.transport.framing import RefusedBody
 from syft.workers.transport.pipe import Bytes
 from syft.workers.transport.stream import wire_form
+
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
 
 MAX_ERROR_CHARS = 20_000
 
@@ -69,7 +72,7 @@ def is_passing_on() -> bool:
 
 
 def write_request(
-    client: Any, released: tuple[ObjectId, ...], message: Message, waits: bool | int, hops: int | None = None
+    client: object, released: tuple[ObjectId, ...], message: Message, waits: bool | int, hops: int | None = None
 ) -> bytes:
     """Write a request; it says how many workers have passed it on, so that none goes round for ever.
 
@@ -83,7 +86,7 @@ def write_request(
     return serialize((released, message, waits, _hops.get() if hops is None else hops), client)
 
 
-def answer(worker: Any, session: Session, request: bytes | bytearray) -> bytes:
+def answer(worker: BaseWorker, session: Session, request: bytes | bytearray) -> bytes:
     """Answer one request of a peer; never raises. What leaves with the answer is gone."""
     written, leaving = respond(worker, session, request)
     if leaving is not None:
@@ -91,7 +94,7 @@ def answer(worker: Any, session: Session, request: bytes | bytearray) -> bytes:
     return written
 
 
-def respond(worker: Any, session: Session, request: bytes | bytearray) -> tuple[bytes, Any]:
+def respond(worker: BaseWorker, session: Session, request: bytes | bytearray) -> tuple[bytes, Any]:
     """Answer one request of a peer; never raises.
 
     Returns:
@@ -104,7 +107,7 @@ def respond(worker: Any, session: Session, request: bytes | bytearray) -> tuple[
         return _respond(worker, session, request)
 
 
-def _respond(worker: Any, session: Session, request: bytes | bytearray) -> tuple[bytes, Any]:
+def _respond(worker: BaseWorker, session: Session, request: bytes | bytearray) -> tuple[bytes, Any]:
     response: Any = None
     waits: bool | int = False
     served = serving.set(session)
@@ -145,12 +148,12 @@ def _not_done(session: Session) -> NotDoneError:
     return error
 
 
-def _leaves(response: Any) -> bool:
+def _leaves(response: object) -> bool:
     """Say whether objects leave with an answer."""
     return isinstance(response, OutgoingObject) or (type(response) is tuple and any(map(_leaves, response)))
 
 
-def _offer(response: Any) -> None:
+def _offer(response: object) -> None:
     """Offer what the objects of an answer claim to who gets it."""
     if isinstance(response, OutgoingObject):
         offer_claims(response.obj)
@@ -159,7 +162,7 @@ def _offer(response: Any) -> None:
             _offer(part)
 
 
-def let_go(response: Any) -> None:
+def let_go(response: object) -> None:
     """Let go of the objects that left with an answer, and of what they claimed."""
     if isinstance(response, OutgoingObject):
         drop_claims(response.obj)
@@ -189,7 +192,7 @@ def _read_request(
     return released, message, waits, hops
 
 
-def _error_message(worker: Any, session: Session, error: Exception) -> ErrorMessage:
+def _error_message(worker: BaseWorker, session: Session, error: Exception) -> ErrorMessage:
     """Describe an error for a peer; where it happened only if the policy lets error texts out."""
     where = "".join(traceback.format_tb(error.__traceback__)[-6:]) if _tells_errors(worker, session) else ""
     notes = "\n".join(getattr(error, "__notes__", ()))
@@ -199,7 +202,7 @@ def _error_message(worker: Any, session: Session, error: Exception) -> ErrorMess
     return ErrorMessage(said if type(step) is not int else (*said, str(step)))
 
 
-def _tells_errors(worker: Any, session: Session) -> bool:
+def _tells_errors(worker: BaseWorker, session: Session) -> bool:
     if not session.is_told_where:
         return False
     if worker.policy is ALLOW_ALL:
@@ -217,7 +220,7 @@ def _bounded(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def read_answer(client: Any, location: Any, written: Bytes) -> Any:
+def read_answer(client: BaseWorker, location: BaseWorker, written: Bytes) -> Any:
     """Read an answer: return its value, or raise its error under its own name."""
     if not written:
         return None

@@ -80,7 +80,7 @@ def infer(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[boo
 class _UncachedArguments:
     """Arguments that ride along with a cache key without being part of it."""
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: tuple[tuple[Any, ...], dict[str, Any]]) -> None:
         self.value = value
 
     def __eq__(self, other: object) -> bool:
@@ -93,11 +93,11 @@ class _UncachedArguments:
 @functools.lru_cache(maxsize=4096)
 def _remembered(name: str, key: Any, grad: bool, carried: _UncachedArguments) -> tuple[bool, Any]:
     args, kwargs = carried.value
-    carried.value = None  # the cache keeps the key alive; it must not keep pointers alive
+    carried.value = ((), {})  # the cache keeps the key alive; it must not keep pointers alive
     return _infer(name, args, kwargs, grad)
 
 
-def _freeze(value: Any) -> Any:
+def _freeze(value: object) -> Any:
     """Turn arguments into something hashable that decides the form of the result."""
     if isinstance(value, ObjectPointer):
         meta = value.tensor_meta() if hasattr(value, "tensor_meta") else None
@@ -135,7 +135,7 @@ def _infer(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], grad: bool)
     return (True, form) if _is_sure(name, form, (*args, *kwargs.values())) else (False, None)
 
 
-def _is_sure(name: str, form: Any, given: tuple[Any, ...]) -> bool:
+def _is_sure(name: str, form: object, given: tuple[Any, ...]) -> bool:
     """Say whether a form holds whatever the strides are, and whether or not the call goes well."""
     if isinstance(form, SameAs):
         return name in _BY_FORM or (_is_in_place(name) and _stays(name, form.meta, given[form.position].tensor_meta()))
@@ -172,13 +172,13 @@ def _on_meta(leaf: Any) -> Any:
     return proxy
 
 
-def _is_common(proxies: Any) -> bool:
+def _is_common(proxies: object) -> bool:
     """Say whether all tensors have one dtype, and a common one."""
     dtypes = {leaf.dtype for leaf in iter_tensors(proxies)}
     return len(dtypes) == 1 and dtypes.issubset(_COMMON)
 
 
-def _has_values(result: Any) -> bool:
+def _has_values(result: object) -> bool:
     if isinstance(result, tuple | list):
         return any(_has_values(item) for item in result)
     return not (result is None or isinstance(result, torch.Tensor))

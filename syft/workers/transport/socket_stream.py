@@ -13,7 +13,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from syft.config import current
 from syft.core.id_provider import ObjectId
@@ -28,6 +28,9 @@ from syft.workers.transport.handshake import HANDSHAKE_SECONDS, Address
 from syft.workers.transport.pipe import Bytes, SocketPipe
 from syft.workers.transport.pipelined import Line, PipelinedStream
 from syft.workers.transport.request_codec import answer
+
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
 
 logger = logging.getLogger("syft.workers")
 # A request that went well is answered only now and then, so that its writer can forget it.
@@ -67,7 +70,7 @@ class SocketStream(PipelinedStream):
         sock: a connected socket; the other end knows whose it is.
     """
 
-    def __init__(self, client: Any, location: Any, sock: socket.socket) -> None:
+    def __init__(self, client: BaseWorker, location: BaseWorker, sock: socket.socket) -> None:
         super().__init__(client, location)
         self.largest = current().max_message_bytes
         self._pipe = SocketPipe(sock)
@@ -117,7 +120,7 @@ class SocketStream(PipelinedStream):
             self.raise_failure()
 
 
-def serve(worker: Any, session: Session, connection: FramedConnection) -> None:
+def serve(worker: BaseWorker, session: Session, connection: FramedConnection) -> None:
     """Answer the requests of one client until its connection ends."""
     session.may_wait = True
     try:
@@ -176,7 +179,7 @@ class Listener:
         if self in _hub:
             _hub.clear()
 
-    def announce(self, worker: Any, client_id: ObjectId, address: Address, purpose: str | None = None) -> None:
+    def announce(self, worker: BaseWorker, client_id: ObjectId, address: Address, purpose: str | None = None) -> None:
         """Let a client in from now on, by its token.
 
         Args:
@@ -251,7 +254,7 @@ class Listener:
                 worker, worker.open_session(client_id), FramedConnection(SocketPipe(sock), current().max_message_bytes)
             )
 
-    def _take(self, worker: Any, client_id: ObjectId, purpose: str, sock: socket.socket) -> None:
+    def _take(self, worker: BaseWorker, client_id: ObjectId, purpose: str, sock: socket.socket) -> None:
         taker = PURPOSES.get(purpose.partition(":")[0])
         if taker is None:
             sock.close()

@@ -10,7 +10,7 @@ import collections
 import contextlib
 import dataclasses
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -23,6 +23,9 @@ from syft.workers.access.policy import ALLOW_ALL
 from syft.workers.execution.copies import copy_for
 from syft.workers.execution.execute import describe, execute
 from syft.workers.execution.router import OutgoingObject, route
+
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
 
 # Ids that are released with one message; the others wait for the next.
 _MAX_RELEASED = 1 << 16
@@ -96,7 +99,7 @@ class Stream:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         base: ObjectId | None,
-        originals: Any = None,
+        originals: object = None,
     ) -> Any:
         """Run a call and return the description of its result.
 
@@ -116,7 +119,7 @@ class Stream:
         """Have the worker keep an object."""
         self.post(m.ObjectMessage(obj, obj_id, published, claimant))
 
-    def fetch(self, obj_id: ObjectId, reason: str = "", user: Any = None) -> Any:
+    def fetch(self, obj_id: ObjectId, reason: str = "", user: object = None) -> Any:
         """Take an object from the worker; a node does not believe who somebody says to be."""
         return self.ask(m.ObjectRequestMessage((obj_id, user, reason)))
 
@@ -158,7 +161,7 @@ class Stream:
         found: TensorMeta | None = self.ask(m.GetShapeMessage(Ref(ref.id, attribute)))
         return found
 
-    def hand_over(self, obj_id: ObjectId, destination: Any, new_id: ObjectId, keep_pointer: bool) -> Any:
+    def hand_over(self, obj_id: ObjectId, destination: BaseWorker, new_id: ObjectId, keep_pointer: bool) -> Any:
         """Have the worker send an object on; returns the metadata it has there."""
         # Waits: what follows on the stream to the destination must find the object there.
         return self.ask(m.HandOverMessage(obj_id, destination.id, new_id, keep_pointer))
@@ -226,7 +229,7 @@ class InlineStream(Stream):
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         base: ObjectId | None,
-        originals: Any = None,
+        originals: object = None,
     ) -> Any:
         """Run a call; the answer is the stored result itself, whose metadata the client reads."""
         operation = self._operation(name, args, kwargs, base)
@@ -269,7 +272,7 @@ class InlineStream(Stream):
             self._observe(message, response, waited)
         return response
 
-    def _observe(self, message: m.Message, response: Any, waited: bool) -> None:
+    def _observe(self, message: m.Message, response: object, waited: bool) -> None:
         """Log and count a message, with the bytes it would have on a wire."""
         if self.location.log_msgs:
             self.location.msg_history.append(message)
@@ -288,7 +291,7 @@ class InlineStream(Stream):
         self.session.close()
 
 
-def wire_form(response: Any) -> Any:
+def wire_form(response: object) -> Any:
     """Return an answer as it goes on a wire."""
     if isinstance(response, OutgoingObject):
         return response.obj
@@ -297,7 +300,7 @@ def wire_form(response: Any) -> Any:
     return describe(response)
 
 
-def is_value(response: Any) -> bool:
+def is_value(response: object) -> bool:
     """Say whether the caller waits for this answer: a value, not the description of something that stays."""
     return response is not None and not isinstance(
         response, torch.Tensor | TensorMeta | SameAs | ObjectMeta | tuple | list

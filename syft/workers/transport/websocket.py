@@ -63,7 +63,7 @@ class Endpoint:
         return dataclasses.replace(self, url=f"{parts.scheme}://{parts.netloc}{path}")
 
 
-def clean_token(token: Any) -> str:
+def clean_token(token: object) -> str:
     """Return a token without the line end of the file that it was read from; whatever is wrong, it is not shown.
 
     Raises:

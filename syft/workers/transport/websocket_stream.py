@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syft.config import current
 from syft.core import metrics
@@ -39,6 +39,9 @@ from syft.workers.transport.pipelined import Line, Lines, PipelinedStream
 from syft.workers.transport.request_codec import write_request
 from syft.workers.transport.resend_buffer import ResendBuffer
 from syft.workers.transport.websocket import Endpoint, WebsocketPipe
+
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
 
 logger = logging.getLogger("syft.workers")
 STREAM = "/stream"
@@ -66,8 +69,8 @@ class WebsocketStream(PipelinedStream):
 
     def __init__(
         self,
-        client: Any,
-        location: Any,
+        client: BaseWorker,
+        location: BaseWorker,
         where: Endpoint,
         dial: Callable[[float], ClientPipe] | None = None,
         check_use: Callable[[], None] | None = None,
@@ -225,13 +228,13 @@ class WebsocketStream(PipelinedStream):
 
     # --- introductions --------------------------------------------------------------------------------------
 
-    def store(self, obj: Any, obj_id: ObjectId, published: bool, claimant: Any = None) -> None:
+    def store(self, obj: object, obj_id: ObjectId, published: bool, claimant: object = None) -> None:
         """Store an object at the worker, after introducing the workers that its pointers lead to."""
         if not is_plain(obj):
             self._introduce([pointer.location for pointer in pointers_in(obj)])
         super().store(obj, obj_id, published, claimant)
 
-    def hand_over(self, obj_id: ObjectId, destination: Any, new_id: ObjectId, keep_pointer: bool) -> Any:
+    def hand_over(self, obj_id: ObjectId, destination: BaseWorker, new_id: ObjectId, keep_pointer: bool) -> Any:
         """Have the worker send an object on, after introducing the destination."""
         self._introduce([destination])
         return super().hand_over(obj_id, destination, new_id, keep_pointer)
