@@ -20,7 +20,7 @@ logger = logging.getLogger("syft.workers")
 
 
 class AddressBook:
-    """What a worker knows of others."""
+    """The other workers that a worker knows."""
 
     id: ObjectId
 
@@ -37,7 +37,7 @@ class AddressBook:
         return known
 
     def _join(self, local: Any) -> None:
-        """Make the workers that the local worker knows, and this one, know each other."""
+        """Register this worker and those that the local worker knows with each other."""
         if local is None or local is self:
             return
         for other in (*list(local._known_workers.values()), local):
@@ -46,11 +46,11 @@ class AddressBook:
                 other.add_worker(self)
 
     def get_worker(self, id_or_worker: object, fail_hard: bool = False) -> Any:
-        """Return a worker by its id or itself.
+        """Return a worker, given its id or itself.
 
         Args:
             id_or_worker: an id or a worker.
-            fail_hard: raise when the id is unknown, instead of returning it as it is.
+            fail_hard: raise if the id is unknown, instead of returning it unchanged.
         """
         if isinstance(id_or_worker, AbstractWorker):
             return id_or_worker
@@ -65,7 +65,7 @@ class AddressBook:
         return id_or_worker
 
     def known(self, worker_id: ObjectId) -> Any:
-        """Return a worker by its id, if it is known: first of those whom the client made known that asks just now."""
+        """Return a worker by its id, or None; workers introduced by the client of the current request come first."""
         session = serving.get()
         if session is not None and session.circle is not None and session.worker is self:
             peer = session.circle.peers.get(worker_id)
@@ -74,24 +74,24 @@ class AddressBook:
         return self._known_workers.get(worker_id)
 
     def add_worker(self, worker: BaseWorker) -> Any:
-        """Remember another worker."""
+        """Register another worker."""
         self._known_workers[worker.id] = worker
         self._introduce(worker)
         return self
 
     def _introduce(self, worker: BaseWorker) -> None:
-        """Tell this worker, if it is in another process, how the other one is reached."""
+        """Inform this worker, if it is in another process, how to reach another one."""
 
     def add_workers(self, workers: Iterable[Any]) -> Any:
-        """Remember several workers."""
+        """Register several workers."""
         for worker in workers:
             self.add_worker(worker)
         return self
 
     def remove_worker_from_registry(self, worker_id: ObjectId) -> None:
-        """Forget a worker."""
+        """Remove a worker from the register."""
         del self._known_workers[worker_id]
 
     def remove_worker_from_local_worker_registry(self) -> None:
-        """Make the local worker forget this one."""
+        """Remove this worker from the register of the local worker."""
         local_worker().remove_worker_from_registry(self.id)

@@ -43,7 +43,7 @@ logger = logging.getLogger("syft.workers")
 
 
 class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
-    """A party: a store of objects, a table of what it answers, and the other parties it knows.
+    """A party: a store of objects, message handlers, and the other parties it knows.
 
     Args:
         hook: the TorchHook.
@@ -52,12 +52,12 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
         is_client_worker: whether it only sends and never stores (as the local worker `me`).
         log_msgs: keep every message received in `msg_history`.
         verbose: log every message at info level.
-        auto_add: make it and the workers known to the local worker know each other.
+        auto_add: register it and the workers known to the local worker with each other.
     """
 
     # Runs calls that name private data elsewhere; only session processes of nodes have one.
     vault: Any = None
-    # Where the name of the current call is noted; only session processes of nodes have one.
+    # Records the name of the current call; only session processes of nodes have one.
     progress: Any = None
     # Whether clients may choose any id for their objects.
     takes_any_id = True
@@ -104,7 +104,7 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
         key = location.stream_key
         stream = self._streams.get(key)
         if stream is None or stream.location is not location or stream.is_replaced:
-            with self._opening:  # two streams to one worker would not keep each other's order
+            with self._opening:  # two streams to one worker would not preserve the order
                 stream = self._streams.get(key)
                 if stream is None or stream.location is not location or stream.is_replaced:
                     stream = self._streams[key] = location.open_stream(self)
@@ -112,11 +112,11 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
 
     @property
     def stream_key(self) -> Any:
-        """What the streams to this worker are known by at those who speak to it."""
+        """The key of streams to this worker, at the workers that open them."""
         return self.id
 
     def _stream_to_itself(self) -> Any:
-        """Return the stream of this worker to itself where it acts for a client that made others known to it."""
+        """Return the stream of this worker to itself, if it serves a client that introduced other workers."""
         session = serving.get()
         if session is None or session.circle is None or session.worker is not self:
             return None
@@ -124,7 +124,7 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
 
     def open_stream(self, client: BaseWorker) -> Any:
         """Open a stream from a client to this worker."""
-        raise SyftError(f"{type(self).__name__} does not say how it is reached.")
+        raise SyftError(f"{type(self).__name__} can't be reached: it must define open_stream().")
 
     def open_session(self, client_id: object) -> Session:
         """Begin the session of a client at this worker."""
@@ -133,22 +133,22 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
         return session
 
     def send_msg(self, message: m.Message, location: BaseWorker | ObjectId) -> Any:
-        """Send a message to another worker and return its answer."""
+        """Send a message to another worker and return its response."""
         return self.stream_to(self.get_worker(location, fail_hard=True)).ask(message)
 
     def recv_msg(self, bin_message: bytes) -> bytes:
-        """Answer a request of somebody unknown, in bytes."""
+        """Respond to a serialized request of an unknown client."""
         if self.verbose:
             logger.info("%s received %d bytes", self.id, len(bin_message))
         return answer(self, Session(self, None), bin_message)
 
     def synchronize(self) -> Any:
-        """Wait until everything that the local worker sent here is done, and raise what went wrong."""
+        """Wait until everything that the local worker sent here is done, and raise the first error."""
         local_worker().stream_to(self).synchronize()
         return self
 
     def close(self) -> None:
-        """Close the streams of this worker; then raise the error of a call over them that nobody has heard of yet."""
+        """Close the streams of this worker; then raise the unreported error of an earlier call."""
         streams = list(self._streams.values())
         self._streams.clear()
         close_all(streams)
@@ -156,17 +156,17 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
     # --- objects --------------------------------------------------------------------------------------------
 
     def load_data(self, data: Iterable[Any]) -> None:
-        """Hold tensors of the owner's; they stay until they are deleted."""
+        """Hold tensors of the owner; they stay until they are deleted."""
         for tensor in data:
             self.object_store.objects[id_of(tensor)] = tensor
             if isinstance(tensor, torch.Tensor):
                 tensor.__dict__["_syft_owner"] = self
 
     def resolve(self, ref: Ref) -> Any:
-        """Return the object that a pointer which came home points at.
+        """Return the object behind a pointer that was sent to the worker it points at.
 
-        Only where everything may leave anyway: elsewhere a message could so put what is held here where texts are
-        expected, and read it in an error or a search.
+        Only without a release policy: otherwise a message could place a held object where a text is expected, and read
+        it in an error or a search.
         """
         if self.policy is not ALLOW_ALL:
             raise GetNotPermittedError(
@@ -207,9 +207,9 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
             obj: a tensor or another sendable object.
             workers: the worker (or a list with one worker).
             ptr_id: the id of the pointer.
-            garbage_collect_data: whether the object goes when its pointers go; by default it does, unless it
+            garbage_collect_data: whether the object is deleted with its pointers; by default it is, unless it
                 carries tags: tagged objects are published and stay until they are deleted.
-            **kwargs: taken and ignored, as in earlier releases.
+            **kwargs: ignored, as in earlier releases.
         """
         if isinstance(workers, list | tuple):
             if len(workers) != 1:
@@ -228,12 +228,12 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
         return pointer
 
     def _id_for(self, obj: object, destination: BaseWorker) -> ObjectId:
-        """Return the id an object gets at its destination: its own, or a fresh one if that is taken."""
+        """Return the id of an object at its destination: its own, or a new one if that is taken."""
         own = id_of(obj)
         return ID_PROVIDER.pop() if destination._may_hold(own) else own
 
     def _may_hold(self, obj_id: ObjectId) -> bool:
-        """Say whether this worker holds an object, or might, for all that is known here."""
+        """Return whether this worker holds an object, or may hold it as far as is known here."""
         return obj_id in self.object_store.objects
 
     def session_of(self, client_id: ObjectId) -> Session | None:
@@ -250,7 +250,7 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
             destination: the worker it goes to.
             obj_id: its id there.
             published: whether it stays until it is deleted.
-            claimant: the client that the claim on it belongs to, when that is not this worker.
+            claimant: the client that owns the claim on it, if not this worker.
         """
         stream = self.stream_to(destination)
         prepare_transfer(obj, destination)
@@ -271,7 +271,7 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
         return [kind._attach(lease, self, TensorMeta.of_copy(obj)) for lease, obj in zip(leases, objects, strict=True)]
 
     def get_many(self, pointers: list[Any]) -> list[Any]:
-        """Take the objects of several pointers, with one message a worker."""
+        """Fetch the objects of several pointers, with one message per worker."""
         results: dict[int, Any] = {}
         for location in {id(pointer.location): pointer.location for pointer in pointers}.values():
             there = [pointer for pointer in pointers if pointer.location is location]
@@ -284,21 +284,21 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
         return [results[id(pointer)] for pointer in pointers]
 
     def request_many(self, pointers: list[Any], reason: str) -> Request:
-        """Ask the owner of a worker to release several objects with one request."""
+        """Request the release of several objects from the owner of a worker, with one request."""
         return request_together(pointers, reason)
 
     def send_obj(self, obj: object, location: BaseWorker | ObjectId) -> None:
-        """Send an object under its own id, for good."""
+        """Send an object under its own id; it stays until it is deleted."""
         self.send_object(obj, self.get_worker(location, fail_hard=True), id_of(obj), published=True)
 
     def request_obj(
         self, obj_id: ObjectId, location: BaseWorker | ObjectId, user: object = None, reason: str = ""
     ) -> Any:
-        """Take an object from another worker."""
+        """Fetch an object from another worker."""
         return self.stream_to(self.get_worker(location, fail_hard=True)).fetch(obj_id, reason)
 
     def respond_to_obj_req(self, request_msg: tuple[Any, ...]) -> Any:
-        """Give an object away: (id, user, reason)."""
+        """Return an object and remove it: (id, user, reason)."""
         return route(self, Session(self, None), m.ObjectRequestMessage(tuple(request_msg))).obj
 
     # --- commands -------------------------------------------------------------------------------------------
@@ -331,11 +331,11 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
         return m.Operation(command_name, None, plain, kwargs, ids if ids != (None,) else (ID_PROVIDER.pop(),))
 
     def execute_command(self, message: object) -> Any:
-        """Run an operation here, on behalf of nobody in particular."""
+        """Run an operation here, without a client."""
         return route(self, Session(self, None), message)
 
     def execute_plan_command(self, session: Session, message: m.PlanCommandMessage) -> Any:
-        """Answer `fetch_plan` or `fetch_protocol`."""
+        """Respond to `fetch_plan` or `fetch_protocol`."""
         handler = PLAN_COMMANDS.get(message.command_name)
         if handler is None:
             raise PlanCommandUnknownError(message.command_name)
@@ -355,11 +355,11 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
 
     @staticmethod
     def is_tensor_none(obj: object) -> bool:
-        """Say whether an object is None."""
+        """Return whether an object is None."""
         return obj is None
 
     def request_is_remote_tensor_none(self, pointer: ObjectPointer) -> bool:
-        """Ask whether a remote object is None."""
+        """Return whether a remote object is None."""
         pointer = getattr(pointer, "child", pointer)
         return bool(self.stream_to(pointer.location).is_none(pointer.ref()))
 
@@ -369,7 +369,7 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
         return list(tensor.shape)
 
     def request_remote_tensor_shape(self, pointer: ObjectPointer) -> torch.Size:
-        """Ask for the shape of a remote tensor."""
+        """Return the shape of a remote tensor."""
         pointer = getattr(pointer, "child", pointer)
         meta: TensorMeta = self.stream_to(pointer.location).describe(pointer.ref())
         return meta.shape
@@ -381,7 +381,7 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
             query: a word, or a list of words that must all match.
 
         Returns:
-            Pointers; dropping them deletes nothing.
+            Pointers; deleting them deletes no object.
         """
         return list(local_worker().request_search(query, location=self))
 
@@ -413,12 +413,12 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
 
     @staticmethod
     def simplify(_worker: BaseWorker, worker: BaseWorker) -> tuple[Any, ...]:
-        """A worker travels as its id."""
+        """Return the wire form of a worker: its id."""
         return (worker.id,)
 
     @staticmethod
     def detail(worker: Any, worker_tuple: tuple[Any, ...]) -> Any:
-        """Look a worker up by its id; an unknown one stays an id."""
+        """Return the worker of an id; an unknown id is returned unchanged."""
         return worker.get_worker(worker_tuple[0]) if worker is not None else worker_tuple[0]
 
     @staticmethod
@@ -432,14 +432,14 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
         worker_id, objects, _auto_add = worker_tuple
         if not is_id(worker_id) or type(objects) is not dict or not all(map(is_id, objects)):
             raise SerdeError("The full form of a worker has an id and objects by id.")
-        # A worker of its own, whoever has this id already; nobody gets to know it by this.
+        # A new worker, even if its id is registered; it is not registered itself.
         rebuilt = pointer_free_worker(getattr(worker, "hook", None), worker_id)
         rebuilt.object_store.objects.update(objects)
         return rebuilt
 
 
 def pointer_free_worker(hook: TorchHook | None, worker_id: ObjectId) -> Any:
-    """Make an in-process worker that nobody knows (filled in by the module that defines it)."""
+    """Make an in-process worker that is not registered (`syft.workers.virtual` supplies the class)."""
     return _virtual[0](hook, id=worker_id, auto_add=False)
 
 

@@ -1,4 +1,4 @@
-"""VirtualWorker: a party inside this process, for lessons, tests and simulations."""
+"""VirtualWorker: a party inside this process, for tutorials, tests and simulations."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 class VirtualWorker(FederatedCaller, BaseWorker, FederatedClient):
-    """A worker in this process, with value semantics: what is sent is copied.
+    """A worker in this process, with value semantics: sent objects are copied.
 
-    Making a worker of an id that is already known gives that worker back, so that a notebook cell can be run twice.
+    A worker of an id that is already registered is returned again, so that a notebook cell can be run twice.
 
     Args:
         hook: the TorchHook.
@@ -30,8 +30,8 @@ class VirtualWorker(FederatedCaller, BaseWorker, FederatedClient):
         is_client_worker: whether it only sends and never stores.
         log_msgs: keep every message received in `msg_history`.
         verbose: log every message.
-        auto_add: make it and the workers known to the local worker know each other.
-        serialize: send every message through real bytes.
+        auto_add: register it and the workers known to the local worker with each other.
+        serialize: serialize every message.
         threaded: like `serialize`, and deliver from a thread of its own, so that callers do not wait.
 
     Example:
@@ -77,12 +77,12 @@ class VirtualWorker(FederatedCaller, BaseWorker, FederatedClient):
         self._incoming: list[Any] = []
         self._stream_type = ThreadStream if threaded else BytesStream if serialize else InlineStream
         super().__init__(hook, id, data, is_client_worker, log_msgs, verbose, auto_add)
-        # Bytes never leave the process, so a script module in them is the user's own.
+        # Bytes never leave the process, so a script module in them comes from the user.
         self.trusts_script_modules = True
 
     @property
     def is_threaded(self) -> bool:
-        """Whether it has a thread of its own for what a client asks."""
+        """Whether it serves requests in a thread of its own."""
         return self._stream_type is ThreadStream
 
     def open_stream(self, client: BaseWorker) -> Any:
@@ -93,7 +93,7 @@ class VirtualWorker(FederatedCaller, BaseWorker, FederatedClient):
 
     @property
     def _objects(self) -> dict[ObjectId, Any]:
-        """The objects held, by id, after what is on its way here has arrived."""
+        """The objects held, by id, after pending requests are done."""
         for stream in self._incoming:
             if isinstance(stream, ThreadStream) and not stream._closed:
                 stream.synchronize()
@@ -102,7 +102,7 @@ class VirtualWorker(FederatedCaller, BaseWorker, FederatedClient):
         return self.object_store.objects
 
     def stop(self) -> None:
-        """Close the streams to and from this worker; then raise the error of a call nobody has heard of yet."""
+        """Close the streams to and from this worker; then raise the unreported error of an earlier call."""
         streams, self._incoming = self._incoming, []
         for stream in streams:
             stream.client._streams.pop(self.id, None)

@@ -272,7 +272,7 @@ def test_names_in_messages_count_for_nothing(hook, target, mallory):
 
 # What a token that is not good is refused with, if not as one that the node did not make.
 WHY = {
-    "none": "asks for a token",
+    "none": "requires a token",
     "expired": "expired",
     "revoked": "revoked",
     "other purpose": "another purpose",

@@ -455,9 +455,9 @@ def test_a_node_that_can_not_prove_itself(nodes, alice):
     ((token, proof, _),) = ask(alice[0], ADMIT, NAME, "peer-b")
     where = Endpoint(f"ws://127.0.0.1:{nodes[0].port}")
     dialer.connect(where, token, proof, "mpc-knock", 60).close()
-    with pytest.raises(ConnectionError, match="taken its place"):
+    with pytest.raises(ConnectionError, match="answered in its place"):
         dialer.connect(where, token, SECRET, "mpc-knock", 60)
-    with pytest.raises(ConnectionError, match="taken its place"):
+    with pytest.raises(ConnectionError, match="answered in its place"):
         dialer.open_pipe(where, token, SECRET, 60)
     with pytest.raises(AuthenticationError):
         dialer.connect(where, SECRET, proof, "mpc-knock", 60)

@@ -189,7 +189,7 @@ def test_what_a_node_would_not_read_is_not_sent(hook, alice, small):
         lambda: plan.send(alice),
         lambda: kept[places],
     ):
-        with pytest.raises(SerdeError, match=rf"'small' reads none of more than {LIMIT} \(max_message_bytes\)"):
+        with pytest.raises(SerdeError, match=rf"'small' reads at most {LIMIT} \(max_message_bytes\)"):
             send()
     assert stream._connection.written_bytes - written < MiB
     assert stream.reconnects == 0 and sy.local_worker.stream_to(alice) is stream

@@ -1,4 +1,4 @@
-"""RequestGuard: what holds for every HTTP request to a node, before anything else looks at it."""
+"""RequestGuard: checks and headers for every HTTP request to a node, before any handler."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from syft.grid.server.auth import Authenticator
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-# The largest body that is read; what is larger travels over the stream.
+# Bytes of the largest body that is read; larger data is sent over the stream.
 MAX_BODY = 1 << 20
 POLICY = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
-# For every answer: nothing of it is run, framed, guessed at, kept or told to the next page.
+# Security headers of every response.
 SECURITY = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
@@ -30,15 +30,15 @@ SECURITY = {
 
 
 class _TooLarge(Exception):
-    """More came than is read, or than there is room for."""
+    """A body exceeds its limit, or the budget."""
 
 
 class RequestGuard:
-    """Refuses large bodies and what pages of browsers send, and adds security headers.
+    """Refuses large bodies and requests of pages in browsers, and adds security headers.
 
     Args:
-        app: what answers the rest.
-        door: whose rules hold; one without tokens serves this machine only, whatever is asked for.
+        app: the next application.
+        door: authenticates clients; one without tokens serves this machine only.
         budget: the bytes that the bodies of all requests may take at once.
     """
 
@@ -48,7 +48,7 @@ class RequestGuard:
         self._budget = budget
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, or pass it on."""
+        """Refuse a request, or pass it on."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -57,8 +57,8 @@ class RequestGuard:
         if refusal is not None:
             await _refuse(send, *refusal)
             return
-        started = False  # the answer
-        taken = 0  # of the body
+        started = False  # the response
+        taken = 0  # bytes of the body
         refused: tuple[int, str] | None = None
         held = Holding(self._budget)
 
@@ -81,7 +81,7 @@ class RequestGuard:
         async def give(message: Message) -> None:
             nonlocal started
             if refused is not None and not started:
-                return  # whatever was made of the error, this was the reason
+                return  # it is the cause of any other error
             if message["type"] == "http.response.start":
                 started = True
                 _protect(message)
@@ -127,7 +127,7 @@ async def _refuse(send: Send, status: int, text: str) -> None:
         "headers": [
             (b"content-type", b"application/json"),
             (b"content-length", str(len(body)).encode()),
-            (b"connection", b"close"),  # what is left of the request is not read
+            (b"connection", b"close"),  # the rest of the request is not read
         ],
     }
     _protect(message)

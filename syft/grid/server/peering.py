@@ -1,8 +1,8 @@
-"""Peering: other nodes come in at a node's port, each for one client that introduced it.
+"""Peering: accepts other nodes at a node's port, each on behalf of a client that introduced it.
 
-They ask for the switch from HTTP to bytes with the secret that the client got for them here; without it they get no
-further. From then on the connection is a socket: the very one that was accepted, or, where TLS is spoken, one end of a
-pair whose other end the event loop serves.
+They request the switch from HTTP to bytes with the secret that the client obtained for them; without it they are
+refused. From then on the connection is a socket: the accepted one, or, with TLS, one end of a pair whose other end
+the event loop serves.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ Headers = Iterable[tuple[bytes, bytes]]
 
 
 class Peering:
-    """Lets other nodes in.
+    """Accepts other nodes.
 
     Args:
-        acquaintances: whom clients introduced.
-        conversations: where streams of other nodes are served.
+        acquaintances: the delegations of clients.
+        conversations: serves the streams of other nodes.
     """
 
     def __init__(self, acquaintances: DelegationRegistry, conversations: SessionRegistry) -> None:
@@ -53,7 +53,7 @@ class Peering:
         self._conversations = conversations
 
     def sweep(self) -> None:
-        """End what belongs to clients whose tokens are not good any more."""
+        """End the delegations of clients whose tokens are no longer valid."""
         self.acquaintances.sweep(_may_stay)
 
     # --- in the event loop ------------------------------------------------------------------------------------
@@ -63,18 +63,18 @@ class Peering:
 
         Args:
             transport: the connection.
-            headers: what came with the request.
-            early: what came after it, before it was answered.
+            headers: the headers of the request.
+            early: bytes that arrived after it, before the response.
         """
         try:
             admission = self._identify(dict(headers))
             if early:
-                raise AuthenticationError("Nothing is said before the answer.")
+                raise AuthenticationError("The client sent data before the response.")
             if not self.acquaintances.has_room(admission.circle.user):
                 raise AuthenticationError("Too many connections for this client.")
             sock = accept_socket(transport)
         except (AuthenticationError, OSError) as error:
-            logger.info("Another node was not let in: %s", error)
+            logger.info("Another node was refused: %s", error)
             refuse(transport, error)
             return
         name = f"syft peer {admission.peer}"
@@ -111,7 +111,7 @@ class Peering:
 
 
 def token_in(headers: dict[bytes, bytes]) -> bytes:
-    """Return the token that another node shows with its request."""
+    """Return the token in the request of another node."""
     if b"origin" in headers:
         raise AuthenticationError("Pages in browsers are not served here.")
     kind, _, text = headers.get(b"authorization", b"").partition(b" ")
@@ -120,7 +120,7 @@ def token_in(headers: dict[bytes, bytes]) -> bytes:
     except ValueError:
         token = b""
     if kind.lower() != b"peer" or len(token) != TOKEN_BYTES:
-        raise AuthenticationError("Nodes come in by the introduction of a client.")
+        raise AuthenticationError("Nodes need the introduction of a client.")
     return token
 
 
@@ -143,7 +143,7 @@ def _may_stay(session: Session) -> bool:
 
 
 def _shake_hands(admission: PeerCredential, sock: socket.socket) -> str:
-    """Show each other who one is, and return what the connection is for."""
+    """Authenticate each other, and return the purpose of the connection."""
     sock.settimeout(HANDSHAKE_SECONDS)
     sock.sendall(_SWITCH)
     token, purpose = handshake.receive_hello(sock)
@@ -155,7 +155,7 @@ def _shake_hands(admission: PeerCredential, sock: socket.socket) -> str:
 
 
 def accept_socket(transport: asyncio.Transport, at_end: Callable[[], None] = lambda: None) -> socket.socket:
-    """Return a socket that has what is sent and received over a transport from now on.
+    """Return a socket that carries the bytes of a transport from now on.
 
     Args:
         transport: the transport.
@@ -164,7 +164,7 @@ def accept_socket(transport: asyncio.Transport, at_end: Callable[[], None] = lam
     if transport.get_extra_info("sslcontext") is None:
         transport.pause_reading()
         sock = socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno()))
-        transport.abort()  # which closes its own handle and sends nothing
+        transport.abort()  # closes its own handle and sends nothing
         keep_alive(sock)
         at_end()
         return sock
@@ -197,7 +197,7 @@ class TlsBridge(asyncio.Protocol):
         self._loop.add_reader(sock, self._send)
 
     def _send(self) -> None:
-        """Send what the node's own side has written."""
+        """Send the bytes that the node has written."""
         try:
             data = self._sock.recv(_READ)
         except BlockingIOError:
@@ -211,7 +211,7 @@ class TlsBridge(asyncio.Protocol):
             self._transport.close()
 
     def pause_writing(self) -> None:
-        """Take no more of the node's side until the other machine has taken what there is."""
+        """Stop reading from the node until the peer has received what was sent."""
         self._loop.remove_reader(self._sock)
 
     def resume_writing(self) -> None:
@@ -220,7 +220,7 @@ class TlsBridge(asyncio.Protocol):
             self._loop.add_reader(self._sock, self._send)
 
     def data_received(self, data: bytes) -> None:
-        """Hand on what arrived; what the node's side does not take waits, and then the other machine does."""
+        """Pass received bytes on to the node; if it does not read them, stop receiving."""
         if not self._waiting:
             data = data[self._put(data) :]
             if not data:
@@ -234,7 +234,7 @@ class TlsBridge(asyncio.Protocol):
             return self._sock.send(data)
         except BlockingIOError:
             return 0
-        except OSError:  # the node's side is gone
+        except OSError:  # the node has closed its end
             self._transport.close()
             return len(data)
 
@@ -246,7 +246,7 @@ class TlsBridge(asyncio.Protocol):
                 self._transport.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Close the pair; what arrived before is still read from it."""
+        """Close the pair; bytes that arrived before can still be read from it."""
         self._loop.remove_reader(self._sock)
         self._loop.remove_writer(self._sock)
         self._sock.close()

@@ -1,4 +1,4 @@
-"""Responders: answer the requests of one session, in this process or in another."""
+"""Responders: process the requests of one session, in this process or in another."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from syft.workers.transport.request_codec import let_go, respond
 
 
 class Responder(Protocol):
-    """Answers the requests of one session."""
+    """Processes the requests of one session."""
 
     def respond(self, request: bytes | bytearray) -> tuple[Any, Any]:
-        """Return the answer, and a handle for the objects that leave with it or None."""
+        """Return the response, and a handle of the objects that leave with it, or None."""
         ...
 
     def let_go(self, leaving: Any) -> None:
-        """Objects that left with an answer have arrived."""
+        """Release objects that have arrived with a response."""
         ...
 
     def put_back(self, leaving: Any) -> None:
-        """Objects that were to leave with an answer stay."""
+        """Keep objects that could not leave with a response."""
         ...
 
     def close(self) -> None:
-        """The session ends."""
+        """End the session."""
         ...
 
 
 class LocalResponder:
-    """Answers requests in this process.
+    """Processes requests in this process.
 
     Args:
         session: the session.
@@ -41,7 +41,7 @@ class LocalResponder:
         self._session = session
 
     def respond(self, request: bytes | bytearray) -> tuple[Any, Any]:
-        """Return the answer, and what leaves with it."""
+        """Return the response, and the objects that leave with it."""
         worker = self._session.worker
         found = respond(worker, self._session, request)
         for stream in list(worker._streams.values()):
@@ -50,7 +50,7 @@ class LocalResponder:
         return found
 
     def let_go(self, leaving: Any) -> None:
-        """Let go of objects that have arrived."""
+        """Release objects that have arrived."""
         let_go(leaving)
 
     def put_back(self, leaving: Any) -> None:

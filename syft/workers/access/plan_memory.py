@@ -1,4 +1,4 @@
-"""How much memory the values of a plan take at once, found by running it on fake tensors, and remembered."""
+"""Peak memory of the values of a plan, found by running it on fake tensors, with a cache."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from syft.messaging.plan.program import Program
 from syft.workers.access.fake_execution import fake_functions
 from syft.workers.access.tensor_spec import FakeInputs, forms_in
 
-# Longer plans are not tried: that would take seconds.
+# Longer plans are not run: that would take seconds.
 MAX_OPERATIONS = 2000
 _REMEMBERED = 64
 
 
 def peak_bytes(plan: Any, args: tuple[Any, ...], kwargs: dict[str, Any], grad_enabled: bool) -> int:
-    """Return the most bytes that the values of a plan take at once, as far as shapes tell; 0 if that is not known.
+    """Return the peak bytes of the values of a plan, as far as shapes determine them; 0 if unknown.
 
-    Its inputs and its state are not counted, nor what autograd keeps.
+    Its inputs and its state are not counted, nor the memory of autograd.
 
     Args:
         plan: the plan.
@@ -48,7 +48,7 @@ def peak_bytes(plan: Any, args: tuple[Any, ...], kwargs: dict[str, Any], grad_en
             known.clear()
         try:
             known[key] = _measure(program, forms_in(inputs), forms_in(state), grad_enabled)
-        except TypeError:  # among them are tensors that live elsewhere
+        except TypeError:  # some tensors are at other workers
             known[key] = 0
     return known[key]
 
@@ -110,7 +110,7 @@ def _measure(program: Program, inputs: list[Any], state: list[Any], ambient: boo
                 peak = max(peak, live.bytes)
                 for place in last_uses.get(number, ()):
                     live.drop(values.pop(id(place), None))
-    except Exception:  # shapes that depend on values, or a mistake: what was found so far counts
+    except Exception:  # shapes depend on values, or the plan fails: the peak so far counts
         return peak
     return peak
 

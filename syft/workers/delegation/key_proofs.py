@@ -111,7 +111,7 @@ class Prover:
         """Run the proof as the side that dialed.
 
         Args:
-            sock: the connection, after the handshake of `dialing`.
+            sock: the connection, after the handshake of `dialer`.
             peer: the id of the other node.
             purpose: the purpose of the connection.
             timeout: the number of seconds that it may take.
@@ -156,12 +156,12 @@ class Prover:
             return _addresses(sock.getsockname(), sock.getpeername())
         if self.certificate is None:
             raise ValueError("the connection has no channel binding")
-        return b"tls" + self.certificate  # one end of a pair whose other end speaks TLS (see `grid.node.peering`)
+        return b"tls" + self.certificate  # one end of a pair whose other end speaks TLS (see `grid.server.peering`)
 
 
 def _dialer_binding(sock: socket.socket) -> bytes:
     bound: bytes | None = getattr(sock, "channel_binding", None)
-    if bound is not None:  # somebody else speaks TLS for this process
+    if bound is not None:  # another process speaks TLS for this one
         return bound
     if not isinstance(sock, ssl.SSLSocket):
         return _addresses(sock.getpeername(), sock.getsockname())

@@ -1,8 +1,8 @@
-"""Run a row of small calls for a client.
+"""Run a batch of small calls for a client.
 
-Most of such a row is arithmetic on small tensors, and most of its results are gone before the row ends:
-they are never stored. What that needs is checked for each call (`Row._run`); a call of any other kind takes the long
-way of `execute`, so both ways give the same results, the same errors, and let the same things leave.
+Most calls of a batch are arithmetic on small tensors, and most results are released before the batch ends: they are
+never stored. The conditions are checked for each call (`BatchExecutor._run`); any other call takes the general path
+of `execute`, so both paths give the same results and errors, and release the same values.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from syft.workers.execution.session import Session
 if TYPE_CHECKING:
     from syft.workers.base import BaseWorker
 
-# Calls on one or two tensors that make a new tensor, of their common shape, and change and share nothing.
+# Calls on one or two tensors that make a new tensor, of their common shape, without side effects or shared memory.
 _NAMES = (
     "neg abs exp log sqrt rsqrt square sin cos tanh sigmoid relu sign floor ceil round "
     "add sub mul div multiply subtract divide true_divide pow eq ne lt le gt ge maximum minimum atan2"
@@ -33,22 +33,22 @@ _OPERATORS = (
     "__eq__ __ne__ __lt__ __le__ __gt__ __ge__"
 ).split()
 CALM = frozenset(f"torch.{name}" for name in _NAMES) | {f"torch.Tensor.{name}" for name in _NAMES + _OPERATORS}
-# Elements of a small tensor. The result of a calm call on two small ones is small enough not to be asked for before.
+# Elements of a small tensor. Results of side-effect free calls on small tensors need no check of their size before.
 FEW = 256
 
 
 @handles(StepsMessage)
 def take_steps(worker: BaseWorker, session: Session, message: StepsMessage) -> None:
-    """Run the calls of a row. All are tried; the error of the first that failed is raised, and says which it was."""
+    """Run the calls of a batch. All are run; the first error is raised, with the index of its call."""
     BatchExecutor(worker, session).take(message.contents)
 
 
 class BatchExecutor:
-    """A row of calls, with what they made that is not stored yet.
+    """A batch of calls, with their results that are not stored yet.
 
     Args:
         worker: the worker that runs them.
-        session: the client they run for.
+        session: the session of the client.
     """
 
     def __init__(self, worker: BaseWorker, session: Session) -> None:
@@ -66,7 +66,7 @@ class BatchExecutor:
             if number < len(steps):
                 self._take_long(steps[number], number)
                 number += 1
-        # Nothing here may keep the error: its frames would keep what the call had computed.
+        # No reference to the error may stay here: its frames hold the intermediate values of the call.
         failure, self.failure = self.failure, None
         if failure is not None:
             try:
@@ -75,7 +75,7 @@ class BatchExecutor:
                 del failure
 
     def _take_short(self, steps: tuple[Step, ...], number: int) -> int:
-        """Run calls in the short way and store what is left of them; returns the first that needs the long way."""
+        """Run calls on the fast path and store the remaining results; returns the first that needs the general path."""
         while number < len(steps):
             step = steps[number]
             if step[0]:
@@ -87,7 +87,7 @@ class BatchExecutor:
         return number
 
     def _take_long(self, step: Step, number: int) -> None:
-        self.session.check_stay()  # it may take its time, and others follow
+        self.session.check_stay()  # it may take long, and others follow
         try:
             execute(self.worker, self.session, operation_of(step))
         except Exception as error:
@@ -99,7 +99,7 @@ class BatchExecutor:
                 self.session.release(obj_id)
 
     def _run(self, step: Step, number: int) -> bool:
-        """Run a call in the short way; False if it can't be, and nothing has happened."""
+        """Run a call on the fast path; False if that is impossible, without any effect."""
         name = step[2]
         if name not in CALM or name in GUARDS:
             return False
@@ -121,17 +121,17 @@ class BatchExecutor:
             else:
                 with torch.set_grad_enabled(step[1]):
                     result = function_of(name)(*args)
-        except Exception:  # the long way tells it as it should be told: the call has changed nothing
+        except Exception:  # the general path reports the error: the call has changed nothing
             return False
         if type(result) is not torch.Tensor:
             return False
         self.made[result_id] = (result, number)
         if result.numel() > FEW:
-            self._settle()  # so that it is counted before more is made
+            self._settle()  # so that it is counted before the next call
         return True
 
     def _small(self, obj_id: int) -> torch.Tensor | None:
-        """Return a small tensor of the store; None if the object is of any other kind."""
+        """Return a small tensor of the store; None for any other object."""
         made = self.made.get(obj_id)
         if made is not None:
             return made[0] if made[0].numel() <= FEW else None
@@ -141,11 +141,11 @@ class BatchExecutor:
         return held
 
     def _settle(self) -> None:
-        """Store what was made and is still wanted."""
+        """Store the results that are still claimed."""
         made, self.made = self.made, {}
         for obj_id, (tensor, number) in made.items():
             try:
-                if obj_id in self.store.objects:  # somebody was quicker
+                if obj_id in self.store.objects:  # stored by another session meanwhile
                     raise IdNotUniqueError(f"Worker {self.worker.id!r} already holds an object with id {obj_id!r}.")
                 self.session.keep(obj_id, tensor)
             except Exception as error:
@@ -153,6 +153,6 @@ class BatchExecutor:
 
     def _fail(self, error: Exception, number: int) -> None:
         if self.failure is None:
-            traceback.clear_frames(error.__traceback__)  # the row goes on, and what the call had computed need not stay
+            traceback.clear_frames(error.__traceback__)  # releases the intermediate values of the call
             error.syft_step = number  # type: ignore[attr-defined]
             self.failure = error

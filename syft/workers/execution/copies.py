@@ -1,4 +1,4 @@
-"""Copies with value semantics: what is sent never shares memory with what stays."""
+"""Copies with value semantics: a sent object never shares memory with the original."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def copy_tensor(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def is_plain(obj: object) -> bool:
-    """Say whether an object is a tensor of torch itself."""
+    """Return whether an object is a plain torch tensor."""
     return isinstance(obj, torch.Tensor) and not isinstance(obj, SyftTensor)
 
 
 def copy_for(worker: Any, obj: Any) -> Any:
-    """Copy any sendable object as a worker would receive it over a wire."""
+    """Copy any sendable object as a worker would receive it in a message."""
     if is_plain(obj) and obj.layout is torch.strided and type(obj) in (torch.Tensor, torch.nn.Parameter):
         return copy_tensor(obj)
     if obj is None or isinstance(obj, bool | int | float | str):
@@ -55,7 +55,7 @@ def copy_value(value: object) -> Any:
 
 
 def pointers_in(obj: object) -> list[ObjectPointer]:
-    """Return the pointers of a chain that is about to travel, or has just arrived."""
+    """Return the pointers of an object that is about to be sent, or has just arrived."""
     found: list[ObjectPointer] = []
     pending = list(iter_tensors(obj))
     while pending:
@@ -71,9 +71,9 @@ def pointers_in(obj: object) -> list[ObjectPointer]:
 
 
 def prepare_transfer(obj: Any, destination: Any = None) -> None:
-    """Claim what the pointers of an object point at once more, for the worker that is to receive them.
+    """Add a claim on the objects behind the pointers of an object, for the worker that is to receive them.
 
-    A pointer that comes home becomes the object itself, and nobody would ever take that claim over.
+    A pointer to that worker itself becomes the object, and its claim would never be taken over.
     """
     if is_plain(obj):
         return
@@ -84,7 +84,7 @@ def prepare_transfer(obj: Any, destination: Any = None) -> None:
 
 
 def settle_pointers(obj: object) -> None:
-    """Wait until what the pointers of an object point at is there for everybody."""
+    """Wait until the objects behind the pointers of an object are available to all workers."""
     if is_plain(obj):
         return
     for pointer in pointers_in(obj):
@@ -100,13 +100,13 @@ def complete_transfer(obj: object) -> None:
 
 
 def end_claims(obj: object) -> None:
-    """Offer the claims of an object's pointers to whoever is about to receive copies of them."""
+    """Offer the claims of an object's pointers to the receiver of their copies."""
     offer_claims(obj)
     drop_claims(obj)
 
 
 def offer_claims(obj: object) -> None:
-    """Offer a claim more on what an object's pointers lead to: who gets copies of them may ask there at once."""
+    """Offer another claim on the objects behind an object's pointers: the receiver of copies may claim it at once."""
     if is_plain(obj):
         return
     for pointer in pointers_in(obj):
@@ -116,7 +116,7 @@ def offer_claims(obj: object) -> None:
 
 
 def drop_claims(obj: object) -> None:
-    """Let go of what the pointers of an object lead to that has left."""
+    """Drop the claims of the pointers of an object that has left."""
     if is_plain(obj):
         return
     for pointer in pointers_in(obj):
@@ -126,7 +126,7 @@ def drop_claims(obj: object) -> None:
 
 
 def copy_of_held(worker: BaseWorker, obj: object) -> Any:
-    """Copy an object that stays here, with claims of its own on what its pointers point at."""
+    """Copy an object that stays here, with claims of its own on the objects behind its pointers."""
     prepare_transfer(obj)
     proxy = copy_for(worker, obj)
     complete_transfer(proxy)

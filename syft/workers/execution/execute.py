@@ -37,19 +37,19 @@ if TYPE_CHECKING:
 
 register_leaf(Ref)
 
-# Calls that act in the name of the worker, so they are told which worker, and for whom: name -> function(worker,
+# Calls that act on behalf of the worker, so they receive the worker and the session: name -> function(worker,
 # session, *args, **kwargs). No plan can name them.
 WORKER_COMMANDS: dict[str, Callable[..., Any]] = {}
 
 # Attributes of a held tensor that a message may name.
 ATTRIBUTES = frozenset({"grad", "data", "T", "H", "mT", "mH", "real", "imag"})
 MAX_ATTRIBUTES = 8
-# How many numbers the ranges among the arguments of a call may unfold into.
+# Largest number of elements that the ranges among the arguments of a call may have.
 MAX_RANGE = 2**20
 
 
 def resolve(worker: BaseWorker, ref: Ref) -> Any:
-    """Return the object a reference names, or the attribute of it.
+    """Return the object that a reference names, or its attribute.
 
     Args:
         worker: the worker that holds it.
@@ -59,9 +59,9 @@ def resolve(worker: BaseWorker, ref: Ref) -> Any:
     if ref.attribute is not None:
         names = ref.attribute.split(".", MAX_ATTRIBUTES)
         if len(names) > MAX_ATTRIBUTES:
-            raise CommandNotAllowed(f"A walk through more than {MAX_ATTRIBUTES} attributes")
+            raise CommandNotAllowed(f"A path of more than {MAX_ATTRIBUTES} attributes")
         for name in names:
-            # Looking at an attribute of a pointer is a call at another worker, which the policy was not asked about.
+            # Reading an attribute of a pointer is a call at another worker, which the policy did not check.
             elsewhere = worker.policy is not ALLOW_ALL and isinstance(obj, SyftTensor)
             if name not in ATTRIBUTES or not isinstance(obj, torch.Tensor) or elsewhere:
                 raise CommandNotAllowed(f"The attribute {name!r} of a {type(obj).__name__}")
@@ -70,7 +70,7 @@ def resolve(worker: BaseWorker, ref: Ref) -> Any:
 
 
 def execute(worker: BaseWorker, session: Session, operation: Operation) -> Any:
-    """Run an operation, store its tensors under the ids the sender chose, and describe the result."""
+    """Run an operation, store its tensors under the ids that the client chose, and describe the result."""
     if operation.cmd_name in PLAN_CALLS:
         _require_held_plan(operation)
     if worker.vault is not None:
@@ -106,7 +106,7 @@ def execute(worker: BaseWorker, session: Session, operation: Operation) -> Any:
 
 
 def _function_of(worker: BaseWorker, session: Session, operation: Operation) -> tuple[Callable[..., Any], bool]:
-    """Return what an operation runs, and whether it acts in the name of the worker."""
+    """Return the function of an operation, and whether it acts on behalf of the worker."""
     deputy = WORKER_COMMANDS.get(operation.cmd_name)
     if deputy is None:
         return function_of(operation.cmd_name), False
@@ -121,14 +121,14 @@ def _run(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
 
 
 def _require_held_plan(operation: Operation) -> None:
-    """Refuse to run a plan that comes along with the call: what it may do was not looked at."""
+    """Refuse a plan that is sent along with the call: its operations were not checked."""
     first = operation.cmd_args[0] if operation.cmd_args else None
     if type(first) is not Ref or first.attribute is not None:
-        raise CommandNotAllowed(operation.cmd_name, "it takes a plan that is held here, first of all.")
+        raise CommandNotAllowed(operation.cmd_name, "its first argument must be a plan that is held here.")
 
 
 def _reaches_others(given: object) -> bool:
-    """Say whether a call goes on to other workers: by a pointer that is held here, or one in the state of a plan."""
+    """Return whether a call reaches other workers: by a pointer that is held here, or one in the state of a plan."""
     for leaf in iter_tensors(given):
         if isinstance(leaf, Plan):
             if _reaches_others(leaf.state.tensors()):
@@ -156,7 +156,7 @@ def _localize(worker: BaseWorker, value: object) -> Any:
 
 
 def _unfolded(value: Any) -> int:
-    """Count the numbers that the ranges of nested arguments stand for."""
+    """Return the number of elements of the ranges in nested arguments."""
     kind = type(value)
     if kind is range:
         return max(0, int((value.stop - value.start) // value.step))
@@ -173,7 +173,7 @@ def _note_failure(worker: BaseWorker, session: Session, operation: Operation) ->
 
 
 def _reported(worker: BaseWorker, session: Session, operation: Operation, error: Exception) -> Exception:
-    """Return the error to raise: itself with a note, or without its text if the policy does not release that."""
+    """Return the error to raise: itself with a note, or without its text if the policy does not release it."""
     if isinstance(error, SyftError):
         return error
     name = operation.cmd_name
@@ -204,7 +204,7 @@ def _describe_object(obj: Any, text: Any) -> None:
 
 
 def _refuse_unless_text(*labels: object) -> None:
-    """Labels are shown to everybody, so they are what the sender wrote, never made of what is held here."""
+    """Labels are visible to everybody, so they must be texts of the client, never values that are held here."""
     if not all(type(label) is str for label in labels):
         raise CommandNotAllowed("A label that is not a text")
 

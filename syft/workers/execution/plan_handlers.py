@@ -1,4 +1,4 @@
-"""What a worker does with plans: run them, show their parameters, give copies of them."""
+"""Handlers of plans: run them, return pointers to their parameters, return copies."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def run_plan(plan: Plan, /, *args: object, **kwargs: object) -> Any:
 
 
 def plan_parameters(plan: Plan) -> list[torch.Tensor]:
-    """Return the parameters of a plan, to be pointed at."""
+    """Return the parameters of a plan; the client gets pointers to them."""
     return list(require_plan(plan).parameters())
 
 
 def copy_plan(plan: Plan) -> Plan:
-    """Return a copy of a plan, which stays here too."""
+    """Return a copy of a plan; the original stays here."""
     if not isinstance(plan, Plan):
         raise CommandNotAllowed(f"Copying a {type(plan).__name__} as a plan")
     return plan.copy()
@@ -47,12 +47,12 @@ def require_plan(plan: Plan) -> Plan:
 
 
 def fetch_plan(worker: BaseWorker, session: Session, *contents: object) -> Plan:
-    """Give a copy of a plan that stays here.
+    """Return a copy of a plan; the original stays here.
 
     Args:
         worker: the worker that holds it.
-        session: who asks.
-        *contents: its id, and whether the copy gets an id of its own.
+        session: the session of the client.
+        *contents: its id, and whether the copy gets a new id.
     """
     plan, copied = find_for_fetch(worker, session, contents, Plan, PLAN_CMDS.FETCH_PLAN)
     proxy: Plan = plan.copy()
@@ -64,9 +64,9 @@ def fetch_plan(worker: BaseWorker, session: Session, *contents: object) -> Plan:
 def find_for_fetch(
     worker: BaseWorker, session: Session, contents: tuple[Any, ...], kind: type, how: str
 ) -> tuple[Any, bool]:
-    """Return what a command asks for by its id, if the policy releases it, and whether a copy gets an id of its own."""
+    """Return the object that a command names, if the policy releases it, and whether its copy gets a new id."""
     if len(contents) != 2 or not is_id(contents[0]) or type(contents[1]) is not bool:
-        raise SerdeError(f"{how} takes an id and whether to give a copy a new id.")
+        raise SerdeError(f"{how} requires an id and whether the copy gets a new id.")
     obj_id, copied = contents
     obj = worker.object_store.get(obj_id)
     if not isinstance(obj, kind):

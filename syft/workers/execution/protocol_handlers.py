@@ -1,4 +1,4 @@
-"""What a worker does with protocols: run them in its own name, give copies of them."""
+"""Handlers of protocols: run them on behalf of the worker, return copies."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 
 def run_protocol(worker: BaseWorker, session: Session, protocol: Any, *args: object, **kwargs: object) -> Any:
-    """Run a protocol that is held here, in the name of this worker.
+    """Run a protocol that is held here, on behalf of this worker.
 
-    A protocol runs plans, and a worker asked to run a plan runs nothing else, so no protocol leads to another one:
-    it can't go round in a circle.
+    A protocol runs plans, and a worker that runs a plan runs nothing else, so no protocol leads to another one and no
+    cycle is possible.
 
     Args:
         worker: the worker.
-        session: who asks; the policy was asked about it and about every argument.
+        session: the session of the client; the policy approved it and every argument.
         protocol: the protocol.
         *args: its arguments.
         **kwargs: its keyword arguments.
@@ -40,7 +40,7 @@ def run_protocol(worker: BaseWorker, session: Session, protocol: Any, *args: obj
         raise CommandNotAllowed(f"Running a {type(protocol).__name__} as a protocol")
     with acting_as(worker):
         result = protocol.run_here(*args, **kwargs)
-    # A result that is an argument would be taken for an argument changed in place, which may have come by value.
+    # A result that is an argument would look like an argument changed in place, which may have been sent by value.
     given = {id(leaf) for leaf in iter_tensors((args, kwargs))}
     return map_tensors(lambda leaf: _again(leaf) if id(leaf) in given else leaf, result)
 
@@ -50,15 +50,15 @@ def _again(leaf: object) -> Any:
 
 
 def fetch_protocol(worker: Any, session: Session, *contents: Any) -> OutgoingCopy:
-    """Give a copy of a protocol that stays here.
+    """Return a copy of a protocol; the original stays here.
 
     Args:
         worker: the worker that holds it.
-        session: who asks.
-        *contents: its id, and whether the copy gets an id of its own.
+        session: the session of the client.
+        *contents: its id, and whether the copy gets a new id.
     """
     protocol, copied = find_for_fetch(worker, session, contents, AbstractProtocol, PLAN_CMDS.FETCH_PROTOCOL)
-    # The copy gets claims of its own on the plans that the protocol points at, and takes them along.
+    # The copy gets claims of its own on the plans that the protocol points at.
     proxy = copy_of_held(worker, protocol)
     if copied:
         proxy.id = ID_PROVIDER.pop()

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from syft.workers.base import BaseWorker
 
 MAIN = "syft.workers.process.child"
-# Runs MAIN of this very package. Where that is installed its place is known anyway, and after the standard library.
+# Runs MAIN of this package; its folder is added to the path only if it is not installed.
 _START = """
 import runpy, sys
 home, main = sys.argv[1:3]
@@ -38,26 +38,26 @@ if home not in sys.path:
     sys.path.insert(0, home)
 runpy.run_module(main, run_name="__main__", alter_sys=True)
 """
-# How long a process may take to end by itself once its connection is closed.
+# Seconds that a process may take to exit once its connection is closed.
 _GRACE = 5.0
 
 
 class ProcessWorker(SpawnedWorker):
     """A worker in a process of its own: it computes while this process goes on, on another core.
 
-    The process is a fresh interpreter, and ends when this one does, or with `stop()`. It listens on this machine
-    only, to those that this process announced. Workers in processes reach each other directly.
+    The process is a new interpreter, and exits with this one, or after `stop()`. It listens on this machine
+    only, for clients that this process announced. Workers in processes reach each other directly.
 
-    Making a worker of an id that is already known gives that worker back, so that a notebook cell can be run twice;
-    one whose process ended is replaced.
+    A worker of an id that is already registered is returned again, so that a notebook cell can be run twice;
+    one whose process has exited is replaced.
 
     Args:
         hook: the TorchHook.
         id: the name of the worker.
         data: tensors to hold from the start.
         verbose: log every message there.
-        auto_add: make it and the workers known to the local worker know each other.
-        threads: how many threads torch uses there.
+        auto_add: register it and the workers known to the local worker with each other.
+        threads: the number of threads that torch uses there.
 
     Example:
         >>> import torch, syft as sy
@@ -109,16 +109,16 @@ class ProcessWorker(SpawnedWorker):
         return self._child.port
 
     def is_alive(self) -> bool:
-        """Say whether the worker's process is there."""
+        """Return whether the worker's process is alive."""
         return not self._child.is_abandoned and self._child.process.poll() is None
 
     @property
     def orders_given(self) -> int:
-        """How many orders the worker's process was given."""
+        """The number of orders that the worker's process was given."""
         return self._child.orders
 
     def why_lost(self) -> str:
-        """Say what is known of why the worker can't be reached."""
+        """Return the known reason why the worker can't be reached."""
         return self._child.why_lost()
 
     def _control(self, order: tuple[Any, ...]) -> None:
@@ -141,20 +141,20 @@ class ProcessWorker(SpawnedWorker):
 
 
 class ChildHandle:
-    """The process of a worker, as the process that made it sees it.
+    """The process of a worker, as seen by the process that made it.
 
     Args:
         worker_id: the id of the worker.
-        threads: how many threads torch uses there.
+        threads: the number of threads that torch uses there.
         verbose: log every message there.
     """
 
-    # Seconds that a fresh interpreter may take until it answers, on a busy machine.
+    # Seconds that a new interpreter may take until it answers, on a busy machine.
     patience = 60.0
 
     def __init__(self, worker_id: ObjectId, threads: int, verbose: bool) -> None:
         if os.name != "posix":
-            raise SyftError("ProcessWorker hands sockets to its process, which this system does not do.")
+            raise SyftError("ProcessWorker passes sockets to its process, which this system does not support.")
         listener = handshake.listen()
         self.port: int = listener.getsockname()[1]
         ours, theirs = socket.socketpair()
@@ -181,18 +181,18 @@ class ChildHandle:
 
     @property
     def orders(self) -> int:
-        """How many orders were given."""
+        """The number of orders given."""
         return self._number
 
     def control(self, order: tuple[Any, ...]) -> None:
-        """Tell the process something that only its maker may tell it; one that ended hears nothing."""
+        """Send an order to the process; one that has exited receives nothing."""
         with self._order:
             self._number += 1
             if not self.is_abandoned:
                 self._connection.write_soon(CONTROL, self._number, serialize(order))
 
     def why_lost(self) -> str:
-        """Say how the process ended, or that it does not answer."""
+        """Return how the process exited, or that it does not answer."""
         try:
             code = self.process.wait(timeout=2.0)
         except subprocess.TimeoutExpired:
@@ -214,7 +214,7 @@ def _spawn(control: socket.socket, listener: socket.socket, threads: int) -> sub
 
 
 def _end(process: subprocess.Popen[bytes], connection: FramedConnection) -> None:
-    """Close the connection, on which the process ends; kill it if it does not."""
+    """Close the connection, so that the process exits; kill it if it does not."""
     connection.close()
     try:
         process.wait(timeout=_GRACE)

@@ -253,7 +253,7 @@ class FramedConnection:
 
     @property
     def is_crowded(self) -> bool:
-        """Whether so many bytes are queued that the caller should write them itself."""
+        """Whether the queue is so long that the caller should write it itself."""
         return self._waiting > _CROWDED
 
     def _queue(self, kind: int, number: int, pieces: Sequence[Bytes]) -> None:

@@ -1,7 +1,7 @@
-"""Streams that go through bytes: one delivers in place, one has a thread of its own and does not wait.
+"""Streams to workers of this process that serialize messages: one delivers in place, one from a thread of its own.
 
-The threaded one behaves as a worker on another machine does: commands are written and the caller goes on; an error
-surfaces at a later call, and names the line that issued the failing one.
+The threaded stream behaves like one to another machine: commands are sent without waiting; an error surfaces at a
+later call, with the line that issued the failing one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class BytesStream(Stream):
-    """A stream to a worker of this process that writes and reads every message."""
+    """A stream to a worker of this process that serializes every message."""
 
     def __init__(self, client: BaseWorker, location: BaseWorker) -> None:
         super().__init__(client, location)
@@ -45,7 +45,7 @@ class BytesStream(Stream):
     def run(
         self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], base: ObjectId | None, originals: object = None
     ) -> Any:
-        """Run a call; only a value counts as a wait, since the form of a result can be worked out."""
+        """Run a call; only a value counts as a wait, since other result specs can be inferred."""
         return self._exchange(self._operation(name, args, kwargs, base), waits=True, counted=is_value)
 
     def post(self, message: Message, fate: FailureGroup | None = None) -> None:
@@ -53,7 +53,7 @@ class BytesStream(Stream):
         self._exchange(message, waits=False)
 
     def ask(self, message: Message) -> Any:
-        """Deliver a message and return its answer."""
+        """Deliver a message and return its response."""
         return self._exchange(message, waits=True)
 
     def _exchange(self, message: Message, waits: bool, counted: Callable[[Any], bool] | None = None) -> Any:
@@ -100,7 +100,7 @@ class ThreadStream(PipelinedStream):
                 self._on_failure(written, line)
 
     def close(self) -> None:
-        """Deliver what is left, end the thread and the session."""
+        """Deliver what is queued, end the thread and the session."""
         if not self._closed:
             self._closed = True
             self._queue.put(None)

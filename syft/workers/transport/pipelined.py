@@ -99,12 +99,12 @@ class PipelinedStream(Stream):
                 self._put(request, ("", 0, None), None)
 
     def grad_meta(self, ref: Ref) -> TensorMeta | None:
-        """Return the metadata of a tensor's gradient; asks for it unless it is known."""
+        """Return the metadata of a tensor's gradient, from the cache if possible."""
         return super().grad_meta(ref) if ref.attribute is not None else self._gradients.meta_of(ref.id, self.ask)
 
     def _put(self, request: bytes, line: Line, future: Future[Bytes] | None) -> None:
-        """Have a request delivered after those before it; its answer goes to the future, if somebody waits for it."""
-        raise NotImplementedError(f"{type(self).__name__} must say how a request is delivered")
+        """Deliver a request after those before it; its response goes to the future, if there is one."""
+        raise NotImplementedError(f"{type(self).__name__} must define _put()")
 
     def run(
         self,
@@ -114,7 +114,7 @@ class PipelinedStream(Stream):
         base: ObjectId | None,
         originals: Any = None,
     ) -> Any:
-        """Run a call without waiting if the form of its result can be worked out here."""
+        """Run a call without waiting if its result spec can be inferred here."""
         operation = self._operation(name, args, kwargs, base)
         known, response = infer(name, *originals) if originals is not None else (False, None)
         if not known:
@@ -123,24 +123,24 @@ class PipelinedStream(Stream):
         return response
 
     def post(self, message: Message, fate: FailureGroup | None = None) -> None:
-        """Write a message and go on; an error of an earlier one surfaces here."""
+        """Send a message without waiting; the error of an earlier one is raised here."""
         self.raise_failure()
         size = self._send(message, fate, None, False)
         metrics.record(self.client.id, self.location.id, size, False)
 
     def ask(self, message: Message) -> Any:
-        """Write a message and wait for its answer, after everything written before it.
+        """Send a message and wait for its response, after everything sent before it.
 
-        If a call before it failed, that error is raised here, and what was asked is not done: what it would have
-        fetched or changed is as it was.
+        If a call before it failed, that error is raised here and the worker does not process the message: nothing is
+        fetched or changed.
         """
         for _ in range(_MAX_ATTEMPTS):
-            # In this order: a failure is noted before it is counted, so one that is counted here is raised here.
+            # In this order: a failure is recorded before it is counted, so a counted failure is raised here.
             failures = self._failures
             self.raise_failure()
             try:
                 return self._ask(message, failures)
-            except NotDoneError as error:  # what failed is noted by now, or somebody else was told of it
+            except NotDoneError as error:  # the failure is recorded by now, or was reported elsewhere
                 self._failures = max(self._failures, _failures_of(error))
             except (WorkerLostError, SessionEndedError):
                 self.raise_failure()  # the session may have ended because of an earlier call
@@ -149,11 +149,11 @@ class PipelinedStream(Stream):
         raise SyftError(f"Calls before this one failed at {self.location.id!r}, again and again; it was not done.")
 
     def synchronize(self) -> None:
-        """Wait until everything sent so far is done, whatever went wrong with it, and raise what did."""
+        """Wait until everything sent so far is done, and raise the first error."""
         try:
             self._ask(BatchMessage(()), True)
         finally:
-            self.raise_failure()  # it came first
+            self.raise_failure()  # the earlier error comes first
 
     def _ask(self, message: Message, failures: bool | int) -> Any:
         future: Future[Bytes] = Future()
@@ -171,13 +171,13 @@ class PipelinedStream(Stream):
     def _send(
         self, message: Message, fate: FailureGroup | None, future: Future[Bytes] | None, waits: int | bool
     ) -> int:
-        """Have a message delivered, and return its size; what was released stays noted if that can't be.
+        """Deliver a message and return its size; if that fails, released ids stay queued.
 
         Args:
             message: the message.
-            fate: whom it fails together with.
-            future: takes its answer, if somebody waits for it.
-            waits: how many failures are known here, if somebody waits for an answer; else False.
+            fate: the calls that it fails together with.
+            future: receives the response, if a caller waits for it.
+            waits: the number of failures known here, if a caller waits for a response; else False.
         """
         released = self._released.take()
         try:
@@ -192,11 +192,11 @@ class PipelinedStream(Stream):
         return len(request)
 
     def _check_size(self, size: int) -> None:
-        """Refuse what the worker would not read: it would hang up in the middle of it."""
+        """Refuse a request that the worker would not read: it would close the connection in the middle of it."""
         if self.largest is not None and size > self.largest:
             raise SerdeError(
-                f"This takes a message of {size} bytes, and worker {self.location.id!r} reads none of more than "
-                f"{self.largest} (max_message_bytes). Nothing was sent: send it in parts, or have the worker started "
+                f"This message has {size} bytes and worker {self.location.id!r} reads at most {self.largest} "
+                "(max_message_bytes). Nothing was sent. Send it in parts, or start the worker "
                 "with a larger max_message_bytes."
             )
 
@@ -209,16 +209,15 @@ class PipelinedStream(Stream):
             raise self.lost_error(FORKED)
         if self._closed:
             raise SyftError(
-                f"The stream from {self.client.id!r} to {self.location.id!r} is closed; "
-                "what was sent there before is gone."
+                f"The stream from {self.client.id!r} to {self.location.id!r} is closed; objects sent over it are gone."
             )
 
     def lost_error(self, reason: str) -> Exception:
-        """Return what those are told who use a stream that is lost."""
+        """Return the error of calls on a lost stream."""
         return WorkerLostError(self.location.id, reason)
 
     def raise_failure(self) -> None:
-        """Raise the error of an earlier call that nobody has failures of yet, if there is one."""
+        """Raise the unreported error of an earlier call, if there is one."""
         failed, self._failed = self._failed, None
         if failed is not None:
             raise failed
@@ -232,7 +231,7 @@ class PipelinedStream(Stream):
             elif request == number and written:
                 self._on_failure(written, line)
         if kind != ANSWER:
-            raise SerdeError("It sent a frame that is not an answer.")
+            raise SerdeError("The worker sent a frame that is not a response.")
 
     def _on_failure(self, written: Bytes, line: Line | Lines) -> None:
         """Record that a call failed that no caller waits for."""
@@ -271,6 +270,6 @@ def _line_of(error: Exception, line: Line | Lines) -> Line:
 
 
 def _failures_of(error: NotDoneError) -> int:
-    """Return how many calls failed before one that was not done, as the worker says."""
+    """Return the number of failed calls that the worker reports with a call that was not done."""
     said = getattr(error, "syft_step", "")
     return int(said) if said.isdecimal() and len(said) < 18 else 0

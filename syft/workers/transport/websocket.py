@@ -1,8 +1,7 @@
-"""WebsocketPipe: bytes to and from a server over one websocket, blocking, for the side that connects.
+"""WebsocketPipe: bytes to and from a server over one WebSocket, blocking, for the client side.
 
-What is sent is cut into binary messages; where the cuts are means nothing. TLS is done in memory, so that one thread
-may read while another writes. There are no redirects to follow, since they would carry a token elsewhere, and nothing
-is compressed here: messages say for themselves whether they are.
+Bytes are cut into binary messages at arbitrary positions. Redirects are not followed, since they would send a token
+elsewhere. Nothing is compressed here: messages are compressed before.
 """
 
 from __future__ import annotations
@@ -29,21 +28,21 @@ from syft.core.labels import printable
 from syft.exceptions import AuthenticationError, SyftError
 from syft.workers.transport.pipe import SMALL, Bytes, SocketPipe
 
-# Largest binary message, sent or taken.
+# Largest binary message, sent or received.
 CHUNK = 1 << 20
-# Heartbeats that the peer may take to make room for what is sent.
+# Heartbeats that the peer may take to make room for more bytes.
 _SEND_HEARTBEATS = 3
 SECURE = {"ws": False, "wss": True}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Endpoint:
-    """How a server is reached; never printed with its token.
+    """The address of a server and how to connect; never printed with its token.
 
     Attributes:
         url: ws://host:port/path or wss://host:port/path.
-        token: what is shown to it; none for a server of this machine that asks for none.
-        context: how its certificate is checked; needed for wss.
+        token: the bearer token; None for a server of this machine without authentication.
+        context: verifies its certificate; needed for wss.
         dial: opens the connection instead of this process, given seconds, the token for the node and its id; encrypts
             if needed, and returns it after the switch to bytes.
     """
@@ -64,16 +63,16 @@ class Endpoint:
 
 
 def clean_token(token: object) -> str:
-    """Return a token without the line end of the file that it was read from; whatever is wrong, it is not shown.
+    """Return a token without the line end of the file that it was read from; errors never show it.
 
     Raises:
-        AuthenticationError: it is not a token: it could not even be sent.
+        AuthenticationError: it is not a token.
     """
     text = token.strip() if isinstance(token, str) else ""
     if not text or not text.isascii() or not text.isprintable() or " " in text:
         raise AuthenticationError(
-            "What was given as a token is none: a token is one word of letters, digits, dots and dashes. Pass all that "
-            "is in its file, and nothing else."
+            "This is not a valid token: a token consists of letters, digits, dots and dashes. Pass the contents of its "
+            "file, and nothing else."
         )
     return text
 
@@ -86,20 +85,20 @@ def client_pipe(sock: socket.socket, context: ssl.SSLContext | None, host: str) 
 
 
 class WebsocketPipe:
-    """A websocket to a server.
+    """A WebSocket to a server.
 
     Args:
         where: the server.
-        timeout: seconds until it must have answered.
-        headers: more of the request.
+        timeout: seconds for the handshake.
+        headers: further headers of the request.
 
     Raises:
-        OSError: it can't be reached, or its certificate is not good.
-        AuthenticationError: it does not know the token.
-        SyftError: what answers there is not a node.
+        OSError: it can't be reached, or its certificate is invalid.
+        AuthenticationError: the token is invalid.
+        SyftError: the server is not a node.
     """
 
-    patience: float | None = None  # heartbeats tell whether the server is there
+    patience: float | None = None  # heartbeats detect a lost server
 
     def __init__(self, where: Endpoint, timeout: float, headers: dict[str, str] | None = None) -> None:
         uri = parse_uri(where.url)
@@ -131,13 +130,13 @@ class WebsocketPipe:
         while self._protocol.state is CONNECTING and self._protocol.handshake_exc is None:
             left = deadline - time.monotonic()
             if left <= 0:
-                raise TimeoutError("it did not answer in time")
+                raise TimeoutError("the server did not answer in time")
             self._take(self._wire.receive(left))
         if self._protocol.handshake_exc is not None:
             raise _refusal(self._protocol.handshake_exc)
 
     def _take(self, data: Bytes) -> None:
-        """Hand bytes of the socket to the protocol, and keep what arrived with them."""
+        """Pass bytes of the socket to the protocol, and keep the payload."""
         with self._parsing:
             if data:
                 self._protocol.receive_data(bytes(data))
@@ -148,7 +147,7 @@ class WebsocketPipe:
                     self._arrived.append(bytes(event.data))
 
     def recv(self, within: float | None = None) -> bytes:
-        """Return bytes that arrived, waiting for them; nothing at the end, however it came."""
+        """Return bytes, waiting for them; empty at the end, for whatever reason."""
         silent = False
         while not self._arrived:
             if self._protocol.state is CLOSED:
@@ -158,14 +157,14 @@ class WebsocketPipe:
                 silent = False
                 self._take(data)
             except TimeoutError:
-                if silent:  # it did not even answer a ping
+                if silent:  # not even a ping was answered
                     return b""
                 silent = True
                 with self._parsing:
                     self._protocol.send_ping(b"")
             except (OSError, ValueError):
                 return b""
-            # Answers to pings. Who reads never waits for who writes: the other end may be waiting to be read from.
+            # Pong frames. The reader must never block on the writer: the peer may be waiting to be read from.
             if self._writing.acquire(blocking=False):
                 try:
                     self._flush()
@@ -176,10 +175,10 @@ class WebsocketPipe:
         return self._arrived.popleft()
 
     def send(self, data: Bytes) -> None:
-        """Send bytes, at most CHUNK of them, waiting until the other end takes them.
+        """Send bytes, at most CHUNK of them, waiting until there is room for them.
 
         Raises:
-            OSError: the other end is gone.
+            OSError: the peer is gone.
         """
         with self._writing:
             try:
@@ -200,35 +199,35 @@ class WebsocketPipe:
         with self._parsing:
             pieces = self._protocol.data_to_send()
         for piece in pieces:
-            if piece:  # an empty one says that nothing follows, which closing says too
+            if piece:  # an empty piece announces the end, as closing does
                 self._wire.send(piece)
 
     def finish(self) -> None:
-        """Say that nothing follows."""
+        """Announce the end of the data."""
         with contextlib.suppress(OSError, WebSocketException, ValueError), self._writing:
             with self._parsing:
                 self._protocol.send_close(1000)
             self._flush()
 
     def abandon(self) -> None:
-        """Close it in this process only: the one from which it was forked goes on with it."""
+        """Close the handle in this process only; the process it was forked from keeps the connection."""
         self._wire.abandon()
 
     def close(self) -> None:
-        """Close, whoever reads or writes meanwhile."""
+        """Close the connection; pending reads and writes end."""
         self._wire.close()
 
 
 def _refusal(error: Exception) -> Exception:
-    """Return what the answer to a handshake that failed means."""
+    """Return the error for a failed handshake."""
     if isinstance(error, InvalidStatus):
         status, body = error.response.status_code, bytes(error.response.body or b"")
         said = printable(body[:500].decode("utf-8", "replace"))
         if status in (401, 403):
-            return AuthenticationError(said or "It does not know this token.")
-        if status >= 500:  # it may be better later
-            return ConnectionError(f"it answered with HTTP status {status}: {said or 'nothing more'}")
-        return SyftError(f"It answered with HTTP status {status}: {said or 'nothing more'}.")
+            return AuthenticationError(said or "The token is invalid.")
+        if status >= 500:  # it may recover
+            return ConnectionError(f"it answered with HTTP status {status}: {said or 'no reason'}")
+        return SyftError(f"It answered with HTTP status {status}: {said or 'no reason'}.")
     if isinstance(error, InvalidHandshake) and not isinstance(error.__cause__, EOFError):
-        return SyftError("What answers there does not speak websocket.")
-    return ConnectionError("it broke the handshake off")
+        return SyftError("The server there does not support WebSockets.")
+    return ConnectionError("the server aborted the handshake")
