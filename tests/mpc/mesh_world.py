@@ -11,7 +11,7 @@ import torch
 from syft import config
 from syft.messaging.message import RunMessage
 from syft.mpc.runtime.network import Runtime
-from syft.workers.process.child import PeerWorker, ServedWorker
+from syft.workers.process.child import ProcessPeer, ServedWorker
 from syft.workers.transport import handshake
 from syft.workers.transport.handshake import Address
 from syft.workers.transport.socket_stream import Listener
@@ -41,7 +41,7 @@ class World:
         for one, other in itertools.permutations(names, 2):
             address = Address.fresh(self.listeners[other].port)
             self.listeners[other].announce(self.workers[other], one, address)
-            self.workers[one].add_worker(PeerWorker(other, address))
+            self.workers[one].add_worker(ProcessPeer(other, address))
 
     def run(
         self, parties, protocol, *args, provider="dealer", client="me", without=(), name="", helper=False, wait=WAIT

@@ -21,6 +21,7 @@ from syft.mpc.serving import guest_session
 from syft.mpc.serving.invitation import Invitation, Number, Server
 from syft.mpc.values.sharing import generate_shares
 from syft.workers.base import BaseWorker
+from syft.workers.peer import PeerWorker
 from syft.workers.transport import handshake
 from syft.workers.transport.socket_stream import SocketStream
 from syft.workers.transport.stream import close_all
@@ -183,11 +184,13 @@ def _shapes(numbers: tuple[Number, ...]) -> str:
     return " and ".join(str(number.shape) for number in numbers)
 
 
-class _Remote(BaseWorker):
+class _Remote(PeerWorker):
     """A server in another process, as its guest sees it."""
 
+    lost_reason = "it closed the connection."
+
     def __init__(self, server: Server) -> None:
-        super().__init__(None, server.id, auto_add=False)
+        super().__init__(server.id)
         self._address = server.address
 
     def open_guest_stream(self, me: Any, name: str) -> SocketStream:
@@ -199,10 +202,6 @@ class _Remote(BaseWorker):
         except OSError:
             raise SyftError(_WITHDRAWN.format(self.id)) from None
         return SocketStream(me, self, sock)
-
-    def why_lost(self) -> str:
-        """Say what is known of why it does not answer any more."""
-        return "it closed the connection."
 
 
 def _guest_stream(worker: VirtualWorker, me: Any, name: str) -> Any:

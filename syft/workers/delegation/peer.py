@@ -17,6 +17,7 @@ from syft.exceptions import AuthenticationError, GetNotPermittedError, NodeLostE
 from syft.workers.base import BaseWorker
 from syft.workers.delegation import dialer
 from syft.workers.execution.session import serving
+from syft.workers.peer import PeerWorker
 from syft.workers.transport.pipe import ClientPipe
 from syft.workers.transport.tls import client_context, is_loopback
 from syft.workers.transport.websocket import Endpoint
@@ -84,7 +85,7 @@ def _parse(url: str) -> tuple[str, int, bool]:
     raise SyftError(f"{printable(url[:80])!r} is not the address of a node: it has the form wss://host:port.")
 
 
-class DelegatedNode(BaseWorker):
+class DelegatedNode(PeerWorker):
     """Another node, as a worker reaches it on behalf of one client only.
 
     Args:
@@ -94,7 +95,7 @@ class DelegatedNode(BaseWorker):
     """
 
     def __init__(self, id: ObjectId, visitor: Any, circle: Delegation) -> None:
-        super().__init__(None, id, auto_add=False)
+        super().__init__(id)
         self.circle = circle
         self._visitor = visitor
         self._where: Endpoint | None = None
@@ -170,7 +171,3 @@ class DelegatedNode(BaseWorker):
         if self._where is None or self.circle.is_over:
             raise ConnectionError("the client is gone")
         return self._where
-
-    def _may_hold(self, obj_id: ObjectId) -> bool:
-        """Return True: its objects are not known here."""
-        return True

@@ -24,6 +24,7 @@ from syft.federated.client.federated_client import FederatedClient
 from syft.hook.torch_hook import TorchHook
 from syft.serde import deserialize
 from syft.workers.base import BaseWorker
+from syft.workers.peer import PeerWorker
 from syft.workers.transport import handshake
 from syft.workers.transport.framing import CONTROL, FramedConnection
 from syft.workers.transport.handshake import TOKEN_BYTES, Address
@@ -61,7 +62,7 @@ class ServedWorker(BaseWorker, FederatedClient):
             self._order_followed.wait_for(lambda: self._orders_followed >= count, _PATIENCE)
 
 
-class PeerWorker(BaseWorker):
+class ProcessPeer(PeerWorker):
     """A worker that is reached by an address that its maker supplied.
 
     Args:
@@ -69,8 +70,10 @@ class PeerWorker(BaseWorker):
         address: its address.
     """
 
+    lost_reason = "its process can't be reached."
+
     def __init__(self, id: ObjectId, address: Address) -> None:
-        super().__init__(None, id, auto_add=False)
+        super().__init__(id)
         self.address = address
 
     def connect(self, purpose: str = "") -> socket.socket:
@@ -84,14 +87,6 @@ class PeerWorker(BaseWorker):
     def open_stream(self, client: BaseWorker) -> SocketStream:
         """Open a stream to it."""
         return SocketStream(client, self, self.connect())
-
-    def why_lost(self) -> str:
-        """Return the known reason why it can't be reached."""
-        return "its process can't be reached."
-
-    def _may_hold(self, obj_id: ObjectId) -> bool:
-        """Return True: its objects are not known here."""
-        return True
 
 
 class ChildProcess:
@@ -155,7 +150,7 @@ class ChildProcess:
     def _meet(self, worker_id: ObjectId, port: int, token: bytes, proof: bytes) -> None:
         if self.worker is None:
             raise SerdeError("This process has no worker yet.")
-        self.worker.add_worker(PeerWorker(worker_id, address_of(worker_id, port, token, proof)))
+        self.worker.add_worker(ProcessPeer(worker_id, address_of(worker_id, port, token, proof)))
 
 
 def address_of(worker_id: Any, port: Any, token: Any, proof: Any) -> Address:

@@ -7,7 +7,6 @@ requests. So a worker that waits for another one, in a run or behind a pointer, 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 import queue
@@ -21,6 +20,7 @@ from syft.config import current
 from syft.core.id_provider import ObjectId, is_id
 from syft.exceptions import ProtocolError, SerdeError, SyftError, WorkerLostError
 from syft.workers.base import BaseWorker
+from syft.workers.peer import PeerWorker
 from syft.workers.process.child import ChildProcess, ServedWorker, address_of
 from syft.workers.ray.cluster import explain, package, this_node
 from syft.workers.ray.stream import Frame, RayStream, pack, unpack
@@ -209,7 +209,7 @@ class ActorProcess(ChildProcess):
             self.worker.add_worker(worker)
 
 
-class RayPeer(BaseWorker):
+class RayPeer(PeerWorker):
     """A worker in another actor.
 
     Args:
@@ -219,8 +219,10 @@ class RayPeer(BaseWorker):
         mine: the handle of the actor that connects to it.
     """
 
+    lost_reason = "its actor can't be reached."
+
     def __init__(self, id: ObjectId, host: Any, address: Address, mine: Any) -> None:
-        super().__init__(None, id, auto_add=False)
+        super().__init__(id)
         self._host = host
         self._address = address
         self._mine = mine
@@ -241,33 +243,23 @@ class RayPeer(BaseWorker):
                 f"Worker {self.id!r} is on another machine of the cluster than a worker it computes on shares with. "
                 "Use actor_options that place both RayWorkers on one machine."
             )
-        with contextlib.suppress(OSError):
+        try:
             there = Address(port, self._address.token, self._address.proof)
             return handshake.connect(there, purpose, timeout=current().stream_timeout)
-        raise WorkerLostError(self.id, self.why_lost())
+        except OSError:
+            raise WorkerLostError(self.id, self.why_lost()) from None
 
     def reaches(self, destination: BaseWorker) -> bool:
         """Return True: it decides by itself which workers it reaches."""
         return True
 
-    def why_lost(self) -> str:
-        """Return the known reason why it can't be reached."""
-        return "its actor can't be reached."
 
-    def _may_hold(self, obj_id: ObjectId) -> bool:
-        """Return True: its objects are not known here."""
-        return True
-
-
-class UnreachableWorker(BaseWorker):
+class UnreachableWorker(PeerWorker):
     """A worker in the process of a client on another machine, which an actor can't reach.
 
     Args:
         id: the name of the worker.
     """
-
-    def __init__(self, id: ObjectId) -> None:
-        super().__init__(None, id, auto_add=False)
 
     def open_stream(self, client: BaseWorker) -> Any:
         """Raise an error that explains the alternative."""
@@ -275,7 +267,3 @@ class UnreachableWorker(BaseWorker):
             f"Worker {client.id!r} is on another machine of the cluster and does not reach {self.id!r}, which is in "
             "a process of a client. Fetch the object and send it on: x.get().send(worker)."
         )
-
-    def _may_hold(self, obj_id: ObjectId) -> bool:
-        """Return True: its objects are not known here."""
-        return True
