@@ -307,7 +307,7 @@ def test_what_is_abandoned_waits_for_no_lock(far):
     for lock in ("_order",):
         if hasattr(stream, lock):
             getattr(stream, lock).acquire()
-    done = threading.Thread(target=stream.abandon)
+    done = threading.Thread(target=stream.detach_after_fork)
     try:
         done.start()
         done.join(10)

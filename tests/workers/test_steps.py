@@ -25,7 +25,7 @@ from syft.messaging import message as m
 from syft.messaging.call_batch import MOST, MOST_ARGUMENTS, StepsMessage, operation_of, read_ids, write_ids
 from syft.messaging.mutation import changed_values
 from syft.workers.access.policy import ALLOW_ALL, DenyAll
-from syft.workers.execution.batch import CALM, BatchExecutor
+from syft.workers.execution.batch import SIDE_EFFECT_FREE, BatchExecutor
 from syft.workers.transport import framing
 from syft.workers.transport.request_codec import write_request
 from syft.workers.websocket_client import WebsocketClientWorker
@@ -127,7 +127,9 @@ THREE = ["torch.where", "torch.addcmul", "torch.lerp"]
 @st.composite
 def rows(draw):
     """A row of calls on what there is and what the calls before made, or should have."""
-    names = st.sampled_from([*["torch.Tensor.add", "torch.Tensor.__mul__"] * 20, *sorted(CALM), *OTHERS, *THREE])
+    names = st.sampled_from(
+        [*["torch.Tensor.add", "torch.Tensor.__mul__"] * 20, *sorted(SIDE_EFFECT_FREE), *OTHERS, *THREE]
+    )
     known = [99, 21, 4, 3, 5, 6, 2, 20, 1]
     steps = []
     for number in range(draw(st.integers(1, 14))):
@@ -166,10 +168,10 @@ def worker_maker(hook):
 
 
 def test_calm_calls_are_small_to_who_counts():
-    assert CALM <= result_size._ELEMENTWISE | result_size._SMALL
+    assert SIDE_EFFECT_FREE <= result_size._ELEMENTWISE | result_size._SMALL
 
 
-@pytest.mark.parametrize("name", sorted(CALM))
+@pytest.mark.parametrize("name", sorted(SIDE_EFFECT_FREE))
 def test_calm_calls_make_something_new_and_change_nothing(name):
     assert not list(iter_tensors(changed_values(m.Operation(name, None, (Ref(1), Ref(2)), {}, (3,)))))
     for operands in ((torch.tensor([1.5, 2.0]),), (torch.tensor([1.5, 2.0]), torch.tensor([3.0])), (torch.ones(2), 1)):

@@ -81,7 +81,7 @@ class NodeContext:
         self.door = door
         self.limit = current().max_message_bytes if limit is None else limit
         self.conversations = SessionRegistry(worker, door, grace, self.limit)
-        self.turnstile = ConnectionLimiter(most, each)
+        self.limiter = ConnectionLimiter(most, each)
         of_user = _TWICE * self.limit if user_in_flight is None else user_in_flight
         self.budgets = UserBudgets(max(IN_FLIGHT, of_user) if in_flight is None else in_flight, of_user, STRANGERS)
         # path of a WebSocket -> its handler: function(websocket)
@@ -123,7 +123,7 @@ class NodeContext:
         store = self.worker.object_store
         requests = getattr(self.worker.policy, "requests", None)
         return {
-            "syft_connections": len(self.turnstile),
+            "syft_connections": len(self.limiter),
             "syft_sessions": len(self.conversations),
             "syft_objects": len(store.objects),
             "syft_pending_requests": 0 if requests is None else len(requests.list(status="pending")),
@@ -313,14 +313,14 @@ async def let_in(desk: NodeContext, websocket: WebSocket) -> Principal | None:
         logger.info("A client from %s was refused: %s", address, error)
         await websocket.send_denial_response(PlainTextResponse(str(error), status_of(error)))
         return None
-    if not desk.turnstile.enter(guest.user):
+    if not desk.limiter.enter(guest.user):
         logger.info("%s from %s was refused: there are too many connections", guest, address)
         await websocket.send_denial_response(PlainTextResponse("Too many connections; try again later.", 503))
         return None
     try:
         await websocket.accept()
     except Exception:
-        desk.turnstile.leave(guest.user)
+        desk.limiter.leave(guest.user)
         raise
     logger.info("%s connected from %s", guest, address)
     return guest
@@ -337,7 +337,7 @@ async def _stream(desk: NodeContext, websocket: WebSocket) -> None:
         threading.Thread(target=_serve, args=args, name=f"syft {guest.user}", daemon=True).start()
         await pipe.pump()
     finally:
-        desk.turnstile.leave(guest.user)
+        desk.limiter.leave(guest.user)
         logger.info("%s disconnected from %s", guest, websocket.client.host if websocket.client else "")
 
 

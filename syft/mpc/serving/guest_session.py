@@ -52,7 +52,7 @@ class GuestSession(Session):
         endpoint: what it may ask.
     """
 
-    is_told_where = False
+    sends_tracebacks = False
 
     def __init__(self, worker: Any, client_id: ObjectId, endpoint: Endpoint) -> None:
         super().__init__(worker, client_id)

@@ -32,15 +32,17 @@ _OPERATORS = (
     "__add__ __radd__ __sub__ __rsub__ __mul__ __rmul__ __truediv__ __rtruediv__ __pow__ __rpow__ "
     "__eq__ __ne__ __lt__ __le__ __gt__ __ge__"
 ).split()
-CALM = frozenset(f"torch.{name}" for name in _NAMES) | {f"torch.Tensor.{name}" for name in _NAMES + _OPERATORS}
+SIDE_EFFECT_FREE = frozenset(f"torch.{name}" for name in _NAMES) | {
+    f"torch.Tensor.{name}" for name in _NAMES + _OPERATORS
+}
 # Elements of a small tensor. Results of side-effect free calls on small tensors need no check of their size before.
-FEW = 256
+MAX_FAST_ELEMENTS = 256
 
 
 @handles(StepsMessage)
 def take_steps(worker: BaseWorker, session: Session, message: StepsMessage) -> None:
     """Run the calls of a batch. All are run; the first error is raised, with the index of its call."""
-    BatchExecutor(worker, session).take(message.contents)
+    BatchExecutor(worker, session).run(message.contents)
 
 
 class BatchExecutor:
@@ -58,13 +60,13 @@ class BatchExecutor:
         self.made: dict[int, tuple[torch.Tensor, int]] = {}
         self.failure: Exception | None = None
 
-    def take(self, steps: tuple[Step, ...]) -> None:
+    def run(self, steps: tuple[Step, ...]) -> None:
         """Run the calls."""
         number = 0
         while number < len(steps):
-            number = self._take_short(steps, number)
+            number = self._run_fast(steps, number)
             if number < len(steps):
-                self._take_long(steps[number], number)
+                self._run_general(steps[number], number)
                 number += 1
         # No reference to the error may stay here: its frames hold the intermediate values of the call.
         failure, self.failure = self.failure, None
@@ -74,7 +76,7 @@ class BatchExecutor:
             finally:
                 del failure
 
-    def _take_short(self, steps: tuple[Step, ...], number: int) -> int:
+    def _run_fast(self, steps: tuple[Step, ...], number: int) -> int:
         """Run calls on the fast path and store the remaining results; returns the first that needs the general path."""
         while number < len(steps):
             step = steps[number]
@@ -83,10 +85,10 @@ class BatchExecutor:
             if not self._run(step, number):
                 break
             number += 1
-        self._settle()
+        self._store_results()
         return number
 
-    def _take_long(self, step: Step, number: int) -> None:
+    def _run_general(self, step: Step, number: int) -> None:
         self.session.check_stay()  # it may take long, and others follow
         try:
             execute(self.worker, self.session, operation_of(step))
@@ -101,7 +103,7 @@ class BatchExecutor:
     def _run(self, step: Step, number: int) -> bool:
         """Run a call on the fast path; False if that is impossible, without any effect."""
         name = step[2]
-        if name not in CALM or name in GUARDS:
+        if name not in SIDE_EFFECT_FREE or name in GUARDS:
             return False
         args: list[Any] = []
         for value in step[HEAD:]:
@@ -126,21 +128,21 @@ class BatchExecutor:
         if type(result) is not torch.Tensor:
             return False
         self.made[result_id] = (result, number)
-        if result.numel() > FEW:
-            self._settle()  # so that it is counted before the next call
+        if result.numel() > MAX_FAST_ELEMENTS:
+            self._store_results()  # so that it is counted before the next call
         return True
 
     def _small(self, obj_id: int) -> torch.Tensor | None:
         """Return a small tensor of the store; None for any other object."""
         made = self.made.get(obj_id)
         if made is not None:
-            return made[0] if made[0].numel() <= FEW else None
+            return made[0] if made[0].numel() <= MAX_FAST_ELEMENTS else None
         held = dict.get(self.store.objects, obj_id)
-        if type(held) is not torch.Tensor or held.numel() > FEW or held.layout is not torch.strided:
+        if type(held) is not torch.Tensor or held.numel() > MAX_FAST_ELEMENTS or held.layout is not torch.strided:
             return None
         return held
 
-    def _settle(self) -> None:
+    def _store_results(self) -> None:
         """Store the results that are still claimed."""
         made, self.made = self.made, {}
         for obj_id, (tensor, number) in made.items():

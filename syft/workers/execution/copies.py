@@ -80,15 +80,15 @@ def prepare_transfer(obj: Any, destination: Any = None) -> None:
     for pointer in pointers_in(obj):
         if destination is None or pointer.location is not destination:
             retain_for_transfer(pointer)
-    settle_pointers(obj)
+    await_pointers(obj)
 
 
-def settle_pointers(obj: object) -> None:
+def await_pointers(obj: object) -> None:
     """Wait until the objects behind the pointers of an object are available to all workers."""
     if is_plain(obj):
         return
     for pointer in pointers_in(obj):
-        pointer.lease.stream.settle()
+        pointer.lease.stream.barrier()
 
 
 def complete_transfer(obj: object) -> None:
@@ -112,7 +112,7 @@ def offer_claims(obj: object) -> None:
     for pointer in pointers_in(obj):
         if pointer.lease.owned:
             pointer.lease.stream.retain(pointer.id_at_location)
-            pointer.lease.stream.settle()
+            pointer.lease.stream.barrier()
 
 
 def drop_claims(obj: object) -> None:

@@ -24,7 +24,7 @@ from syft.messaging import message as m
 from syft.pointers.pointer_tensor import require_pointer
 from syft.tensors.private import check_private
 from syft.workers.access.policy import check_release
-from syft.workers.execution.copies import complete_transfer, copy_for, end_claims, settle_pointers
+from syft.workers.execution.copies import await_pointers, complete_transfer, copy_for, end_claims
 from syft.workers.execution.execute import execute, meta_of, resolve
 from syft.workers.execution.session import Session
 
@@ -102,7 +102,7 @@ def give_object(worker: BaseWorker, session: Session, message: m.ObjectRequestMe
     obj = worker.object_store.get(obj_id)
     check_private(obj, user)
     check_release(worker, session, obj, "get", str(reason or ""), obj_id=obj_id)
-    settle_pointers(obj)
+    await_pointers(obj)
     leaving = OutgoingObject(obj, session, obj_id, worker.object_store.claims.is_published(obj_id))
     leaving.depart()
     worker.object_store.pop(obj_id, f"it was fetched by {session.client_id!r}")
@@ -227,7 +227,7 @@ def hand_over(worker: Any, session: Session, message: m.HandOverMessage) -> Any:
         # The claim on a moved object belongs to the client; if a pointer stays, it belongs to this worker.
         claimant = None if message.keep_pointer else session.client_id
         pointer = worker.send_object(obj, destination, message.new_id, bool(tags_of(obj)), claimant)
-        pointer.lease.stream.settle()
+        pointer.lease.stream.barrier()
     if message.keep_pointer:
         worker.object_store.objects[message.contents] = pointer.wrap()
         return pointer.tensor_meta()

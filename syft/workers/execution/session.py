@@ -29,7 +29,7 @@ class Session:
     # The messages that the client may send, with their handlers; None: all.
     routes: Mapping[type, Any] | None = None
     # Whether errors carry the traceback of the worker, as far as the policy releases error texts.
-    is_told_where = True
+    sends_tracebacks = True
     # The authenticated role of the client at this worker: "owner" or "user".
     role: str = "user"
     # The delegation of the client over this session, if it introduced workers (see delegation.grants).

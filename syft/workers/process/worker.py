@@ -110,7 +110,7 @@ class ProcessWorker(SpawnedWorker):
 
     def is_alive(self) -> bool:
         """Return whether the worker's process is alive."""
-        return not self._child.is_abandoned and self._child.process.poll() is None
+        return not self._child.is_detached and self._child.process.poll() is None
 
     @property
     def orders_given(self) -> int:
@@ -129,7 +129,7 @@ class ProcessWorker(SpawnedWorker):
 
     def open_stream(self, client: BaseWorker) -> SocketStream:
         """Open a stream from a client of this process."""
-        if self._child.is_abandoned:
+        if self._child.is_detached:
             raise WorkerLostError(self.id, FORKED)
         address = self.admit(client.id)
         try:
@@ -166,18 +166,18 @@ class ChildHandle:
         self._pipe = SocketPipe(ours)
         self._connection = FramedConnection(self._pipe, limit=0)
         self._number = 0
-        self.is_abandoned = False
+        self.is_detached = False
         self._order = threading.Lock()
         self.control(("serve", worker_id, threads, verbose))
         self.end = weakref.finalize(self, _end, self.process, self._connection)
         belongs_here(self)
 
-    def abandon(self) -> None:
+    def detach_after_fork(self) -> None:
         """Leave the process to the one that made it, from which this one was forked."""
         self.end.detach()
-        self.is_abandoned = True
+        self.is_detached = True
         self._order = threading.Lock()
-        self._pipe.abandon()
+        self._pipe.detach_after_fork()
 
     @property
     def orders(self) -> int:
@@ -188,7 +188,7 @@ class ChildHandle:
         """Send an order to the process; one that has exited receives nothing."""
         with self._order:
             self._number += 1
-            if not self.is_abandoned:
+            if not self.is_detached:
                 self._connection.write_soon(CONTROL, self._number, serialize(order))
 
     def why_lost(self) -> str:

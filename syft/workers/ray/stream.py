@@ -120,9 +120,9 @@ class RayStream(PipelinedStream):
         except Exception as error:
             raise WorkerLostError(self.location.id, explain(error)) from None
 
-    def abandon(self) -> None:
+    def detach_after_fork(self) -> None:
         """Leave the stream to the process from which this one was forked."""
-        super().abandon()
+        super().detach_after_fork()
         self._news = threading.Condition(self._order)
 
     # --- requests ---------------------------------------------------------------------------------------------
@@ -239,7 +239,7 @@ class RayStream(PipelinedStream):
         try:
             pointer = self.client.send_object(obj, destination, new_id, bool(tags_of(obj)))
             pointer.lease.owned = False  # the claim belongs to the pointer that the move returns
-            pointer.lease.stream.settle()
+            pointer.lease.stream.barrier()
         except Exception:
             self.store(obj, obj_id, bool(tags_of(obj)))
             raise

@@ -30,7 +30,7 @@ _LAST_SECONDS = 5.0
 class Forkable(Protocol):
     """An object that belongs to the process that opened it."""
 
-    def abandon(self) -> None:
+    def detach_after_fork(self) -> None:
         """Leave it to the process from which this one was forked. Takes no lock, which would never be released."""
         ...
 
@@ -73,13 +73,13 @@ def drop(sock: socket.socket) -> None:
         os.close(handle)
 
 
-def _abandon_all() -> None:
+def _detach_all() -> None:
     opened = list(_open)
     _open.clear()
     _streams.clear()
     for thing in opened:
-        thing.abandon()
+        thing.detach_after_fork()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_abandon_all)
+    os.register_at_fork(after_in_child=_detach_all)

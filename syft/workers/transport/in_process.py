@@ -48,7 +48,7 @@ class BytesStream(Stream):
         """Run a call; only a value counts as a wait, since other result specs can be inferred."""
         return self._exchange(self._operation(name, args, kwargs, base), waits=True, counted=is_value)
 
-    def post(self, message: Message, fate: FailureGroup | None = None) -> None:
+    def post(self, message: Message, failure_group: FailureGroup | None = None) -> None:
         """Deliver a message; its errors surface here."""
         self._exchange(message, waits=False)
 

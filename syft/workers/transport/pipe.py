@@ -53,7 +53,7 @@ class ClientPipe(Pipe, Protocol):
         """Announce the end of the data."""
         ...
 
-    def abandon(self) -> None:
+    def detach_after_fork(self) -> None:
         """Close the handle in this process only; the process it was forked from keeps the connection."""
         ...
 
@@ -196,7 +196,7 @@ class SocketPipe:
             with contextlib.suppress(OSError):
                 self._sock.shutdown(socket.SHUT_WR)
 
-    def abandon(self) -> None:
+    def detach_after_fork(self) -> None:
         """Close the handle in this process only; the process it was forked from keeps the connection."""
         drop(self._sock)
 

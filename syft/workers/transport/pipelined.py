@@ -54,7 +54,7 @@ class PipelinedStream(Stream):
         # Failures, as far as known here, of calls that no caller waited for.
         self._failures = 0
         self._closed = False
-        self._is_abandoned = False
+        self._is_detached = False
         self._gradients = GradientCache()
         self._order = threading.Lock()
         self._number = 0
@@ -66,16 +66,16 @@ class PipelinedStream(Stream):
     @property
     def is_replaced(self) -> bool:  # type: ignore[override]
         """Whether the next call to the worker opens another stream: this one belongs to another process."""
-        return self._is_abandoned
+        return self._is_detached
 
     @property
     def is_over(self) -> bool:
         """Whether nothing can be sent any more."""
         return self._closed or self._lost is not None
 
-    def abandon(self) -> None:
+    def detach_after_fork(self) -> None:
         """Leave the stream to the process from which this one was forked."""
-        self._closed = self._is_abandoned = True
+        self._closed = self._is_detached = True
         self._failed = None
         self._released = ReleaseQueue()
         self._order = threading.Lock()
@@ -122,10 +122,10 @@ class PipelinedStream(Stream):
         self.post(operation)
         return response
 
-    def post(self, message: Message, fate: FailureGroup | None = None) -> None:
+    def post(self, message: Message, failure_group: FailureGroup | None = None) -> None:
         """Send a message without waiting; the error of an earlier one is raised here."""
         self.raise_failure()
-        size = self._send(message, fate, None, False)
+        size = self._send(message, failure_group, None, False)
         metrics.record(self.client.id, self.location.id, size, False)
 
     def ask(self, message: Message) -> Any:
@@ -169,13 +169,13 @@ class PipelinedStream(Stream):
         return read_answer(self.client, self.location, written)
 
     def _send(
-        self, message: Message, fate: FailureGroup | None, future: Future[Bytes] | None, waits: int | bool
+        self, message: Message, failure_group: FailureGroup | None, future: Future[Bytes] | None, waits: int | bool
     ) -> int:
         """Deliver a message and return its size; if that fails, released ids stay queued.
 
         Args:
             message: the message.
-            fate: the calls that it fails together with.
+            failure_group: the calls that it fails together with.
             future: receives the response, if a caller waits for it.
             waits: the number of failures known here, if a caller waits for a response; else False.
         """
@@ -184,7 +184,7 @@ class PipelinedStream(Stream):
             request = write_request(self.client, released, message, waits)
             self._check_open()
             self._check_size(len(request))
-            self._put(request, (*user_line(), fate), future)
+            self._put(request, (*user_line(), failure_group), future)
         except Exception:
             self._released.extend(released)
             raise
@@ -200,12 +200,12 @@ class PipelinedStream(Stream):
                 "with a larger max_message_bytes."
             )
 
-    def settle(self) -> None:
+    def barrier(self) -> None:
         """Wait until everything sent so far is done."""
         self.synchronize()
 
     def _check_open(self) -> None:
-        if self._is_abandoned:
+        if self._is_detached:
             raise self.lost_error(FORKED)
         if self._closed:
             raise SyftError(

@@ -203,7 +203,7 @@ def _error_message(worker: BaseWorker, session: Session, error: Exception) -> Er
 
 
 def _tells_errors(worker: BaseWorker, session: Session) -> bool:
-    if not session.is_told_where:
+    if not session.sends_tracebacks:
         return False
     if worker.policy is ALLOW_ALL:
         return True

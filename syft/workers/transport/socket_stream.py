@@ -81,10 +81,10 @@ class SocketStream(PipelinedStream):
         self._thread = threading.Thread(target=self._read_all, name=name, daemon=True)
         self._thread.start()
 
-    def abandon(self) -> None:
+    def detach_after_fork(self) -> None:
         """Leave the stream to the process from which this one was forked."""
-        super().abandon()
-        self._pipe.abandon()
+        super().detach_after_fork()
+        self._pipe.detach_after_fork()
 
     def _put(self, request: bytes, line: Line, future: Future[Bytes] | None) -> None:
         with self._order:
@@ -173,7 +173,7 @@ class Listener:
         belongs_here(self)
         threading.Thread(target=self._accept_all, name="syft listener", daemon=True).start()
 
-    def abandon(self) -> None:
+    def detach_after_fork(self) -> None:
         """Leave it to the process from which this one was forked, which makes a hub of its own."""
         drop(self._sock)
         if self in _hub:

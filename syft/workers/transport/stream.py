@@ -76,12 +76,12 @@ class Stream:
         self.client = client
         self.location = location
 
-    def post(self, message: m.Message, fate: FailureGroup | None = None) -> None:
+    def post(self, message: m.Message, failure_group: FailureGroup | None = None) -> None:
         """Send a message that needs no response.
 
         Args:
             message: the message.
-            fate: shared by messages to several workers that fail together: their failure is reported once.
+            failure_group: shared by messages to several workers that fail together: their failure is reported once.
         """
         raise NotImplementedError(f"{type(self).__name__} must define post()")
 
@@ -197,7 +197,7 @@ class Stream:
         """Wait until everything sent so far is done, and raise the first error."""
         self.ask(m.BatchMessage(()))
 
-    def settle(self) -> None:
+    def barrier(self) -> None:
         """Wait until other workers can see what was sent so far; needed before a pointer is passed on."""
 
     def close(self) -> None:
@@ -246,7 +246,7 @@ class InlineStream(Stream):
         grad = self.location.object_store.get(ref.id).grad
         return None if grad is None else TensorMeta.of(grad)
 
-    def post(self, message: m.Message, fate: FailureGroup | None = None) -> None:
+    def post(self, message: m.Message, failure_group: FailureGroup | None = None) -> None:
         """Deliver a message, with copies of the objects in it."""
         self._deliver(self._copied(message), waited=False)
 

@@ -209,9 +209,9 @@ class WebsocketPipe:
                 self._protocol.send_close(1000)
             self._flush()
 
-    def abandon(self) -> None:
+    def detach_after_fork(self) -> None:
         """Close the handle in this process only; the process it was forked from keeps the connection."""
-        self._wire.abandon()
+        self._wire.detach_after_fork()
 
     def close(self) -> None:
         """Close the connection; pending reads and writes end."""

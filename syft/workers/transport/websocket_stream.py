@@ -216,15 +216,15 @@ class WebsocketStream(PipelinedStream):
             self._seen_sent = self._seen
             self.reconnects += 1
 
-    def abandon(self) -> None:
+    def detach_after_fork(self) -> None:
         """Leave the stream to the process from which this one was forked."""
-        super().abandon()
+        super().detach_after_fork()
         self._room = threading.Condition(self._order)
         self._unconfirmed = ResendBuffer()
         self._batch = CallBatch(self.client)
         self._connection = None
         if self._pipe is not None:
-            self._pipe.abandon()
+            self._pipe.detach_after_fork()
 
     # --- introductions --------------------------------------------------------------------------------------
 

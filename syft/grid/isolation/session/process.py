@@ -76,7 +76,7 @@ class SessionProcess:
         user, role, limit = facts
         session = self.worker.open_session(user)
         session.role, session.may_wait, session.max_message_bytes = role, True, limit
-        session.is_told_where = False
+        session.sends_tracebacks = False
         session.byte_budget = self.budget
         channel = Channel(socket.socket(fileno=fds[0]), (limit or 1 << 30) + (1 << 20))
         threading.Thread(target=self._serve, args=(session, channel), daemon=True).start()
