@@ -26,7 +26,7 @@ from syft.messaging.plan.commands import GRAD_MODE, OPTIMIZER_STEP
 from syft.messaging.plan.dry_run import interpret, quiet
 from syft.messaging.plan.plan import Plan
 from syft.pointers.pointer_plan import RUN_PLAN
-from syft.workers.access.tensor_spec import FakeInputs, TensorSpec, forms_in, frozen, shape_of_result
+from syft.workers.access.tensor_spec import FakeInputs, TensorSpec, UnkeyedArguments, forms_in, frozen, shape_of_result
 
 # Words of errors that are caused by the tensors being fake, not by a mistake of the caller.
 _ARTEFACTS = tuple("fake,meta,data pointer,not allocated,storage,not implemented,dispatch,symbolic,subclass".split(","))
@@ -89,24 +89,11 @@ def foresee(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], grad_enabl
         hash(key)
     except TypeError:
         return _UNKNOWN
-    return _remembered(key, _UnkeyedArguments(form))
-
-
-class _UnkeyedArguments:
-    """A value that accompanies a key without being part of it."""
-
-    def __init__(self, value: tuple[tuple[Any, ...], dict[str, Any]]) -> None:
-        self.value = value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _UnkeyedArguments)
-
-    def __hash__(self) -> int:
-        return 0
+    return _remembered(key, UnkeyedArguments(form))
 
 
 @functools.lru_cache(maxsize=_MOST)
-def _remembered(key: tuple[Any, ...], carried: _UnkeyedArguments) -> Prediction:
+def _remembered(key: tuple[Any, ...], carried: UnkeyedArguments) -> Prediction:
     args, kwargs = carried.value
     return work_out(key[0], args, kwargs, key[1])
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from syft.exceptions import GetNotPermittedError
 
 if TYPE_CHECKING:
-    from syft.workers.base import BaseWorker
+    pass
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def may_leave(worker: Any, session: Any, obj: Any, how: str, reason: str = "", *
     return bool(worker.policy.allows(Release(obj, session.client_id, how, reason, obj_id, session.role)))
 
 
-def pay(worker: BaseWorker, event: dict[str, Any], what: str) -> bool:
+def pay(worker: Any, event: dict[str, Any], what: str) -> bool:
     """Pay for the output of a mechanism of differential privacy, where the worker's policy takes payments.
 
     Call it when all arguments are checked, and before the first private value is read: a client that can't pay learns

@@ -72,6 +72,19 @@ def forms_in(value: object) -> Any:
     return map_tensors(form, value)
 
 
+class UnkeyedArguments:
+    """Arguments that accompany a cache key without being part of it."""
+
+    def __init__(self, value: tuple[tuple[Any, ...], dict[str, Any]]) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, UnkeyedArguments)
+
+    def __hash__(self) -> int:
+        return 0
+
+
 def frozen(value: object) -> Any:
     """Return a hashable key that differs where two calls may differ."""
     if isinstance(value, tuple | list) and not isinstance(value, torch.Size):

@@ -15,6 +15,7 @@ from syft.hook.result_counts import check_pieces
 from syft.hook.size_bounds import bound_sizes
 from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.pointer_plan import RUN_PLAN
+from syft.workers.access.tensor_spec import UnkeyedArguments
 
 # The default dtype of workers. A client with another default can't infer results of numbers without a dtype.
 WORKERS_DEFAULT = torch.float32
@@ -74,24 +75,11 @@ def infer(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[boo
         hash(key)
     except TypeError:
         return _infer(name, args, kwargs, torch.is_grad_enabled())
-    return _remembered(name, key, torch.is_grad_enabled(), _UncachedArguments((args, kwargs)))
-
-
-class _UncachedArguments:
-    """Arguments that accompany a cache key without being part of it."""
-
-    def __init__(self, value: tuple[tuple[Any, ...], dict[str, Any]]) -> None:
-        self.value = value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _UncachedArguments)
-
-    def __hash__(self) -> int:
-        return 0
+    return _remembered(name, key, torch.is_grad_enabled(), UnkeyedArguments((args, kwargs)))
 
 
 @functools.lru_cache(maxsize=4096)
-def _remembered(name: str, key: Any, grad: bool, carried: _UncachedArguments) -> tuple[bool, Any]:
+def _remembered(name: str, key: Any, grad: bool, carried: UnkeyedArguments) -> tuple[bool, Any]:
     args, kwargs = carried.value
     carried.value = ((), {})  # the cache keeps the key alive; it must not keep pointers alive
     return _infer(name, args, kwargs, grad)
