@@ -15,6 +15,7 @@ from syft.workers.execution.session import serving
 if TYPE_CHECKING:
     from syft.hook.torch_hook import TorchHook
     from syft.workers.base import BaseWorker
+    from syft.workers.delegation.grants import Delegation
 
 logger = logging.getLogger("syft.workers")
 
@@ -66,12 +67,19 @@ class AddressBook:
 
     def known(self, worker_id: ObjectId) -> Any:
         """Return a worker by its id, or None; workers introduced by the client of the current request come first."""
+        delegation = self._current_delegation()
+        peer = None if delegation is None else delegation.peers.get(worker_id)
+        return self._known_workers.get(worker_id) if peer is None else peer
+
+    def _current_delegation(self) -> Delegation | None:
+        """Return the delegation of the client whose request this thread serves, if it introduced other workers."""
         session = serving.get()
-        if session is not None and session.circle is not None and session.worker is self:
-            peer = session.circle.peers.get(worker_id)
-            if peer is not None:
-                return peer
-        return self._known_workers.get(worker_id)
+        return session.circle if session is not None and session.worker is self else None
+
+    def _stream_to_itself(self) -> Any:
+        """Return the stream of this worker to itself, if it serves a client that introduced other workers."""
+        delegation = self._current_delegation()
+        return None if delegation is None else delegation.own_stream()
 
     def add_worker(self, worker: BaseWorker) -> Any:
         """Register another worker."""

@@ -12,12 +12,12 @@ import torch
 
 from syft.codes import PLAN_CMDS, TENSOR_SERIALIZATION
 from syft.core.context import local_worker, refuse_while_recording
-from syft.core.id_provider import ID_PROVIDER, ObjectId, is_id
+from syft.core.id_provider import ID_PROVIDER, ObjectId
 from syft.core.labels import id_of, tags_of
 from syft.core.object import AbstractObject
 from syft.core.object_storage import ObjectStorage
-from syft.core.references import ObjectMeta, Ref, TensorMeta
-from syft.exceptions import GetNotPermittedError, PlanCommandUnknownError, SerdeError, SyftError
+from syft.core.references import Ref, TensorMeta
+from syft.exceptions import GetNotPermittedError, PlanCommandUnknownError, SyftError
 from syft.hook.remote import Remote
 from syft.messaging import message as m
 from syft.pointers.lease import Lease
@@ -26,13 +26,14 @@ from syft.pointers.object_wrapper import ObjectWrapper
 from syft.pointers.remote_call import Results, pointer_kinds
 from syft.pointers.request import Request, request_together
 from syft.serde import register
+from syft.workers import wire_form
 from syft.workers.abstract import AbstractWorker
 from syft.workers.access.policy import ALLOW_ALL, ReleasePolicy
 from syft.workers.address_book import AddressBook
 from syft.workers.execution.copies import prepare_transfer, warn_if_graph
 from syft.workers.execution.execute import kind_of, resolve
 from syft.workers.execution.router import PLAN_COMMANDS, route
-from syft.workers.execution.session import Session, serving
+from syft.workers.execution.session import Session
 from syft.workers.transport.request_codec import answer
 from syft.workers.transport.stream import close_all
 
@@ -114,13 +115,6 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
     def stream_key(self) -> Any:
         """The key of streams to this worker, at the workers that open them."""
         return self.id
-
-    def _stream_to_itself(self) -> Any:
-        """Return the stream of this worker to itself, if it serves a client that introduced other workers."""
-        session = serving.get()
-        if session is None or session.circle is None or session.worker is not self:
-            return None
-        return session.circle.own_stream()
 
     def open_stream(self, client: BaseWorker) -> Any:
         """Open a stream from a client to this worker."""
@@ -315,20 +309,7 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
         first = ObjectPointer._attach(Lease(stream, base, owned=False), self)
         return Results(first, operation.cmd_args, operation.cmd_kwargs, base).build(response)
 
-    @staticmethod
-    def create_message_execute_command(
-        command_name: str, command_owner: object = None, return_ids: object = None, *args: object, **kwargs: object
-    ) -> m.Operation:
-        """Build an operation; the method of an object becomes the function of that name."""
-        if isinstance(command_owner, str) and command_owner == "self":
-            raise PlanCommandUnknownError(f"{command_name} of the worker itself")
-        if command_owner is not None:
-            args = (command_owner, *args)
-            if "." not in command_name:
-                command_name = f"torch.Tensor.{command_name}"
-        plain = tuple(getattr(arg, "child", arg) for arg in args)
-        ids = tuple(return_ids) if isinstance(return_ids, list | tuple) else (return_ids,)
-        return m.Operation(command_name, None, plain, kwargs, ids if ids != (None,) else (ID_PROVIDER.pop(),))
+    create_message_execute_command = staticmethod(wire_form.create_operation)
 
     def execute_command(self, message: object) -> Any:
         """Run an operation here, without a client."""
@@ -393,13 +374,7 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
             found = route(self, Session(self, self.id), m.SearchMessage(words))
             return [self.object_store.get(obj_id) for obj_id, *_ in found]
         stream = self.stream_to(location)
-        return [self._found_pointer(stream, *row) for row in stream.search(words)]
-
-    def _found_pointer(self, stream: Any, obj_id: ObjectId, meta: Any, tags: Any, description: Any) -> Any:
-        kind = meta.kind if isinstance(meta, ObjectMeta) else "tensor"
-        pointer = pointer_kinds[kind]._attach(Lease(stream, obj_id, owned=False), self, meta)
-        pointer.tags, pointer.description = set(tags), description
-        return pointer.wrap()
+        return [wire_form.found_pointer(self, stream, *row) for row in stream.search(words)]
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} id:{self.id} #objects:{len(self._objects)}>"
@@ -409,41 +384,12 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
 
         return worker_html(self)
 
-    # --- the wire form --------------------------------------------------------------------------------------
-
-    @staticmethod
-    def simplify(_worker: BaseWorker, worker: BaseWorker) -> tuple[Any, ...]:
-        """Return the wire form of a worker: its id."""
-        return (worker.id,)
-
-    @staticmethod
-    def detail(worker: Any, worker_tuple: tuple[Any, ...]) -> Any:
-        """Return the worker of an id; an unknown id is returned unchanged."""
-        return worker.get_worker(worker_tuple[0]) if worker is not None else worker_tuple[0]
-
-    @staticmethod
-    def force_simplify(_worker: BaseWorker, worker: BaseWorker) -> tuple[Any, ...]:
-        """Return the full form of a worker: its id, its objects and whether it adds itself."""
-        return (worker.id, worker._objects.copy(), False)
-
-    @staticmethod
-    def force_detail(worker: BaseWorker, worker_tuple: tuple[Any, ...]) -> Any:
-        """Rebuild a worker with its objects from the full form."""
-        worker_id, objects, _auto_add = worker_tuple
-        if not is_id(worker_id) or type(objects) is not dict or not all(map(is_id, objects)):
-            raise SerdeError("The full form of a worker has an id and objects by id.")
-        # A new worker, even if its id is registered; it is not registered itself.
-        rebuilt = pointer_free_worker(getattr(worker, "hook", None), worker_id)
-        rebuilt.object_store.objects.update(objects)
-        return rebuilt
+    simplify = staticmethod(wire_form.simplify)
+    detail = staticmethod(wire_form.detail)
+    force_simplify = staticmethod(wire_form.force_simplify)
+    force_detail = staticmethod(wire_form.force_detail)
 
 
-def pointer_free_worker(hook: TorchHook | None, worker_id: ObjectId) -> Any:
-    """Make an in-process worker that is not registered (`syft.workers.virtual` supplies the class)."""
-    return _virtual[0](hook, id=worker_id, auto_add=False)
-
-
-_virtual: list[Any] = []
 register(
     BaseWorker,
     code=161,

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from syft.core.id_provider import ObjectId
 from syft.federated.client.federated_client import FederatedCaller, FederatedClient
-from syft.workers import base
 from syft.workers.base import BaseWorker
 from syft.workers.transport.in_process import BytesStream, ThreadStream
 from syft.workers.transport.stream import InlineStream, close_all
+from syft.workers.wire_form import WORKER_CLASSES
 
 if TYPE_CHECKING:
     import torch
@@ -112,4 +112,4 @@ class VirtualWorker(FederatedCaller, BaseWorker, FederatedClient):
             self.close()
 
 
-base._virtual[:] = [VirtualWorker]
+WORKER_CLASSES["in process"] = VirtualWorker

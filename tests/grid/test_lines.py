@@ -46,7 +46,7 @@ def alice(hook, small):
 
 
 class SlowPipe:
-    """A pipe whose pieces come one after the other, each after so many seconds of a clock of its own."""
+    """A pipe whose pieces arrive one after the other, each after some seconds of its own clock."""
 
     def __init__(self, monkeypatch, pieces, patience=60.0):
         self.now, self.patience, self._pieces = 0.0, patience, iter(pieces)
@@ -103,7 +103,7 @@ def test_a_frame_that_is_awaited_must_be_whole_in_time(monkeypatch):
         assert pipe.now == 20
 
 
-def test_who_visits_a_process_says_in_time_who_it_is(monkeypatch):
+def test_the_handshake_of_a_process_has_a_deadline(monkeypatch):
     """A token that trickles is not waited for byte by byte."""
     clock = [0.0]
     monkeypatch.setattr(handshake, "time", types.SimpleNamespace(monotonic=lambda: clock[0]))
@@ -171,7 +171,7 @@ def test_frames_between_processes_arrive_whole(size):
     receiver.close()
 
 
-def test_what_a_node_would_not_read_is_not_sent(hook, alice, small):
+def test_a_message_above_the_limit_of_the_node_is_not_sent(hook, alice, small):
     stream = sy.local_worker.stream_to(alice)
     kept = torch.ones(3).send(alice)
     alice.synchronize()
@@ -198,7 +198,7 @@ def test_what_a_node_would_not_read_is_not_sent(hook, alice, small):
     assert torch.equal(kept.get(), torch.ones(3))
 
 
-def test_what_was_released_is_not_forgotten_with_what_was_not_sent(alice):
+def test_released_ids_are_kept_when_a_message_is_not_sent(alice):
     held = torch.ones(3).send(alice)
     obj_id = held.id_at_location
     alice.synchronize()
@@ -209,7 +209,7 @@ def test_what_was_released_is_not_forgotten_with_what_was_not_sent(alice):
     assert obj_id not in alice._objects
 
 
-def test_a_process_is_not_lost_by_what_it_would_not_read(hook):
+def test_a_message_above_the_limit_does_not_lose_a_process(hook):
     with config.override(max_message_bytes=LIMIT):
         worker = sy.ProcessWorker(hook, id="frugal")
         try:
@@ -251,7 +251,7 @@ def line_to(process):
     ("version", "who"), [(VERSION - 1, "upgrade resyft here"), (VERSION + 1, "upgrade resyft at the worker")]
 )
 @pytest.mark.parametrize("rest", [("", b""), (), ("another", "kind", 7)])
-def test_a_client_of_another_version_is_told_so(small, version, who, rest):
+def test_a_client_of_another_version_gets_the_reason(small, version, who, rest):
     with line_to(small) as connection:
         connection.write(HELLO, 0, serialize((version, *rest)))
         kind, _, contents = connection.read()
@@ -263,14 +263,14 @@ def test_a_client_of_another_version_is_told_so(small, version, who, rest):
 
 
 @pytest.mark.parametrize("hello", [(VERSION,), (VERSION, 1, b""), ("2", "", b""), (True, "", b""), 7])
-def test_what_is_no_hello_is_told_so(small, hello):
+def test_an_invalid_hello_gets_the_reason(small, hello):
     with line_to(small) as connection:
         connection.write(HELLO, 0, serialize(hello))
         assert connection.read()[0] == BYE
         assert connection.read() is None
 
 
-def test_a_client_shows_what_a_node_of_another_version_says(hook, small, monkeypatch):
+def test_a_client_shows_the_reason_of_a_node_of_another_version(hook, small, monkeypatch):
     monkeypatch.setattr(websocket_stream, "VERSION", VERSION + 1)
     with pytest.raises(SyftError, match=f"version {VERSION + 1} .* version {VERSION}; upgrade resyft at the worker"):
         small.connect(hook)
@@ -292,7 +292,7 @@ def test_a_welcome_that_says_too_little_is_refused(welcome):
         greeting.read_welcome(WELCOME, bytearray(serialize(welcome)))
 
 
-def test_the_welcome_says_what_is_read(small, hook, alice):
+def test_the_welcome_states_the_limit(small, hook, alice):
     with line_to(small) as connection:
         connection.write(HELLO, 0, serialize((VERSION, "", b"")))
         kind, _, contents = connection.read()
@@ -302,7 +302,7 @@ def test_the_welcome_says_what_is_read(small, hook, alice):
     assert sy.local_worker.stream_to(alice).largest == LIMIT
 
 
-def test_version_tells_what_runs(small):
+def test_version_returns_the_running_version(small):
     with urllib.request.urlopen(f"http://127.0.0.1:{small.port}/version", timeout=60) as answer:
         said = json.load(answer)
     assert said == {"resyft": sy.__version__, "torch": torch.__version__, "stream": str(VERSION)}
@@ -312,7 +312,7 @@ def test_version_tells_what_runs(small):
 
 
 def test_a_node_that_stops_does_not_fill_the_client(hook, monkeypatch):
-    """Who sends to a node that takes nothing waits, and is told; then it goes on."""
+    """A client of a node that reads nothing waits, and gets a TimeoutError; later it can go on."""
     monkeypatch.setattr(websocket_stream, "MAX_UNCONFIRMED", 32 * MiB)
     part = torch.zeros(MiB).random_()  # 4 MiB
     with node("paused") as process:

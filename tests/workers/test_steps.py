@@ -96,7 +96,7 @@ class World:
         return None if answer is None else (*answer.contents[:2], answer.contents[3])
 
     def state(self):
-        """All that is held: values, claims, and who pays for them."""
+        """Everything that is held: values, claims, and their owners."""
         held = {}
         for obj_id, obj in self.worker.object_store.outlines().items():
             claims = self.worker.object_store.claims
@@ -167,7 +167,7 @@ def worker_maker(hook):
     return make
 
 
-def test_calm_calls_are_small_to_who_counts():
+def test_side_effect_free_calls_are_within_size_bounds():
     assert SIDE_EFFECT_FREE <= result_size._ELEMENTWISE | result_size._SMALL
 
 
@@ -192,7 +192,7 @@ def test_calm_calls_make_something_new_and_change_nothing(name):
     raise AssertionError(f"{name} takes none of these")
 
 
-def test_what_is_gone_when_a_row_ends_was_never_stored(worker_maker, monkeypatch):
+def test_results_released_within_a_batch_are_never_stored(worker_maker, monkeypatch):
     world = World(worker_maker, ALLOW_ALL, Quota(8, None))  # room for two more objects
     kept = []
     keep = type(world.alice.session).keep
@@ -212,7 +212,7 @@ def test_what_is_gone_when_a_row_ends_was_never_stored(worker_maker, monkeypatch
     assert (name, number) == ("QuotaExceededError", "1") and "may hold 8 objects" in text
 
 
-def test_who_may_not_stay_is_not_served_to_the_end_of_a_row(worker_maker, monkeypatch):
+def test_a_batch_ends_when_its_client_may_not_stay(worker_maker, monkeypatch):
     monkeypatch.setattr(sessions, "_CHECK", -1.0)
     world = World(worker_maker, ALLOW_ALL)
     left = [2]
@@ -402,7 +402,7 @@ def test_one_call_counts_as_one_message(far):
     assert torch.equal(y.get(), torch.tensor([2.0, 2.0]))
 
 
-def test_who_calls_does_not_wait_for_a_node_that_is_slow(hook, server):
+def test_callers_do_not_wait_for_a_slow_node(hook, server):
     worker = WebsocketClientWorker(hook, "localhost", server.port, id="ws-steps")  # with nothing between that reads
     x = torch.zeros(2).send(worker)
     worker.synchronize()
@@ -419,7 +419,7 @@ def test_who_calls_does_not_wait_for_a_node_that_is_slow(hook, server):
     hook.local_worker._known_workers.pop("ws-steps", None)
 
 
-def test_what_was_gathered_goes_by_itself(far):
+def test_batched_calls_are_sent_after_a_moment(far):
     """Nobody asks for anything after the call, and the worker gets it all the same."""
     flag = torch.zeros(1).send(far)
     flag.add_(1)

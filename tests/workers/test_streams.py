@@ -82,7 +82,7 @@ def test_lazy_error_names_the_line(make_worker):
     assert torch.equal((good + 1).get(), torch.arange(4.0) + 1)
 
 
-def test_synchronize_raises_what_went_wrong(make_worker):
+def test_synchronize_raises_pending_errors(make_worker):
     bob = make_worker("bob", "thread")
     x = torch.arange(4.0).send(bob)
     index = torch.tensor([7]).send(bob)

@@ -272,13 +272,7 @@ class WebsocketStream(PipelinedStream):
             connection.write_soon(REQUEST, self._number, request)
 
     def gather(self, name: str, args: tuple[Any, ...], base: ObjectId) -> object:
-        """Add a call to the batch and return the spec of its result; NotImplemented if it must be sent alone.
-
-        Args:
-            name: the wire name of the call.
-            args: its arguments: pointers and numbers.
-            base: the id of its result.
-        """
+        """Batch a call and return its result spec; NotImplemented if it must be sent alone. See `encode_call`."""
         encoded = encode_call(self.location, name, args, base)
         if encoded is None:
             return NotImplemented
