@@ -89,7 +89,7 @@ def test_clients_that_are_gone_are_not_admitted_any_more(hook):
     before = len(socket_stream.hub()._announced)
     bob = ProcessWorker(hook, id="sockets-bob")
     torch.ones(2).send(bob).get()
-    admitted = len(bob._admitted)  # this client, and whoever else is known
+    admitted = len(bob._admitted)  # this client, and all other known workers
     for _ in range(3):
         torch.ones(2).send(bob).get()
         for stream in list(bob._incoming):

@@ -233,8 +233,8 @@ class FramedConnection:
                 self._wake_writer()
                 return
         self.flush_at_once()
-        with self._queued:
-            if self._backlog and not self._closed:
+        if self._backlog and not self._closed:
+            with self._queued:
                 self._wake_writer()
 
     def flush_soon(self) -> None:
