@@ -268,7 +268,7 @@ def test_an_id_that_somebody_took_meanwhile(worker_maker):
     row = BatchExecutor(world.worker, world.alice.session)
     assert row._run(step("torch.Tensor.add", 100, Ref(1), 1), 7)
     world.bob.send_tensor(torch.zeros(5), 100, published=True)
-    row._settle()
+    row._store_results()
     assert isinstance(row.failure, IdNotUniqueError) and row.failure.syft_step == 7
     assert world.worker.object_store.get(100).shape == (5,)
 
