@@ -70,7 +70,7 @@ def count_messages() -> Iterator[MessageCount]:
 
 def _hand_over() -> None:
     for stream in list(gathering):
-        stream.hand_over_gathered()
+        stream.send_batched()
 
 
 def counting() -> bool:

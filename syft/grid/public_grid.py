@@ -61,7 +61,7 @@ class PublicGridNetwork(ModelGrid):
         self.gateway_url = gateway_url
         self._gateway: Endpoint = where_of(*parse_address(gateway_url), token, ca)
         self._ca = ca
-        self._credential = credential
+        self._credential: Any = credential
         self._tokens = _tokens_of(credential)
         self._only = None if nodes is None else {_place(url) for url in nodes}
         self._clients: dict[str, NodeClient] = {}

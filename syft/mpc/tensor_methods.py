@@ -319,7 +319,7 @@ def _share_here(worker: BaseWorker, session: object, tensor: object, *names: obj
         except OutOfRangeError as error:  # the client that gets this error must not learn about the values
             raise error.without_index() from None
         for pointer in _pointers(shared):
-            pointer.lease.stream.settle()
+            pointer.lease.stream.barrier()
     return shared
 
 

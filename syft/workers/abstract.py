@@ -1,4 +1,4 @@
-"""AbstractWorker: the base of everything that is a party."""
+"""AbstractWorker: the base class of all workers."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from abc import ABC
 
 
 class AbstractWorker(ABC):  # noqa: B024  (a marker: what a worker must do is in BaseWorker)
-    """A party that holds objects and answers messages."""
+    """A party that holds objects and responds to messages."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 from syft.core.context import local_worker
 from syft.core.id_provider import ObjectId
@@ -12,11 +12,16 @@ from syft.exceptions import WorkerNotFoundError
 from syft.workers.abstract import AbstractWorker
 from syft.workers.execution.session import serving
 
+if TYPE_CHECKING:
+    from syft.hook.torch_hook import TorchHook
+    from syft.workers.base import BaseWorker
+    from syft.workers.delegation.grants import Delegation
+
 logger = logging.getLogger("syft.workers")
 
 
 class AddressBook:
-    """What a worker knows of others."""
+    """The other workers that a worker knows."""
 
     id: ObjectId
 
@@ -24,8 +29,8 @@ class AddressBook:
         self._known_workers: dict[ObjectId, Any] = {}
 
     @classmethod
-    def _known(cls, hook: Any, id: ObjectId, auto_add: bool) -> Any:
-        """Return the worker of an id that is known already, if it is of this class; a notebook cell may run twice."""
+    def _known(cls, hook: TorchHook | None, id: ObjectId, auto_add: bool) -> Self | None:
+        """Return the registered worker of an id, if it is of this class: a notebook cell may run twice."""
         local = getattr(hook, "local_worker", None)
         known = local._known_workers.get(id) if local is not None and auto_add else None
         if known is not None and type(known) is not cls:
@@ -33,7 +38,7 @@ class AddressBook:
         return known
 
     def _join(self, local: Any) -> None:
-        """Make the workers that the local worker knows, and this one, know each other."""
+        """Register this worker and those that the local worker knows with each other."""
         if local is None or local is self:
             return
         for other in (*list(local._known_workers.values()), local):
@@ -41,12 +46,12 @@ class AddressBook:
                 self.add_worker(other)
                 other.add_worker(self)
 
-    def get_worker(self, id_or_worker: Any, fail_hard: bool = False) -> Any:
-        """Return a worker by its id or itself.
+    def get_worker(self, id_or_worker: object, fail_hard: bool = False) -> Any:
+        """Return a worker, given its id or itself.
 
         Args:
             id_or_worker: an id or a worker.
-            fail_hard: raise when the id is unknown, instead of returning it as it is.
+            fail_hard: raise if the id is unknown, instead of returning it unchanged.
         """
         if isinstance(id_or_worker, AbstractWorker):
             return id_or_worker
@@ -61,33 +66,40 @@ class AddressBook:
         return id_or_worker
 
     def known(self, worker_id: ObjectId) -> Any:
-        """Return a worker by its id, if it is known: first of those whom the client made known that asks just now."""
-        session = serving.get()
-        if session is not None and session.circle is not None and session.worker is self:
-            peer = session.circle.peers.get(worker_id)
-            if peer is not None:
-                return peer
-        return self._known_workers.get(worker_id)
+        """Return a worker by its id, or None; workers introduced by the client of the current request come first."""
+        delegation = self._current_delegation()
+        peer = None if delegation is None else delegation.peers.get(worker_id)
+        return self._known_workers.get(worker_id) if peer is None else peer
 
-    def add_worker(self, worker: Any) -> Any:
-        """Remember another worker."""
+    def _current_delegation(self) -> Delegation | None:
+        """Return the delegation of the client whose request this thread serves, if it introduced other workers."""
+        session = serving.get()
+        return session.circle if session is not None and session.worker is self else None
+
+    def _stream_to_itself(self) -> Any:
+        """Return the stream of this worker to itself, if it serves a client that introduced other workers."""
+        delegation = self._current_delegation()
+        return None if delegation is None else delegation.own_stream()
+
+    def add_worker(self, worker: BaseWorker) -> Any:
+        """Register another worker."""
         self._known_workers[worker.id] = worker
         self._introduce(worker)
         return self
 
-    def _introduce(self, worker: Any) -> None:
-        """Tell this worker, if it is in another process, how the other one is reached."""
+    def _introduce(self, worker: BaseWorker) -> None:
+        """Inform this worker, if it is in another process, how to reach another one."""
 
     def add_workers(self, workers: Iterable[Any]) -> Any:
-        """Remember several workers."""
+        """Register several workers."""
         for worker in workers:
             self.add_worker(worker)
         return self
 
     def remove_worker_from_registry(self, worker_id: ObjectId) -> None:
-        """Forget a worker."""
+        """Remove a worker from the register."""
         del self._known_workers[worker_id]
 
     def remove_worker_from_local_worker_registry(self) -> None:
-        """Make the local worker forget this one."""
+        """Remove this worker from the register of the local worker."""
         local_worker().remove_worker_from_registry(self.id)

@@ -6,18 +6,18 @@ import logging
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from syft.codes import PLAN_CMDS, TENSOR_SERIALIZATION
 from syft.core.context import local_worker, refuse_while_recording
-from syft.core.id_provider import ID_PROVIDER, ObjectId, is_id
+from syft.core.id_provider import ID_PROVIDER, ObjectId
 from syft.core.labels import id_of, tags_of
 from syft.core.object import AbstractObject
 from syft.core.object_storage import ObjectStorage
-from syft.core.references import ObjectMeta, Ref, TensorMeta
-from syft.exceptions import GetNotPermittedError, PlanCommandUnknownError, SerdeError, SyftError
+from syft.core.references import Ref, TensorMeta
+from syft.exceptions import GetNotPermittedError, PlanCommandUnknownError, SyftError
 from syft.hook.remote import Remote
 from syft.messaging import message as m
 from syft.pointers.lease import Lease
@@ -26,21 +26,25 @@ from syft.pointers.object_wrapper import ObjectWrapper
 from syft.pointers.remote_call import Results, pointer_kinds
 from syft.pointers.request import Request, request_together
 from syft.serde import register
+from syft.workers import wire_form
 from syft.workers.abstract import AbstractWorker
 from syft.workers.access.policy import ALLOW_ALL, ReleasePolicy
 from syft.workers.address_book import AddressBook
 from syft.workers.execution.copies import prepare_transfer, warn_if_graph
 from syft.workers.execution.execute import kind_of, resolve
 from syft.workers.execution.router import PLAN_COMMANDS, route
-from syft.workers.execution.session import Session, serving
+from syft.workers.execution.session import Session
 from syft.workers.transport.request_codec import answer
 from syft.workers.transport.stream import close_all
+
+if TYPE_CHECKING:
+    from syft.hook.torch_hook import TorchHook
 
 logger = logging.getLogger("syft.workers")
 
 
 class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
-    """A party: a store of objects, a table of what it answers, and the other parties it knows.
+    """A party: a store of objects, message handlers, and the other parties it knows.
 
     Args:
         hook: the TorchHook.
@@ -49,21 +53,21 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
         is_client_worker: whether it only sends and never stores (as the local worker `me`).
         log_msgs: keep every message received in `msg_history`.
         verbose: log every message at info level.
-        auto_add: make it and the workers known to the local worker know each other.
+        auto_add: register it and the workers known to the local worker with each other.
     """
 
     # Runs calls that name private data elsewhere; only session processes of nodes have one.
     vault: Any = None
-    # Where the name of the current call is noted; only session processes of nodes have one.
+    # Records the name of the current call; only session processes of nodes have one.
     progress: Any = None
     # Whether clients may choose any id for their objects.
     takes_any_id = True
 
     def __init__(
         self,
-        hook: Any = None,
+        hook: TorchHook | None = None,
         id: ObjectId = 0,
-        data: Iterable[Any] | None = None,
+        data: Iterable[torch.Tensor] | None = None,
         is_client_worker: bool = False,
         log_msgs: bool = False,
         verbose: bool = False,
@@ -101,7 +105,7 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
         key = location.stream_key
         stream = self._streams.get(key)
         if stream is None or stream.location is not location or stream.is_replaced:
-            with self._opening:  # two streams to one worker would not keep each other's order
+            with self._opening:  # two streams to one worker would not preserve the order
                 stream = self._streams.get(key)
                 if stream is None or stream.location is not location or stream.is_replaced:
                     stream = self._streams[key] = location.open_stream(self)
@@ -109,19 +113,12 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
 
     @property
     def stream_key(self) -> Any:
-        """What the streams to this worker are known by at those who speak to it."""
+        """The key of streams to this worker, at the workers that open them."""
         return self.id
 
-    def _stream_to_itself(self) -> Any:
-        """Return the stream of this worker to itself where it acts for a client that made others known to it."""
-        session = serving.get()
-        if session is None or session.circle is None or session.worker is not self:
-            return None
-        return session.circle.own_stream()
-
-    def open_stream(self, client: Any) -> Any:
+    def open_stream(self, client: BaseWorker) -> Any:
         """Open a stream from a client to this worker."""
-        raise SyftError(f"{type(self).__name__} does not say how it is reached.")
+        raise SyftError(f"{type(self).__name__} can't be reached: it must define open_stream().")
 
     def open_session(self, client_id: object) -> Session:
         """Begin the session of a client at this worker."""
@@ -129,23 +126,23 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
         self._sessions.append(session)
         return session
 
-    def send_msg(self, message: m.Message, location: Any) -> Any:
-        """Send a message to another worker and return its answer."""
+    def send_msg(self, message: m.Message, location: BaseWorker | ObjectId) -> Any:
+        """Send a message to another worker and return its response."""
         return self.stream_to(self.get_worker(location, fail_hard=True)).ask(message)
 
     def recv_msg(self, bin_message: bytes) -> bytes:
-        """Answer a request of somebody unknown, in bytes."""
+        """Respond to a serialized request of an unknown client."""
         if self.verbose:
             logger.info("%s received %d bytes", self.id, len(bin_message))
         return answer(self, Session(self, None), bin_message)
 
     def synchronize(self) -> Any:
-        """Wait until everything that the local worker sent here is done, and raise what went wrong."""
+        """Wait until everything that the local worker sent here is done, and raise the first error."""
         local_worker().stream_to(self).synchronize()
         return self
 
     def close(self) -> None:
-        """Close the streams of this worker; then raise the error of a call over them that nobody has heard of yet."""
+        """Close the streams of this worker; then raise the unreported error of an earlier call."""
         streams = list(self._streams.values())
         self._streams.clear()
         close_all(streams)
@@ -153,17 +150,17 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
     # --- objects --------------------------------------------------------------------------------------------
 
     def load_data(self, data: Iterable[Any]) -> None:
-        """Hold tensors of the owner's; they stay until they are deleted."""
+        """Hold tensors of the owner; they stay until they are deleted."""
         for tensor in data:
             self.object_store.objects[id_of(tensor)] = tensor
             if isinstance(tensor, torch.Tensor):
                 tensor.__dict__["_syft_owner"] = self
 
     def resolve(self, ref: Ref) -> Any:
-        """Return the object that a pointer which came home points at.
+        """Return the object behind a pointer that was sent to the worker it points at.
 
-        Only where everything may leave anyway: elsewhere a message could so put what is held here where texts are
-        expected, and read it in an error or a search.
+        Only without a release policy: otherwise a message could place a held object where a text is expected, and read
+        it in an error or a search.
         """
         if self.policy is not ALLOW_ALL:
             raise GetNotPermittedError(
@@ -171,12 +168,12 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
             )
         return resolve(self, ref)
 
-    def register_obj(self, obj: Any, obj_id: ObjectId | None = None) -> None:
+    def register_obj(self, obj: object, obj_id: ObjectId | None = None) -> None:
         """Store an object, unless this worker only sends."""
         if not self.is_client_worker:
             super().register_obj(obj, obj_id)
 
-    def de_register_obj(self, obj: Any, _recurse_torch_objs: bool = True) -> None:
+    def de_register_obj(self, obj: object, _recurse_torch_objs: bool = True) -> None:
         """Remove an object from the store."""
         if not self.is_client_worker:
             super().de_register_obj(obj, _recurse_torch_objs)
@@ -192,11 +189,11 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
 
     def send(
         self,
-        obj: Any,
-        workers: Any,
+        obj: object,
+        workers: object,
         ptr_id: ObjectId | None = None,
         garbage_collect_data: bool | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> Any:
         """Send an object to a worker and return a pointer to it.
 
@@ -204,9 +201,9 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
             obj: a tensor or another sendable object.
             workers: the worker (or a list with one worker).
             ptr_id: the id of the pointer.
-            garbage_collect_data: whether the object goes when its pointers go; by default it does, unless it
+            garbage_collect_data: whether the object is deleted with its pointers; by default it is, unless it
                 carries tags: tagged objects are published and stay until they are deleted.
-            **kwargs: taken and ignored, as in earlier releases.
+            **kwargs: ignored, as in earlier releases.
         """
         if isinstance(workers, list | tuple):
             if len(workers) != 1:
@@ -224,13 +221,13 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
             pointer.id = ptr_id
         return pointer
 
-    def _id_for(self, obj: Any, destination: Any) -> ObjectId:
-        """Return the id an object gets at its destination: its own, or a fresh one if that is taken."""
+    def _id_for(self, obj: object, destination: BaseWorker) -> ObjectId:
+        """Return the id of an object at its destination: its own, or a new one if that is taken."""
         own = id_of(obj)
         return ID_PROVIDER.pop() if destination._may_hold(own) else own
 
     def _may_hold(self, obj_id: ObjectId) -> bool:
-        """Say whether this worker holds an object, or might, for all that is known here."""
+        """Return whether this worker holds an object, or may hold it as far as is known here."""
         return obj_id in self.object_store.objects
 
     def session_of(self, client_id: ObjectId) -> Session | None:
@@ -238,7 +235,7 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
         return next((session for session in self._sessions if session.client_id == client_id), None)
 
     def send_object(
-        self, obj: Any, destination: Any, obj_id: ObjectId, published: bool, claimant: ObjectId | None = None
+        self, obj: object, destination: BaseWorker, obj_id: ObjectId, published: bool, claimant: ObjectId | None = None
     ) -> Any:
         """Send an object under a given id and return a pointer to it.
 
@@ -247,7 +244,7 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
             destination: the worker it goes to.
             obj_id: its id there.
             published: whether it stays until it is deleted.
-            claimant: the client that the claim on it belongs to, when that is not this worker.
+            claimant: the client that owns the claim on it, if not this worker.
         """
         stream = self.stream_to(destination)
         prepare_transfer(obj, destination)
@@ -258,7 +255,7 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
         pointer.tags, pointer.description = set(tags_of(obj)), getattr(obj, "description", None)
         return pointer
 
-    def send_many(self, objects: list[Any], destination: Any, garbage_collect_data: bool = True) -> list[Any]:
+    def send_many(self, objects: list[Any], destination: BaseWorker, garbage_collect_data: bool = True) -> list[Any]:
         """Send several tensors to a worker with one message, and return pointers to them."""
         stream = self.stream_to(destination)
         ids = [self._id_for(obj, destination) for obj in objects]
@@ -268,7 +265,7 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
         return [kind._attach(lease, self, TensorMeta.of_copy(obj)) for lease, obj in zip(leases, objects, strict=True)]
 
     def get_many(self, pointers: list[Any]) -> list[Any]:
-        """Take the objects of several pointers, with one message a worker."""
+        """Fetch the objects of several pointers, with one message per worker."""
         results: dict[int, Any] = {}
         for location in {id(pointer.location): pointer.location for pointer in pointers}.values():
             there = [pointer for pointer in pointers if pointer.location is location]
@@ -281,24 +278,26 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
         return [results[id(pointer)] for pointer in pointers]
 
     def request_many(self, pointers: list[Any], reason: str) -> Request:
-        """Ask the owner of a worker to release several objects with one request."""
+        """Request the release of several objects from the owner of a worker, with one request."""
         return request_together(pointers, reason)
 
-    def send_obj(self, obj: Any, location: Any) -> None:
-        """Send an object under its own id, for good."""
+    def send_obj(self, obj: object, location: BaseWorker | ObjectId) -> None:
+        """Send an object under its own id; it stays until it is deleted."""
         self.send_object(obj, self.get_worker(location, fail_hard=True), id_of(obj), published=True)
 
-    def request_obj(self, obj_id: ObjectId, location: Any, user: Any = None, reason: str = "") -> Any:
-        """Take an object from another worker."""
+    def request_obj(
+        self, obj_id: ObjectId, location: BaseWorker | ObjectId, user: object = None, reason: str = ""
+    ) -> Any:
+        """Fetch an object from another worker."""
         return self.stream_to(self.get_worker(location, fail_hard=True)).fetch(obj_id, reason)
 
     def respond_to_obj_req(self, request_msg: tuple[Any, ...]) -> Any:
-        """Give an object away: (id, user, reason)."""
+        """Return an object and remove it: (id, user, reason)."""
         return route(self, Session(self, None), m.ObjectRequestMessage(tuple(request_msg))).obj
 
     # --- commands -------------------------------------------------------------------------------------------
 
-    def send_command(self, recipient: Any, message: tuple[Any, ...], return_ids: Any = None) -> Any:
+    def send_command(self, recipient: BaseWorker, message: tuple[Any, ...], return_ids: object = None) -> Any:
         """Send a command `(name, owner, args, kwargs)` and return pointer(s) to its result(s)."""
         name, owner, args, kwargs = message
         recipient = self.get_worker(recipient, fail_hard=True)
@@ -310,51 +309,38 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
         first = ObjectPointer._attach(Lease(stream, base, owned=False), self)
         return Results(first, operation.cmd_args, operation.cmd_kwargs, base).build(response)
 
-    @staticmethod
-    def create_message_execute_command(
-        command_name: str, command_owner: Any = None, return_ids: Any = None, *args: Any, **kwargs: Any
-    ) -> m.Operation:
-        """Build an operation; the method of an object becomes the function of that name."""
-        if isinstance(command_owner, str) and command_owner == "self":
-            raise PlanCommandUnknownError(f"{command_name} of the worker itself")
-        if command_owner is not None:
-            args = (command_owner, *args)
-            if "." not in command_name:
-                command_name = f"torch.Tensor.{command_name}"
-        plain = tuple(getattr(arg, "child", arg) for arg in args)
-        ids = tuple(return_ids) if isinstance(return_ids, list | tuple) else (return_ids,)
-        return m.Operation(command_name, None, plain, kwargs, ids if ids != (None,) else (ID_PROVIDER.pop(),))
+    create_message_execute_command = staticmethod(wire_form.create_operation)
 
-    def execute_command(self, message: Any) -> Any:
-        """Run an operation here, on behalf of nobody in particular."""
+    def execute_command(self, message: object) -> Any:
+        """Run an operation here, without a client."""
         return route(self, Session(self, None), message)
 
     def execute_plan_command(self, session: Session, message: m.PlanCommandMessage) -> Any:
-        """Answer `fetch_plan` or `fetch_protocol`."""
+        """Respond to `fetch_plan` or `fetch_protocol`."""
         handler = PLAN_COMMANDS.get(message.command_name)
         if handler is None:
             raise PlanCommandUnknownError(message.command_name)
         return handler(self, session, *message.contents)
 
-    def fetch_plan(self, plan_id: ObjectId, location: Any, copy: bool = False) -> Any:
+    def fetch_plan(self, plan_id: ObjectId, location: BaseWorker | ObjectId, copy: bool = False) -> Any:
         """Fetch a plan (or a copy of it) from a worker."""
         plan = self.send_msg(m.PlanCommandMessage((plan_id, copy), PLAN_CMDS.FETCH_PLAN), location)
         plan.owner = self
         return plan
 
-    def fetch_protocol(self, protocol_id: ObjectId, location: Any, copy: bool = False) -> Any:
+    def fetch_protocol(self, protocol_id: ObjectId, location: BaseWorker | ObjectId, copy: bool = False) -> Any:
         """Fetch a protocol (or a copy of it) from a worker."""
         return self.send_msg(m.PlanCommandMessage((protocol_id, copy), PLAN_CMDS.FETCH_PROTOCOL), location)
 
     # --- questions ------------------------------------------------------------------------------------------
 
     @staticmethod
-    def is_tensor_none(obj: Any) -> bool:
-        """Say whether an object is None."""
+    def is_tensor_none(obj: object) -> bool:
+        """Return whether an object is None."""
         return obj is None
 
-    def request_is_remote_tensor_none(self, pointer: Any) -> bool:
-        """Ask whether a remote object is None."""
+    def request_is_remote_tensor_none(self, pointer: ObjectPointer) -> bool:
+        """Return whether a remote object is None."""
         pointer = getattr(pointer, "child", pointer)
         return bool(self.stream_to(pointer.location).is_none(pointer.ref()))
 
@@ -363,24 +349,24 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
         """Return a shape as a list."""
         return list(tensor.shape)
 
-    def request_remote_tensor_shape(self, pointer: Any) -> torch.Size:
-        """Ask for the shape of a remote tensor."""
+    def request_remote_tensor_shape(self, pointer: ObjectPointer) -> torch.Size:
+        """Return the shape of a remote tensor."""
         pointer = getattr(pointer, "child", pointer)
         meta: TensorMeta = self.stream_to(pointer.location).describe(pointer.ref())
         return meta.shape
 
-    def search(self, query: Any) -> list[Any]:
+    def search(self, query: object) -> list[Any]:
         """Find the objects of this worker that match every word: by id, tag, or inside the description.
 
         Args:
             query: a word, or a list of words that must all match.
 
         Returns:
-            Pointers; dropping them deletes nothing.
+            Pointers; deleting them deletes no object.
         """
         return list(local_worker().request_search(query, location=self))
 
-    def request_search(self, query: Any, location: Any) -> list[Any]:
+    def request_search(self, query: object, location: BaseWorker | ObjectId) -> list[Any]:
         """Find the objects of another worker that match every word."""
         words = list(query) if isinstance(query, list | tuple | set) else [query]
         location = self.get_worker(location, fail_hard=True)
@@ -388,13 +374,7 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
             found = route(self, Session(self, self.id), m.SearchMessage(words))
             return [self.object_store.get(obj_id) for obj_id, *_ in found]
         stream = self.stream_to(location)
-        return [self._found_pointer(stream, *row) for row in stream.search(words)]
-
-    def _found_pointer(self, stream: Any, obj_id: ObjectId, meta: Any, tags: Any, description: Any) -> Any:
-        kind = meta.kind if isinstance(meta, ObjectMeta) else "tensor"
-        pointer = pointer_kinds[kind]._attach(Lease(stream, obj_id, owned=False), self, meta)
-        pointer.tags, pointer.description = set(tags), description
-        return pointer.wrap()
+        return [wire_form.found_pointer(self, stream, *row) for row in stream.search(words)]
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} id:{self.id} #objects:{len(self._objects)}>"
@@ -404,41 +384,12 @@ class BaseWorker(AddressBook, AbstractWorker, ObjectStorage):
 
         return worker_html(self)
 
-    # --- the wire form --------------------------------------------------------------------------------------
-
-    @staticmethod
-    def simplify(_worker: Any, worker: Any) -> tuple[Any, ...]:
-        """A worker travels as its id."""
-        return (worker.id,)
-
-    @staticmethod
-    def detail(worker: Any, worker_tuple: tuple[Any, ...]) -> Any:
-        """Look a worker up by its id; an unknown one stays an id."""
-        return worker.get_worker(worker_tuple[0]) if worker is not None else worker_tuple[0]
-
-    @staticmethod
-    def force_simplify(_worker: Any, worker: Any) -> tuple[Any, ...]:
-        """Return the full form of a worker: its id, its objects and whether it adds itself."""
-        return (worker.id, worker._objects.copy(), False)
-
-    @staticmethod
-    def force_detail(worker: Any, worker_tuple: tuple[Any, ...]) -> Any:
-        """Rebuild a worker with its objects from the full form."""
-        worker_id, objects, _auto_add = worker_tuple
-        if not is_id(worker_id) or type(objects) is not dict or not all(map(is_id, objects)):
-            raise SerdeError("The full form of a worker has an id and objects by id.")
-        # A worker of its own, whoever has this id already; nobody gets to know it by this.
-        rebuilt = pointer_free_worker(getattr(worker, "hook", None), worker_id)
-        rebuilt.object_store.objects.update(objects)
-        return rebuilt
+    simplify = staticmethod(wire_form.simplify)
+    detail = staticmethod(wire_form.detail)
+    force_simplify = staticmethod(wire_form.force_simplify)
+    force_detail = staticmethod(wire_form.force_detail)
 
 
-def pointer_free_worker(hook: Any, worker_id: ObjectId) -> Any:
-    """Make an in-process worker that nobody knows (filled in by the module that defines it)."""
-    return _virtual[0](hook, id=worker_id, auto_add=False)
-
-
-_virtual: list[Any] = []
 register(
     BaseWorker,
     code=161,

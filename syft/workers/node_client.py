@@ -1,10 +1,10 @@
-"""NodeClient: a node as its clients see it; and `connect`, which makes one from an address."""
+"""NodeClient: a node, as seen by its clients; and `connect`, which makes one from an address."""
 
 from __future__ import annotations
 
 import os
 import ssl
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, Self
 from urllib.parse import urlsplit
 
 from syft.core.context import local_worker
@@ -18,7 +18,19 @@ from syft.workers.transport.http import ask
 from syft.workers.transport.tls import explain
 from syft.workers.websocket_client import WebsocketClientWorker, where_of, why_unreachable
 
+if TYPE_CHECKING:
+    from syft.hook.torch_hook import TorchHook
+    from syft.workers.transport.websocket import Endpoint
+
 _SECURE = {"ws": False, "http": False, "wss": True, "https": True}
+
+
+class Credential(Protocol):
+    """User and password, as `AccountCredential` has them."""
+
+    def json(self) -> dict[str, str]:
+        """Return the fields "username" and "password"."""
+        ...
 
 
 class NodeClient(WebsocketClientWorker, HostingClient):
@@ -27,30 +39,43 @@ class NodeClient(WebsocketClientWorker, HostingClient):
     Args:
         hook: the TorchHook.
         address: wss://host:port, or ws://localhost:port for a node of this machine.
-        credential: user and password, for which the node gives a token (`AccountCredential`).
-        id: the name of the node; with 0 the node is asked for it.
-        is_client_worker: taken as documented.
-        log_msgs: taken as documented.
-        verbose: log what happens to the connection.
-        encoding: taken and ignored: nothing is sent as text.
-        token: what is shown to the node, instead of a credential.
+        credential: user and password, exchanged for a token of the node (`AccountCredential`).
+        id: the name of the node; 0: requested from the node.
+        is_client_worker: accepted and ignored.
+        log_msgs: keep every message in `msg_history` (those of this side are not).
+        verbose: log events of the connection.
+        encoding: accepted and ignored: nothing is sent as text.
+        token: the bearer token for the node, instead of a credential.
         ca: the file of the authority that signed the node's certificate; None: those of the system.
-        auto_add: make it and the workers known to the local worker know each other.
+        auto_add: register it and the workers known to the local worker with each other.
 
     Example:
         >>> node = sy.connect("wss://hospital-a.example:8777", token=token, ca="team.pem")  # doctest: +SKIP
         >>> node.search("#biopsies")  # doctest: +SKIP
     """
 
-    def __new__(cls, hook: Any = None, *args: Any, **kwargs: Any) -> Any:
-        """Return a new one: which node it is, only the node can say."""
+    def __new__(
+        cls,
+        hook: TorchHook | None = None,
+        address: str = "",
+        credential: Credential | None = None,
+        id: ObjectId | None = 0,
+        is_client_worker: bool = False,
+        log_msgs: bool = False,
+        verbose: bool = False,
+        encoding: str = "ISO-8859-1",
+        token: str | None = None,
+        ca: str | os.PathLike[str] | None = None,
+        auto_add: bool = True,
+    ) -> Self:
+        """Return a new client: only the node itself knows its id."""
         return object.__new__(cls)
 
     def __init__(
         self,
-        hook: Any,
+        hook: TorchHook | None,
         address: str,
-        credential: Any = None,
+        credential: Credential | None = None,
         id: ObjectId | None = 0,
         is_client_worker: bool = False,
         log_msgs: bool = False,
@@ -71,30 +96,30 @@ class NodeClient(WebsocketClientWorker, HostingClient):
         except OSError as error:
             raise NodeUnreachableError(address, why_unreachable(error, where.url)) from None
         if not is_id(node_id):
-            raise SyftError(f"What answers at {address} is not a node.")
+            raise SyftError(f"The server at {address} is not a node.")
         super().__init__(
             hook, host, port, secure, node_id, False, log_msgs, verbose, token=token, ca=ca, auto_add=auto_add
         )
 
     @property
     def budget(self) -> BudgetClient:
-        """The privacy budgets here: `node.budget()` says what is left to you, `node.budget.set(...)` sets one."""
+        """The privacy budgets: `node.budget()` returns your remaining budgets, `node.budget.set(...)` sets one."""
         return BudgetClient(self)
 
     def request(self, objects: Any, reason: str) -> Request:
-        """Ask the owner to release several results together: the whole of it is approved, or nothing.
+        """Request the release of several results together: the owner approves all of them, or none.
 
         Args:
             objects: a dictionary or a list of pointers to objects at this node.
-            reason: what you need them for; the owner reads it.
+            reason: the purpose; the owner reads it.
 
         Returns:
-            The request. Once it is approved, `request.get()` gives the copies that were sealed when you asked.
+            The request. Once it is approved, `request.get()` returns the copies that were sealed when you asked.
         """
         named = tuple(map(str, objects)) if isinstance(objects, dict) else None
         pointers = [getattr(one, "child", one) for one in (objects.values() if isinstance(objects, dict) else objects)]
         if not all(isinstance(one, ObjectPointer) and one.location is self for one in pointers):
-            raise SyftError(f"request() takes pointers to objects at {self.id!r}.")
+            raise SyftError(f"request() requires pointers to objects at {self.id!r}.")
         return request_together(pointers, str(reason), named)
 
     def __repr__(self) -> str:
@@ -102,7 +127,7 @@ class NodeClient(WebsocketClientWorker, HostingClient):
 
 
 def parse_address(address: str) -> tuple[str, int, bool]:
-    """Return host, port and whether it is spoken to over TLS."""
+    """Return host, port and whether TLS is used."""
     parts = urlsplit(address if "://" in address else f"//{address}")
     secure = _SECURE.get(parts.scheme)
     if secure is None or not parts.hostname:
@@ -110,7 +135,7 @@ def parse_address(address: str) -> tuple[str, int, bool]:
     return parts.hostname, parts.port or (443 if secure else 80), secure
 
 
-def _log_in(where: Any, credential: Any) -> str:
+def _log_in(where: Endpoint, credential: Credential) -> str:
     """Exchange user and password for a token."""
     given = credential.json()
     try:
@@ -119,7 +144,7 @@ def _log_in(where: Any, credential: Any) -> str:
         raise InvalidUserError(f"Invalid user. {error}") from None
     token = answer.get("token") if isinstance(answer, dict) else None
     if type(token) is not str:
-        raise SyftError("The node did not give a token.")
+        raise SyftError("The node did not return a token.")
     return token
 
 
@@ -127,17 +152,17 @@ def connect(
     address: str,
     token: str | None = None,
     ca: str | os.PathLike[str] | None = None,
-    credential: Any = None,
-    hook: Any = None,
+    credential: Credential | None = None,
+    hook: TorchHook | None = None,
 ) -> NodeClient:
     """Connect to a node.
 
     Args:
         address: wss://host:port, or ws://localhost:port for a node of this machine.
-        token: what is shown to the node; from its owner, or the environment variable SYFT_TOKEN.
+        token: the bearer token from the owner of the node; by default the environment variable SYFT_TOKEN.
         ca: the file of the authority that signed the node's certificate; None: those of the system.
         credential: user and password instead of a token (`AccountCredential`).
-        hook: the TorchHook; by default the one that there is.
+        hook: the TorchHook; by default the active one.
     """
     if hook is None:
         hook = getattr(local_worker(), "hook", None)

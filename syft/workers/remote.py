@@ -1,9 +1,9 @@
-"""RemoteWorker: what all workers that are not in this process have in common, as their clients see them."""
+"""RemoteWorker: the common part of workers outside of this process, as seen by their clients."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syft.core.context import local_worker
 from syft.core.id_provider import ObjectId
@@ -14,45 +14,60 @@ from syft.workers.access.policy import ALLOW_ALL
 from syft.workers.base import BaseWorker
 from syft.workers.transport.stream import close_all
 
+if TYPE_CHECKING:
+    import torch
+
+    from syft.hook.torch_hook import TorchHook
+    from syft.workers.transport.pipelined import PipelinedStream
+
 
 class RemoteWorker(BaseWorker, RemoteFederatedClient):
-    """A worker that is reached by messages only: what it holds is known here by asking."""
+    """A worker that is reached by messages only; its objects are not known here."""
 
-    # Workers of this process can't take part in a run with it.
+    # Workers of this process can't take part in a joint computation with it.
     in_own_process = True
-    # Whether it is behind a server, so that others reach it by the introduction of a client.
+    # Whether it is behind a server, so that other workers need an introduction by a client.
     is_node = False
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self._incoming: list[Any] = []
-        super().__init__(*args, **kwargs)
+    def __init__(
+        self,
+        hook: TorchHook | None,
+        id: ObjectId,
+        data: Iterable[torch.Tensor] | None = None,
+        *,
+        log_msgs: bool = False,
+        verbose: bool = False,
+        auto_add: bool = True,
+    ) -> None:
+        self._incoming: list[PipelinedStream] = []
+        super().__init__(hook, id, data, log_msgs=log_msgs, verbose=verbose, auto_add=auto_add)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         if name == "policy" and value is not ALLOW_ALL:
             raise SyftError(
-                f"Worker {self.id!r} is in another process, where a policy set here would not be asked. "
+                f"Worker {self.id!r} is in another process, where a policy set here has no effect. "
                 "Use a VirtualWorker, or a node, for data with a release policy."
             )
         super().__setattr__(name, value)
 
     def _arrives(self, stream: Any) -> Any:
-        """Keep a stream from a client of this process, and return it."""
+        """Register a stream from a client of this process, and return it."""
         self._incoming = [*(earlier for earlier in self._incoming if not earlier.is_over), stream]
         return stream
 
     def load_data(self, data: Iterable[Any]) -> None:
-        """Have the worker hold tensors; they stay until they are deleted."""
+        """Send tensors to the worker; they stay until they are deleted."""
         sender = local_worker()
         for tensor in data:
             sender.send(tensor, self, garbage_collect_data=False)
 
     def _may_hold(self, obj_id: ObjectId) -> bool:
-        """Say yes: what is held there is not known here, so every object gets a fresh id."""
+        """Return True: its objects are not known here, so every object gets a new id."""
         return True
 
     @property
     def _objects(self) -> dict[ObjectId, Any]:
-        """Pointers to the objects held there, by id, after what clients of this process let go of is gone."""
+        """Pointers to the objects held there, by id, after pending releases of this process."""
         for stream in self._incoming:
             if stream.has_released():
                 stream.synchronize()
@@ -63,10 +78,10 @@ class RemoteWorker(BaseWorker, RemoteFederatedClient):
         """Return a pointer to the object of this id."""
         objects = self._objects
         if obj_id not in objects:
-            self.object_store.get(obj_id)  # raises, with the words that every worker has for it
+            self.object_store.get(obj_id)  # raises the common error
         return objects[obj_id]
 
-    def set_obj(self, obj: Any) -> None:
+    def set_obj(self, obj: object) -> None:
         """Refuse: objects are sent to a worker in another process."""
         raise SyftError(f"Worker {self.id!r} is in another process: send the object there, with x.send(worker).")
 
@@ -83,7 +98,7 @@ class RemoteWorker(BaseWorker, RemoteFederatedClient):
         return self if return_self else None
 
     def _close_incoming(self) -> None:
-        """Close the streams to this worker, after what was sent over them is done; then raise what went wrong."""
+        """Close the streams to this worker, after pending requests are done; then raise the first error."""
         streams, self._incoming = self._incoming, []
         for stream in streams:
             stream.client._streams.pop(self.id, None)

@@ -1,34 +1,46 @@
-"""SpawnedWorker: a worker in another process, as the process that made it sees it."""
+"""SpawnedWorker: a worker in another process, as seen by the process that started it."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syft.core.id_provider import ObjectId
 from syft.workers.remote import RemoteWorker
-from syft.workers.transport.framing import Address
+from syft.workers.transport.handshake import Address
 from syft.workers.transport.socket_stream import hub
+
+if TYPE_CHECKING:
+    import torch
+
+    from syft.hook.torch_hook import TorchHook
+    from syft.workers.base import BaseWorker
 
 
 class SpawnedWorker(RemoteWorker):
-    """A worker in another process, which this process made and gives orders to.
+    """A worker in another process, which this process started and controls.
 
-    What it holds is there, so everything that is asked about its objects goes through the stream of the local worker.
+    Its objects are in that process, so queries about them go through the stream of the local worker.
 
     Args:
         hook: the TorchHook.
         id: the name of the worker.
         data: tensors to hold from the start.
         verbose: log every message there.
-        auto_add: make it and the workers known to the local worker know each other.
+        auto_add: register it and the workers known to the local worker with each other.
     """
 
     def __init__(
-        self, hook: Any, id: ObjectId, data: Iterable[Any] | None, *, verbose: bool = False, auto_add: bool = True
+        self,
+        hook: TorchHook | None,
+        id: ObjectId,
+        data: Iterable[torch.Tensor] | None,
+        *,
+        verbose: bool = False,
+        auto_add: bool = True,
     ) -> None:
-        # What clients reach this worker by, and what it reaches workers of this process by.
+        # Secrets of clients for this worker, and of this worker for workers of this process.
         self._admitted: dict[ObjectId, Address] = {}
         self._announced: list[Address] = []
         super().__init__(hook, id, data, verbose=verbose, auto_add=auto_add)
@@ -38,70 +50,70 @@ class SpawnedWorker(RemoteWorker):
     @property
     def pid(self) -> int:
         """The id of the worker's process."""
-        raise NotImplementedError(f"{type(self).__name__} must say which process it is")
+        raise NotImplementedError(f"{type(self).__name__} must define pid")
 
     @property
     def port(self) -> int:
         """The port on this machine at which the worker's process listens."""
-        raise NotImplementedError(f"{type(self).__name__} must say where it listens")
+        raise NotImplementedError(f"{type(self).__name__} must define port")
 
     @property
     def orders_given(self) -> int:
-        """How many orders the worker's process was given."""
-        raise NotImplementedError(f"{type(self).__name__} must count orders")
+        """The number of orders that the worker's process was given."""
+        raise NotImplementedError(f"{type(self).__name__} must define orders_given")
 
     def is_alive(self) -> bool:
-        """Say whether the worker's process is there."""
-        raise NotImplementedError(f"{type(self).__name__} must say whether it is there")
+        """Return whether the worker's process is alive."""
+        raise NotImplementedError(f"{type(self).__name__} must define is_alive()")
 
     def why_lost(self) -> str:
-        """Say what is known of why the worker can't be reached."""
-        raise NotImplementedError(f"{type(self).__name__} must say why it is lost")
+        """Return the known reason why the worker can't be reached."""
+        raise NotImplementedError(f"{type(self).__name__} must define why_lost()")
 
     def _control(self, order: tuple[Any, ...]) -> None:
-        """Tell the worker's process something that only its maker may tell it."""
-        raise NotImplementedError(f"{type(self).__name__} must say how orders are given")
+        """Send an order to the worker's process, which accepts orders from its maker only."""
+        raise NotImplementedError(f"{type(self).__name__} must define _control()")
 
     def _end(self) -> None:
         """End the worker's process."""
-        raise NotImplementedError(f"{type(self).__name__} must say how it ends")
+        raise NotImplementedError(f"{type(self).__name__} must define _end()")
 
     # --- who gets in ------------------------------------------------------------------------------------------
 
     def admit(self, client_id: ObjectId) -> Address:
-        """Have the worker's process let a client in, and return where and by what."""
+        """Have the worker's process accept a client, and return the client's address."""
         return dataclasses.replace(self._secrets_for(client_id), port=self.port)
 
     def _secrets_for(self, client_id: ObjectId) -> Address:
-        """Have the worker's process let a client in, and return by what; where, is not known yet."""
+        """Have the worker's process accept a client, and return the client's secrets; the port is not known yet."""
         if client_id not in self._admitted:
             address = self._admitted[client_id] = Address.fresh(0)
             self._control(("admit", client_id, address.token, address.proof))
         return self._admitted[client_id]
 
     def invite(self, client_id: ObjectId, purpose: str) -> Address:
-        """Have the worker's process let somebody in for one purpose and nothing else; returns where and by what.
+        """Have the worker's process accept a client for one purpose only; returns the client's address.
 
         Args:
-            client_id: who it is from then on, whatever it says.
-            purpose: what a connection with these secrets is for.
+            client_id: the identity of the client; nothing that it says about itself counts.
+            purpose: the purpose of connections with these secrets.
         """
         address = Address.fresh(self.port)
         self._control(("admit", client_id, address.token, address.proof, purpose))
         return address
 
     def dismiss(self, client_id: ObjectId, address: Address) -> None:
-        """Have the worker's process let nobody in any more by the secrets of an address."""
+        """Have the worker's process reject the secrets of an address from now on."""
         self._control(("dismiss", client_id, address.token, address.proof))
 
-    def _introduce(self, worker: Any) -> None:
-        """Tell the worker's process how another worker is reached."""
+    def _introduce(self, worker: BaseWorker) -> None:
+        """Inform the worker's process how to reach another worker."""
         address = self._way_to(worker)
         if address is not None:
             self._control(("meet", worker.id, address.port, address.token, address.proof))
 
-    def _way_to(self, worker: Any) -> Address | None:
-        """Return how a process of this machine reaches a worker; None if it does not, or if that only sends."""
+    def _way_to(self, worker: BaseWorker) -> Address | None:
+        """Return the address of a worker for a process of this machine; None if it is not reachable, or only sends."""
         if isinstance(worker, SpawnedWorker):
             return worker.admit(self.id) if worker.is_on_this_machine() else None
         if worker.is_client_worker or getattr(worker, "in_own_process", False):
@@ -112,11 +124,11 @@ class SpawnedWorker(RemoteWorker):
         return address
 
     def is_on_this_machine(self) -> bool:
-        """Say whether the worker's process is on this machine."""
+        """Return whether the worker's process is on this machine."""
         return True
 
     def stop(self) -> None:
-        """End the worker's process, after what was sent to it is done; then raise what went wrong meanwhile."""
+        """End the worker's process, after pending requests are done; then raise the first error."""
         try:
             self._close_incoming()
         finally:

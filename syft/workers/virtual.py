@@ -1,22 +1,27 @@
-"""VirtualWorker: a party inside this process, for lessons, tests and simulations."""
+"""VirtualWorker: a party inside this process, for tutorials, tests and simulations."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syft.core.id_provider import ObjectId
 from syft.federated.client.federated_client import FederatedCaller, FederatedClient
-from syft.workers import base
 from syft.workers.base import BaseWorker
 from syft.workers.transport.in_process import BytesStream, ThreadStream
 from syft.workers.transport.stream import InlineStream, close_all
+from syft.workers.wire_form import WORKER_CLASSES
+
+if TYPE_CHECKING:
+    import torch
+
+    from syft.hook.torch_hook import TorchHook
 
 
 class VirtualWorker(FederatedCaller, BaseWorker, FederatedClient):
-    """A worker in this process, with value semantics: what is sent is copied.
+    """A worker in this process, with value semantics: sent objects are copied.
 
-    Making a worker of an id that is already known gives that worker back, so that a notebook cell can be run twice.
+    A worker of an id that is already registered is returned again, so that a notebook cell can be run twice.
 
     Args:
         hook: the TorchHook.
@@ -25,8 +30,8 @@ class VirtualWorker(FederatedCaller, BaseWorker, FederatedClient):
         is_client_worker: whether it only sends and never stores.
         log_msgs: keep every message received in `msg_history`.
         verbose: log every message.
-        auto_add: make it and the workers known to the local worker know each other.
-        serialize: send every message through real bytes.
+        auto_add: register it and the workers known to the local worker with each other.
+        serialize: serialize every message.
         threaded: like `serialize`, and deliver from a thread of its own, so that callers do not wait.
 
     Example:
@@ -38,16 +43,27 @@ class VirtualWorker(FederatedCaller, BaseWorker, FederatedClient):
         tensor([2., 4.])
     """
 
-    def __new__(cls, hook: Any = None, id: ObjectId = 0, *args: Any, **kwargs: Any) -> VirtualWorker:
-        """Return the known worker of this id, if there is one of this class."""
-        known = cls._known(hook, id, kwargs.get("auto_add", True))
+    def __new__(
+        cls,
+        hook: TorchHook | None = None,
+        id: ObjectId = 0,
+        data: Iterable[torch.Tensor] | None = None,
+        is_client_worker: bool = False,
+        log_msgs: bool = False,
+        verbose: bool = False,
+        auto_add: bool = True,
+        serialize: bool = False,
+        threaded: bool = False,
+    ) -> VirtualWorker:
+        """Return the registered worker of this id, if there is one of this class."""
+        known = cls._known(hook, id, auto_add)
         return super().__new__(cls) if known is None else known
 
     def __init__(
         self,
-        hook: Any = None,
+        hook: TorchHook | None = None,
         id: ObjectId = 0,
-        data: Iterable[Any] | None = None,
+        data: Iterable[torch.Tensor] | None = None,
         is_client_worker: bool = False,
         log_msgs: bool = False,
         verbose: bool = False,
@@ -61,15 +77,15 @@ class VirtualWorker(FederatedCaller, BaseWorker, FederatedClient):
         self._incoming: list[Any] = []
         self._stream_type = ThreadStream if threaded else BytesStream if serialize else InlineStream
         super().__init__(hook, id, data, is_client_worker, log_msgs, verbose, auto_add)
-        # Bytes never leave the process, so a script module in them is the user's own.
+        # Bytes never leave the process, so a script module in them comes from the user.
         self.trusts_script_modules = True
 
     @property
     def is_threaded(self) -> bool:
-        """Whether it has a thread of its own for what a client asks."""
+        """Whether it serves requests in a thread of its own."""
         return self._stream_type is ThreadStream
 
-    def open_stream(self, client: Any) -> Any:
+    def open_stream(self, client: BaseWorker) -> Any:
         """Open a stream from a client of this process."""
         stream = self._stream_type(client, self)
         self._incoming.append(stream)
@@ -77,16 +93,16 @@ class VirtualWorker(FederatedCaller, BaseWorker, FederatedClient):
 
     @property
     def _objects(self) -> dict[ObjectId, Any]:
-        """The objects held, by id, after what is on its way here has arrived."""
+        """The objects held, by id, after pending requests are done."""
         for stream in self._incoming:
             if isinstance(stream, ThreadStream) and not stream._closed:
                 stream.synchronize()
-            if isinstance(stream, BytesStream):
+            if isinstance(stream, BytesStream | ThreadStream):
                 stream.flush()
         return self.object_store.objects
 
     def stop(self) -> None:
-        """Close the streams to and from this worker; then raise the error of a call nobody has heard of yet."""
+        """Close the streams to and from this worker; then raise the unreported error of an earlier call."""
         streams, self._incoming = self._incoming, []
         for stream in streams:
             stream.client._streams.pop(self.id, None)
@@ -96,4 +112,4 @@ class VirtualWorker(FederatedCaller, BaseWorker, FederatedClient):
             self.close()
 
 
-base._virtual[:] = [VirtualWorker]
+WORKER_CLASSES["in process"] = VirtualWorker

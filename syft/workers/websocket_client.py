@@ -1,11 +1,11 @@
-"""WebsocketClientWorker: a worker behind a websocket, with the API of any other worker."""
+"""WebsocketClientWorker: a worker behind a WebSocket, with the API of any other worker."""
 
 from __future__ import annotations
 
 import os
 import ssl
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 from syft.core.context import local_worker
@@ -17,30 +17,34 @@ from syft.workers.transport.tls import client_context, explain, is_loopback
 from syft.workers.transport.websocket import Endpoint
 from syft.workers.transport.websocket_stream import WebsocketStream
 
-_AUTO_ADD = 6  # where `auto_add` is among the arguments after `id`
+if TYPE_CHECKING:
+    import torch
+
+    from syft.hook.torch_hook import TorchHook
+    from syft.workers.base import BaseWorker
 
 
 class WebsocketClientWorker(RemoteWorker):
-    """A worker that a server serves: a WebsocketServerWorker, or a node.
+    """A worker behind a server: a WebsocketServerWorker, or a node.
 
     With `secure=True` the certificate of the server is always verified. Without, only servers of this machine are
-    spoken to.
+    accepted.
 
-    Making a worker of an id that is already known gives that worker back, so that a notebook cell can be run twice.
+    A worker of an id that is already registered is returned again, so that a notebook cell can be run twice.
 
     Args:
         hook: the TorchHook.
-        host: where it is.
+        host: the host of the server.
         port: its port.
-        secure: speak TLS.
-        id: the name of the worker here; it must be the one that the server has.
-        is_client_worker: taken as documented; a worker behind a server stores.
+        secure: use TLS.
+        id: the name of the worker; it must be the one that the server has.
+        is_client_worker: accepted and ignored: a worker behind a server stores objects.
         log_msgs: keep every message in `msg_history` (those of this side are not).
-        verbose: log what happens to the connection.
+        verbose: log events of the connection.
         data: tensors to hold from the start.
-        token: what is shown to the server.
+        token: the bearer token for the server.
         ca: the file of the authority that signed the server's certificate; None: those of the system.
-        auto_add: make it and the workers known to the local worker know each other.
+        auto_add: register it and the workers known to the local worker with each other.
 
     Example:
         >>> alice = sy.WebsocketClientWorker(hook, host="localhost", port=8777, id="alice")  # doctest: +SKIP
@@ -48,29 +52,14 @@ class WebsocketClientWorker(RemoteWorker):
     """
 
     is_node = True
-    # What its connections are for, if not for everything.
+    # The purpose of its connections; empty: any.
     purpose = ""
-    # The address by which other nodes reach it, where that is another one than from here.
+    # The address by which other nodes reach it, if it differs from the one used here.
     peer_url: str | None = None
 
     def __new__(
         cls,
-        hook: Any = None,
-        host: str = "localhost",
-        port: int = 0,
-        secure: bool = False,
-        id: ObjectId = 0,
-        *args: Any,
-        **kwargs: Any,
-    ) -> Any:
-        """Return the known worker of this id, if there is one."""
-        auto_add = args[_AUTO_ADD] if len(args) > _AUTO_ADD else kwargs.get("auto_add", True)
-        known = cls._known(hook, id, auto_add)
-        return super().__new__(cls) if known is None else known
-
-    def __init__(
-        self,
-        hook: Any = None,
+        hook: TorchHook | None = None,
         host: str = "localhost",
         port: int = 0,
         secure: bool = False,
@@ -78,7 +67,26 @@ class WebsocketClientWorker(RemoteWorker):
         is_client_worker: bool = False,
         log_msgs: bool = False,
         verbose: bool = False,
-        data: Iterable[Any] | None = None,
+        data: Iterable[torch.Tensor] | None = None,
+        token: str | None = None,
+        ca: str | os.PathLike[str] | None = None,
+        auto_add: bool = True,
+    ) -> Self:
+        """Return the registered worker of this id, if there is one."""
+        known = cls._known(hook, id, auto_add)
+        return super().__new__(cls) if known is None else known
+
+    def __init__(
+        self,
+        hook: TorchHook | None = None,
+        host: str = "localhost",
+        port: int = 0,
+        secure: bool = False,
+        id: ObjectId = 0,
+        is_client_worker: bool = False,
+        log_msgs: bool = False,
+        verbose: bool = False,
+        data: Iterable[torch.Tensor] | None = None,
         token: str | None = None,
         ca: str | os.PathLike[str] | None = None,
         auto_add: bool = True,
@@ -96,7 +104,7 @@ class WebsocketClientWorker(RemoteWorker):
         self.load_data(data or ())
 
     def _move_to(self, where: Endpoint) -> None:
-        """Take another address of the same worker: a notebook cell was run again after the server was."""
+        """Set another address of the same worker: a notebook cell was run again after the server was restarted."""
         if where.url != self._where.url:
             parts = urlsplit(where.url)
             self.host, self.port = parts.hostname or "", parts.port or 0
@@ -106,11 +114,11 @@ class WebsocketClientWorker(RemoteWorker):
 
     @property
     def url(self) -> str:
-        """Where the server is."""
+        """The address of the server."""
         return self._where.url
 
     def for_purpose(self, purpose: str) -> Any:
-        """Return the same worker, reached over a connection of its own that is for one purpose.
+        """Return the same worker, reached over a separate connection for one purpose.
 
         A node serves such a connection in a process that runs no calls: one party of an encrypted model, or a dealer.
 
@@ -127,14 +135,14 @@ class WebsocketClientWorker(RemoteWorker):
 
     @property
     def stream_key(self) -> Any:
-        """What the streams to this worker are known by."""
+        """The key of streams to this worker."""
         return (self.id, self.purpose) if self.purpose else self.id
 
     def connect(self) -> None:
         """Connect, unless it is connected."""
         local_worker().stream_to(self)
 
-    def open_stream(self, client: Any) -> WebsocketStream:
+    def open_stream(self, client: BaseWorker) -> WebsocketStream:
         """Open a stream from a client of this process."""
         try:
             stream = WebsocketStream(client, self, self._where)
@@ -153,19 +161,19 @@ class WebsocketClientWorker(RemoteWorker):
         self._arrives(stream)
         return stream
 
-    def meet(self, client: Any, others: Iterable[Any]) -> None:
-        """Make this node and others known to each other, for a client of this process."""
+    def meet(self, client: BaseWorker, others: Iterable[Any]) -> None:
+        """Introduce this node and others to each other, for a client of this process."""
         introduce(client, (self, *others))
 
     def _is_named(self, node_id: ObjectId) -> bool:
         return self.id == node_id
 
     def why_lost(self) -> str:
-        """Say what is known of why the worker can't be reached."""
+        """Return the known reason why the worker can't be reached."""
         return "its connection was lost."
 
     def close(self) -> None:
-        """Close the connection; what was published stays there. Then raise the error of a call nobody has heard of."""
+        """Close the connection; published objects stay there. Then raise the unreported error of an earlier call."""
         try:
             for view in self.__dict__.pop("_views", {}).values():
                 view._close_incoming()
@@ -178,7 +186,7 @@ class WebsocketClientWorker(RemoteWorker):
     # --- questions to the worker itself ------------------------------------------------------------------------
 
     def list_objects_remote(self) -> str:
-        """Say what this client may see there: ids, shapes and tags, never values."""
+        """Return the ids, shapes and tags of the objects visible to this client, one per line; never values."""
         lines = [
             f"{obj_id}: {tuple(pointer.shape) if hasattr(pointer, 'shape') else type(pointer).__name__}"
             f" {' '.join(sorted(pointer.tags))}".rstrip()
@@ -187,11 +195,11 @@ class WebsocketClientWorker(RemoteWorker):
         return "\n".join(lines)
 
     def objects_count_remote(self) -> int:
-        """Count what this client may see there."""
+        """Return the number of objects visible to this client."""
         return len(self._objects)
 
     def clear_objects_remote(self) -> Any:
-        """Delete what this client may delete there."""
+        """Delete the objects that this client may delete."""
         return self.clear_objects()
 
     def __repr__(self) -> str:
@@ -199,7 +207,7 @@ class WebsocketClientWorker(RemoteWorker):
 
 
 def why_unreachable(error: OSError, url: str) -> str:
-    """Return what an error of the network means, and what to look at."""
+    """Return the meaning of a network error, and what to check."""
     if isinstance(error, TimeoutError):
         reason = "it does not answer"
     else:
@@ -210,10 +218,10 @@ def why_unreachable(error: OSError, url: str) -> str:
 
 
 def where_of(host: str, port: int, secure: bool, token: str | None, ca: Any) -> Endpoint:
-    """Return how a server is reached; other machines by TLS only."""
+    """Return the endpoint of a server; other machines require TLS."""
     if not secure and not is_loopback(host):
         raise SyftError(
-            f"{host!r} is another machine, so it is spoken to over TLS only: pass secure=True, and ca=... "
+            f"{host!r} is another machine, which requires TLS: pass secure=True, and ca=... "
             "if a team's own authority signed its certificate."
         )
     name = f"[{host}]" if ":" in host and not host.startswith("[") else host

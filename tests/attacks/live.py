@@ -10,12 +10,11 @@ import time
 from pathlib import Path
 
 from syft.serde import deserialize, serialize
-from syft.workers.transport.framed_pipe import HEADER, PipeConnection
-from syft.workers.transport.framing import ANSWER, BYE, HELLO, NOTICE, REQUEST, WELCOME
+from syft.workers.transport.framing import ANSWER, BYE, HEADER, HELLO, NOTICE, REQUEST, WELCOME, FramedConnection
+from syft.workers.transport.greeting import VERSION
 from syft.workers.transport.request_codec import write_request
 from syft.workers.transport.tls import client_context
 from syft.workers.transport.websocket import Endpoint, WebsocketPipe
-from syft.workers.transport.websocket_stream import VERSION
 
 
 class Visitor:
@@ -23,7 +22,7 @@ class Visitor:
 
     def __init__(self, url, token=None, context=None, session=("", b"")):
         self.pipe = WebsocketPipe(Endpoint(url, token, context).at("/stream"), 60)
-        self.connection = PipeConnection(self.pipe, 1 << 30)
+        self.connection = FramedConnection(self.pipe, 1 << 30)
         self.connection.write(HELLO, 0, serialize((VERSION, *session)))
         frame = self.connection.read()
         if frame is None or frame[0] != WELCOME:

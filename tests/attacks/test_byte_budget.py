@@ -26,6 +26,7 @@ from syft.serde import compression, deserialize, serialize
 from syft.workers.delegation.grants import ADMIT
 from syft.workers.transport import framing
 from syft.workers.transport.framing import REQUEST, SEEN
+from syft.workers.transport.pipe import SocketPipe
 from syft.workers.websocket_client import WebsocketClientWorker
 from tests.attacks.live import Visitor
 from tests.attacks.taken_over import USER, taken_over_node
@@ -297,7 +298,7 @@ def party_at(process, hook):
         ((token, _, _),) = me.stream_to(worker).ask(Operation(ADMIT, None, (CIRCLE, "last-party"), {}, ()))
         sock, status, _ = knock(process, token, purpose=wire_protocol.PURPOSE)
         assert status == 101
-        connection = framing.Connection(sock, 1 << 30)
+        connection = framing.FramedConnection(SocketPipe(sock), 1 << 30)
         connection.write(wire_protocol.HELLO, 1, serialize(("group", ("first-party", "last-party"))))
         assert connection.read()[0] == wire_protocol.SEED
         try:

@@ -19,7 +19,8 @@ from syft.serde import serialize
 from syft.workers.delegation import dialer, introduction
 from syft.workers.delegation.grants import ADMIT, MEET
 from syft.workers.delegation.introduction import introduce
-from syft.workers.transport.framing import Connection
+from syft.workers.transport.framing import FramedConnection
+from syft.workers.transport.pipe import SocketPipe
 from syft.workers.transport.websocket import Endpoint
 from tests.attacks.askers import (
     AT_ONCE,
@@ -211,7 +212,7 @@ def test_the_dealer_gives_seeds_to_proven_parties_only(mallory):
         where = Endpoint(nodes["dealer"].url)
         sock = dialer.connect(where, token, proof, wire_protocol.PINNED_PURPOSE, 10.0)
         assert prover.dial(sock, "dealer", wire_protocol.PINNED_PURPOSE, 10.0) == keys[2]
-        connection = Connection(sock, 1000)
+        connection = FramedConnection(SocketPipe(sock), 1000)
         connection.write(wire_protocol.HELLO, 0, serialize((name, ("a", "b"), (key, keys[1]))))
         seeds = connection.read()
         connection.close()

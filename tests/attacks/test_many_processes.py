@@ -8,10 +8,9 @@ import threading
 import pytest
 
 from syft.serde import serialize
-from syft.workers.transport.framed_pipe import PipeConnection
-from syft.workers.transport.framing import BYE, HELLO, WELCOME
+from syft.workers.transport.framing import BYE, HELLO, WELCOME, FramedConnection
+from syft.workers.transport.greeting import VERSION
 from syft.workers.transport.websocket import Endpoint, WebsocketPipe
-from syft.workers.transport.websocket_stream import VERSION
 from tests.attacks.live import Visitor
 from tests.attacks.watching import undisturbed
 from tests.grid.test_killed_processes import children_of
@@ -31,7 +30,7 @@ class Connection:
 
     def __init__(self, hospital, purpose):
         pipe = WebsocketPipe(Endpoint(hospital.url, hospital.tokens["mallory"], None).at("/stream"), 60)
-        self._connection = PipeConnection(pipe, 1 << 30)
+        self._connection = FramedConnection(pipe, 1 << 30)
         self._connection.write(HELLO, 0, serialize((VERSION, "", b"", purpose)))
         kind, _, contents = self._connection.read()
         self.is_welcome = kind == WELCOME

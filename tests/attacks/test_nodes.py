@@ -32,8 +32,7 @@ from syft.messaging.message import ErrorMessage
 from syft.pointers.pointer_plan import RUN_PLAN
 from syft.serde import compression, deserialize, serialize
 from syft.serde.msgpack.serde import _simplify
-from syft.workers.transport.framed_pipe import HEADER
-from syft.workers.transport.framing import HELLO, REQUEST, SEEN
+from syft.workers.transport.framing import HEADER, HELLO, REQUEST, SEEN
 from syft.workers.transport.request_codec import write_request
 from syft.workers.transport.tls import client_context
 from syft.workers.transport.websocket import Endpoint, WebsocketPipe
@@ -273,7 +272,7 @@ def test_names_in_messages_count_for_nothing(hook, target, mallory):
 
 # What a token that is not good is refused with, if not as one that the node did not make.
 WHY = {
-    "none": "asks for a token",
+    "none": "requires a token",
     "expired": "expired",
     "revoked": "revoked",
     "other purpose": "another purpose",

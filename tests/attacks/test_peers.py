@@ -31,7 +31,8 @@ from syft.serde import serialize
 from syft.workers.delegation import dialer, grants, introduction
 from syft.workers.delegation.grants import ADMIT, MEET
 from syft.workers.delegation.peer import DelegatedNode, OutboundPolicy
-from syft.workers.transport import framing
+from syft.workers.transport import framing, handshake
+from syft.workers.transport.pipe import SocketPipe
 from syft.workers.transport.websocket import Endpoint
 from syft.workers.websocket_client import WebsocketClientWorker
 
@@ -101,7 +102,7 @@ def knock(node, token, purpose="mpc-knock", shown=None, headers=""):
     status = int(head.split(b" ")[1]) if head else 0
     proof = b""
     if status == 101:
-        sock.sendall(framing.hello(token if shown is None else shown, purpose))
+        sock.sendall(handshake.hello(token if shown is None else shown, purpose))
         with contextlib.suppress(OSError):
             proof = sock.recv(32)
     return sock, status, proof
@@ -153,7 +154,7 @@ def test_nothing_is_said_before_the_answer(nodes, alice):
         "GET /peer HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: syft-peer\r\n"
         f"Authorization: Peer {token.hex()}\r\n\r\n"
     )
-    sock.sendall(head.encode() + framing.hello(token, "mpc-knock"))
+    sock.sendall(head.encode() + handshake.hello(token, "mpc-knock"))
     assert sock.recv(100).startswith(b"HTTP/1.1 401")
     sock.close()
 
@@ -226,7 +227,7 @@ def test_another_client_gets_no_seeds(hook, nodes, alice):
     with client(hook, nodes, "bob") as workers:
         ((token, _, _),) = ask(workers[2], ADMIT, NAME, "peer-a")
         sock, _, _ = knock(nodes[2], token, wire_protocol.PURPOSE)
-        connection = framing.Connection(sock, 1000)
+        connection = framing.FramedConnection(SocketPipe(sock), 1000)
         connection.write(wire_protocol.HELLO, 0, serialize((name, parties)))
         kind, _, contents = connection.read()
         assert kind == wire_protocol.SEED
@@ -454,9 +455,9 @@ def test_a_node_that_can_not_prove_itself(nodes, alice):
     ((token, proof, _),) = ask(alice[0], ADMIT, NAME, "peer-b")
     where = Endpoint(f"ws://127.0.0.1:{nodes[0].port}")
     dialer.connect(where, token, proof, "mpc-knock", 60).close()
-    with pytest.raises(ConnectionError, match="taken its place"):
+    with pytest.raises(ConnectionError, match="answered in its place"):
         dialer.connect(where, token, SECRET, "mpc-knock", 60)
-    with pytest.raises(ConnectionError, match="taken its place"):
+    with pytest.raises(ConnectionError, match="answered in its place"):
         dialer.open_pipe(where, token, SECRET, 60)
     with pytest.raises(AuthenticationError):
         dialer.connect(where, SECRET, proof, "mpc-knock", 60)

@@ -20,8 +20,10 @@ from syft.mpc.serving.invitation import Server
 from syft.serde import deserialize
 from syft.workers.base import BaseWorker
 from syft.workers.process.child import ServedWorker
-from syft.workers.transport import framing
-from syft.workers.transport.framing import Address, Connection
+from syft.workers.transport import framing, handshake
+from syft.workers.transport.framing import FramedConnection
+from syft.workers.transport.handshake import Address
+from syft.workers.transport.pipe import SocketPipe
 from syft.workers.transport.request_codec import answer, write_request
 from syft.workers.transport.socket_stream import Listener
 from tests.attacks.hostile import Mallory, error_name, still_answers
@@ -370,7 +372,7 @@ def forged(**changes):
     ids=str,
 )
 def test_forged_endpoints(hook, changes):
-    alice = ServedWorker(None, "alice", auto_add=False)
+    alice = ServedWorker("alice")
     mallory = Mallory(alice)
     assert mallory.call(endpoint.OPEN, *forged()) is None
     assert mallory.call(endpoint.CLOSE, "ab" * 16) is None
@@ -380,7 +382,7 @@ def test_forged_endpoints(hook, changes):
 
 
 def test_an_endpoint_ends_with_its_owners_session(hook):
-    alice = ServedWorker(None, "alice", auto_add=False)
+    alice = ServedWorker("alice")
     mallory = Mallory(alice)
     assert mallory.call(endpoint.OPEN, *forged()) is None
     assert mallory.call(endpoint.INVITE, "ab" * 16, "guest", 2) is None
@@ -448,8 +450,8 @@ def test_secrets_are_not_shown(trio, served, caplog):
 @pytest.fixture
 def door(hook):
     """A listener that lets a guest in for one purpose."""
-    worker = ServedWorker(None, "alice", auto_add=False)
-    listener = Listener(framing.listen())
+    worker = ServedWorker("alice")
+    listener = Listener(handshake.listen())
     owner = Mallory(worker, "owner")
     assert owner.call(endpoint.OPEN, *forged()) is None
     assert owner.call(endpoint.INVITE, "ab" * 16, "guest", 2) is None
@@ -465,27 +467,27 @@ def door(hook):
 def test_a_token_is_good_for_one_purpose(door, purpose):
     _worker, _listener, address = door
     with pytest.raises(OSError):
-        framing.connect(address, purpose, timeout=30)
-    framing.connect(address, guest_session.purpose_of("ab" * 16), timeout=30).close()
+        handshake.connect(address, purpose, timeout=30)
+    handshake.connect(address, guest_session.purpose_of("ab" * 16), timeout=30).close()
 
 
 def test_a_token_that_was_dismissed(door):
     _worker, listener, address = door
     listener.dismiss(address)
     with pytest.raises(OSError):
-        framing.connect(address, guest_session.purpose_of("ab" * 16), timeout=30)
+        handshake.connect(address, guest_session.purpose_of("ab" * 16), timeout=30)
 
 
 def test_the_latest_visit_counts(door):
     worker, _listener, address = door
-    first = framing.connect(address, guest_session.purpose_of("ab" * 16), timeout=30)
-    earlier = Connection(first, 1 << 20)
+    first = handshake.connect(address, guest_session.purpose_of("ab" * 16), timeout=30)
+    earlier = FramedConnection(SocketPipe(first), 1 << 20)
     earlier.write(framing.REQUEST, 1, write_request(None, (), m.SearchMessage([]), True))
     assert earlier.read()[0] == framing.ANSWER  # it is served before the next one comes
-    second = framing.connect(address, guest_session.purpose_of("ab" * 16), timeout=30)
+    second = handshake.connect(address, guest_session.purpose_of("ab" * 16), timeout=30)
     first.settimeout(30)
     assert earlier.read() is None, "the earlier one is hung up on"
-    connection = Connection(second, 1 << 20)
+    connection = FramedConnection(SocketPipe(second), 1 << 20)
     connection.write(framing.REQUEST, 1, write_request(None, (), m.SearchMessage([]), True))
     kind, number, written = connection.read()
     assert (kind, number, error_name(deserialize(written))) == (framing.ANSWER, 1, "SerdeError")
@@ -496,7 +498,7 @@ def test_the_latest_visit_counts(door):
         pass
     first.close()
     connection.close()
-    third = framing.connect(address, guest_session.purpose_of("ab" * 16), timeout=30)
+    third = handshake.connect(address, guest_session.purpose_of("ab" * 16), timeout=30)
     third.shutdown(socket.SHUT_RDWR)
     third.close()
     still_answers(worker)

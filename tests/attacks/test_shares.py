@@ -32,7 +32,7 @@ from syft.pointers.lease import Lease
 from syft.pointers.pointer_tensor import PointerTensor
 from syft.workers.access.policy import ALLOW_ALL, DenyAll
 from syft.workers.process.worker import ProcessWorker
-from syft.workers.transport import framing
+from syft.workers.transport import handshake
 from tests import warm
 from tests.attacks.hostile import Mallory, error_name, still_answers
 
@@ -396,14 +396,14 @@ def test_strangers_and_bad_frames_get_nothing(processes):
             assert _answer(sock) == b""
     header = struct.Struct("<BQQ")
     for data in (header.pack(0, 1, HUGE), header.pack(77, 1, 3) + b"abc", b"\xff" * 300):
-        with framing.connect(alice.admit("mallory")) as sock:
+        with handshake.connect(alice.admit("mallory")) as sock:
             sock.sendall(data)
             assert _answer(sock) == b""
     for purpose in ("mpc-deal", "mpc-knock", "nothing"):
-        with framing.connect(alice.admit("mallory"), purpose) as sock:
+        with handshake.connect(alice.admit("mallory"), purpose) as sock:
             sock.sendall(b"\xff" * 300)
             assert _answer(sock) == b""
-    half = framing.connect(alice.admit("mallory"))
+    half = handshake.connect(alice.admit("mallory"))
     half.sendall(header.pack(0, 1, 1000) + b"abc")
     assert _squares(*processes) == [1, 4, 9]
     half.close()

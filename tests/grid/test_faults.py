@@ -1,4 +1,4 @@
-"""What goes wrong on real machines: nodes as processes, killed, cut off, slowed down, out of disk, with wrong clocks."""
+"""Faults of real machines: nodes as processes that are killed, cut off, slowed down, out of disk, with wrong clocks."""
 
 import contextlib
 import json
@@ -125,7 +125,7 @@ def test_kill_9_loses_no_acknowledged_object(hook, tmp_path, impatient):
         process.stop()
 
 
-def test_an_object_whose_answer_did_not_arrive_stays(hook, tmp_path, impatient):
+def test_an_object_stays_if_its_response_did_not_arrive(hook, tmp_path, impatient):
     process = NodeProcess("unseen", store=str(tmp_path / "store"))
     line = Line(process.port)
     try:
@@ -270,7 +270,7 @@ def stop_in_the_middle(process, alice):
 
 
 def figures(process):
-    """What a node counts."""
+    """Metrics of a node."""
     import http.client
 
     connection = http.client.HTTPConnection("127.0.0.1", process.port, timeout=60)

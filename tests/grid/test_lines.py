@@ -15,12 +15,12 @@ from syft import config
 from syft.exceptions import NodeLostError, SerdeError, SyftError
 from syft.messaging.message import ObjectMessage, ObjectRequestMessage
 from syft.serde import deserialize, serialize
-from syft.workers.transport import framed_pipe, framing, websocket_stream
-from syft.workers.transport.framed_pipe import HEADER, PipeConnection
-from syft.workers.transport.framing import BYE, HELLO, REQUEST, WELCOME
+from syft.workers.transport import framing, greeting, handshake, resend_buffer, websocket_stream
+from syft.workers.transport.framing import BYE, HEADER, HELLO, REQUEST, WELCOME, FramedConnection
+from syft.workers.transport.greeting import VERSION
+from syft.workers.transport.pipe import SocketPipe
 from syft.workers.transport.request_codec import write_request
 from syft.workers.transport.websocket import Endpoint, WebsocketPipe
-from syft.workers.transport.websocket_stream import VERSION
 from tests.attacks.live import Visitor
 from tests.nodes import forget, node, resident, soon
 
@@ -46,11 +46,11 @@ def alice(hook, small):
 
 
 class SlowPipe:
-    """A pipe whose pieces come one after the other, each after so many seconds of a clock of its own."""
+    """A pipe whose pieces arrive one after the other, each after some seconds of its own clock."""
 
     def __init__(self, monkeypatch, pieces, patience=60.0):
         self.now, self.patience, self._pieces = 0.0, patience, iter(pieces)
-        monkeypatch.setattr(framed_pipe, "time", types.SimpleNamespace(monotonic=lambda: self.now))
+        monkeypatch.setattr(framing, "time", types.SimpleNamespace(monotonic=lambda: self.now))
 
     def recv(self, within=None):
         seconds, piece = next(self._pieces)
@@ -74,39 +74,39 @@ def trickle(size, piece, seconds):
 
 def test_a_frame_that_trickles_is_given_up(monkeypatch):
     pipe = SlowPipe(monkeypatch, trickle(MiB, 1, 1.0))
-    assert PipeConnection(pipe, MiB).read() is None
+    assert FramedConnection(pipe, MiB).read() is None
     assert pipe.now < 62
 
 
 def test_a_header_that_trickles_is_given_up(monkeypatch):
     pipe = SlowPipe(monkeypatch, [(1000.0, b"\0"), *((10.0, b"\0") for _ in range(16))])
-    assert PipeConnection(pipe, MiB).read() is None
+    assert FramedConnection(pipe, MiB).read() is None
     assert 1000 < pipe.now < 1062  # it may begin whenever it likes
 
 
 def test_a_frame_that_stops_is_given_up_however_much_has_arrived(monkeypatch):
     pipe = SlowPipe(monkeypatch, [(0.0, frame_of(20 * MiB)), (0.0, bytes(10 * MiB)), (1e9, b"")])
-    assert PipeConnection(pipe, 20 * MiB).read() is None
+    assert FramedConnection(pipe, 20 * MiB).read() is None
     assert pipe.now == 60
 
 
 def test_a_slow_line_carries_a_large_tensor(monkeypatch):
     pipe = SlowPipe(monkeypatch, trickle(8 * MiB, 1 << 16, 10.0))  # which takes 20 minutes
-    assert PipeConnection(pipe, 8 * MiB).read() == (REQUEST, 1, bytearray(8 * MiB))
+    assert FramedConnection(pipe, 8 * MiB).read() == (REQUEST, 1, bytearray(8 * MiB))
     assert pipe.now > 1000
 
 
 def test_a_frame_that_is_awaited_must_be_whole_in_time(monkeypatch):
     for pieces in (trickle(100, 1, 1.0), [(1e9, b"")], [(0.0, frame_of(100)), (1e9, b"")]):
         pipe = SlowPipe(monkeypatch, pieces)
-        assert PipeConnection(pipe, MiB).read(within=20.0) is None
+        assert FramedConnection(pipe, MiB).read(within=20.0) is None
         assert pipe.now == 20
 
 
-def test_who_visits_a_process_says_in_time_who_it_is(monkeypatch):
+def test_the_handshake_of_a_process_has_a_deadline(monkeypatch):
     """A token that trickles is not waited for byte by byte."""
     clock = [0.0]
-    monkeypatch.setattr(framing, "time", types.SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(handshake, "time", types.SimpleNamespace(monotonic=lambda: clock[0]))
 
     class Trickling:
         def settimeout(self, seconds):
@@ -117,8 +117,8 @@ def test_who_visits_a_process_says_in_time_who_it_is(monkeypatch):
             return b"s"
 
     with pytest.raises(TimeoutError):
-        framing.receive_hello(Trickling())
-    assert clock[0] <= framing.HANDSHAKE_SECONDS
+        handshake.receive_hello(Trickling())
+    assert clock[0] <= handshake.HANDSHAKE_SECONDS
 
 
 # --- how large ---------------------------------------------------------------------------------------------------
@@ -139,12 +139,12 @@ def test_a_header_takes_no_memory():
 
 def test_a_header_takes_no_memory_between_processes():
     pairs = [socket.socketpair() for _ in range(8)]
-    connections = [framing.Connection(ours, 1 << 30) for ours, _ in pairs]
+    connections = [framing.FramedConnection(SocketPipe(ours), 1 << 30) for ours, _ in pairs]
     before = resident()
     readers = [threading.Thread(target=connection.read, daemon=True) for connection in connections]
     for reader, (_, theirs) in zip(readers, pairs, strict=True):
         reader.start()
-        theirs.sendall(framing._HEADER.pack(REQUEST, 1, 1 << 29) + bytes(100))
+        theirs.sendall(framing.HEADER.pack(REQUEST, 1, 1 << 29) + bytes(100))
     soon(lambda: False, 0.5)
     assert resident() - before < 64 * MiB
     for connection, (_, theirs) in zip(connections, pairs, strict=True):
@@ -157,7 +157,10 @@ def test_a_header_takes_no_memory_between_processes():
 @pytest.mark.parametrize("size", [0, 1, 65_535, 65_536, 65_537, (1 << 18) + 1, 5 * MiB + 3])
 def test_frames_between_processes_arrive_whole(size):
     ours, theirs = socket.socketpair()
-    sender, receiver = framing.Connection(ours, 1 << 30), framing.Connection(theirs, 1 << 30)
+    sender, receiver = (
+        framing.FramedConnection(SocketPipe(ours), 1 << 30),
+        framing.FramedConnection(SocketPipe(theirs), 1 << 30),
+    )
     value = torch.randint(0, 256, (size,), dtype=torch.uint8).numpy().tobytes()
     thread = threading.Thread(target=lambda: [sender.write(REQUEST, n, value) for n in (1, 2)], daemon=True)
     thread.start()
@@ -168,7 +171,7 @@ def test_frames_between_processes_arrive_whole(size):
     receiver.close()
 
 
-def test_what_a_node_would_not_read_is_not_sent(hook, alice, small):
+def test_a_message_above_the_limit_of_the_node_is_not_sent(hook, alice, small):
     stream = sy.local_worker.stream_to(alice)
     kept = torch.ones(3).send(alice)
     alice.synchronize()
@@ -186,7 +189,7 @@ def test_what_a_node_would_not_read_is_not_sent(hook, alice, small):
         lambda: plan.send(alice),
         lambda: kept[places],
     ):
-        with pytest.raises(SerdeError, match=rf"'small' reads none of more than {LIMIT} \(max_message_bytes\)"):
+        with pytest.raises(SerdeError, match=rf"'small' reads at most {LIMIT} \(max_message_bytes\)"):
             send()
     assert stream._connection.written_bytes - written < MiB
     assert stream.reconnects == 0 and sy.local_worker.stream_to(alice) is stream
@@ -195,7 +198,7 @@ def test_what_a_node_would_not_read_is_not_sent(hook, alice, small):
     assert torch.equal(kept.get(), torch.ones(3))
 
 
-def test_what_was_released_is_not_forgotten_with_what_was_not_sent(alice):
+def test_released_ids_are_kept_when_a_message_is_not_sent(alice):
     held = torch.ones(3).send(alice)
     obj_id = held.id_at_location
     alice.synchronize()
@@ -206,7 +209,7 @@ def test_what_was_released_is_not_forgotten_with_what_was_not_sent(alice):
     assert obj_id not in alice._objects
 
 
-def test_a_process_is_not_lost_by_what_it_would_not_read(hook):
+def test_a_message_above_the_limit_does_not_lose_a_process(hook):
     with config.override(max_message_bytes=LIMIT):
         worker = sy.ProcessWorker(hook, id="frugal")
         try:
@@ -224,10 +227,10 @@ def test_a_request_that_breaks_every_connection_ends_the_stream(hook, small):
     torch.ones(3).send(client)
     client.synchronize()
     stream.largest = None  # as with a node that does not say what it reads
-    with pytest.raises(NodeLostError, match=r"sent to it over 4 connections.*send less in one message"):
+    with pytest.raises(NodeLostError, match=r"sent over 4 connections.*send less in one message"):
         torch.zeros(2 * LIMIT).random_().send(client)
         client.synchronize()
-    assert stream.reconnects == websocket_stream.MOST_RESENDS
+    assert stream.reconnects == resend_buffer.MAX_RESENDS
     assert torch.equal((torch.ones(2).send(client) + 1).get(), torch.full((2,), 2.0))  # by a fresh stream
     forget(hook, client)
 
@@ -239,7 +242,7 @@ def test_a_request_that_breaks_every_connection_ends_the_stream(hook, small):
 def line_to(process):
     pipe = WebsocketPipe(Endpoint(process.url, process.tokens["bob"]).at("/stream"), 60)
     try:
-        yield PipeConnection(pipe, MiB)
+        yield FramedConnection(pipe, MiB)
     finally:
         pipe.close()
 
@@ -248,26 +251,26 @@ def line_to(process):
     ("version", "who"), [(VERSION - 1, "upgrade resyft here"), (VERSION + 1, "upgrade resyft at the worker")]
 )
 @pytest.mark.parametrize("rest", [("", b""), (), ("another", "kind", 7)])
-def test_a_client_of_another_version_is_told_so(small, version, who, rest):
+def test_a_client_of_another_version_gets_the_reason(small, version, who, rest):
     with line_to(small) as connection:
         connection.write(HELLO, 0, serialize((version, *rest)))
         kind, _, contents = connection.read()
         assert kind == BYE
         said = contents.decode()
-        assert f"client speaks version {version} of the stream and the worker version {VERSION}" in said
+        assert f"client uses version {version} of the stream and the worker version {VERSION}" in said
         assert who in said
         assert connection.read() is None
 
 
 @pytest.mark.parametrize("hello", [(VERSION,), (VERSION, 1, b""), ("2", "", b""), (True, "", b""), 7])
-def test_what_is_no_hello_is_told_so(small, hello):
+def test_an_invalid_hello_gets_the_reason(small, hello):
     with line_to(small) as connection:
         connection.write(HELLO, 0, serialize(hello))
         assert connection.read()[0] == BYE
         assert connection.read() is None
 
 
-def test_a_client_shows_what_a_node_of_another_version_says(hook, small, monkeypatch):
+def test_a_client_shows_the_reason_of_a_node_of_another_version(hook, small, monkeypatch):
     monkeypatch.setattr(websocket_stream, "VERSION", VERSION + 1)
     with pytest.raises(SyftError, match=f"version {VERSION + 1} .* version {VERSION}; upgrade resyft at the worker"):
         small.connect(hook)
@@ -278,7 +281,7 @@ def test_a_client_shows_what_a_node_of_another_version_says(hook, small, monkeyp
 )
 def test_a_welcome_of_another_version_is_refused(version, who):
     with pytest.raises(SyftError, match=f"version {VERSION} .* version {version}; {who}"):
-        websocket_stream._read_welcome(WELCOME, bytearray(serialize((version, "anything"))))
+        greeting.read_welcome(WELCOME, bytearray(serialize((version, "anything"))))
 
 
 @pytest.mark.parametrize(
@@ -286,10 +289,10 @@ def test_a_welcome_of_another_version_is_refused(version, who):
 )
 def test_a_welcome_that_says_too_little_is_refused(welcome):
     with pytest.raises(SerdeError):
-        websocket_stream._read_welcome(WELCOME, bytearray(serialize(welcome)))
+        greeting.read_welcome(WELCOME, bytearray(serialize(welcome)))
 
 
-def test_the_welcome_says_what_is_read(small, hook, alice):
+def test_the_welcome_states_the_limit(small, hook, alice):
     with line_to(small) as connection:
         connection.write(HELLO, 0, serialize((VERSION, "", b"")))
         kind, _, contents = connection.read()
@@ -299,7 +302,7 @@ def test_the_welcome_says_what_is_read(small, hook, alice):
     assert sy.local_worker.stream_to(alice).largest == LIMIT
 
 
-def test_version_tells_what_runs(small):
+def test_version_returns_the_running_version(small):
     with urllib.request.urlopen(f"http://127.0.0.1:{small.port}/version", timeout=60) as answer:
         said = json.load(answer)
     assert said == {"resyft": sy.__version__, "torch": torch.__version__, "stream": str(VERSION)}
@@ -309,7 +312,7 @@ def test_version_tells_what_runs(small):
 
 
 def test_a_node_that_stops_does_not_fill_the_client(hook, monkeypatch):
-    """Who sends to a node that takes nothing waits, and is told; then it goes on."""
+    """A client of a node that reads nothing waits, and gets a TimeoutError; later it can go on."""
     monkeypatch.setattr(websocket_stream, "MAX_UNCONFIRMED", 32 * MiB)
     part = torch.zeros(MiB).random_()  # 4 MiB
     with node("paused") as process:
@@ -319,7 +322,7 @@ def test_a_node_that_stops_does_not_fill_the_client(hook, monkeypatch):
         before = resident()
         process.pause()
         try:
-            with config.override(stream_timeout=1.0), pytest.raises(TimeoutError, match="'paused' did not take"):
+            with config.override(stream_timeout=1.0), pytest.raises(TimeoutError, match="'paused' did not accept"):
                 for _ in range(100):
                     sent.append(part.send(client))
             assert 8 <= len(sent) <= 12

@@ -11,9 +11,9 @@ import torch
 from syft import config
 from syft.messaging.message import RunMessage
 from syft.mpc.runtime.network import Runtime
-from syft.workers.process.child import PeerWorker, ServedWorker
-from syft.workers.transport import framing
-from syft.workers.transport.framing import Address
+from syft.workers.process.child import ProcessPeer, ServedWorker
+from syft.workers.transport import handshake
+from syft.workers.transport.handshake import Address
 from syft.workers.transport.socket_stream import Listener
 
 _number = itertools.count()
@@ -33,15 +33,15 @@ class World:
     """Workers that were introduced to each other, as processes are."""
 
     def __init__(self, *names):
-        self.workers = {name: ServedWorker(None, name, auto_add=False) for name in names}
+        self.workers = {name: ServedWorker(name) for name in names}
         self.listeners = {}
         for name, worker in self.workers.items():
             worker.mpc_runtime = Runtime(worker)
-            self.listeners[name] = Listener(framing.listen())
+            self.listeners[name] = Listener(handshake.listen())
         for one, other in itertools.permutations(names, 2):
             address = Address.fresh(self.listeners[other].port)
             self.listeners[other].announce(self.workers[other], one, address)
-            self.workers[one].add_worker(PeerWorker(other, address))
+            self.workers[one].add_worker(ProcessPeer(other, address))
 
     def run(
         self, parties, protocol, *args, provider="dealer", client="me", without=(), name="", helper=False, wait=WAIT

@@ -16,6 +16,7 @@ from syft.mpc.dealer.wire_protocol import DealerLink, generator_for, label_of
 from syft.mpc.protocols.arithmetic import multiply
 from syft.mpc.runtime import dealer_service
 from syft.workers.transport import framing
+from syft.workers.transport.pipe import SocketPipe
 from syft.workers.transport.socket_stream import PeerIdentity
 from tests.mpc.mesh_world import is_right, shares, soon
 
@@ -51,14 +52,14 @@ def deal(link, base, *size, kind="square"):
 
 def test_a_party_can_reconnect_while_the_dealer_writes(dealt, monkeypatch):
     """The last party does not read what is dealt ahead, so the dealer is in the middle of writing it."""
-    begun, ended, write = [], [], framing.Connection.write_pieces
+    begun, ended, write = [], [], framing.FramedConnection.write_pieces
 
     def watched(self, kind, number, pieces):
         begun.append(kind)
         write(self, kind, number, pieces)
         ended.append(kind)
 
-    monkeypatch.setattr(framing.Connection, "write_pieces", watched)
+    monkeypatch.setattr(framing.FramedConnection, "write_pieces", watched)
     with config.override(stream_timeout=60.0):
         dealt("a"), (last := dealt("b"))
         for _ in range(3):
@@ -82,7 +83,7 @@ def test_responses_to_an_earlier_request_are_not_taken_for_the_next_one(dealt):
 @pytest.mark.parametrize("kind", [wire_protocol.PACK, wire_protocol.DROP, wire_protocol.SEED, wire_protocol.DEALT, 99])
 def test_an_unknown_frame_closes_the_connection_to_the_dealer(kind):
     ours, theirs = socket.socketpair()
-    dealer = framing.Connection(theirs, 1000)
+    dealer = framing.FramedConnection(SocketPipe(theirs), 1000)
     dealer.write(wire_protocol.SEED, 0, wire_protocol.SEEDS.pack(1, bytes(16)))
     with config.override(stream_timeout=60.0):
         link = DealerLink(ours, "dealer", "g", ("a", "b"), True)
@@ -96,7 +97,7 @@ def test_an_unknown_frame_closes_the_connection_to_the_dealer(kind):
 def test_packs_are_bounded_and_computed_once(dealt, monkeypatch):
     monkeypatch.setattr(dealer_service, "AHEAD_BYTES", 1000)
     computed, sent = [], []
-    compute, write = dealer_service.DealQueue._compute, framing.Connection.write_pieces
+    compute, write = dealer_service.DealQueue._compute, framing.FramedConnection.write_pieces
     monkeypatch.setattr(dealer_service.DealQueue, "_compute", lambda *args: computed.append(args[2]) or compute(*args))
 
     def watched(self, kind, number, pieces):
@@ -104,7 +105,7 @@ def test_packs_are_bounded_and_computed_once(dealt, monkeypatch):
             sent.append(sum(map(len, pieces)))
         return write(self, kind, number, pieces)
 
-    monkeypatch.setattr(framing.Connection, "write_pieces", watched)
+    monkeypatch.setattr(framing.FramedConnection, "write_pieces", watched)
     link = dealt("b")
     for number in range(1, 7):
         assert deal(link, b"base", 1000)

@@ -18,6 +18,7 @@ from syft.mpc.links.frame_layout import read_layout, write_layout
 from syft.mpc.protocols.arithmetic import multiply
 from syft.mpc.runtime import dealer_service
 from syft.workers.transport import framing
+from syft.workers.transport.pipe import SocketPipe
 from syft.workers.transport.socket_stream import PeerIdentity
 from tests.mpc import network_child as child
 from tests.mpc.mesh_world import AT_ONCE, WAIT, Client, World, is_right, opened, opened_bits, shares
@@ -226,7 +227,7 @@ def test_seeds_are_for_members_only(world):
         ours, theirs = framing.socket.socketpair()
         thread = threading.Thread(target=seeds.serve, args=(PeerIdentity("mallory"), theirs))
         thread.start()
-        connection = framing.Connection(ours, 1000)
+        connection = framing.FramedConnection(SocketPipe(ours), 1000)
         connection.write(wire_protocol.HELLO, 0, wire_protocol.serialize(("me", parties)))
         assert connection.read() is None
         connection.close()

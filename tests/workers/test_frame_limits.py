@@ -5,7 +5,8 @@ import socket
 import pytest
 
 from syft.workers.transport import framing
-from syft.workers.transport.framing import Connection
+from syft.workers.transport.framing import FramedConnection
+from syft.workers.transport.pipe import SocketPipe
 
 
 @pytest.fixture(autouse=True)
@@ -16,6 +17,6 @@ def hooked(hook):
 def test_a_response_may_be_larger_than_a_request():
     here, there = socket.socketpair()
     with here, there:
-        Connection(here, 100, 10_000).write(framing.ANSWER, 1, bytes(5_000))
-        kind, number, contents = Connection(there, 10_000).read()
+        FramedConnection(SocketPipe(here), 100, 10_000).write(framing.ANSWER, 1, bytes(5_000))
+        kind, number, contents = FramedConnection(SocketPipe(there), 10_000).read()
         assert (kind, number, len(contents)) == (framing.ANSWER, 1, 5_000)

@@ -1,4 +1,4 @@
-"""What a client knows of gradients at a worker: few rounds for a step, and never a gradient that is not there."""
+"""The cached metadata of gradients at a worker: few round trips per step, and never a missing gradient."""
 
 import copy
 
@@ -82,7 +82,7 @@ def test_the_same_training_as_at_once(bob, make_worker, nothing_left):
         torch.testing.assert_close(found, expected)
 
 
-def test_what_is_known_is_forgotten_when_it_may_change(bob):
+def test_cached_gradients_are_dropped_when_they_may_change(bob):
     x = torch.ones(3, requires_grad=True).send(bob)
     assert x.grad is None and x.grad is None
     (x * 2).sum().backward()

@@ -191,7 +191,7 @@ def test_a_copy_is_not_the_original(remote, change):
     assert torch.equal(x.get(), torch.arange(4.0).reshape(2, 2)) and torch.equal(y.get(), torch.zeros(2, 2))
 
 
-def test_what_is_kept_as_its_conjugate_is_copied_to_resolve_it(remote):
+def test_resolving_a_lazy_conjugate_copies_it(remote):
     k = torch.tensor([1 + 2j]).send(remote)
     k.conj().resolve_conj().zero_()
     k.conj().imag.resolve_neg().zero_()
@@ -206,7 +206,7 @@ def test_memory_formats(remote):
         assert (x.to(memory_format=memory_format).child is x.child) is same
 
 
-def test_what_is_the_same_stays_the_same_pointer(remote):
+def test_results_that_are_arguments_keep_their_pointer(remote):
     x = torch.ones(2, 3).send(remote).t()
     assert x.float().child is x.child and x.add_(1).child is x.child and x.double().child is not x.child
     assert torch.ones(2).send(remote).contiguous().get().tolist() == [1, 1]
@@ -241,7 +241,7 @@ def test_meta_kernels_that_differ(remote):
     assert torch.where(torch.ones(2, dtype=torch.uint8).send(remote), x, x).get().tolist() == [1, 1]
 
 
-def test_numbers_that_are_sizes_are_part_of_what_is_remembered(remote):
+def test_numbers_that_are_sizes_are_part_of_the_cache_key(remote):
     x = torch.arange(6.0).send(remote)
     for size in (2, 4):
         y = x[torch.tensor(0) : torch.tensor(size)]

@@ -76,7 +76,7 @@ def test_moves_lose_nothing(hook, make_worker):
     assert torch.equal(w.move(other).get(), torch.tensor([10.0]))
 
 
-def test_what_was_asked_for_is_not_done_after_a_failure(far):
+def test_a_request_after_a_failure_is_not_done(far):
     w = torch.ones(1, 2).send(far)
     far.synchronize()
     fail(far)
@@ -103,11 +103,13 @@ def test_synchronizing_waits_for_all_and_tells_one(far):
     stream.synchronize()
 
 
-def test_a_failure_that_others_were_told_of_keeps_nobody_from_asking(make_worker):
+def test_a_failure_reported_elsewhere_blocks_no_requests(make_worker):
     far = make_worker("far", "thread")
     w = torch.tensor([10.0]).send(far)
     stream = w.child.lease.stream
-    stream._note_failure = lambda written, line: None  # as of a call that failed at several workers, and was told once
+    stream._record_failure = lambda written, line: (
+        None
+    )  # as for a call that failed at several workers, and was reported once
     fail(far)
     assert torch.equal(w.get(), torch.tensor([10.0]))
 
@@ -127,7 +129,7 @@ def test_a_worker_that_never_does_anything_is_not_asked_for_ever(make_worker, mo
         stream.search([])
 
 
-def test_requests_say_of_how_many_failures_their_sender_has_heard(make_worker):
+def test_requests_carry_the_number_of_known_failures(make_worker):
     worker = make_worker("far")
     session = worker.open_session("alice")
 
@@ -143,7 +145,7 @@ def test_requests_say_of_how_many_failures_their_sender_has_heard(make_worker):
         assert caught.value.syft_step == str(count)
     with pytest.raises(ObjectNotFoundError, match="99"):
         ask(m.GetShapeMessage(Ref(99)), True)
-    assert session.failures == 2, "the error of what is waited for is told at once"
+    assert session.failures == 2, "the error of a call that is waited for is raised at once"
     assert torch.equal(ask(m.ObjectRequestMessage((1, None, "")), 2), torch.ones(2))
     answer(worker, session, b"nonsense")
     with pytest.raises(NotDoneError):
@@ -153,7 +155,7 @@ def test_requests_say_of_how_many_failures_their_sender_has_heard(make_worker):
 # --- closing --------------------------------------------------------------------------------------------------
 
 
-def test_closing_tells_what_went_wrong(hook, make_worker):
+def test_closing_raises_pending_errors(hook, make_worker):
     far = make_worker("far", "thread")
     stream = fail(far).child.lease.stream
     with pytest.raises((IndexError, RuntimeError), match="out of"):
@@ -162,7 +164,7 @@ def test_closing_tells_what_went_wrong(hook, make_worker):
     far.stop()
 
 
-def test_stopping_a_process_tells_what_went_wrong(hook):
+def test_stopping_a_process_raises_pending_errors(hook):
     worker = ProcessWorker(hook, id="far-stopped")
     fail(worker)
     with pytest.raises((IndexError, RuntimeError), match="out of"):
@@ -171,7 +173,7 @@ def test_stopping_a_process_tells_what_went_wrong(hook):
     worker.stop()
 
 
-def test_closing_a_connection_tells_what_went_wrong(hook):
+def test_closing_a_connection_raises_pending_errors(hook):
     with node("far-node") as there:
         worker = there.connect(hook)
         x = torch.tensor([1.0, 2.0]).send(worker).tag("#model")
@@ -233,12 +235,12 @@ x.index_fill_(0, torch.tensor([5]).send(far), 0.0)
 
 
 @pytest.mark.parametrize("kind", ["thread", "process"])
-def test_the_end_of_a_program_tells_what_went_wrong(kind):
+def test_the_exit_of_a_program_logs_pending_errors(kind):
     _, warned = run(END, kind, "", "")
     assert "A call to 'far' had failed: index 5 is out of bounds" in warned and "index_fill_" in warned
 
 
-def test_the_end_of_a_program_delivers_what_was_gathered(hook):
+def test_the_exit_of_a_program_delivers_batched_calls(hook):
     with node("far-end", users={"alice": "user"}) as there:
         _, warned = run(END, "websocket", there.url, there.tokens["alice"])
         assert "A call to 'far-end' had failed: index 5 is out of bounds" in warned
@@ -298,14 +300,14 @@ def test_a_process_that_is_forked_leaves_streams_alone():
     assert warned == ""
 
 
-def test_what_is_abandoned_waits_for_no_lock(far):
+def test_detaching_after_a_fork_takes_no_lock(far):
     """As in a child that was forked while other threads of the parent held everything."""
     x = torch.ones(2).send(far)
     stream = x.child.lease.stream
     for lock in ("_order",):
         if hasattr(stream, lock):
             getattr(stream, lock).acquire()
-    done = threading.Thread(target=stream.abandon)
+    done = threading.Thread(target=stream.detach_after_fork)
     try:
         done.start()
         done.join(10)

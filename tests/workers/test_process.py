@@ -24,8 +24,8 @@ from syft.exceptions import (
 )
 from syft.workers.access.policy import DenyAll
 from syft.workers.process.worker import ProcessWorker
-from syft.workers.transport import framing
-from syft.workers.transport.framing import Address
+from syft.workers.transport import handshake
+from syft.workers.transport.handshake import Address
 from tests import warm
 from tests.processes import end, start
 
@@ -266,10 +266,10 @@ def test_the_same_id_is_the_same_worker(hook, bob):
 def test_without_a_token_nobody_comes_in(bob, alice):
     port = bob._child.port
     with pytest.raises(OSError):
-        framing.connect(Address.fresh(port), timeout=30)
+        handshake.connect(Address.fresh(port), timeout=30)
     meant_for_alice = alice.admit("mallory")
     with pytest.raises(OSError):
-        framing.connect(Address(port, meant_for_alice.token, meant_for_alice.proof), timeout=30)
+        handshake.connect(Address(port, meant_for_alice.token, meant_for_alice.proof), timeout=30)
     with socket.create_connection(("127.0.0.1", port), timeout=30) as sock:
         sock.sendall(b"GET / HTTP/1.1\r\n\r\n" + bytes(4000))
         try:
@@ -282,7 +282,7 @@ def test_without_a_token_nobody_comes_in(bob, alice):
 def test_a_server_that_is_somebody_else(bob):
     good = bob.admit("carol")
     with pytest.raises(ConnectionError, match="another process"):
-        framing.connect(Address(good.port, good.token, bytes(32)))
+        handshake.connect(Address(good.port, good.token, bytes(32)))
 
 
 def test_the_port_is_of_this_machine_only(bob):
@@ -304,7 +304,7 @@ def test_secrets_are_not_shown(bob):
     ids=["nothing", "an order of its maker", "too large"],
 )
 def test_frames_that_no_client_sends(bob, sent):
-    sock = framing.connect(bob.admit("mallory"))
+    sock = handshake.connect(bob.admit("mallory"))
     with sock:
         sock.sendall(sent)
         sock.shutdown(socket.SHUT_WR)

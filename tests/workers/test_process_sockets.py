@@ -14,7 +14,8 @@ import torch
 
 from syft.exceptions import SerdeError
 from syft.workers.process.worker import ProcessWorker
-from syft.workers.transport import framing, socket_stream
+from syft.workers.transport import framing, handshake, socket_stream
+from syft.workers.transport.pipe import SocketPipe
 from syft.workers.transport.request_codec import read_answer
 from tests import warm
 from tests.mpc.mesh_world import World
@@ -29,7 +30,7 @@ def world():
 
 def test_closing_a_connection_wakes_its_writer():
     ours, theirs = socket.socketpair()
-    connection = framing.Connection(ours, 1 << 30)
+    connection = framing.FramedConnection(SocketPipe(ours), 1 << 30)
     failed = []
 
     def write():
@@ -51,7 +52,7 @@ def test_closing_a_connection_wakes_its_writer():
 
 def test_frames_over_the_limit_are_not_sent():
     ours, theirs = socket.socketpair()
-    connection = framing.Connection(ours, 100)
+    connection = framing.FramedConnection(SocketPipe(ours), 100)
     with pytest.raises(SerdeError, match="limit"):
         connection.write_pieces(0, 0, [bytes(60), bytes(60)])
     theirs.setblocking(False)
@@ -77,10 +78,10 @@ class _Failing:
 
 
 def test_a_listener_goes_on_after_it_failed(world):
-    listener = socket_stream.Listener(_Failing(framing.listen()))
-    address = framing.Address.fresh(listener.port)
+    listener = socket_stream.Listener(_Failing(handshake.listen()))
+    address = handshake.Address.fresh(listener.port)
     listener.announce(world.workers["a"], "me", address)
-    framing.connect(address, "mpc-knock", timeout=60).close()
+    handshake.connect(address, "mpc-knock", timeout=60).close()
     listener.close()
 
 
@@ -88,7 +89,7 @@ def test_clients_that_are_gone_are_not_admitted_any_more(hook):
     before = len(socket_stream.hub()._announced)
     bob = ProcessWorker(hook, id="sockets-bob")
     torch.ones(2).send(bob).get()
-    admitted = len(bob._admitted)  # this client, and whoever else is known
+    admitted = len(bob._admitted)  # this client, and all other known workers
     for _ in range(3):
         torch.ones(2).send(bob).get()
         for stream in list(bob._incoming):
@@ -106,7 +107,7 @@ def test_a_lost_stream_does_not_hold_its_lock_while_it_asks_why(hook):
     (stream,) = bob._incoming
     asked, go_on = threading.Event(), threading.Event()
     bob.why_lost = lambda: asked.set() or str(go_on.wait(100))
-    stream._connection._sock.shutdown(socket.SHUT_RDWR)
+    stream._pipe._sock.shutdown(socket.SHUT_RDWR)
     assert asked.wait(60)
     free = stream._order.acquire(timeout=30)
     go_on.set()
@@ -127,7 +128,10 @@ def test_a_process_is_started_with_the_path_of_its_maker(hook):
 
 def test_a_response_over_the_limit_becomes_an_error(world):
     ours, theirs = socket.socketpair()
-    connection, other = framing.Connection(ours, 300), framing.Connection(theirs, 1000)
+    connection, other = (
+        framing.FramedConnection(SocketPipe(ours), 300),
+        framing.FramedConnection(SocketPipe(theirs), 1000),
+    )
     socket_stream._write_answer(connection, 7, bytes(500))
     kind, number, written = other.read()
     assert (kind, number) == (framing.ANSWER, 7)

@@ -168,7 +168,7 @@ def test_graphs_do_not_move(bob, private):
         assert (computed * x).shape == (4, 3)
 
 
-def test_what_shares_memory_does_not_move_alone(bob, private):
+def test_tensors_that_share_memory_do_not_move_alone(bob, private):
     x, base = private(torch.randn(3)), torch.zeros(4, 3).send(bob)
     row = base[0]
     with pytest.raises(SyftError, match="shares memory"):

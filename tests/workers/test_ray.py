@@ -188,7 +188,7 @@ def test_large_tensors(bob):
         assert torch.equal(pointer.get(), big + i)
 
 
-def test_who_writes_much_waits(bob, monkeypatch):
+def test_a_writer_of_many_bytes_waits(bob, monkeypatch):
     monkeypatch.setattr(ray_stream, "_WAITING", 1 << 20)
     stream = sy.local_worker.stream_to(bob)
     bob.synchronize()
@@ -204,7 +204,7 @@ def test_who_writes_much_waits(bob, monkeypatch):
         writer.start()
         assert wait_for(lambda: stream._waiting_bytes > 1 << 20)
         writer.join(0.3)
-        assert writer.is_alive() and len(pointers) < 10, "who writes more than that waits"
+        assert writer.is_alive() and len(pointers) < 10, "a writer of more bytes waits"
     writer.join(60)
     assert len(pointers) == 30 and (1 << 20) < max(most) <= (1 << 20) + 300_000
     assert torch.equal(torch.stack([pointer.get() for pointer in pointers]), sent)
@@ -229,9 +229,9 @@ def test_bytes_of_calls():
     head, large = ray_stream.pack(frames)
     assert len(large) == 1 and [(*f[:2], bytes(f[2])) for f in ray_stream.unpack(head, large)] == frames
     for cut in (head[:-1], head[:5], head + b"\x00"):
-        with pytest.raises(sy.exceptions.SerdeError, match="cut off"):
+        with pytest.raises(sy.exceptions.SerdeError, match="truncated"):
             list(ray_stream.unpack(cut, large))
-    with pytest.raises(sy.exceptions.SerdeError, match="cut off"):
+    with pytest.raises(sy.exceptions.SerdeError, match="truncated"):
         list(ray_stream.unpack(head, []))
 
 
@@ -269,7 +269,7 @@ def test_workers_of_other_kinds(bob, hook, make_worker):
 
 
 def test_a_worker_on_another_machine(bob, make_worker, monkeypatch):
-    """There is one machine here, so the actor is told that the client is on another one."""
+    """There is one machine here, so the actor is informed that the client is on another one."""
     monkeypatch.setattr(ray_cluster, "this_node", lambda: "elsewhere")
     far = make_worker("far")
     assert not bob.is_on_this_machine() and not bob.reaches(far)
@@ -400,7 +400,7 @@ def test_an_actor_that_is_killed(trio, hook):
     secret = torch.tensor([2.0]).fix_precision().share(bob, victim, crypto_provider=alice)
     (secret * secret).get()
     left = torch.ones(1).send(bob).send(victim)  # held at bob for victim,
-    torch.ones(1).send(bob).send(victim).remote_get()  # who has asked bob for something since it claimed that
+    torch.ones(1).send(bob).send(victim).remote_get()  # the victim has sent bob a request since it claimed that
     victim.synchronize()
     stream = sy.local_worker.stream_to(victim)
     ray.kill(victim.actor)

@@ -22,11 +22,11 @@ from syft.grid.storage.object_manager import ObjectManager
 from syft.grid.storage.quotas import Quota
 from syft.hook.functions import function_of
 from syft.messaging import message as m
-from syft.messaging.call_batch import MOST, MOST_ARGUMENTS, StepsMessage, operation_of, read_ids, write_ids
+from syft.messaging.call_batch import MAX_ARGUMENTS, MAX_STEPS, StepsMessage, operation_of, read_ids, write_ids
 from syft.messaging.mutation import changed_values
 from syft.workers.access.policy import ALLOW_ALL, DenyAll
-from syft.workers.execution.batch import CALM, BatchExecutor
-from syft.workers.transport import framed_pipe
+from syft.workers.execution.batch import SIDE_EFFECT_FREE, BatchExecutor
+from syft.workers.transport import framing
 from syft.workers.transport.request_codec import write_request
 from syft.workers.websocket_client import WebsocketClientWorker
 from tests.attacks.hostile import Mallory, error_name, request
@@ -96,7 +96,7 @@ class World:
         return None if answer is None else (*answer.contents[:2], answer.contents[3])
 
     def state(self):
-        """All that is held: values, claims, and who pays for them."""
+        """Everything that is held: values, claims, and their owners."""
         held = {}
         for obj_id, obj in self.worker.object_store.outlines().items():
             claims = self.worker.object_store.claims
@@ -127,7 +127,9 @@ THREE = ["torch.where", "torch.addcmul", "torch.lerp"]
 @st.composite
 def rows(draw):
     """A row of calls on what there is and what the calls before made, or should have."""
-    names = st.sampled_from([*["torch.Tensor.add", "torch.Tensor.__mul__"] * 20, *sorted(CALM), *OTHERS, *THREE])
+    names = st.sampled_from(
+        [*["torch.Tensor.add", "torch.Tensor.__mul__"] * 20, *sorted(SIDE_EFFECT_FREE), *OTHERS, *THREE]
+    )
     known = [99, 21, 4, 3, 5, 6, 2, 20, 1]
     steps = []
     for number in range(draw(st.integers(1, 14))):
@@ -165,11 +167,11 @@ def worker_maker(hook):
     return make
 
 
-def test_calm_calls_are_small_to_who_counts():
-    assert CALM <= result_size._ELEMENTWISE | result_size._SMALL
+def test_side_effect_free_calls_are_within_size_bounds():
+    assert SIDE_EFFECT_FREE <= result_size._ELEMENTWISE | result_size._SMALL
 
 
-@pytest.mark.parametrize("name", sorted(CALM))
+@pytest.mark.parametrize("name", sorted(SIDE_EFFECT_FREE))
 def test_calm_calls_make_something_new_and_change_nothing(name):
     assert not list(iter_tensors(changed_values(m.Operation(name, None, (Ref(1), Ref(2)), {}, (3,)))))
     for operands in ((torch.tensor([1.5, 2.0]),), (torch.tensor([1.5, 2.0]), torch.tensor([3.0])), (torch.ones(2), 1)):
@@ -190,7 +192,7 @@ def test_calm_calls_make_something_new_and_change_nothing(name):
     raise AssertionError(f"{name} takes none of these")
 
 
-def test_what_is_gone_when_a_row_ends_was_never_stored(worker_maker, monkeypatch):
+def test_results_released_within_a_batch_are_never_stored(worker_maker, monkeypatch):
     world = World(worker_maker, ALLOW_ALL, Quota(8, None))  # room for two more objects
     kept = []
     keep = type(world.alice.session).keep
@@ -199,18 +201,19 @@ def test_what_is_gone_when_a_row_ends_was_never_stored(worker_maker, monkeypatch
     )  # fmt: skip
     row = [step("torch.Tensor.add", 100, Ref(1), 1)]
     row += [
-        step("torch.Tensor.add", 100 + n, Ref(99 + n), 1, released=[98 + n] if n > 1 else []) for n in range(1, MOST)
+        step("torch.Tensor.add", 100 + n, Ref(99 + n), 1, released=[98 + n] if n > 1 else [])
+        for n in range(1, MAX_STEPS)
     ]
     assert world.in_a_row(row) is None
-    assert kept == [100 + MOST - 2, 100 + MOST - 1]
-    assert torch.equal(world.alice.get(100 + MOST - 1), torch.tensor([1.0, 2.0]) + MOST)
+    assert kept == [100 + MAX_STEPS - 2, 100 + MAX_STEPS - 1]
+    assert torch.equal(world.alice.get(100 + MAX_STEPS - 1), torch.tensor([1.0, 2.0]) + MAX_STEPS)
     # One that would be too much is refused, and it is said which.
     fill = [step("torch.Tensor.add", 200 + n, Ref(1), n) for n in range(4)]
     name, text, number = world.in_a_row(fill)
     assert (name, number) == ("QuotaExceededError", "1") and "may hold 8 objects" in text
 
 
-def test_who_may_not_stay_is_not_served_to_the_end_of_a_row(worker_maker, monkeypatch):
+def test_a_batch_ends_when_its_client_may_not_stay(worker_maker, monkeypatch):
     monkeypatch.setattr(sessions, "_CHECK", -1.0)
     world = World(worker_maker, ALLOW_ALL)
     left = [2]
@@ -266,7 +269,7 @@ def test_an_id_that_somebody_took_meanwhile(worker_maker):
     row = BatchExecutor(world.worker, world.alice.session)
     assert row._run(step("torch.Tensor.add", 100, Ref(1), 1), 7)
     world.bob.send_tensor(torch.zeros(5), 100, published=True)
-    row._settle()
+    row._store_results()
     assert isinstance(row.failure, IdNotUniqueError) and row.failure.syft_step == 7
     assert world.worker.object_store.get(100).shape == (5,)
 
@@ -323,8 +326,8 @@ GOOD = (b"", True, "torch.add", bytes(16), bytes(16), 1.5)
         (6, b"", True, "torch.add", bytes(16), bytes(17), 1.5),
         (6, b"", True, "torch.add", bytes(16), bytes(16), "text"),
         (6, b"", True, "torch.add", bytes(16), bytes(16), (1, 2)),
-        (4 + MOST_ARGUMENTS + 1, *GOOD[:4], *[1] * (MOST_ARGUMENTS + 1)),
-        (6, *GOOD) * (MOST + 1),
+        (4 + MAX_ARGUMENTS + 1, *GOOD[:4], *[1] * (MAX_ARGUMENTS + 1)),
+        (6, *GOOD) * (MAX_STEPS + 1),
     ],
 )
 def test_rows_that_are_none(worker_maker, parts):
@@ -377,14 +380,14 @@ def stream_of(worker):
 
 
 def test_a_thousand_calls_are_few_messages(far, monkeypatch):
-    monkeypatch.setattr(framed_pipe, "_GATHER_CALLS", 0.5)  # on a slow machine many would go half full
+    monkeypatch.setattr(framing, "_GATHER_CALLS", 0.5)  # on a slow machine many would go half full
     x, one = torch.zeros(10).send(far), torch.ones(10).send(far)
     far.synchronize()
     with sy.count_messages() as count:
         for _ in range(1000):
             x = x + one
         far.synchronize()
-    assert 1000 / MOST <= count.messages <= 60
+    assert 1000 / MAX_STEPS <= count.messages <= 60
     assert count.rounds == 1
     assert torch.equal(x.get(), torch.full((10,), 1000.0))
 
@@ -400,34 +403,34 @@ def test_one_call_counts_as_one_message(far):
     assert torch.equal(y.get(), torch.tensor([2.0, 2.0]))
 
 
-def test_who_calls_does_not_wait_for_a_node_that_is_slow(hook, server):
+def test_callers_do_not_wait_for_a_slow_node(hook, server):
     worker = WebsocketClientWorker(hook, "localhost", server.port, id="ws-steps")  # with nothing between that reads
     x = torch.zeros(2).send(worker)
     worker.synchronize()
     server.pause()
     try:
         large = torch.randn(10 << 20).send(worker)  # more than the line holds
-        for _ in range(4 * MOST):
+        for _ in range(4 * MAX_STEPS):
             x = x + 1
         assert stream_of(worker)._connection._waiting > 0  # still on its way: nobody reads it
     finally:
         server.go_on()
-    assert torch.equal(x.get(), torch.full((2,), 4.0 * MOST)) and large.shape == (10 << 20,)
+    assert torch.equal(x.get(), torch.full((2,), 4.0 * MAX_STEPS)) and large.shape == (10 << 20,)
     worker.close()
     hook.local_worker._known_workers.pop("ws-steps", None)
 
 
-def test_what_was_gathered_goes_by_itself(far):
+def test_batched_calls_are_sent_after_a_moment(far):
     """Nobody asks for anything after the call, and the worker gets it all the same."""
     flag = torch.zeros(1).send(far)
     flag.add_(1)
     stream = stream_of(far)
     moment = threading.Event()
     for _ in range(6000):
-        if not stream._steps:
+        if not stream._batch:
             break
         moment.wait(0.01)
-    assert not stream._steps and not stream._lines
+    assert not stream._batch
     assert flag.get().item() == 1
 
 

@@ -11,6 +11,7 @@ import syft as sy
 from syft import config
 from syft.exceptions import ObjectNotFoundError, SyftError
 from syft.messaging.message import BatchMessage
+from syft.workers.access.policy import ALLOW_ALL
 
 
 def test_counts(make_worker, kind):
@@ -81,7 +82,7 @@ def test_lazy_error_names_the_line(make_worker):
     assert torch.equal((good + 1).get(), torch.arange(4.0) + 1)
 
 
-def test_synchronize_raises_what_went_wrong(make_worker):
+def test_synchronize_raises_pending_errors(make_worker):
     bob = make_worker("bob", "thread")
     x = torch.arange(4.0).send(bob)
     index = torch.tensor([7]).send(bob)
@@ -152,7 +153,7 @@ def test_a_worker_that_does_not_answer_in_time(make_worker):
     finally:
         go_on.set()
     bob.synchronize()
-    bob.policy = sy.workers.policy.ALLOW_ALL
+    bob.policy = ALLOW_ALL
 
 
 def test_two_clients_do_not_mix(make_worker, kind):

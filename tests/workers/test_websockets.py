@@ -11,7 +11,7 @@ import syft as sy
 from syft import config
 from syft.exceptions import AuthenticationError, NodeLostError, NodeUnreachableError, SyftError, WorkerLostError
 from syft.grid import certificates
-from syft.workers.transport import framed_pipe
+from syft.workers.transport import framing
 from syft.workers.websocket_client import WebsocketClientWorker, where_of
 from tests.nodes import Line, websocket_server
 
@@ -99,9 +99,7 @@ def test_autograd_models_and_plans(alice):
 
 
 def test_thousand_calls_need_few_messages(alice, line, monkeypatch):
-    monkeypatch.setattr(
-        framed_pipe, "_GATHER", 0.1
-    )  # on a slow machine a call takes longer than what is waited by default
+    monkeypatch.setattr(framing, "_GATHER", 0.1)  # on a slow machine a call takes longer than what is waited by default
     x, one = torch.zeros(10).send(alice), torch.ones(10).send(alice)
     alice.synchronize()
     connection = stream_of(alice)._connection
@@ -123,7 +121,7 @@ def test_errors_come_back_with_type_worker_traceback_and_line(alice):
     assert torch.equal(x.get(), torch.ones(3))  # the connection goes on
 
 
-def test_what_is_published_stays_when_the_client_goes(hook, server):
+def test_published_objects_stay_when_the_client_leaves(hook, server):
     first = WebsocketClientWorker(hook, "localhost", server.port, id="ws-alice")
     torch.tensor([7.0]).tag("#kept").send(first)
     torch.tensor([8.0]).send(first)
@@ -165,7 +163,7 @@ def test_a_server_of_an_id_that_is_known_is_that_server(hook):
         hook.local_worker._known_workers.pop("ws-twice", None)
 
 
-def test_a_server_says_what_it_holds_and_no_values(hook):
+def test_a_server_lists_its_objects_without_values(hook):
     held = sy.WebsocketServerWorker(hook, id="ws-holding", data=[torch.full((2, 3), 41.5).tag("#rows", "#a")])
     try:
         (obj_id,) = held._objects
@@ -201,8 +199,8 @@ def test_a_token_may_have_the_line_end_of_its_file():
 
 
 @pytest.mark.parametrize("token", ["", " \n", "geheim\nes", "geheim es", "geheim\u20ac", b"geheim", "geheim\x00"])
-def test_what_can_be_no_token_is_refused_and_not_shown(hook, server, token):
-    with pytest.raises(AuthenticationError, match="one word of letters") as refused:
+def test_an_invalid_token_is_refused_and_not_shown(hook, server, token):
+    with pytest.raises(AuthenticationError, match="is not a valid token") as refused:
         WebsocketClientWorker(hook, "localhost", server.port, id="ws-alice", token=token)
     assert "geheim" not in str(refused.value)
 

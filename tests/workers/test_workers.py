@@ -1,5 +1,6 @@
 """BaseWorker and VirtualWorker: the documented API."""
 
+import inspect
 import logging
 
 import pytest
@@ -19,7 +20,9 @@ from syft.messaging.message import (
     SearchMessage,
 )
 from syft.workers.base import BaseWorker
+from syft.workers.node_client import NodeClient
 from syft.workers.virtual import VirtualWorker
+from syft.workers.websocket_client import WebsocketClientWorker
 
 
 @pytest.fixture
@@ -194,3 +197,32 @@ def test_acting_as_another_client(bob, make_worker):
         assert x.owner is carol
     assert sy.local_worker.id == "me"
     assert torch.equal((x + x).get(), torch.full((1,), 2.0))
+
+
+@pytest.mark.parametrize(
+    ("worker", "documented"),
+    [
+        (BaseWorker, "hook id data is_client_worker log_msgs verbose auto_add"),
+        (sy.VirtualWorker, "hook id data is_client_worker log_msgs verbose auto_add serialize threaded"),
+        (sy.ProcessWorker, "hook id data verbose auto_add threads"),
+        (sy.RayWorker, "hook id data actor_options verbose auto_add threads"),
+        (
+            WebsocketClientWorker,
+            "hook host port secure id is_client_worker log_msgs verbose data token ca auto_add",
+        ),
+        (NodeClient, "hook address credential id is_client_worker log_msgs verbose encoding token ca auto_add"),
+    ],
+)
+def test_signatures_name_every_argument(worker, documented):
+    for found in (inspect.signature(worker), _without_self(worker.__init__)):
+        parameters = found.parameters.values()
+        assert " ".join(parameter.name for parameter in parameters) == documented
+        assert all(parameter.kind is parameter.POSITIONAL_OR_KEYWORD for parameter in parameters)
+        assert all(parameter.annotation not in (parameter.empty, "Any") for parameter in parameters)
+    constructed = inspect.signature(worker).parameters.values()
+    assert all(parameter.default is not parameter.empty for parameter in constructed)
+
+
+def _without_self(method):
+    found = inspect.signature(method)
+    return found.replace(parameters=list(found.parameters.values())[1:])

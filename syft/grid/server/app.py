@@ -1,4 +1,4 @@
-"""The application of a node's port: websockets for clients and other nodes, and HTTP for everything small."""
+"""The application on a node's port: WebSockets for clients and other nodes, and HTTP for everything small."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import importlib.metadata
 import logging
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from fastapi import APIRouter, FastAPI, Request, WebSocket
@@ -37,29 +37,32 @@ from syft.workers.delegation.dialer import PATH, PROTOCOL
 from syft.workers.delegation.grants import DelegationRegistry
 from syft.workers.delegation.key_proofs import PeerKey
 from syft.workers.delegation.peer import OutboundPolicy
-from syft.workers.transport.framed_pipe import PipeConnection
-from syft.workers.transport.websocket_stream import VERSION
+from syft.workers.transport.framing import FramedConnection
+from syft.workers.transport.greeting import VERSION
+
+if TYPE_CHECKING:
+    pass
 
 logger = logging.getLogger("syft.node")
-# How often it is looked which clients did not come back, in seconds.
+# Seconds between checks for clients that did not reconnect.
 _SWEEP = 5.0
-# Bytes in flight at a server: at least, and for requests before anybody is identified. A compressed message needs its
-# size twice: as it came, and as it was written.
+# Bytes in flight at a server: the minimum, and those of unauthenticated requests. A compressed message needs its
+# size twice: compressed and decompressed.
 IN_FLIGHT, STRANGERS = 4 << 30, 64 << 20
 _TWICE = 2
 
 
 class NodeContext:
-    """What the application needs of whoever runs it.
+    """The context of the application, supplied by the program that runs it.
 
     Args:
         worker: the worker that is served.
-        door: who is let in.
+        door: authenticates clients.
         grace: seconds that a session is kept after its connection was lost.
         most: connections at once.
         each: connections of one user at once.
-        limit: the largest message that is read; None: what the configuration says.
-        in_flight: bytes that messages may take before they are dealt with; None: IN_FLIGHT, or more if one user may.
+        limit: bytes of the largest message that is read; None: the configured limit.
+        in_flight: bytes of messages that are not processed yet; None: IN_FLIGHT, or more if one user may have more.
         user_in_flight: the same for one user; None: twice the largest message.
     """
 
@@ -78,14 +81,14 @@ class NodeContext:
         self.door = door
         self.limit = current().max_message_bytes if limit is None else limit
         self.conversations = SessionRegistry(worker, door, grace, self.limit)
-        self.turnstile = ConnectionLimiter(most, each)
+        self.limiter = ConnectionLimiter(most, each)
         of_user = _TWICE * self.limit if user_in_flight is None else user_in_flight
         self.budgets = UserBudgets(max(IN_FLIGHT, of_user) if in_flight is None else in_flight, of_user, STRANGERS)
-        # path of a websocket -> what serves it: function(websocket)
+        # path of a WebSocket -> its handler: function(websocket)
         self.websockets: dict[str, Callable[[WebSocket], Any]] = {}
-        # Lets other nodes in, where that is wanted (see `welcome_nodes`).
+        # Accepts other nodes, if enabled (see `welcome_nodes`).
         self.peering: Any = None
-        # Seconds that a client may take to go on with a frame that it began, and to take an answer.
+        # Seconds that a client may pause in the middle of a frame, and take to read a response.
         self.patience = 3 * current().heartbeat
         # Called every few seconds.
         self.sweeps: list[Callable[[], None]] = []
@@ -104,7 +107,7 @@ class NodeContext:
         self.peering = Peering(self.worker.acquaintances, self.conversations)
 
     def sweep(self) -> None:
-        """End what belongs to clients that did not come back, or may not stay."""
+        """End the sessions of clients that did not reconnect, or may not stay."""
         self.conversations.sweep()
         for sweep in self.sweeps:
             sweep()
@@ -112,15 +115,15 @@ class NodeContext:
             self.peering.sweep()
 
     def version(self) -> dict[str, str]:
-        """Say what runs here."""
+        """Return the program and version that run here."""
         return {"resyft": importlib.metadata.version("resyft"), "torch": torch.__version__, "stream": str(VERSION)}
 
     def figures(self) -> dict[str, float]:
-        """Return what is counted here, by name."""
+        """Return the metrics of the server, by name."""
         store = self.worker.object_store
         requests = getattr(self.worker.policy, "requests", None)
         return {
-            "syft_connections": len(self.turnstile),
+            "syft_connections": len(self.limiter),
             "syft_sessions": len(self.conversations),
             "syft_objects": len(store.objects),
             "syft_pending_requests": 0 if requests is None else len(requests.list(status="pending")),
@@ -134,8 +137,8 @@ def make_app(desk: NodeContext, routers: Iterable[APIRouter] = (), title: str = 
     """Make the application of a port.
 
     Args:
-        desk: the worker that is served, and who may come.
-        routers: what is answered over HTTP beyond health, version and metrics.
+        desk: the context of the application.
+        routers: HTTP routes besides health, version and metrics.
         title: the name of the API.
     """
     app = FastAPI(
@@ -158,11 +161,11 @@ def make_app(desk: NodeContext, routers: Iterable[APIRouter] = (), title: str = 
 
 
 def prepare(app: FastAPI, door: Authenticator, budget: ByteBudget | None = None) -> None:
-    """Have an application explain what it refuses, and guard it.
+    """Add error handlers and request checks to an application.
 
     Args:
         app: the application.
-        door: whose rules hold.
+        door: authenticates clients.
         budget: the bytes that bodies of requests may take at once.
     """
     app.add_exception_handler(SyftError, _explain)
@@ -186,15 +189,15 @@ async def _sweep(desk: NodeContext) -> None:
         try:
             await asyncio.to_thread(desk.sweep)
         except Exception:
-            logger.exception("Sessions whose clients are gone could not be ended")
+            logger.exception("Sessions of lost clients could not be ended")
 
 
 def status_of(error: Exception) -> int:
-    """Return the HTTP status that an error is told with."""
+    """Return the HTTP status of an error."""
     return next((status for kind, status in STATUS if isinstance(error, kind)), 400)
 
 
-# The first row that fits counts; what has none is 400.
+# The first row that matches counts; the default is 400.
 STATUS: list[tuple[type[Exception], int]] = [
     (TooManyAttemptsError, 429),
     (AuthenticationError, 401),
@@ -210,7 +213,7 @@ async def _explain(request: Request, error: Exception) -> Response:
     if isinstance(error, AuthenticationError | NotPermittedError):
         address = request.client.host if request.client else ""
         asked = printable(f"{request.method} {request.url.path}")[:200]
-        logger.info("Somebody from %s was refused %s: %s", address, asked, error)
+        logger.info("A client from %s was refused %s: %s", address, asked, error)
     if isinstance(error, TooManyAttemptsError):
         headers["Retry-After"] = str(max(1, round(error.retry_after)))
     elif isinstance(error, AuthenticationError):
@@ -219,13 +222,13 @@ async def _explain(request: Request, error: Exception) -> Response:
 
 
 async def _explain_fields(request: Request, error: Exception) -> Response:
-    """Say which fields are no good, without repeating what was in them: it may be a password."""
+    """Name the invalid fields, without repeating their contents: they may be a password."""
     found = error.errors() if isinstance(error, RequestValidationError) else []
     texts = [_field(each) for each in found[:10]]
     return JSONResponse({"detail": f"{'; '.join(texts)}." if texts else "The request can't be read."}, 422)
 
 
-# What is wrong with a field, by what pydantic calls it; in braces what it says of the bounds.
+# Explanations of invalid fields, by pydantic's error type; with pydantic's values in braces.
 _FAULTS = {
     "missing": "is missing",
     "extra_forbidden": "is not known here",
@@ -253,7 +256,7 @@ _FAULTS = {
 
 
 def _field(fault: dict[str, Any]) -> str:
-    """Say what is wrong with one field; it is called what callers call it, not where in a request it is."""
+    """Explain one invalid field, under the name that callers use."""
     name = ".".join(str(part) for part in fault["loc"][1:])[:100] or "the request"
     text = _FAULTS.get(fault["type"], "is not right")
     return f"{printable(name)} {text.format(**fault.get('ctx', {}))}"[:300]
@@ -264,62 +267,62 @@ def _facts(desk: NodeContext) -> APIRouter:
 
     @router.get("/health")
     def health() -> dict[str, str]:
-        """Say that the node is up."""
+        """Report that the node is up."""
         return {"status": "ok", "id": str(desk.worker.id)}
 
     @router.get("/version")
     def version() -> dict[str, str]:
-        """Say what the node runs."""
+        """Return the version of the node."""
         return desk.version()
 
-    @router.get("/metrics", response_class=PlainTextResponse, responses={401: {"description": "No good token."}})
+    @router.get("/metrics", response_class=PlainTextResponse, responses={401: {"description": "Invalid token."}})
     def metrics(request: Request) -> str:
-        """Give counts, in the format of Prometheus; never anything about data."""
+        """Return metrics in the format of Prometheus; never anything about data."""
         desk.door.identify(request.headers, request.client.host if request.client else "")
         return "".join(_metric(name, value) for name, value in sorted(desk.figures().items()))
 
     return router
 
 
-# What is counted, for who reads the counts.
+# Prometheus help texts.
 _HELP = {
-    "syft_connections": "Connections that are open.",
-    "syft_sessions": "Sessions, also of clients that may come back.",
-    "syft_objects": "Objects that are held.",
+    "syft_connections": "Open connections.",
+    "syft_sessions": "Sessions, including those that clients may resume.",
+    "syft_objects": "Objects held.",
     "syft_pending_requests": "Requests for release that wait for the owner.",
-    "syft_requests_total": "Messages of clients that were answered.",
-    "syft_received_bytes_total": "Bytes that clients sent.",
+    "syft_requests_total": "Client messages answered.",
+    "syft_received_bytes_total": "Bytes received from clients.",
     "syft_in_flight_bytes": "Bytes of messages that are being received, read or answered.",
 }
 
 
 def _metric(name: str, value: float) -> str:
-    """Return a count in the format of Prometheus."""
+    """Return a metric in the format of Prometheus."""
     kind = "counter" if name.endswith("_total") else "gauge"
     return f"# HELP {name} {_HELP.get(name, name)}\n# TYPE {name} {kind}\n{name} {value}\n"
 
 
 async def let_in(desk: NodeContext, websocket: WebSocket) -> Principal | None:
-    """Find out who comes over a websocket and accept it; None if not, and then it is refused."""
+    """Authenticate the client of a WebSocket and accept it; None if it was refused."""
     address = websocket.client.host if websocket.client else ""
     try:
-        if "origin" in websocket.headers:  # what a page in a browser makes it do, whoever sits there
+        if "origin" in websocket.headers:  # a page in a browser, on behalf of any user
             raise AuthenticationError("Pages in browsers are not served here.")
         guest = await asyncio.to_thread(desk.door.identify, websocket.headers, address)
     except AuthenticationError as error:
-        logger.info("Somebody from %s was not let in: %s", address, error)
+        logger.info("A client from %s was refused: %s", address, error)
         await websocket.send_denial_response(PlainTextResponse(str(error), status_of(error)))
         return None
-    if not desk.turnstile.enter(guest.user):
-        logger.info("%s from %s was not let in: there are too many connections", guest, address)
+    if not desk.limiter.enter(guest.user):
+        logger.info("%s from %s was refused: there are too many connections", guest, address)
         await websocket.send_denial_response(PlainTextResponse("Too many connections; try again later.", 503))
         return None
     try:
         await websocket.accept()
     except Exception:
-        desk.turnstile.leave(guest.user)
+        desk.limiter.leave(guest.user)
         raise
-    logger.info("%s came from %s", guest, address)
+    logger.info("%s connected from %s", guest, address)
     return guest
 
 
@@ -330,15 +333,15 @@ async def _stream(desk: NodeContext, websocket: WebSocket) -> None:
     try:
         budget = desk.budgets.of(guest.user)
         pipe = ServerPipe(websocket, desk.patience, budget)
-        args = (desk, pipe, PipeConnection(pipe, MAX_HELLO, budget), guest)
+        args = (desk, pipe, FramedConnection(pipe, MAX_HELLO, budget=budget, drops_refused=True), guest)
         threading.Thread(target=_serve, args=args, name=f"syft {guest.user}", daemon=True).start()
         await pipe.pump()
     finally:
-        desk.turnstile.leave(guest.user)
-        logger.info("%s left, from %s", guest, websocket.client.host if websocket.client else "")
+        desk.limiter.leave(guest.user)
+        logger.info("%s disconnected from %s", guest, websocket.client.host if websocket.client else "")
 
 
-def _serve(desk: NodeContext, pipe: ServerPipe, connection: PipeConnection, guest: Principal) -> None:
+def _serve(desk: NodeContext, pipe: ServerPipe, connection: FramedConnection, guest: Principal) -> None:
     """Serve a client in a thread of its own, until its connection ends."""
     try:
         desk.conversations.serve(connection, guest)

@@ -1,4 +1,4 @@
-"""Doors: who is let in to a server, and as whom. Whatever somebody says of itself after that does not count."""
+"""Authenticator: the authentication of clients. Later statements of a client about its identity do not count."""
 
 from __future__ import annotations
 
@@ -17,69 +17,69 @@ MAX_TOKEN = 4096
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Principal:
-    """Somebody who was let in.
+    """An authenticated client.
 
     Attributes:
-        user: who it is; None: nobody in particular, at a server of this machine that asks for no tokens.
-        role: what it may do.
+        user: its name; None: anonymous, at a server of this machine without tokens.
+        role: its role.
     """
 
     user: str | None
     role: str = "user"
 
     def __str__(self) -> str:
-        """Who it is, for logs: never a token."""
+        """The name for logs: never a token."""
         return f"Somebody ({self.role})" if self.user is None else f"{printable(self.user)} ({self.role})"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DelegatedPrincipal(Principal):
-    """Another node that acts for a client, who introduced it here; never with more rights than a user.
+    """Another node that acts for the client that introduced it; never with more rights than a user.
 
     Attributes:
-        via: the other node.
-        circle: the client's.
+        via: the id of the other node.
+        circle: the delegation of the client.
     """
 
     via: Any = None
     circle: Any = None
 
     def check(self) -> None:
-        """Raise AuthenticationError if the client it acts for may not stay."""
+        """Raise AuthenticationError if the client that it acts for may not stay."""
         if self.circle is None or self.circle.is_over:
             raise AuthenticationError("The client that this node acts for is gone.")
         self.circle.session.check()
 
 
 class Authenticator(Protocol):
-    """Decides who is let in."""
+    """Authenticates clients."""
 
-    # Whether tokens are asked for.
+    # Whether tokens are required.
     tokens: bool
 
     def identify(self, headers: Mapping[str, str], address: str) -> Principal:
-        """Return who comes, or raise AuthenticationError."""
+        """Return the client of a request, or raise AuthenticationError."""
         ...
 
     def check(self, guest: Principal) -> None:
-        """Raise AuthenticationError if somebody who was let in may not stay."""
+        """Raise AuthenticationError if an authenticated client may not stay."""
         ...
 
 
 class OpenAuthenticator:
-    """Lets everybody of this machine in, except what a browser was told to do by a page."""
+    """Accepts all programs of this machine, but no pages in browsers."""
 
     tokens = False
 
     def identify(self, headers: Mapping[str, str], address: str) -> Principal:
-        """Return nobody in particular; refuses pages of browsers, which reach this machine too."""
+        """Return an anonymous client; refuses pages in browsers, which reach this machine, too."""
         host = headers.get("host", "").rpartition(":")[0] or headers.get("host", "")
         if "origin" in headers or not is_loopback(host.strip("[]")):
             raise AuthenticationError("This server has no tokens, so it serves programs of this machine only.")
         return Principal(None)
 
     def check(self, guest: Principal) -> None:
-        """Let everybody stay."""
+        """Accept the client."""
 
 
 def bearer(headers: Mapping[str, str]) -> str:
@@ -88,13 +88,13 @@ def bearer(headers: Mapping[str, str]) -> str:
     token = token.strip()
     if kind.lower() != "bearer" or not token or len(token) > MAX_TOKEN:
         raise AuthenticationError(
-            "This node asks for a token: pass token=... to sy.connect, or --token-file FILE to a command."
+            "This node requires a token: pass token=... to sy.connect, or --token-file FILE to a command."
         )
     return token
 
 
 class ConnectionLimiter:
-    """Counts who is connected, so that nobody keeps others out.
+    """Limits concurrent connections, so that no user can block others.
 
     Args:
         most: connections at once.
@@ -108,7 +108,7 @@ class ConnectionLimiter:
         self._lock = threading.Lock()
 
     def enter(self, user: str | None) -> bool:
-        """Let somebody in if there is room."""
+        """Add a connection if there is room; returns whether there was."""
         with self._lock:
             each = self.each if user is not None else self.most
             if self._inside.total() >= self.most or self._inside[user] >= each:
@@ -117,7 +117,7 @@ class ConnectionLimiter:
             return True
 
     def leave(self, user: str | None) -> None:
-        """Note that somebody left."""
+        """Remove a connection."""
         with self._lock:
             self._inside[user] -= 1
             if self._inside[user] <= 0:

@@ -1,10 +1,10 @@
-"""RequestGuard: what holds for every HTTP request to a node, before anything else looks at it."""
+"""RequestGuard: checks and headers for every HTTP request to a node, before any handler."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.datastructures import Headers, MutableHeaders
 
@@ -12,10 +12,13 @@ from syft.core.byte_budget import ByteBudget, Holding
 from syft.exceptions import AuthenticationError, ByteBudgetError
 from syft.grid.server.auth import Authenticator
 
-# The largest body that is read; what is larger travels over the stream.
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+# Bytes of the largest body that is read; larger data is sent over the stream.
 MAX_BODY = 1 << 20
 POLICY = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
-# For every answer: nothing of it is run, framed, guessed at, kept or told to the next page.
+# Security headers of every response.
 SECURITY = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
@@ -27,25 +30,25 @@ SECURITY = {
 
 
 class _TooLarge(Exception):
-    """More came than is read, or than there is room for."""
+    """A body exceeds its limit, or the budget."""
 
 
 class RequestGuard:
-    """Refuses large bodies and what pages of browsers send, and adds security headers.
+    """Refuses large bodies and requests of pages in browsers, and adds security headers.
 
     Args:
-        app: what answers the rest.
-        door: whose rules hold; one without tokens serves this machine only, whatever is asked for.
+        app: the next application.
+        door: authenticates clients; one without tokens serves this machine only.
         budget: the bytes that the bodies of all requests may take at once.
     """
 
-    def __init__(self, app: Any, door: Authenticator, budget: ByteBudget) -> None:
+    def __init__(self, app: ASGIApp, door: Authenticator, budget: ByteBudget) -> None:
         self.app = app
         self.door = door
         self._budget = budget
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Answer one request, or pass it on."""
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Refuse a request, or pass it on."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -54,8 +57,8 @@ class RequestGuard:
         if refusal is not None:
             await _refuse(send, *refusal)
             return
-        started = False  # the answer
-        taken = 0  # of the body
+        started = False  # the response
+        taken = 0  # bytes of the body
         refused: tuple[int, str] | None = None
         held = Holding(self._budget)
 
@@ -75,10 +78,10 @@ class RequestGuard:
                 raise _TooLarge
             return message
 
-        async def give(message: Any) -> None:
+        async def give(message: Message) -> None:
             nonlocal started
             if refused is not None and not started:
-                return  # whatever was made of the error, this was the reason
+                return  # it is the cause of any other error
             if message["type"] == "http.response.start":
                 started = True
                 _protect(message)
@@ -92,7 +95,7 @@ class RequestGuard:
         finally:
             held.release()
 
-    def _refusal(self, headers: Headers, scope: Any) -> tuple[int, str] | None:
+    def _refusal(self, headers: Headers, scope: Scope) -> tuple[int, str] | None:
         length = headers.get("content-length", "0")
         if not length.isascii() or not length.isdigit() or int(length[:12]) > MAX_BODY:
             return 413, _TOO_LARGE
@@ -110,13 +113,13 @@ _CROWDED = "Too many requests arrive at once. Try again later."
 _TOO_LARGE = f"A request has at most {MAX_BODY} bytes here. Send data over the stream: sy.connect(...)."
 
 
-def _protect(message: Any) -> None:
+def _protect(message: Message) -> None:
     headers = MutableHeaders(raw=message.setdefault("headers", []))
     for name, value in SECURITY.items():
         headers.setdefault(name, value)
 
 
-async def _refuse(send: Any, status: int, text: str) -> None:
+async def _refuse(send: Send, status: int, text: str) -> None:
     body = json.dumps({"detail": text}).encode()
     message = {
         "type": "http.response.start",
@@ -124,7 +127,7 @@ async def _refuse(send: Any, status: int, text: str) -> None:
         "headers": [
             (b"content-type", b"application/json"),
             (b"content-length", str(len(body)).encode()),
-            (b"connection", b"close"),  # what is left of the request is not read
+            (b"connection", b"close"),  # the rest of the request is not read
         ],
     }
     _protect(message)

@@ -1,8 +1,8 @@
-"""Peering: other nodes come in at a node's port, each for one client that introduced it.
+"""Peering: accepts other nodes at a node's port, each on behalf of a client that introduced it.
 
-They ask for the switch from HTTP to bytes with the secret that the client got for them here; without it they get no
-further. From then on the connection is a socket: the very one that was accepted, or, where TLS is spoken, one end of a
-pair whose other end the event loop serves.
+They request the switch from HTTP to bytes with the secret that the client obtained for them; without it they are
+refused. From then on the connection is a socket: the accepted one, or, with TLS, one end of a pair whose other end
+the event loop serves.
 """
 
 from __future__ import annotations
@@ -11,36 +11,41 @@ import asyncio
 import hmac
 import logging
 import os
-import select
 import socket
 import threading
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syft.exceptions import AuthenticationError
 from syft.grid.server.auth import DelegatedPrincipal
 from syft.grid.server.sessions import MAX_HELLO, SessionRegistry
 from syft.workers.delegation.dialer import PROTOCOL, STREAM, keep_alive
-from syft.workers.delegation.grants import DelegationRegistry, PeerCredential, hang_up
-from syft.workers.transport import framing
-from syft.workers.transport.framed_pipe import PipeConnection
-from syft.workers.transport.framing import HANDSHAKE_SECONDS, TOKEN_BYTES
+from syft.workers.delegation.grants import DelegationRegistry, PeerCredential
+from syft.workers.transport import handshake
+from syft.workers.transport.framing import FramedConnection
+from syft.workers.transport.handshake import HANDSHAKE_SECONDS, TOKEN_BYTES
+from syft.workers.transport.pipe import SocketPipe
 from syft.workers.transport.socket_stream import PURPOSES, PeerIdentity
+
+if TYPE_CHECKING:
+    from syft.workers.execution.session import Session
 
 logger = logging.getLogger("syft.node")
 _SWITCH = f"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: {PROTOCOL}\r\n\r\n".encode()
 _READ = 1 << 18
 _BUFFER = 1 << 22
+# Seconds that another node may pause in the middle of a frame.
+_FRAME_SECONDS = 60.0
 
 Headers = Iterable[tuple[bytes, bytes]]
 
 
 class Peering:
-    """Lets other nodes in.
+    """Accepts other nodes.
 
     Args:
-        acquaintances: whom clients introduced.
-        conversations: where streams of other nodes are served.
+        acquaintances: the delegations of clients.
+        conversations: serves the streams of other nodes.
     """
 
     def __init__(self, acquaintances: DelegationRegistry, conversations: SessionRegistry) -> None:
@@ -48,28 +53,28 @@ class Peering:
         self._conversations = conversations
 
     def sweep(self) -> None:
-        """End what belongs to clients whose tokens are not good any more."""
+        """End the delegations of clients whose tokens are no longer valid."""
         self.acquaintances.sweep(_may_stay)
 
     # --- in the event loop ------------------------------------------------------------------------------------
 
-    def take(self, transport: Any, headers: Headers, early: bytes) -> None:
+    def take(self, transport: asyncio.Transport, headers: Headers, early: bytes) -> None:
         """Take a connection over, or refuse it; called with the head of its request, before anything else is read.
 
         Args:
             transport: the connection.
-            headers: what came with the request.
-            early: what came after it, before it was answered.
+            headers: the headers of the request.
+            early: bytes that arrived after it, before the response.
         """
         try:
             admission = self._identify(dict(headers))
             if early:
-                raise AuthenticationError("Nothing is said before the answer.")
+                raise AuthenticationError("The client sent data before the response.")
             if not self.acquaintances.has_room(admission.circle.user):
                 raise AuthenticationError("Too many connections for this client.")
             sock = accept_socket(transport)
         except (AuthenticationError, OSError) as error:
-            logger.info("Another node was not let in: %s", error)
+            logger.info("Another node was refused: %s", error)
             refuse(transport, error)
             return
         name = f"syft peer {admission.peer}"
@@ -101,11 +106,12 @@ class Peering:
     def _serve_stream(self, admission: PeerCredential, sock: socket.socket) -> None:
         guest = DelegatedPrincipal(str(admission.circle.user), via=admission.peer, circle=admission.circle)
         budget = admission.circle.session.byte_budget
-        self._conversations.serve(PipeConnection(SocketPipe(sock), MAX_HELLO, budget), guest)
+        pipe = SocketPipe(sock, patience=_FRAME_SECONDS)
+        self._conversations.serve(FramedConnection(pipe, MAX_HELLO, budget=budget, drops_refused=True), guest)
 
 
 def token_in(headers: dict[bytes, bytes]) -> bytes:
-    """Return the token that another node shows with its request."""
+    """Return the token in the request of another node."""
     if b"origin" in headers:
         raise AuthenticationError("Pages in browsers are not served here.")
     kind, _, text = headers.get(b"authorization", b"").partition(b" ")
@@ -114,11 +120,11 @@ def token_in(headers: dict[bytes, bytes]) -> bytes:
     except ValueError:
         token = b""
     if kind.lower() != b"peer" or len(token) != TOKEN_BYTES:
-        raise AuthenticationError("Nodes come in by the introduction of a client.")
+        raise AuthenticationError("Nodes need the introduction of a client.")
     return token
 
 
-def refuse(transport: Any, error: Exception) -> None:
+def refuse(transport: asyncio.Transport, error: Exception) -> None:
     """Refuse a connection, with the reason if it is about authentication."""
     text = str(error).encode() if isinstance(error, AuthenticationError) else b""
     transport.write(
@@ -128,7 +134,7 @@ def refuse(transport: Any, error: Exception) -> None:
     transport.close()
 
 
-def _may_stay(session: Any) -> bool:
+def _may_stay(session: Session) -> bool:
     try:
         session.check()
     except AuthenticationError:
@@ -137,66 +143,19 @@ def _may_stay(session: Any) -> bool:
 
 
 def _shake_hands(admission: PeerCredential, sock: socket.socket) -> str:
-    """Show each other who one is, and return what the connection is for."""
+    """Authenticate each other, and return the purpose of the connection."""
     sock.settimeout(HANDSHAKE_SECONDS)
     sock.sendall(_SWITCH)
-    token, purpose = framing.receive_hello(sock)
-    if not hmac.compare_digest(framing.fingerprint(token), admission.key) or not admission.is_good:
+    token, purpose = handshake.receive_hello(sock)
+    if not hmac.compare_digest(handshake.fingerprint(token), admission.key) or not admission.is_good:
         raise AuthenticationError("it shows another secret than before")
     sock.sendall(admission.proof)
-    framing.ready(sock)
+    handshake.ready(sock)
     return purpose
 
 
-class SocketPipe:
-    """The bytes of a stream of another node, on a socket.
-
-    Args:
-        sock: the socket; who began a frame has a minute to go on with it.
-    """
-
-    patience: float | None = 60.0
-
-    def __init__(self, sock: socket.socket) -> None:
-        self._sock = sock
-
-    def recv(self, within: float | None = None) -> bytes:
-        """Return bytes that arrived; nothing at the end, or if none come within so many seconds."""
-        try:
-            if within is not None and not _readable(self._sock, within):
-                return b""
-            return self._sock.recv(_READ)
-        except (OSError, ValueError):
-            return b""
-
-    def send(self, data: Any) -> None:
-        """Send bytes."""
-        self._sock.sendall(data)
-
-    def has_room(self) -> bool:
-        """Say whether some bytes can be sent now without waiting."""
-        poll = select.poll()
-        poll.register(self._sock, select.POLLOUT)
-        return bool(poll.poll(0))
-
-    def finish(self) -> None:
-        """Say that nothing follows."""
-        self.close()
-
-    def close(self) -> None:
-        """Close, whoever reads or writes meanwhile."""
-        hang_up(self._sock)
-        self._sock.close()
-
-
-def _readable(sock: socket.socket, seconds: float) -> bool:
-    poll = select.poll()
-    poll.register(sock, select.POLLIN)
-    return bool(poll.poll(seconds * 1000))
-
-
-def accept_socket(transport: Any, at_end: Callable[[], None] = lambda: None) -> socket.socket:
-    """Return a socket that has what is sent and received over a transport from now on.
+def accept_socket(transport: asyncio.Transport, at_end: Callable[[], None] = lambda: None) -> socket.socket:
+    """Return a socket that carries the bytes of a transport from now on.
 
     Args:
         transport: the transport.
@@ -205,7 +164,7 @@ def accept_socket(transport: Any, at_end: Callable[[], None] = lambda: None) -> 
     if transport.get_extra_info("sslcontext") is None:
         transport.pause_reading()
         sock = socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno()))
-        transport.abort()  # which closes its own handle and sends nothing
+        transport.abort()  # closes its own handle and sends nothing
         keep_alive(sock)
         at_end()
         return sock
@@ -224,7 +183,9 @@ class TlsBridge(asyncio.Protocol):
         at_end: called when the connection is lost.
     """
 
-    def __init__(self, transport: Any, sock: socket.socket, at_end: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, transport: asyncio.Transport, sock: socket.socket, at_end: Callable[[], None] = lambda: None
+    ) -> None:
         self._transport = transport
         self._at_end = at_end
         self._loop = asyncio.get_running_loop()
@@ -236,7 +197,7 @@ class TlsBridge(asyncio.Protocol):
         self._loop.add_reader(sock, self._send)
 
     def _send(self) -> None:
-        """Send what the node's own side has written."""
+        """Send the bytes that the node has written."""
         try:
             data = self._sock.recv(_READ)
         except BlockingIOError:
@@ -250,7 +211,7 @@ class TlsBridge(asyncio.Protocol):
             self._transport.close()
 
     def pause_writing(self) -> None:
-        """Take no more of the node's side until the other machine has taken what there is."""
+        """Stop reading from the node until the peer has received what was sent."""
         self._loop.remove_reader(self._sock)
 
     def resume_writing(self) -> None:
@@ -259,7 +220,7 @@ class TlsBridge(asyncio.Protocol):
             self._loop.add_reader(self._sock, self._send)
 
     def data_received(self, data: bytes) -> None:
-        """Hand on what arrived; what the node's side does not take waits, and then the other machine does."""
+        """Pass received bytes on to the node; if it does not read them, stop receiving."""
         if not self._waiting:
             data = data[self._put(data) :]
             if not data:
@@ -273,7 +234,7 @@ class TlsBridge(asyncio.Protocol):
             return self._sock.send(data)
         except BlockingIOError:
             return 0
-        except OSError:  # the node's side is gone
+        except OSError:  # the node has closed its end
             self._transport.close()
             return len(data)
 
@@ -285,7 +246,7 @@ class TlsBridge(asyncio.Protocol):
                 self._transport.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Close the pair; what arrived before is still read from it."""
+        """Close the pair; bytes that arrived before can still be read from it."""
         self._loop.remove_reader(self._sock)
         self._loop.remove_writer(self._sock)
         self._sock.close()

@@ -1,8 +1,8 @@
-"""PendingConnections: connections of clients that are not identified yet, a bounded number of them.
+"""PendingConnections: a bounded number of connections whose clients are not authenticated yet.
 
-A connection counts from the moment it is accepted, before TLS, until its websocket or its peer was let in. HTTP
-requests are short, so their connections count until they are closed. When the room is full, one that is silent has to
-go: of the address that has most, the oldest.
+A connection counts from the moment it is accepted, before TLS, until its WebSocket or peer is authenticated. HTTP
+requests are short, so their connections count until they are closed. When the limit is reached, a silent connection
+is closed: the oldest one of the address that has most.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from collections import Counter
 from typing import Any
 
 MOST, EACH = 256, 64
-# Seconds after which a request that is still being answered may be given up for another client.
+# Seconds after which a request that is still being answered may be closed for another client.
 _ANSWERED = 30.0
-# Connections that the system keeps until they are accepted, and that are accepted before others are closed.
+# Length of the system's queue of connections, and connections accepted before others are closed.
 BACKLOG, BATCH = 256, 64
 _IPV6_HOST_BITS = 64
 
 
 @dataclasses.dataclass(slots=True)
 class _Entry:
-    """A connection: its socket, its origin, when it came, and whether a whole request is being answered."""
+    """A connection: its socket, its origin, its time, and whether a complete request is being answered."""
 
     sock: socket.socket
     origin: str
@@ -52,8 +52,8 @@ class PendingConnections:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def enter(self, address: Any, sock: socket.socket) -> bool:
-        """Let a connection in, closing another one if need be; says whether there was room.
+    def enter(self, address: object, sock: socket.socket) -> bool:
+        """Add a connection, closing another one if needed; returns whether there was room.
 
         Args:
             address: the address and port of the client.
@@ -74,35 +74,35 @@ class PendingConnections:
             added = self._add(address, sock, origin)
         if gone is not None:
             with contextlib.suppress(OSError):
-                gone.sock.shutdown(socket.SHUT_RDWR)  # its transport finds out, and closes it
+                gone.sock.shutdown(socket.SHUT_RDWR)  # its transport notices, and closes it
         return added
 
-    def leave(self, address: Any, sock: socket.socket | None = None) -> None:
-        """Stop counting a connection: its client was let in, or it is closed.
+    def leave(self, address: object, sock: socket.socket | None = None) -> None:
+        """Stop counting a connection: its client is authenticated, or it is closed.
 
         Args:
             address: the address and port of the client.
-            sock: its socket, where the client may have a new one at the same address by now.
+            sock: its socket, in case the client has a new one at the same address by now.
         """
         with self._lock:
             entry = self._entries.get(address)
             if entry is not None and (sock is None or entry.sock is sock):
                 self._remove(address)
 
-    def mark(self, address: Any, is_busy: bool) -> None:
-        """Note whether a whole request of a connection is being answered: until then it may be closed for another."""
+    def mark(self, address: object, is_busy: bool) -> None:
+        """Set whether a complete request of a connection is being answered: until then it may be closed for another."""
         with self._lock:
             entry = self._entries.get(address)
             if entry is not None:
                 entry.is_busy = is_busy
                 entry.since = time.monotonic()
 
-    def _add(self, address: Any, sock: socket.socket, origin: str) -> bool:
+    def _add(self, address: object, sock: socket.socket, origin: str) -> bool:
         self._entries[address] = _Entry(sock, origin, time.monotonic())
         self._origins[origin] += 1
         return True
 
-    def _remove(self, address: Any) -> _Entry | None:
+    def _remove(self, address: object) -> _Entry | None:
         entry = self._entries.pop(address, None)
         if entry is not None:
             self._origins[entry.origin] -= 1
@@ -111,7 +111,7 @@ class PendingConnections:
         return entry
 
     def _victim(self, origin: str | None = None) -> Any:
-        """Return the address of the connection that has to go; None if all are being answered."""
+        """Return the address of the connection to close; None if all are being answered."""
         late = time.monotonic() - _ANSWERED
         found = [
             (entry.is_busy, -self._origins[entry.origin], number, address)
@@ -121,8 +121,8 @@ class PendingConnections:
         return min(found)[-1] if found else None
 
 
-def origin_of(address: Any) -> str:
-    """Return what connections of one client have in common: an IPv4 address, or an IPv6 network."""
+def origin_of(address: object) -> str:
+    """Return the common origin of a client's connections: an IPv4 address, or an IPv6 network."""
     host = str(address[0]) if isinstance(address, tuple) and address else ""
     try:
         parsed = ipaddress.ip_address(host.partition("%")[0])
@@ -136,7 +136,7 @@ def origin_of(address: Any) -> str:
 
 
 class Accepted(socket.socket):
-    """A connection that leaves the waiting room when it is closed."""
+    """A connection that is no longer counted when it is closed."""
 
     room: PendingConnections | None = None
     address: Any = None
@@ -150,7 +150,7 @@ class Accepted(socket.socket):
 
 
 class BoundedListener(socket.socket):
-    """A listening socket whose connections wait in a room until their clients are identified."""
+    """A listening socket whose connections are counted until their clients are authenticated."""
 
     room: PendingConnections | None = None
 
@@ -170,5 +170,5 @@ class BoundedListener(socket.socket):
         return sock, address
 
     def listen(self, backlog: int = BACKLOG) -> None:
-        """Listen; the event loop names the number of connections it accepts at once, which is smaller."""
+        """Listen; the event loop passes the number of connections it accepts at once, which is smaller."""
         super().listen(max(backlog, BACKLOG))

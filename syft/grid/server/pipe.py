@@ -1,33 +1,37 @@
-"""ServerPipe: the bytes of a websocket, between the event loop that serves it and the thread that answers."""
+"""ServerPipe: the bytes of a WebSocket, between the event loop that serves it and the thread that responds."""
 
 from __future__ import annotations
 
 import asyncio
 import collections
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.websockets import WebSocket
 
 from syft.core.byte_budget import ByteBudget
 from syft.exceptions import ByteBudgetError
 from syft.grid.server.uvicorn_timeouts import ABORT
+from syft.workers.transport.pipe import Bytes
 
-# Bytes that wait for the thread before the client has to wait.
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# Bytes queued for the thread beyond which the client has to wait.
 _HIGH, _LOW = 8 << 20, 2 << 20
-# Bytes that the thread is ahead of the client.
+# Bytes queued for the client beyond which the thread has to wait.
 _AHEAD = 1 << 20
-# How long what was said last may take to be heard.
+# Seconds that the last bytes may take to be sent.
 _LAST_SECONDS = 5.0
 
 
 class ServerPipe:
-    """A websocket as the thread of its connection sees it.
+    """A WebSocket, as seen by the thread of its connection.
 
     Args:
-        websocket: an accepted websocket.
-        patience: seconds that the client may take to take what is sent, and to go on with what it began.
-        budget: the budget of the client, which counts what waits for the thread.
+        websocket: an accepted WebSocket.
+        patience: seconds that the client may take to read what is sent, and pause in the middle of a frame.
+        budget: the budget of the client, charged for bytes that are queued for the thread.
     """
 
     def __init__(self, websocket: WebSocket, patience: float, budget: ByteBudget | None = None) -> None:
@@ -35,7 +39,7 @@ class ServerPipe:
         self.patience: float | None = patience
         self._loop = asyncio.get_running_loop()
         self._abort: Any = websocket.scope.get("extensions", {}).get(ABORT)
-        # What waits for the thread, each with the bytes that it took from the budget.
+        # Bytes queued for the thread, each with the amount charged to the budget.
         self._arrived: collections.deque[tuple[bytes, int]] = collections.deque()
         self._size = 0
         self._budget = budget
@@ -44,7 +48,7 @@ class ServerPipe:
         self._has_room = asyncio.Event()
         self._has_room.set()
         self._ended = False
-        # What waits to be sent, in order; the loop sends it, and the thread waits only where it is much.
+        # Bytes queued for the client, in order; the loop sends them, and the thread waits only if there are many.
         self._leaving: collections.deque[bytes] = collections.deque()
         self._leaving_size = 0
         self._sending: asyncio.Task[None] | None = None
@@ -53,14 +57,14 @@ class ServerPipe:
     # --- in the event loop ------------------------------------------------------------------------------------
 
     async def pump(self) -> None:
-        """Take what the client sends until it ends, no quicker than the thread does."""
+        """Receive from the client until the end, no faster than the thread reads."""
         try:
             while not self._ended:
                 event = await self._websocket.receive()
                 if event["type"] != "websocket.receive":
                     return
                 data = event.get("bytes")
-                if data is None:  # texts are not spoken here
+                if data is None:  # text messages are not part of the protocol
                     return
                 if data:
                     self._put(data)
@@ -73,7 +77,7 @@ class ServerPipe:
         with self._news:
             self._arrived.append((data, counted))
             self._size += len(data)
-            # Where the budget is used up the client waits until the thread has taken everything.
+            # If the budget is used up, the client waits until the thread has read everything.
             if self._size > (_HIGH if counted == len(data) else 0):
                 self._has_room.clear()
             self._news.notify()
@@ -82,7 +86,7 @@ class ServerPipe:
             self.release()
 
     def _count(self, size: int) -> int:
-        """Take what arrived from the budget of the client; returns what was taken."""
+        """Charge the budget of the client; returns the amount charged."""
         if self._budget is None:
             return size
         try:
@@ -104,7 +108,7 @@ class ServerPipe:
             self._sending = self._loop.create_task(self._send_all())
 
     async def _send_all(self) -> None:
-        """Send what is waiting; a client that does not take it in time is hung up on."""
+        """Send what is queued; a client that does not read it in time is disconnected."""
         try:
             while self._leaving:
                 message = {"type": "websocket.send", "bytes": self._leaving[0]}
@@ -112,19 +116,19 @@ class ServerPipe:
                 with self._taken:
                     self._leaving_size -= len(self._leaving.popleft())
                     self._taken.notify_all()
-        except Exception:  # whatever the server says of a client that is gone, or does not read
+        except Exception:  # the client is gone, or does not read
             self._end()
             self._break_off()
 
     def _break_off(self) -> None:
-        """End the connection at once, without a farewell that would wait behind what the client does not read."""
+        """End the connection at once, without a closing handshake that would wait for the client to read."""
         if self._abort is not None:
             self._abort()
 
     # --- in the thread ----------------------------------------------------------------------------------------
 
     def recv(self, within: float | None = None) -> bytes:
-        """Return bytes that arrived; nothing at the end, or if none come within so many seconds."""
+        """Return bytes; empty at the end, or if none arrive within the given seconds."""
         with self._news:
             if not self._news.wait_for(lambda: self._arrived or self._ended, within) or not self._arrived:
                 return b""
@@ -137,7 +141,7 @@ class ServerPipe:
         return data
 
     def release(self) -> None:
-        """Forget what nobody took, once both the client and the thread are gone."""
+        """Drop unread bytes, once both the client and the thread are gone."""
         with self._news:
             self._is_released = True
             left = sum(counted for _, counted in self._arrived)
@@ -145,8 +149,8 @@ class ServerPipe:
         if self._budget is not None and left:
             self._budget.give(left)
 
-    def send(self, data: Any) -> None:
-        """Send bytes after those before them, waiting where the client does not take them."""
+    def send(self, data: Bytes) -> None:
+        """Send bytes after those before them, waiting if the client does not read."""
         with self._taken:
             if not self._taken.wait_for(lambda: self._leaving_size <= _AHEAD or self._ended, self.patience):
                 raise ConnectionError("the client does not read")
@@ -156,18 +160,17 @@ class ServerPipe:
             self._leaving_size += len(data)
             begins = len(self._leaving) == 1
         if begins and not self._tell(self._start_sending):
-            raise ConnectionError("the server ends")
+            raise ConnectionError("the server is stopping")
 
-    def has_room(self) -> bool:
-        """Say whether some bytes can be sent now without waiting."""
-        return self._leaving_size <= _AHEAD
-
-    def finish(self) -> None:
-        """Say that nothing follows."""
-        self.close()
+    def send_some(self, data: Bytes) -> int:
+        """Send the bytes if that takes no waiting; returns their number, or 0."""
+        if self._leaving_size > _AHEAD:
+            return 0
+        self.send(data)
+        return len(data)
 
     def close(self) -> None:
-        """Close, whoever reads or writes meanwhile."""
+        """Close the connection; pending reads and writes end."""
         with self._news:
             if self._ended:
                 return
@@ -177,11 +180,11 @@ class ServerPipe:
             self._taken.notify_all()
         self._tell(self._start_closing)
 
-    def _tell(self, what: Any) -> bool:
+    def _tell(self, what: Callable[[], object]) -> bool:
         try:
             self._loop.call_soon_threadsafe(what)
             return True
-        except RuntimeError:  # the loop is closed, and everything with it
+        except RuntimeError:  # the loop is closed
             return False
 
     def _start_closing(self) -> None:
@@ -191,7 +194,7 @@ class ServerPipe:
     async def _close(self) -> None:
         try:
             if self._sending is not None:
-                await asyncio.wait({self._sending}, timeout=_LAST_SECONDS)  # what was said before the end
+                await asyncio.wait({self._sending}, timeout=_LAST_SECONDS)  # bytes queued before the end
             await asyncio.wait_for(self._websocket.close(), _LAST_SECONDS)
         except Exception:
-            self._break_off()  # it is closed already, or does not listen
+            self._break_off()  # it is closed already, or does not read

@@ -7,7 +7,7 @@ import socket
 import ssl
 import sys
 import threading
-from typing import Any
+from typing import TYPE_CHECKING
 
 import uvicorn
 
@@ -17,7 +17,10 @@ from syft.grid.server.pending_connections import BATCH, BoundedListener, Pending
 from syft.grid.server.uvicorn_timeouts import PortConfig, TimeoutLoop, TimeoutProtocol, TimeoutWebsocket
 from syft.workers.transport.websocket import CHUNK
 
-# Threads that answer share the interpreter with the one that moves bytes, which must not wait long for its turn.
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+# Responding threads share the interpreter with the one that moves bytes, which must not wait long for its turn.
 _SWITCH = 0.001
 _START_SECONDS = 30.0
 _STOP_SECONDS = 10
@@ -30,14 +33,14 @@ class PortServer:
         app: the ASGI application.
         host: the address to listen on.
         port: the port; 0: any that is free.
-        context: TLS, if it is to be used.
-        heartbeat: seconds of silence after which a client is asked whether it is there; None: as configured.
-        room: where connections wait until their clients are identified; None: one of the usual size.
+        context: the TLS context, if any.
+        heartbeat: seconds of silence after which a client is pinged; None: as configured.
+        room: counts connections until their clients are authenticated; None: one of the default size.
     """
 
     def __init__(
         self,
-        app: Any,
+        app: ASGIApp,
         host: str,
         port: int,
         context: ssl.SSLContext | None = None,
@@ -72,8 +75,8 @@ class PortServer:
             date_header=False,
             timeout_keep_alive=5,
             timeout_graceful_shutdown=_STOP_SECONDS,
-            # There is no limit on all connections, by which strangers would keep clients out: the waiting room has one
-            # for strangers, and the application for clients.
+            # There is no common limit on connections, by which unauthenticated clients could block others: they have
+            # a limit of their own, and authenticated ones that of the application.
             limit_concurrency=None,
             backlog=BATCH,
             h11_max_incomplete_event_size=1 << 14,
@@ -86,7 +89,7 @@ class PortServer:
 
     @property
     def url(self) -> str:
-        """Where clients connect to."""
+        """The address for clients."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{'ws' if self.context is None else 'wss'}://{host}:{self.port}"
 
@@ -96,13 +99,13 @@ class PortServer:
         return self._thread is not None and self._thread.is_alive()
 
     def run(self) -> None:
-        """Serve until it is interrupted or told to stop."""
+        """Serve until it is interrupted or stopped."""
         sys.setswitchinterval(min(sys.getswitchinterval(), _SWITCH))
-        with contextlib.suppress(KeyboardInterrupt):  # uvicorn has ended everything before it raises that
+        with contextlib.suppress(KeyboardInterrupt):  # uvicorn has ended everything before
             self._server.run(sockets=[self._socket])
 
     def start(self) -> None:
-        """Serve in a thread, and return when clients can come."""
+        """Serve in a thread, and return when clients can connect."""
         if self._thread is not None:
             return
         self._thread = threading.Thread(target=self.run, name="syft server", daemon=True)
@@ -114,10 +117,10 @@ class PortServer:
             if not self._thread.is_alive():
                 break
             pause.wait(0.01)
-        raise SyftError("The server did not start; its log says why.")
+        raise SyftError("The server did not start. Its log has the reason.")
 
     def stop(self) -> None:
-        """Let nobody in any more, end what goes on, and stop."""
+        """Accept no more clients, end the sessions, and stop."""
         self._server.should_exit = True
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(_STOP_SECONDS + 5)
@@ -125,7 +128,7 @@ class PortServer:
 
 
 def _listen(host: str, port: int) -> BoundedListener:
-    """Open a port. Small answers leave at once: asyncio sees to that only for sockets that say they are TCP."""
+    """Open a port. Small responses are sent at once: asyncio ensures that only for sockets that say they are TCP."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     sock = BoundedListener(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:

@@ -1,4 +1,4 @@
-"""Responders: answer the requests of one session, in this process or in another."""
+"""Responders: process the requests of one session, in this process or in another."""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ from typing import Any, Protocol
 
 from syft.workers.execution.router import put_back
 from syft.workers.execution.session import Session
+from syft.workers.transport.pipelined import PipelinedStream
 from syft.workers.transport.request_codec import let_go, respond
-from syft.workers.transport.sequenced import SequencedStream
 
 
 class Responder(Protocol):
-    """Answers the requests of one session."""
+    """Processes the requests of one session."""
 
-    def respond(self, request: Any) -> tuple[Any, Any]:
-        """Return the answer, and a handle for the objects that leave with it or None."""
+    def respond(self, request: bytes | bytearray) -> tuple[Any, Any]:
+        """Return the response, and a handle of the objects that leave with it, or None."""
         ...
 
     def let_go(self, leaving: Any) -> None:
-        """Objects that left with an answer have arrived."""
+        """Release objects that have arrived with a response."""
         ...
 
     def put_back(self, leaving: Any) -> None:
-        """Objects that were to leave with an answer stay."""
+        """Keep objects that could not leave with a response."""
         ...
 
     def close(self) -> None:
-        """The session ends."""
+        """End the session."""
         ...
 
 
 class LocalResponder:
-    """Answers requests in this process.
+    """Processes requests in this process.
 
     Args:
         session: the session.
@@ -40,17 +40,17 @@ class LocalResponder:
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    def respond(self, request: Any) -> tuple[Any, Any]:
-        """Return the answer, and what leaves with it."""
+    def respond(self, request: bytes | bytearray) -> tuple[Any, Any]:
+        """Return the response, and the objects that leave with it."""
         worker = self._session.worker
         found = respond(worker, self._session, request)
         for stream in list(worker._streams.values()):
-            if isinstance(stream, SequencedStream):
+            if isinstance(stream, PipelinedStream):
                 stream.pass_on()
         return found
 
     def let_go(self, leaving: Any) -> None:
-        """Let go of objects that have arrived."""
+        """Release objects that have arrived."""
         let_go(leaving)
 
     def put_back(self, leaving: Any) -> None:

@@ -1,7 +1,7 @@
 """SessionRegistry: the sessions of clients, which outlive their connections for a while.
 
-A client comes back to its conversation with a secret that only the two know. Requests are done in order and once: who
-comes back hears which was done last. Answers are kept until the client says that it has seen them.
+A client resumes its session with a secret that only the two know. Requests are run in order and once: on resumption
+the client is informed of the last one. Responses are kept until the client confirms them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syft.core.byte_budget import ByteBudget, Holding
 from syft.exceptions import AuthenticationError, ByteBudgetError, SerdeError, SessionEndedError, SyftError
@@ -25,33 +25,35 @@ from syft.messaging.message import ErrorMessage
 from syft.serde import serialize
 from syft.serde.msgpack.serde import read_plain_tuple
 from syft.workers.execution.session import Session
-from syft.workers.transport.framed_pipe import PipeConnection
-from syft.workers.transport.framing import ANSWER, BYE, HELLO, NOTICE, REQUEST, SEEN, WELCOME
-from syft.workers.transport.websocket_stream import MAX_REFUSAL, VERSION, versions_differ
+from syft.workers.transport.framing import ANSWER, BYE, HELLO, NOTICE, REQUEST, SEEN, WELCOME, FramedConnection
+from syft.workers.transport.greeting import MAX_REFUSAL, VERSION, versions_differ
+
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
 
 logger = logging.getLogger("syft.node")
-# A request that went well is answered only now and then, so that its writer can forget it.
+# Successful requests are acknowledged at intervals, so that the client can forget them.
 ACKNOWLEDGED = 256
 ACKNOWLEDGED_BYTES = 1 << 20
-# Answers that a client was sent and has not said it saw.
+# Responses that were sent and are not confirmed by the client.
 MAX_UNSEEN = 4096
 MAX_UNSEEN_BYTES = 1 << 30
 MAX_HELLO = 1 << 12
 MAX_PURPOSE = 300
-# Conversations of one user whose connections were lost, and that wait for it to come back.
+# Sessions of one user without a connection, which the client may resume.
 MAX_LEFT = 64
-# How often it is looked whether a client's token is still good, in seconds.
+# Seconds between checks whether a client's token is still valid.
 _CHECK = 1.0
-# How long the end of a conversation waits for what is being done in it, in seconds.
+# Seconds that the end of a session waits for a running request.
 _LAST_WAIT = 5.0
 
 
 @dataclasses.dataclass(slots=True)
 class UnackedResponse:
-    """An answer that the client may not have got yet.
+    """A response that the client may not have received yet.
 
     Attributes:
-        written: the answer.
+        written: the response.
         leaving: the objects that leave with it.
     """
 
@@ -64,16 +66,16 @@ def _error_answer(error: Exception) -> bytes:
 
 
 class ResumableSession:
-    """What a node and one client have said to each other, over any number of connections.
+    """The session of one client, over any number of connections.
 
     Args:
-        worker: the worker that is spoken to.
-        session: who speaks.
+        worker: the worker that is served.
+        session: its state at the worker.
         check: raises AuthenticationError if the client may not stay.
-        responder: answers its requests.
+        responder: processes its requests.
     """
 
-    def __init__(self, worker: Any, session: Session, check: Callable[[], None], responder: Responder) -> None:
+    def __init__(self, worker: BaseWorker, session: Session, check: Callable[[], None], responder: Responder) -> None:
         self.responder = responder
         self.id = secrets.token_hex(16)
         self.secret = secrets.token_bytes(32)
@@ -85,15 +87,15 @@ class ResumableSession:
         self._checked_at = 0.0
         self.left_at: float | None = None
         self.is_over = False
-        self._connection: PipeConnection | None = None
+        self._connection: FramedConnection | None = None
         self._turn = threading.Lock()
         self._unseen: collections.OrderedDict[int, UnackedResponse] = collections.OrderedDict()
         self._unseen_bytes = 0
         self._held: Holding | None = None
         self._quiet_bytes = 0
 
-    def take(self, connection: PipeConnection, seen: int) -> None:
-        """Speak over a connection until it ends; one that was spoken over before ends with that."""
+    def take(self, connection: FramedConnection, seen: int) -> None:
+        """Serve a connection until it ends; an earlier connection of the session is closed."""
         earlier, self._connection = self._connection, connection
         if earlier is not None:
             earlier.close()
@@ -115,7 +117,7 @@ class ResumableSession:
     def _welcome(self, limit: int) -> tuple[int, str, bytes, Any, int]:
         return VERSION, self.id, self.secret, self.worker.id, limit
 
-    def _take_frame(self, connection: PipeConnection, kind: int, number: int, contents: bytearray) -> None:
+    def _take_frame(self, connection: FramedConnection, kind: int, number: int, contents: bytearray) -> None:
         if kind == REQUEST:
             self._do(connection, number, contents)
         elif kind == SEEN:
@@ -125,8 +127,8 @@ class ResumableSession:
         else:
             raise SerdeError("This is not a frame that a client sends.")
 
-    def _do(self, connection: PipeConnection, number: int, request: bytearray) -> None:
-        if number <= self.done:  # it came twice
+    def _do(self, connection: FramedConnection, number: int, request: bytearray) -> None:
+        if number <= self.done:  # sent twice
             return
         if number != self.done + 1:
             raise SerdeError(f"Request {number} does not follow request {self.done}.")
@@ -135,7 +137,7 @@ class ResumableSession:
             written, leaving = self.responder.respond(request)
         except SessionEndedError as error:
             self.is_over = True
-            # Before the answer, so that the client's next call begins a new session.
+            # Before the response, so that the client's next call begins a new session.
             connection.write(BYE, 0, str(error)[:MAX_REFUSAL].encode())
             written, leaving = _error_answer(error), None
         except ByteBudgetError as error:
@@ -151,7 +153,7 @@ class ResumableSession:
             self._write_answer(connection, number, written)
 
     def check_stay(self) -> None:
-        """See whether the session lasts, and now and then whether the token is still good: else AuthenticationError."""
+        """Raise AuthenticationError if the session has ended, or, checked at intervals, its token is not valid."""
         if self.is_over:
             raise AuthenticationError("The session has ended.")
         now = time.monotonic()
@@ -159,14 +161,14 @@ class ResumableSession:
             self.check()
             self._checked_at = now
 
-    def _write_answer(self, connection: PipeConnection, number: int, written: bytes) -> None:
+    def _write_answer(self, connection: FramedConnection, number: int, written: bytes) -> None:
         try:
             connection.write(ANSWER, number, written)
-        except SerdeError as error:  # it is too large; saying so is not
+        except SerdeError as error:  # an error about its size fits
             connection.write(ANSWER, number, self._say_instead(number, error))
 
     def _say_instead(self, number: int, error: Exception) -> bytes:
-        """Keep an error in place of an answer, whose objects stay."""
+        """Keep an error in place of a response, whose objects stay."""
         said = _error_answer(error)
         unseen = self._unseen.pop(number)
         self.responder.put_back(unseen.leaving)
@@ -175,20 +177,20 @@ class ResumableSession:
         return said
 
     def _hold(self) -> None:
-        """Hold what unseen answers take in the budget of the user; ByteBudgetError if there is no room."""
+        """Charge unconfirmed responses to the budget of the user; ByteBudgetError if there is no room."""
         if self._held is None and self.session.byte_budget is not None:
             self._held = Holding(self.session.byte_budget)
         if self._held is not None:
             self._held.follow(self._unseen_bytes)
 
     def _keep(self, number: int, unseen: UnackedResponse) -> bytes:
-        """Keep an answer until the client has seen it, or an error if there is no room; returns the one kept."""
+        """Keep a response until the client confirms it, or an error if there is no room; returns the one kept."""
         self._unseen[number] = unseen
         self._unseen_bytes += len(unseen.written)
         crowded = len(self._unseen) > 1 and self._unseen_bytes > MAX_UNSEEN_BYTES
         if len(self._unseen) > MAX_UNSEEN or crowded:
             self.is_over = True
-            raise SerdeError("This client does not say which answers it has seen.")
+            raise SerdeError("This client does not confirm responses.")
         try:
             self._hold()
         except ByteBudgetError as error:
@@ -196,7 +198,7 @@ class ResumableSession:
         return unseen.written
 
     def _see(self, number: int) -> None:
-        """Let go of what the client has got."""
+        """Release responses that the client has confirmed."""
         while self._unseen and next(iter(self._unseen)) <= number:
             _, unseen = self._unseen.popitem(last=False)
             self._unseen_bytes -= len(unseen.written)
@@ -206,7 +208,7 @@ class ResumableSession:
             self._held.follow(min(self._unseen_bytes, self._held.size))
 
     def end(self) -> None:
-        """End the session: what left and did not arrive stays, what only the client held goes."""
+        """End the session: objects that did not arrive stay, those that only the client claimed are deleted."""
         self.is_over = True
         connection = self._connection
         if connection is not None:
@@ -226,35 +228,35 @@ class ResumableSession:
 
 
 class SessionRegistry:
-    """The conversations of a node.
+    """The sessions of a node.
 
     Args:
         worker: the node's worker.
-        door: says whether somebody who was let in may stay.
-        grace: seconds that a conversation is kept after its connection was lost.
-        limit: the largest message that is read.
+        door: decides whether an authenticated client may stay.
+        grace: seconds that a session is kept after its connection was lost.
+        limit: bytes of the largest message that is read.
     """
 
-    def __init__(self, worker: Any, door: Authenticator, grace: float, limit: int) -> None:
+    def __init__(self, worker: BaseWorker, door: Authenticator, grace: float, limit: int) -> None:
         self.worker = worker
         self.limit = limit
         self.door = door
         self.grace = grace
-        # What those did and sent that have ended; others are asked themselves.
+        # Totals of ended sessions and connections.
         self._ended_requests = 0
         self._ended_bytes = 0
-        # Makes what answers the requests of a session: in this process, or in one of its own.
+        # Makes the responder of a session: in this process, or in one of its own.
         self.open_responder: Callable[[Session], Responder] = LocalResponder
-        self._connections: set[PipeConnection] = set()
+        self._connections: set[FramedConnection] = set()
         self._open: dict[str, ResumableSession] = {}
         self._lock = threading.Lock()
 
-    def serve(self, connection: PipeConnection, guest: Principal) -> None:
-        """Serve a client until its connection ends; who it is was found out before.
+    def serve(self, connection: FramedConnection, guest: Principal) -> None:
+        """Serve an authenticated client until its connection ends.
 
         Args:
-            connection: the client's.
-            guest: who it is.
+            connection: the connection of the client.
+            guest: the client.
         """
         conversation: ResumableSession | None = None
         with self._lock:
@@ -280,8 +282,8 @@ class SessionRegistry:
             if conversation is not None and conversation.is_over:
                 self.end(conversation)
 
-    def _greet(self, connection: PipeConnection, guest: Principal, contents: bytearray) -> ResumableSession:
-        """Return the conversation that a client begins or resumes; one that is refused gets the reason."""
+    def _greet(self, connection: FramedConnection, guest: Principal, contents: bytearray) -> ResumableSession:
+        """Return the session that a client begins or resumes; a refused client receives the reason."""
         try:
             return self._find(guest, connection.budget, *_parse_hello(contents))
         except SyftError as error:
@@ -291,17 +293,17 @@ class SessionRegistry:
     def _find(
         self, guest: Principal, budget: ByteBudget | None, session_id: str, secret: bytes, purpose: str
     ) -> ResumableSession:
-        """Return the conversation that somebody comes back to, if it is theirs; otherwise a new one."""
+        """Return the session that a client resumes, if it belongs to it; otherwise a new one."""
         self.sweep()
         with self._lock:
             found = self._open.get(session_id)
             if found is not None and not found.is_over and hmac.compare_digest(found.secret, secret):
                 is_theirs = guest.user is None or found.session.client_id == guest.user
-                # Who comes back with another role has other rights: that is another session.
+                # A client with another role has other rights: that is another session.
                 same = found.session.role == guest.role and found.session.via == getattr(guest, "via", None)
                 if is_theirs and same and found.session.purpose == purpose:
                     found.check = self._check_of(guest)
-                    logger.debug("%s comes back to a session", guest)
+                    logger.debug("%s resumes a session", guest)
                     return found
         conversation = self._begin(guest, budget, purpose)
         session = conversation.session
@@ -312,7 +314,7 @@ class SessionRegistry:
         return conversation
 
     def _begin(self, guest: Principal, budget: ByteBudget | None, purpose: str) -> ResumableSession:
-        """Return a new conversation. A process may have to be started for it, so the lock is not held."""
+        """Return a new session. A process may have to be started for it, so the lock is not held."""
         name = guest.user if guest.user is not None else f"anonymous-{secrets.token_hex(8)}"
         session = self.worker.open_session(name)
         session.role, session.purpose = guest.role, purpose
@@ -333,7 +335,7 @@ class SessionRegistry:
         return guest.check if isinstance(guest, DelegatedPrincipal) else functools.partial(self.door.check, guest)
 
     def sweep(self) -> None:
-        """End the conversations whose clients did not come back."""
+        """End the sessions that were not resumed in time."""
         now = time.monotonic()
         with self._lock:
             late = [c for c in self._open.values() if c.left_at is not None and now - c.left_at > self.grace]
@@ -341,15 +343,15 @@ class SessionRegistry:
             self.end(conversation)
 
     def end(self, conversation: ResumableSession) -> None:
-        """End a conversation for good."""
+        """End a session."""
         with self._lock:
             if self._open.pop(conversation.id, None) is not None:
                 self._ended_requests += conversation.done
         logger.debug("A session of %r ended", conversation.session.client_id)
         conversation.end()
 
-    def end_all(self, user: Any = None) -> None:
-        """End the conversations of a user, or all of them."""
+    def end_all(self, user: object = None) -> None:
+        """End the sessions of a user, or all of them."""
         with self._lock:
             chosen = [c for c in self._open.values() if user is None or c.session.client_id == user]
         for conversation in chosen:
@@ -357,13 +359,13 @@ class SessionRegistry:
 
     @property
     def requests(self) -> int:
-        """How many requests were answered so far, those of clients that are here included."""
+        """The number of requests processed so far, including those of open sessions."""
         with self._lock:
             return self._ended_requests + sum(conversation.done for conversation in self._open.values())
 
     @property
     def received(self) -> int:
-        """How many bytes came so far, also of a request that is not whole or not answered yet."""
+        """The number of bytes received so far, including incomplete requests."""
         with self._lock:
             return self._ended_bytes + sum(connection.read_bytes for connection in self._connections)
 
@@ -372,17 +374,17 @@ class SessionRegistry:
 
 
 def _parse_hello(contents: bytearray) -> tuple[str, bytes, str]:
-    """Read how a client begins: the session that it resumes, its secret, and what the connection is for."""
+    """Read the hello of a client: the session that it resumes, its secret, and the purpose of the connection."""
     if len(contents) > MAX_HELLO:
-        raise SerdeError("This is not how a client begins.")
+        raise SerdeError("This is not a valid hello.")
     parts = read_plain_tuple(contents, MAX_HELLO)
     if parts and type(parts[0]) is int and parts[0] != VERSION:
-        raise SerdeError(versions_differ(parts[0], VERSION))  # what follows may be of another kind there
+        raise SerdeError(versions_differ(parts[0], VERSION))  # later fields may differ between versions
     if len(parts) not in (3, 4) or list(map(type, parts[1:3])) != [str, bytes]:
-        raise SerdeError("This is not how a client begins.")
+        raise SerdeError("This is not a valid hello.")
     if parts[0] != VERSION or type(parts[0]) is not int:
-        raise SerdeError("This is not how a client begins.")
+        raise SerdeError("This is not a valid hello.")
     purpose = parts[3] if len(parts) == 4 else ""
     if type(purpose) is not str or len(purpose) > MAX_PURPOSE:
-        raise SerdeError("This is not how a client begins.")
+        raise SerdeError("This is not a valid hello.")
     return parts[1], parts[2], purpose

@@ -1,7 +1,7 @@
-"""Folders that last as long as a node: for its values and keys if it has no store.
+"""Folders that exist as long as a node: for its values and keys if it has no store.
 
-A node that is killed can't delete them. The next one does, if it runs as the same user: it takes the lock of a folder,
-which the system gives back when a process ends, however it ends.
+A node that is killed can't delete them. The next node of the same user does: it takes the lock of a folder, which the
+system releases when a process ends for any reason.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if sys.platform != "win32":
     import fcntl
 
 logger = logging.getLogger("syft.node")
-# Is in a folder from the moment on that it is locked, so that one that is just being made is not deleted.
+# Exists in a folder from the moment on that it is locked, so that one that is just being made is not deleted.
 _MARK = ".locked"
 
 
@@ -29,8 +29,8 @@ def passing_folder(prefix: str, parent: str | None = None) -> Iterator[str]:
     """Make a folder that is deleted at the end of the block, or, if this process is killed, by the next call.
 
     Args:
-        prefix: what its name begins with.
-        parent: the folder that it is in; by default the one for temporary files.
+        prefix: the beginning of its name.
+        parent: the folder that contains it; by default the one for temporary files.
     """
     parent = tempfile.gettempdir() if parent is None else parent
     remove_left(prefix, parent)
@@ -51,7 +51,7 @@ def remove_left(prefix: str, parent: str) -> None:
     with os.scandir(parent) as entries:
         names = [entry.name for entry in entries if entry.name.startswith(prefix)]
     for name in names:
-        with contextlib.suppress(OSError):  # another process was faster, or it is not a folder of this user
+        with contextlib.suppress(OSError):  # another process deleted it first, or it is not a folder of this user
             _remove(Path(parent) / name)
 
 
@@ -63,7 +63,7 @@ def _remove(folder: Path) -> None:
             return
         os.stat(_MARK, dir_fd=handle, follow_symlinks=False)
         if _lock(handle):
-            shutil.rmtree(folder)  # follows no links
+            shutil.rmtree(folder)  # does not follow links
             logger.info("Deleted %s, which a killed process left behind", folder)
     finally:
         os.close(handle)

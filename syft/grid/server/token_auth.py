@@ -1,4 +1,4 @@
-"""TokenAuthenticator: lets those in who show a token of the node."""
+"""TokenAuthenticator: accepts clients with a token of the node."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from syft.grid.server.auth import Principal, bearer
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class VerifiedToken(Principal):
-    """Somebody with a token.
+    """A client with a token.
 
     Attributes:
-        identity: what the token says.
+        identity: the contents of the token.
     """
 
     identity: TokenIdentity | None = None
 
 
 class TokenAuthenticator:
-    """Lets those in who show a token of the node.
+    """Accepts clients with a token of the node.
 
     Args:
         identity: the node's key and users.
@@ -35,12 +35,12 @@ class TokenAuthenticator:
         self._identity = identity
 
     def identify(self, headers: Mapping[str, str], address: str) -> VerifiedToken:
-        """Return whose token a request has."""
+        """Return the client of a request, by its token."""
         found = self._identity.tokens.read(bearer(headers))
         return VerifiedToken(found.user, found.role, found)
 
     def check(self, guest: Principal) -> None:
-        """Raise if a token has expired or was revoked since it was shown."""
+        """Raise if a token has expired or was revoked since it was checked."""
         if not isinstance(guest, VerifiedToken) or guest.identity is None:
-            raise AuthenticationError("This node asks for a token.")
+            raise AuthenticationError("This node requires a token.")
         self._identity.tokens.check(guest.identity)

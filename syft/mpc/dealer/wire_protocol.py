@@ -27,7 +27,8 @@ from syft.exceptions import ByteBudgetError, PartyLostError, ProtocolError, Serd
 from syft.mpc.dealer.queued_deals import QueuedDeals
 from syft.mpc.links.party_link import STILL_THERE
 from syft.serde import serialize
-from syft.workers.transport.framing import Connection
+from syft.workers.transport.framing import FramedConnection
+from syft.workers.transport.pipe import SocketPipe
 
 logger = logging.getLogger("syft.mpc")
 # Purposes of connections to a dealer; with the second one both ends prove their keys first.
@@ -116,7 +117,7 @@ class DealerLink:
     ) -> None:
         sock.settimeout(current().stream_timeout)
         self._sock = sock
-        self._connection = Connection(sock, current().max_message_bytes, budget=budget)
+        self._connection = FramedConnection(SocketPipe(sock), current().max_message_bytes, budget=budget)
         self._held = None if budget is None else Holding(budget)
         self.provider = provider
         self.last = last

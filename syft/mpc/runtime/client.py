@@ -145,7 +145,7 @@ def ask(
         try:
             rendezvous.barrier(key_of(owner.id, run_id))
         except ProtocolError:
-            fate.tell()  # reported here, so not again later
+            fate.report()  # reported here, so not again later
             raise
     return _results(shapes, first_id, owner, streams, model)
 

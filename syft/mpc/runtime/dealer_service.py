@@ -52,7 +52,8 @@ from syft.mpc.runtime.group import budget_of
 from syft.mpc.runtime.party import MAX_PARTIES
 from syft.serde import deserialize
 from syft.workers.delegation.key_proofs import is_fingerprint
-from syft.workers.transport.framing import Connection
+from syft.workers.transport.framing import FramedConnection
+from syft.workers.transport.pipe import SocketPipe
 from syft.workers.transport.socket_stream import PeerIdentity
 
 logger = logging.getLogger("syft.mpc")
@@ -85,7 +86,7 @@ class ServedGroup:
 
     generation: int
     seeds: list[bytes] = dataclasses.field(repr=False)
-    members: dict[int, Connection]
+    members: dict[int, FramedConnection]
 
     @classmethod
     def fresh(cls, count: int) -> ServedGroup:
@@ -111,7 +112,7 @@ class Provider:
             sock: the connected socket.
         """
         budget = budget_of(peer.circle)
-        connection = Connection(sock, MAX_FRAME_BYTES, current().max_message_bytes, budget)
+        connection = FramedConnection(SocketPipe(sock), MAX_FRAME_BYTES, current().max_message_bytes, budget)
         key, group = None, None
         try:
             frame = connection.read()
@@ -136,11 +137,11 @@ class Provider:
                 self._common.forget(group.generation)
                 self._leave(key, group)
 
-    def _join(self, key: Key, index: int, connection: Connection) -> tuple[ServedGroup, list[Connection]]:
+    def _join(self, key: Key, index: int, connection: FramedConnection) -> tuple[ServedGroup, list[FramedConnection]]:
         """Return the group of a new connection, and the connections with outdated seeds."""
         with self._lock:
             group = self._groups.get(key)
-            stale: list[Connection] = []
+            stale: list[FramedConnection] = []
             if group is None or index in group.members:
                 stale = [] if group is None else list(group.members.values())
                 group = self._groups[key] = ServedGroup.fresh(len(key[2]))
@@ -211,7 +212,7 @@ class DealQueue:
         self,
         group: ServedGroup,
         index: int,
-        connection: Connection,
+        connection: FramedConnection,
         common: Broadcasts,
         budget: ByteBudget | None = None,
     ) -> None:

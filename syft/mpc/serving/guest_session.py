@@ -26,7 +26,8 @@ from syft.mpc.serving.shared_program import Shares
 from syft.workers.base import BaseWorker
 from syft.workers.execution.router import OutgoingCopy
 from syft.workers.execution.session import Session
-from syft.workers.transport.framing import Connection
+from syft.workers.transport.framing import FramedConnection
+from syft.workers.transport.pipe import SocketPipe
 from syft.workers.transport.socket_stream import PURPOSES, PeerIdentity, serve
 
 # Purpose of a guest's connection; the name of the endpoint follows.
@@ -51,7 +52,7 @@ class GuestSession(Session):
         endpoint: the endpoint that it may query.
     """
 
-    is_told_where = False
+    sends_tracebacks = False
 
     def __init__(self, worker: BaseWorker, client_id: ObjectId, endpoint: ModelEndpoint) -> None:
         super().__init__(worker, client_id)
@@ -59,7 +60,7 @@ class GuestSession(Session):
         self.endpoint = endpoint
         self.circle = endpoint.owner.circle  # the parties that the model's owner introduced
         self.results: dict[ObjectId, Shares] = {}
-        self.connection: Connection | None = None
+        self.connection: FramedConnection | None = None
         size = _OVERHEAD + sum(8 * torch.Size(shape).numel() for shape in endpoint.program.inputs)
         self.max_message_bytes: int = min(size, current().max_message_bytes)
         self._reader = BaseWorker(None, os.urandom(16).hex(), auto_add=False)
@@ -122,7 +123,7 @@ def open_guest_session(
     """
     guest = GuestSession(worker, client_id, endpoint_of(worker, name))
     if sock is not None:
-        guest.connection = Connection(sock, guest.max_message_bytes, current().max_message_bytes)
+        guest.connection = FramedConnection(SocketPipe(sock), guest.max_message_bytes, current().max_message_bytes)
     guest.endpoint.add_session(guest)
     return guest
 

@@ -15,7 +15,7 @@ from syft.core.id_provider import ObjectId, is_id
 from syft.exceptions import SyftError
 from syft.mpc.serving.shared_program import show_shapes
 from syft.mpc.serving.tensor_encoding import Encodings, read_rows, shapes_of, write_rows
-from syft.workers.transport.framing import TOKEN_BYTES, Address
+from syft.workers.transport.handshake import TOKEN_BYTES, Address
 
 PREFIX = "syft-invitation-1:"
 MAX_TEXT = 1 << 16

@@ -22,8 +22,8 @@ from syft.mpc.serving.invitation import Invitation, Server
 from syft.mpc.serving.shared_program import Shares, show_shapes
 from syft.mpc.serving.tensor_encoding import shapes_of
 from syft.workers.base import BaseWorker
-from syft.workers.process.child import PeerWorker
-from syft.workers.transport import framing
+from syft.workers.peer import PeerWorker
+from syft.workers.transport import handshake
 from syft.workers.transport.socket_stream import SocketStream
 from syft.workers.transport.stream import InlineStream, Stream, close_all
 from syft.workers.virtual import VirtualWorker
@@ -81,10 +81,12 @@ class ModelClient:
     def _open(self, guest: BaseWorker, server: Server, name: str) -> Stream:
         if server.address is not None:
             try:
-                sock = framing.connect(server.address, guest_session.purpose_of(name), timeout=_CONNECT_TIMEOUT)
+                sock = handshake.connect(server.address, guest_session.purpose_of(name), timeout=_CONNECT_TIMEOUT)
             except OSError:
                 raise _rejected(server.id) from None
-            return SocketStream(guest, PeerWorker(server.id, server.address), sock)
+            peer = PeerWorker(server.id)
+            peer.lost_reason = "it closed the connection."
+            return SocketStream(guest, peer, sock)
         worker = (self._worker or local_worker()).get_worker(server.id, fail_hard=True)
         if not isinstance(worker, VirtualWorker):
             raise SyftError(f"Worker {server.id!r} is not in this process, and the invitation has no address for it.")

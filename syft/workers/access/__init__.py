@@ -1,4 +1,4 @@
-"""What a worker lets out, and what a call would give, worked out without running it: release policies, fake execution.
+"""Access control: release policies, and fake execution, which predicts the result of a call without running it.
 
 Not here: the execution of calls (`execution`), and the policies of nodes (`syft.grid.rights`).
 """

@@ -1,7 +1,7 @@
-"""What a call will return, as far as that can be told without values: run on torch's fake tensors, and remembered.
+"""Predict the result of a call without values: by running it on torch's fake tensors, with a cache.
 
-Shapes are told to whoever sends commands. A shape that can be told here depends on other shapes alone; one that can't
-(`nonzero`, `x[mask]`, a size that is a tensor) would tell values, so it counts as releasing them.
+Clients learn the shapes of results. A shape that can be predicted depends on other shapes only; one that can't
+(`nonzero`, `x[mask]`, a size that is a tensor) would reveal values, so it counts as releasing them.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from syft.messaging.plan.dry_run import fake_tensors, shape_functions
 from syft.messaging.plan.interpreter import Lookup, interpret
 from syft.messaging.plan.plan import Plan
 from syft.pointers.pointer_plan import RUN_PLAN
-from syft.workers.access.tensor_spec import FakeInputs, TensorSpec, forms_in, frozen, shape_of_result
+from syft.workers.access.tensor_spec import FakeInputs, TensorSpec, UnkeyedArguments, forms_in, frozen, shape_of_result
 
-# Words of errors that come from the tensors being fake, not from a mistake of the caller.
+# Words of errors that are caused by the tensors being fake, not by a mistake of the caller.
 _ARTEFACTS = tuple("fake,meta,data pointer,not allocated,storage,not implemented,dispatch,symbolic,subclass".split(","))
 _MOST = 4096
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Prediction:
-    """What is known of a call before it runs.
+    """The predicted outcome of a call.
 
     Attributes:
-        is_known: whether the form of its result does not depend on values.
-        form: what will be told of that form: shapes and dtypes.
-        result: the result, with `Form` in place of tensors and nothing in place of other values.
-        changed: the places of given tensors that it changes, and the forms they have then.
-        error: what the caller did wrong, told from shapes alone: its type and text.
+        is_known: whether the spec of its result does not depend on values.
+        form: the public part of that spec: shapes and dtypes.
+        result: the result, with `TensorSpec` in place of tensors and None in place of other values.
+        changed: the positions of input tensors that it changes, with their specs afterwards.
+        error: the mistake of the caller, which follows from shapes alone: its type and text.
         value: the result itself if there are no tensors in it: a size, a dtype, a flag.
     """
 
@@ -53,7 +53,7 @@ class Prediction:
     value: Any = None
 
     def raise_error(self) -> None:
-        """Raise the mistake of the caller, if there is one."""
+        """Raise the error of the caller, if there is one."""
         if self.error is not None:
             kind, text = self.error
             error = kind.__new__(kind)
@@ -65,16 +65,16 @@ _UNKNOWN = Prediction(False)
 
 
 def warm_up() -> None:
-    """Load what the first look ahead needs, which takes a second or two."""
+    """Load what the first prediction needs, which takes a second or two."""
     foresee("torch.Tensor.add", (torch.zeros(1), torch.zeros(1)), {}, False)
 
 
 def foresee(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], grad_enabled: bool) -> Prediction:
-    """Work out the form of the result of a call without looking at values.
+    """Predict the spec of the result of a call without reading values.
 
     Args:
         name: the wire name of the call.
-        args: its arguments as they are here.
+        args: its arguments.
         kwargs: its keyword arguments.
         grad_enabled: whether autograd records it.
     """
@@ -88,24 +88,11 @@ def foresee(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], grad_enabl
         hash(key)
     except TypeError:
         return _UNKNOWN
-    return _remembered(key, _UnkeyedArguments(form))
-
-
-class _UnkeyedArguments:
-    """Something that rides along with a key without being part of it."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _UnkeyedArguments)
-
-    def __hash__(self) -> int:
-        return 0
+    return _remembered(key, UnkeyedArguments(form))
 
 
 @functools.lru_cache(maxsize=_MOST)
-def _remembered(key: tuple[Any, ...], carried: _UnkeyedArguments) -> Prediction:
+def _remembered(key: tuple[Any, ...], carried: UnkeyedArguments) -> Prediction:
     args, kwargs = carried.value
     return work_out(key[0], args, kwargs, key[1])
 
@@ -130,11 +117,11 @@ def _tried(run: Callable[[FakeInputs], Any], grad_enabled: bool) -> Prediction:
 
 
 def work_out(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], grad_enabled: bool) -> Prediction:
-    """Run a call on fake tensors, without remembering it.
+    """Run a call on fake tensors, without the cache.
 
     Args:
         name: the wire name of the call.
-        args: its arguments, with forms in place of tensors.
+        args: its arguments, with specs in place of tensors.
         kwargs: its keyword arguments, likewise.
         grad_enabled: whether autograd records it.
     """
@@ -150,12 +137,12 @@ def work_out(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], grad_enab
 
 
 def work_out_plan(program: Any, inputs: list[Any], state: list[Any], grad_enabled: bool) -> Prediction:
-    """Run a program on fake tensors, without remembering it.
+    """Run a program on fake tensors, without the cache.
 
     Args:
         program: the program of a plan.
-        inputs: the forms of its inputs.
-        state: the forms of its state.
+        inputs: the specs of its inputs.
+        state: the specs of its state.
         grad_enabled: whether autograd records it.
     """
     run = functools.partial(_run_fake, program, inputs, state, grad_enabled)
@@ -168,7 +155,7 @@ def _foresee_plan(args: tuple[Any, ...], kwargs: dict[str, Any], grad_enabled: b
         return _UNKNOWN
     program = plan.program
     try:
-        # Arguments that the plan does not take raise here; that is told from their number and kind.
+        # Invalid arguments of the plan raise here; that follows from their number and type.
         inputs = [forms_in(value) for value in match(plan.name, program.arguments, args[1:], kwargs)]
         state = [forms_in(place.child) for place in program.state]
     except TypeError:
@@ -183,10 +170,10 @@ def _foresee_plan(args: tuple[Any, ...], kwargs: dict[str, Any], grad_enabled: b
 
 
 def _explained(found: Prediction) -> Prediction:
-    """Say of a number of results that does not fit that the plan was built for other shapes."""
+    """Replace an error about the number of results by one that names the cause: the plan was built for other shapes."""
     if found.error is None or found.error[0] is not ValueError:
         return found
-    text = "An operation gives another number of results than when the plan was built. Build a plan for this shape."
+    text = "An operation returns another number of results than when the plan was built. Build a plan for this shape."
     return Prediction(False, error=(PlanMismatchError, text))
 
 
@@ -207,7 +194,7 @@ def _guarded(name: str) -> Callable[..., Any]:
     """Return the function of an operation with its checks, since a call on fake tensors can hang, too."""
     function = function_for(name)
 
-    def checked(*args: Any, **kwargs: Any) -> Any:
+    def checked(*args: object, **kwargs: object) -> Any:
         bound_sizes(name, args, kwargs)
         check_pieces(name, args, kwargs)
         guard_call(name, args, kwargs, by_values=False)

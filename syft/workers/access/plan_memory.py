@@ -1,4 +1,4 @@
-"""How much memory the values of a plan take at once, found by running it on fake tensors, and remembered."""
+"""Peak memory of the values of a plan, found by running it on fake tensors, with a cache."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _REMEMBERED = 64
 
 
 def peak_bytes(plan: Any, args: tuple[Any, ...], kwargs: dict[str, Any], grad_enabled: bool) -> int:
-    """Return the most bytes that the values of a plan take at once, as far as shapes tell; 0 if that is not known.
+    """Return the peak bytes of the values of a plan, as far as shapes determine them; 0 if unknown.
 
-    Its inputs and its state are not counted, nor what autograd keeps.
+    Its inputs and its state are not counted, nor the memory of autograd.
 
     Args:
         plan: the plan.
@@ -47,7 +47,7 @@ def peak_bytes(plan: Any, args: tuple[Any, ...], kwargs: dict[str, Any], grad_en
             known.clear()
         try:
             known[key] = _measure(program, forms_in(inputs), forms_in(state), grad_enabled)
-        except TypeError:  # among them are tensors that live elsewhere
+        except TypeError:  # some tensors are at other workers
             known[key] = 0
     return known[key]
 
@@ -65,7 +65,7 @@ class _Live:
         self._sizes: dict[int, int] = {}
         self.bytes = 0
 
-    def add(self, value: Any) -> None:
+    def add(self, value: object) -> None:
         """Count a value, unless it shares its memory with one that is counted."""
         for tensor in iter_tensors(value):
             key, size = _memory(tensor)
@@ -76,7 +76,7 @@ class _Live:
                 self._sizes[key] = size
                 self.bytes += size
 
-    def drop(self, value: Any) -> None:
+    def drop(self, value: object) -> None:
         """Stop counting a value."""
         for tensor in iter_tensors(value):
             key, _ = _memory(tensor)
@@ -107,7 +107,7 @@ def _measure(program: Program, inputs: list[Any], state: list[Any], ambient: boo
                 peak = max(peak, live.bytes)
                 for place in last_uses.get(number, ()):
                     live.drop(values.pop(id(place), None))
-    except Exception:  # shapes that depend on values, or a mistake: what was found so far counts
+    except Exception:  # shapes depend on values, or the plan fails: the peak so far counts
         return peak
     return peak
 

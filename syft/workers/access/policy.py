@@ -1,4 +1,4 @@
-"""Release policies: what an ordinary worker gives to its clients.
+"""Release policies: the values that an ordinary worker releases to its clients.
 
 `get`, `item`, `float()`, `bool()`, `tolist`, `numpy`, formatting, moving and sharing to other workers, and the text of
 errors all ask the policy of the worker. By default everything is released.
@@ -10,9 +10,12 @@ these were computed from. A node keeps private data in separate processes instea
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from syft.exceptions import GetNotPermittedError
+
+if TYPE_CHECKING:
+    pass
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -21,11 +24,11 @@ class Release:
 
     Attributes:
         obj: the object, or an object that the value is computed from; None for the text of an error.
-        client: the id of the client that asks, as the connection knows it.
+        client: the authenticated id of the client.
         how: the way out (`get`, `move`, `error text`, or the name of a call).
         reason: the reason that the client gave.
         obj_id: the id of the object at the worker, if it has one.
-        role: the client's role at this worker, as the connection knows it.
+        role: the authenticated role of the client at this worker.
     """
 
     obj: Any
@@ -40,7 +43,7 @@ class ReleasePolicy(Protocol):
     """Decides what leaves a worker."""
 
     def allows(self, release: Release) -> bool:
-        """Say whether this value may leave."""
+        """Return whether this value may leave."""
         ...
 
 
@@ -64,7 +67,7 @@ ALLOW_ALL = AllowAll()
 
 
 def check_release(worker: Any, session: Any, obj: Any, how: str, reason: str = "", *, obj_id: Any = None) -> None:
-    """Raise unless the worker's policy lets this value leave; the arguments are those of `Release`."""
+    """Raise unless the worker's policy releases this value; the arguments are those of `Release`."""
     if not may_leave(worker, session, obj, how, reason, obj_id=obj_id):
         raise GetNotPermittedError(
             f"Worker {worker.id!r} does not release this value to {session.client_id!r} ({how}): its policy refuses. "
@@ -73,7 +76,7 @@ def check_release(worker: Any, session: Any, obj: Any, how: str, reason: str = "
 
 
 def may_leave(worker: Any, session: Any, obj: Any, how: str, reason: str = "", *, obj_id: Any = None) -> bool:
-    """Ask the worker's policy; the arguments are those of `Release`."""
+    """Return the decision of the worker's policy; the arguments are those of `Release`."""
     if worker.policy is ALLOW_ALL:
         return True
     return bool(worker.policy.allows(Release(obj, session.client_id, how, reason, obj_id, session.role)))
@@ -91,7 +94,7 @@ def pay(worker: Any, event: dict[str, Any], what: str) -> bool:
         what: the name of the call, for the entry in the ledger.
 
     Returns:
-        Whether it is paid for. If not, the policy is to be asked whether the output may leave.
+        Whether it is paid for. If not, the policy decides whether the output may leave.
 
     Raises:
         BudgetExceededError: a limit would be exceeded, or there is none; nothing was charged.

@@ -1,7 +1,7 @@
-"""Outlines: all that may be told of tensors without a look at values, and fake tensors that are like them.
+"""TensorSpec: the properties of a tensor that reveal no values, and fake tensors with the same properties.
 
-A call is tried on fakes of what it will be given. What comes of that (`Form`) depends on forms alone, so it may be
-told, whatever the values are: sizes, dtypes, strides, what shares a graph with what, and who has a gradient.
+A call is tried on fakes of its arguments. The resulting specs depend on specs only, so they may be revealed: sizes,
+dtypes, strides, shared graphs, and the presence of gradients.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from syft.hook.syft_tensor import SyftTensor
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TensorSpec:
-    """The form of a tensor, and nothing else of it.
+    """The properties of a tensor besides its values.
 
     Attributes:
         shape: its sizes.
         dtype: its dtype.
         requires_grad: whether gradients reach it.
-        strides: how its elements lie in memory.
-        is_leaf: whether no call has made it, as far as autograd knows.
-        is_conj: whether it is kept as the conjugate of what lies in memory.
-        is_neg: whether it is kept as the negative of what lies in memory.
+        strides: its strides in memory.
+        is_leaf: whether it is a leaf of autograd's graph.
+        is_conj: whether its memory holds the conjugate.
+        is_neg: whether its memory holds the negative.
         has_grad: whether there is a gradient.
-        position: which of the given tensors it is, for a result that is one.
-        reaches: the places of given tensors that gradients of it reach.
-        view_of: the position of the given tensor that autograd knows it as a view of.
-        shares: the positions of given tensors whose memory it shares.
+        position: its index among the input tensors, for a result that is one.
+        reaches: the positions of input tensors that its gradients reach.
+        view_of: the position of the input tensor that it is a view of, as autograd knows it.
+        shares: the positions of input tensors whose memory it shares.
     """
 
     shape: tuple[int, ...]
@@ -51,9 +51,9 @@ class TensorSpec:
 
 
 def form_of(tensor: torch.Tensor) -> TensorSpec:
-    """Return the form of a plain tensor; TypeError if it is none."""
+    """Return the spec of a plain tensor; TypeError for any other value."""
     if isinstance(tensor, SyftTensor) or tensor.layout is not torch.strided or tensor.is_quantized:
-        raise TypeError("only plain tensors have a form")
+        raise TypeError("only plain tensors have a spec")
     leaf = tensor.is_leaf
     return TensorSpec(
         tuple(map(int, tensor.shape)), tensor.dtype, tensor.requires_grad, tuple(map(int, tensor.stride())), leaf,
@@ -61,19 +61,32 @@ def form_of(tensor: torch.Tensor) -> TensorSpec:
     )  # fmt: skip
 
 
-def forms_in(value: Any) -> Any:
-    """Return arguments with forms in place of tensors; TypeError where something else is among them."""
+def forms_in(value: object) -> Any:
+    """Return arguments with specs in place of tensors; TypeError if other leaves are among them."""
 
-    def form(leaf: Any) -> Any:
+    def form(leaf: object) -> Any:
         if not isinstance(leaf, torch.Tensor):
-            raise TypeError("only plain tensors have a form")
+            raise TypeError("only plain tensors have a spec")
         return form_of(leaf)
 
     return map_tensors(form, value)
 
 
-def frozen(value: Any) -> Any:
-    """Return something hashable that differs where two calls may differ."""
+class UnkeyedArguments:
+    """Arguments that accompany a cache key without being part of it."""
+
+    def __init__(self, value: tuple[tuple[Any, ...], dict[str, Any]]) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, UnkeyedArguments)
+
+    def __hash__(self) -> int:
+        return 0
+
+
+def frozen(value: object) -> Any:
+    """Return a hashable key that differs where two calls may differ."""
     if isinstance(value, tuple | list) and not isinstance(value, torch.Size):
         return (type(value).__name__, tuple([frozen(item) for item in value]))
     if isinstance(value, dict):
@@ -84,7 +97,7 @@ def frozen(value: Any) -> Any:
 
 
 class FakeInputs:
-    """Fake tensors in place of given ones, and what a call makes of them. Made inside of a fake mode.
+    """Fake tensors in place of the inputs, and the effects of a call on them. Made inside a fake mode.
 
     Attributes:
         tensors: the fakes, in the order in which they were made.
@@ -92,12 +105,12 @@ class FakeInputs:
 
     def __init__(self) -> None:
         self.tensors: list[torch.Tensor] = []
-        # The leaves that stand for the graphs of the fakes; and the forms, and versions, that all began with.
+        # The leaves that represent the graphs of the fakes; and the initial specs and versions.
         self._leaves: list[torch.Tensor] = []
         self._before: list[tuple[TensorSpec, int]] = []
 
-    def of(self, value: Any) -> Any:
-        """Return nested arguments with fakes in place of forms."""
+    def of(self, value: object) -> Any:
+        """Return nested arguments with fakes in place of specs."""
         if isinstance(value, TensorSpec):
             return self._fake(value)
         if isinstance(value, dict):
@@ -118,7 +131,7 @@ class FakeInputs:
         elif form.requires_grad:
             with torch.enable_grad():
                 leaf = torch.zeros(form.shape, dtype=form.dtype).requires_grad_()
-                if _overlaps(form):  # nothing can be written to it, so its graph is that of a view
+                if _overlaps(form):  # it can't be written to, so its graph is that of a view
                     made = leaf.as_strided(form.shape, form.strides)
                 else:
                     made.copy_(leaf)
@@ -129,8 +142,8 @@ class FakeInputs:
         self._before.append((form, made._version))
         return made
 
-    def outline(self, result: Any) -> Any:
-        """Return a result with forms in place of tensors, and nothing in place of other values."""
+    def outline(self, result: object) -> Any:
+        """Return a result with specs in place of tensors, and None in place of other values."""
         if isinstance(result, torch.Tensor):
             same = next((place for place, fake in enumerate(self.tensors) if fake is result), None)
             return dataclasses.replace(
@@ -153,7 +166,7 @@ class FakeInputs:
         return tuple(place for place, leaf in enumerate(self._leaves) if id(leaf) in reached)
 
     def _viewed(self, result: torch.Tensor) -> int | None:
-        """Return the position of the fake that autograd knows a result as a view of."""
+        """Return the position of the fake that a result is a view of, as autograd knows it."""
         if not result._is_view():
             return None
         base = result._base
@@ -168,7 +181,7 @@ class FakeInputs:
         return tuple(place for place, fake in enumerate(self.tensors) if fake.untyped_storage()._cdata == memory)
 
     def changed(self) -> tuple[tuple[int, TensorSpec], ...]:
-        """Return the places of given tensors that the call has changed, and the forms that they have now."""
+        """Return the positions of input tensors that the call has changed, and their specs now."""
         found = []
         for place, (fake, leaf, (before, version)) in enumerate(
             zip(self.tensors, self._leaves, self._before, strict=True)
@@ -186,7 +199,7 @@ def _overlaps(form: TensorSpec) -> bool:
 
 
 def blank(form: TensorSpec) -> torch.Tensor:
-    """Return zeros of a form, without a graph."""
+    """Return zeros of a spec, without a graph."""
     made = torch.empty_strided(form.shape, form.strides, dtype=form.dtype)
     if type(made) is torch.Tensor:  # a fake has no values
         made.zero_() if not _overlaps(form) else made.as_strided((1,), (1,)).zero_()
@@ -195,8 +208,8 @@ def blank(form: TensorSpec) -> torch.Tensor:
     return torch._neg_view(made) if form.is_neg else made
 
 
-def shape_of_result(result: Any) -> Any:
-    """Return a result with shapes and dtypes in place of tensors, as it will be told."""
+def shape_of_result(result: object) -> Any:
+    """Return a result with shapes and dtypes in place of tensors, as the client sees it."""
     if isinstance(result, torch.Tensor | TensorSpec):
         return TensorSpec(tuple(map(int, result.shape)), result.dtype)
     if isinstance(result, SameAs):
@@ -209,7 +222,7 @@ def shape_of_result(result: Any) -> Any:
 
 
 def leaves_of(tensors: Iterable[torch.Tensor]) -> Iterator[torch.Tensor]:
-    """Yield the leaves that a backward pass from some tensors may give gradients to."""
+    """Yield the leaves that a backward pass from some tensors may add gradients to."""
     for tensor in tensors:
         if tensor.is_leaf:
             yield tensor
@@ -231,6 +244,6 @@ def nodes_of(tensors: Iterable[torch.Tensor]) -> set[Any]:
     return seen
 
 
-def tensors_in(value: Any) -> list[torch.Tensor]:
-    """Return the tensors of nested arguments, in the order in which `FakeInputs` are made of them."""
+def tensors_in(value: object) -> list[torch.Tensor]:
+    """Return the tensors of nested arguments, in the order of their `FakeInputs`."""
     return [leaf for leaf in iter_tensors(value) if isinstance(leaf, torch.Tensor)]

@@ -1,8 +1,8 @@
-"""Dialing: how a worker behind a server connects to another one, for one client.
+"""Connections of a worker behind a server to another one, for one client.
 
-It asks the other's server to switch from HTTP to bytes as they are; the token is shown with that request, before
-anything else is read. Then the two show each other who they are, as processes of one machine do (`frames`). What
-remains is a plain socket, or one with TLS: nobody stands between the two, and nothing is copied on the way.
+It requests a switch from HTTP to raw bytes, with the token in the header, before anything else is read. Then both
+authenticate each other, as processes of one machine do (`handshake`). The result is a plain socket, or one with TLS,
+without an intermediary.
 """
 
 from __future__ import annotations
@@ -14,32 +14,38 @@ import socket
 import ssl
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from syft.core.id_provider import ObjectId
 from syft.exceptions import AuthenticationError
 from syft.workers.delegation.node_names import check_peer
-from syft.workers.transport import framing
-from syft.workers.transport.framing import TOKEN_BYTES
-from syft.workers.transport.websocket import Endpoint, WebsocketSocket
+from syft.workers.transport import handshake
+from syft.workers.transport.handshake import TOKEN_BYTES
+from syft.workers.transport.pipe import SocketPipe
+from syft.workers.transport.websocket import Endpoint, client_pipe
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from syft.workers.transport.pipe import Bytes
 
 PATH, PROTOCOL = "/peer", "syft-peer"
 # The purpose of a connection that carries a stream.
 STREAM = "stream"
 _MAX_HEAD = 1 << 12
 _STATUS = re.compile(rb"HTTP/1\.1 (\d{3}) ")
-# Nodes name the protocol in their answers, also where they refuse: other servers do not.
+# Nodes name the protocol in every response, also in refusals: other servers do not.
 _OURS = re.compile(rb"\r\nUpgrade: %b\r\n" % PROTOCOL.encode(), re.IGNORECASE)
-# Another machine that was switched off says nothing: seconds until it is asked, between questions, and how many.
+# TCP keep-alive detects a machine that was switched off: seconds until the first probe, between probes; their number.
 _ALIVE = (("TCP_KEEPIDLE", 20), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 4))
 
 
 class TlsSocket(ssl.SSLSocket):
-    """A socket with TLS that does what parties of a protocol need of a plain one; of one thread at a time."""
+    """A socket with TLS and the interface that parties of a protocol expect of a plain one; not thread-safe."""
 
-    def sendmsg(self, buffers: Any, *args: Any) -> int:  # type: ignore[override]
-        """Send what is taken now, of the first pieces; small ones together."""
+    def sendmsg(self, buffers: Sequence[Bytes], *args: object) -> int:  # type: ignore[override]
+        """Send as many bytes of the first pieces as possible now; small pieces are joined."""
         first = buffers[0]
         if len(first) < _SMALL and len(buffers) > 1:
             first = b"".join(_first_pieces(buffers))
@@ -49,14 +55,14 @@ class TlsSocket(ssl.SSLSocket):
             raise BlockingIOError from None
 
     def recv_into(self, buffer: Any, nbytes: int | None = None, flags: int = 0) -> int:
-        """Receive what there is."""
+        """Receive available bytes."""
         try:
             return super().recv_into(buffer, nbytes, flags)
         except (ssl.SSLWantWriteError, ssl.SSLWantReadError):
             raise BlockingIOError from None
 
     def recv(self, buflen: int = 1024, flags: int = 0) -> bytes:
-        """Receive what there is; a look ahead only says whether the other end is there."""
+        """Receive available bytes; with MSG_PEEK only tell whether the peer is connected."""
         if flags == socket.MSG_PEEK:
             return socket.socket.recv(self, buflen, flags)
         return super().recv(buflen, flags)
@@ -65,8 +71,8 @@ class TlsSocket(ssl.SSLSocket):
 _SMALL = 1 << 14
 
 
-def _first_pieces(buffers: Any) -> list[Any]:
-    """Return the pieces that go together: asked again, the same ones first, as TLS needs it."""
+def _first_pieces(buffers: Sequence[Bytes]) -> list[Any]:
+    """Return the pieces to send together: repeated calls begin with the same ones, as TLS requires."""
     pieces, size = [], 0
     for piece in buffers:
         room = _SMALL - size
@@ -85,8 +91,8 @@ def connect(
     With the id of a peer, a certificate that names another node is refused (see `node_names`).
 
     Raises:
-        OSError: it can't be reached, or is not the one that is meant.
-        AuthenticationError: it does not know the token.
+        OSError: it can't be reached, or is another node.
+        AuthenticationError: the token is invalid.
     """
     deadline = time.monotonic() + timeout
     host, sock = reach(where, deadline, token, peer)
@@ -99,88 +105,40 @@ def connect(
 
         def receive(count: int) -> bytes:
             sock.settimeout(left(deadline))
-            return sock.recv(count)  # and no more: what follows the proof is not of the handshake
+            return sock.recv(count)  # not more: bytes after the proof belong to the connection
 
         if where.dial is None:
             ask_switch(where, sock.sendall, receive, token)
         _shake_hands(sock.sendall, receive, token, proof, purpose)
-        return framing.ready(sock)
+        return handshake.ready(sock)
     except Exception:
         sock.close()
         raise
 
 
-def open_pipe(where: Endpoint, token: bytes, proof: bytes, timeout: float, peer: ObjectId | None = None) -> DialedPipe:
-    """Connect to another worker for a stream, which one thread reads from while others write."""
+def open_pipe(where: Endpoint, token: bytes, proof: bytes, timeout: float, peer: ObjectId | None = None) -> SocketPipe:
+    """Connect to another worker for a stream; one thread may read while others write."""
     deadline = time.monotonic() + timeout
     host, sock = reach(where, deadline, token, peer)
 
     def receive(count: int) -> bytes:
-        return line.recv(left(deadline))
+        return bytes(pipe.receive(left(deadline)))
 
     try:
-        line = WebsocketSocket(sock, where.context, host)
+        pipe = client_pipe(sock, where.context, host)
         if where.context is not None and peer is not None:
-            check_peer(line.certificate(), peer, where.url)
+            check_peer(pipe.certificate(), peer, where.url)
         if where.dial is None:
-            ask_switch(where, line.sendall, receive, token)
-        _shake_hands(line.sendall, receive, token, proof, STREAM)
-        return DialedPipe(line)
+            ask_switch(where, pipe.send, receive, token)
+        _shake_hands(pipe.send, receive, token, proof, STREAM)
+        return pipe
     except Exception:
         sock.close()
         raise
 
 
-class DialedPipe:
-    """The bytes of a stream to another worker.
-
-    Args:
-        line: the connection.
-    """
-
-    patience: float | None = None  # the system finds out whether the other machine is there
-
-    def __init__(self, line: WebsocketSocket) -> None:
-        self._line = line
-
-    def recv(self, within: float | None = None) -> bytes:
-        """Return bytes that arrived; nothing at the end, however it came."""
-        while True:
-            try:
-                return self._line.recv(_PATIENCE)
-            except TimeoutError:  # it has nothing to say; whether it is there, the system finds out
-                continue
-            except (OSError, ValueError):
-                return b""
-
-    def send(self, data: Any) -> None:
-        """Send bytes."""
-        try:
-            self._line.sendall(data)
-        except ValueError:
-            raise ConnectionError("the connection is closed") from None
-
-    def has_room(self) -> bool:
-        """Say whether some bytes can be sent now without waiting."""
-        return self._line.has_room()
-
-    def finish(self) -> None:
-        """Do nothing: the stream has said that nothing follows."""
-
-    def abandon(self) -> None:
-        """Close it in this process only: the one from which it was forked goes on with it."""
-        self._line.abandon()
-
-    def close(self) -> None:
-        """Close, whoever reads or writes meanwhile."""
-        self._line.close()
-
-
-_PATIENCE = 60.0
-
-
 def keep_alive(sock: socket.socket) -> None:
-    """Have the system find out when another machine is gone without a word."""
+    """Have the operating system detect a lost peer."""
     if sock.family not in (socket.AF_INET, socket.AF_INET6):
         return
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -194,7 +152,7 @@ def left(deadline: float) -> float:
     """Return the seconds until a deadline; raises TimeoutError after it."""
     seconds = deadline - time.monotonic()
     if seconds <= 0:
-        raise TimeoutError("it did not answer in time")
+        raise TimeoutError("the node did not answer in time")
     return seconds
 
 
@@ -213,11 +171,11 @@ def reach(where: Endpoint, deadline: float, token: bytes, peer: ObjectId | None 
 
 
 def ask_switch(where: Endpoint, send: Callable[[Any], Any], receive: Callable[[int], bytes], token: bytes) -> None:
-    """Ask a node to switch from HTTP to bytes. Until then the other end says nothing that was not asked.
+    """Request the switch from HTTP to bytes. The peer sends nothing before it.
 
     Raises:
         OSError: no node answers there.
-        AuthenticationError: a node answers, and does not know the token.
+        AuthenticationError: a node answers, and rejects the token.
     """
     send(
         f"GET {PATH} HTTP/1.1\r\nHost: {urlsplit(where.url).netloc}\r\nConnection: Upgrade\r\nUpgrade: {PROTOCOL}\r\n"
@@ -227,26 +185,26 @@ def ask_switch(where: Endpoint, send: Callable[[Any], Any], receive: Callable[[i
     while b"\r\n\r\n" not in head:
         head += _some(receive(_MAX_HEAD))
         if len(head) > _MAX_HEAD:
-            raise ConnectionError("what answers there is not a node")
+            raise ConnectionError("the server there is not a node")
     status = _STATUS.match(head)
     if status is None or _OURS.search(head) is None:
-        raise ConnectionError("what answers there is not a node")
+        raise ConnectionError("the server there is not a node")
     if status[1] == b"401":
         raise AuthenticationError("It does not know this worker.")
     if status[1] != b"101" or not head.endswith(b"\r\n\r\n"):
-        raise ConnectionError("the node does not take connections")
+        raise ConnectionError("the node does not accept connections")
 
 
 def _shake_hands(
     send: Callable[[Any], Any], receive: Callable[[int], bytes], token: bytes, proof: bytes, purpose: str
 ) -> None:
-    """Show each other who one is."""
-    send(framing.hello(token, purpose))
+    """Authenticate each other."""
+    send(handshake.hello(token, purpose))
     shown = b""
     while len(shown) < TOKEN_BYTES:
         shown += _some(receive(TOKEN_BYTES - len(shown)))
     if not hmac.compare_digest(shown, proof):
-        raise ConnectionError("another one has taken its place")
+        raise ConnectionError("another server answered in its place")
 
 
 def _some(data: bytes) -> bytes:

@@ -1,8 +1,8 @@
-"""Circles: whom a client made known to whom, with its own sessions at workers behind servers.
+"""Delegations: a client lets workers behind servers connect to each other, within its own sessions.
 
-A client introduces two workers by asking the one that is to be visited for secrets (`admit`) and telling them to the
-one that visits it (`meet`). Everything that follows belongs to the circle of that very session: no other client can
-use it, get in its way or outlive it. A worker that comes with such a secret is known as that worker for that client,
+A client introduces two workers by requesting secrets from the one that is connected to (`admit`) and passing them to
+the one that connects (`meet`). Everything after that belongs to the delegation of that session: no other client can
+use it, interfere with it or outlive it. A worker that shows such a secret acts as that worker for that client,
 and as nothing else.
 """
 
@@ -18,7 +18,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syft.core.id_provider import ObjectId, is_id
 from syft.exceptions import AuthenticationError, CommandNotAllowedError, SyftError
@@ -26,15 +26,19 @@ from syft.workers.delegation.key_proofs import PeerKey, Prover, Signer
 from syft.workers.delegation.peer import DelegatedNode, OutboundPolicy
 from syft.workers.execution.execute import WORKER_COMMANDS
 from syft.workers.execution.session import Session
-from syft.workers.transport import framing
-from syft.workers.transport.framing import TOKEN_BYTES
+from syft.workers.transport import handshake
+from syft.workers.transport.handshake import TOKEN_BYTES
 from syft.workers.transport.stream import InlineStream
+
+if TYPE_CHECKING:
+    from syft.grid.server.sessions import ResumableSession
+    from syft.workers.base import BaseWorker
 
 logger = logging.getLogger("syft.workers")
 ADMIT, MEET, KEY = "syft.peers_admit", "syft.peers_meet", "syft.peers_key"
-# Seconds that a secret opens doors for.
+# Seconds that a secret is valid.
 LIFETIME = 12 * 3600.0
-# Workers that one circle knows, and circles and connections of other workers that one user has at a time.
+# Workers of one delegation; delegations, and connections of other workers, of one user at a time.
 MAX_PEERS = 128
 MAX_CIRCLES = 64
 MAX_CONNECTIONS = 512
@@ -43,31 +47,31 @@ _NAME_DIGITS = 32
 
 
 class Delegation:
-    """What one session of a client made known to a worker.
+    """The workers that one session of a client introduced to a worker.
 
     Args:
-        session: the session; the circle ends with it.
-        name: what the client calls it, at all who belong to it.
+        session: the session; the delegation ends with it.
+        name: its name, the same at all workers that belong to it.
     """
 
     def __init__(self, session: Session, name: str) -> None:
         self.session = session
         self.name = name
-        # Whom the worker may visit for the client.
+        # The workers that this worker may connect to for the client.
         self.peers: dict[ObjectId, DelegatedNode] = {}
-        # Seconds that the client waits for those who take part in something.
+        # Seconds that the client waits for the workers of a computation.
         self.timeout = math.inf
         self.is_over = False
         self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
         self._endings: list[Callable[[], None]] = []
-        # What others do here for the client -> how that is ended.
+        # Sessions of other workers here for the client -> the function that ends them.
         self._visits: weakref.WeakKeyDictionary[Any, Callable[[Any], None]] = weakref.WeakKeyDictionary()
         self._own: InlineStream | None = None
         self._lock = threading.Lock()
 
     @property
     def user(self) -> object:
-        """Whose circle it is, as the worker knows its client."""
+        """The client, as authenticated by the worker."""
         return self.session.client_id
 
     def __repr__(self) -> str:
@@ -75,27 +79,27 @@ class Delegation:
 
     @property
     def connections(self) -> int:
-        """How many connections of other workers are open."""
+        """The number of open connections of other workers."""
         with self._lock:
             return sum(sock.fileno() >= 0 for sock in self._sockets)
 
     def hold(self, sock: socket.socket) -> None:
-        """Have a connection end with the circle."""
+        """Close a connection when the delegation ends."""
         with self._lock:
             if self.is_over:
                 raise ConnectionError("its client is gone")
             self._sockets.add(sock)
 
     def at_end(self, ending: Callable[[], None]) -> None:
-        """Have something done when the circle ends; at once, if it is over."""
+        """Call a function when the delegation ends; at once, if it has ended."""
         with self._lock:
             if not self.is_over:
                 self._endings.append(ending)
                 return
         ending()
 
-    def end_with_me(self, visit: Any, end: Callable[[Any], None]) -> None:
-        """Have the visit of another worker end with the circle, if it is not over before."""
+    def end_with_me(self, visit: ResumableSession, end: Callable[[Any], None]) -> None:
+        """End the session of another worker with the delegation, unless it ends before."""
         with self._lock:
             if not self.is_over:
                 self._visits[visit] = end
@@ -103,7 +107,7 @@ class Delegation:
         end(visit)
 
     def own_stream(self) -> InlineStream:
-        """Return the stream of the worker to itself, where it acts for the client."""
+        """Return the stream of the worker to itself, for requests of the client."""
         with self._lock:
             if self._own is None:
                 worker = self.session.worker
@@ -113,7 +117,7 @@ class Delegation:
             return self._own
 
     def close(self) -> None:
-        """End what belongs to the circle; others may take a while to hear of it, so a thread tells them."""
+        """End all that belongs to the delegation; in a thread, since informing other workers may take a while."""
         with self._lock:
             if self.is_over:
                 return
@@ -138,27 +142,27 @@ class Delegation:
             try:
                 ending()
             except Exception:
-                logger.exception("Something of a client that is gone could not be ended")
+                logger.exception("A part of an ended delegation could not be closed")
 
 
 def hang_up(sock: socket.socket) -> None:
-    """End a connection, whoever reads or writes meanwhile; who owns the socket closes it."""
+    """Shut a connection down, so that pending reads and writes end; the owner of the socket closes it."""
     try:
         sock.shutdown(socket.SHUT_RDWR)
-    except OSError:  # the other end was faster
+    except OSError:  # the peer closed it first
         pass
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PeerCredential:
-    """Who may come for a client; never printed with its secrets.
+    """The permission of a worker to connect for a client; never printed with its secrets.
 
     Attributes:
-        circle: the client's.
-        peer: who comes.
-        key: the fingerprint of what is shown.
-        proof: what is shown in return.
-        expires: until when, on the monotonic clock.
+        circle: the delegation of the client.
+        peer: the id of the worker.
+        key: the fingerprint of its token.
+        proof: the secret that is shown in return.
+        expires: the end of its validity, on the monotonic clock.
     """
 
     circle: Delegation
@@ -169,40 +173,40 @@ class PeerCredential:
 
     @property
     def is_good(self) -> bool:
-        """Whether it still opens the door."""
+        """Whether it is still valid."""
         return not self.circle.is_over and time.monotonic() < self.expires
 
 
 class DelegationRegistry:
-    """The circles of all clients of one worker.
+    """The delegations of all clients of one worker.
 
     Args:
         worker: the worker, behind a server.
-        rules: whom it connects to.
+        rules: the addresses that it connects to.
         key: the identity key of the worker; by default one that lasts as long as this process.
         certificate: the hash of its TLS certificate; None without TLS.
     """
 
     def __init__(
-        self, worker: Any, rules: OutboundPolicy, key: Signer | None = None, certificate: bytes | None = None
+        self, worker: BaseWorker, rules: OutboundPolicy, key: Signer | None = None, certificate: bytes | None = None
     ) -> None:
         self.worker = worker
         self.rules = rules
-        # Proves to other workers who this one is.
+        # Proves the identity of this worker to others.
         self.prover = Prover(worker.id, key or PeerKey(), certificate)
         self._admitted: dict[bytes, PeerCredential] = {}
         self._by_peer: dict[tuple[Delegation, ObjectId], bytes] = {}
         self._circles: list[Delegation] = []
         self._lock = threading.Lock()
 
-    def circle_of(self, session: Session, name: Any) -> Delegation:
-        """Return the circle of a client's session, making it when first needed."""
+    def circle_of(self, session: Session, name: object) -> Delegation:
+        """Return the delegation of a client's session, making it when first needed."""
         if type(name) is not str or len(name) != _NAME_DIGITS or not set(name) <= set("0123456789abcdef"):
             raise SyftError(f"The name of a circle has {_NAME_DIGITS} hexadecimal digits.")
         if session.via is not None:
             raise SyftError("Only a client itself introduces workers to each other, not a worker that acts for it.")
         with self._lock:
-            if session not in self.worker._sessions:  # somebody without a connection
+            if session not in self.worker._sessions:  # a session without a connection
                 raise CommandNotAllowedError("Introducing workers")
             if session.circle is None or session.circle.is_over:
                 if sum(circle.user == session.client_id for circle in self._circles) >= MAX_CIRCLES:
@@ -216,12 +220,12 @@ class DelegationRegistry:
         return circle
 
     def admit(self, circle: Delegation, peers: tuple[ObjectId, ...]) -> tuple[tuple[bytes, bytes, float], ...]:
-        """Let workers in for a client from now on; returns token, proof and seconds for each. Earlier ones end."""
+        """Accept workers for a client from now on; returns token, proof and seconds for each. Earlier ones end."""
         return tuple([self._admit(circle, peer) for peer in peers])
 
     def _admit(self, circle: Delegation, peer: ObjectId) -> tuple[bytes, bytes, float]:
         token, proof = os.urandom(TOKEN_BYTES), os.urandom(TOKEN_BYTES)
-        key = framing.fingerprint(token)
+        key = handshake.fingerprint(token)
         with self._lock:
             if circle.is_over or circle not in self._circles:
                 raise SyftError("This session is over.")
@@ -235,25 +239,25 @@ class DelegationRegistry:
         return token, proof, LIFETIME
 
     def find(self, token: bytes) -> PeerCredential:
-        """Return who comes with a token.
+        """Return the permission of a token.
 
         Raises:
-            AuthenticationError: nobody that a client introduced, or not any more.
+            AuthenticationError: no client introduced its worker, or the permission has expired.
         """
         with self._lock:
-            admission = self._admitted.get(framing.fingerprint(token))
+            admission = self._admitted.get(handshake.fingerprint(token))
         if admission is None or not admission.is_good:
             raise AuthenticationError("No client has introduced this worker here, or that was too long ago.")
         return admission
 
     def has_room(self, user: object) -> bool:
-        """Say whether another worker may connect for a user."""
+        """Return whether another worker may connect for a user."""
         with self._lock:
             circles = [circle for circle in self._circles if circle.user == user]
         return sum(circle.connections for circle in circles) < MAX_CONNECTIONS
 
     def sweep(self, may_stay: Callable[[Session], bool]) -> None:
-        """End the circles of clients that may not stay."""
+        """End the delegations of clients that may not stay."""
         with self._lock:
             circles = list(self._circles)
         for circle in circles:
@@ -273,7 +277,7 @@ class DelegationRegistry:
 # --- what a client asks for -----------------------------------------------------------------------------------
 
 
-def _of(worker: Any) -> DelegationRegistry:
+def _of(worker: BaseWorker) -> DelegationRegistry:
     found: DelegationRegistry | None = getattr(worker, "acquaintances", None)
     if found is None:
         raise CommandNotAllowedError("Introducing workers")
@@ -281,7 +285,7 @@ def _of(worker: Any) -> DelegationRegistry:
 
 
 def _admit(worker: Any, session: Session, name: Any, *peers: Any) -> tuple[tuple[bytes, bytes, float], ...]:
-    """Let other workers in for a client."""
+    """Accept other workers for a client."""
     if not peers or len(set(peers)) != len(peers) or not all(is_id(peer) and peer != worker.id for peer in peers):
         raise SyftError("Other workers are introduced by their ids, each once.")
     acquaintances = _of(worker)
@@ -289,7 +293,7 @@ def _admit(worker: Any, session: Session, name: Any, *peers: Any) -> tuple[tuple
 
 
 def _meet(worker: Any, session: Session, name: Any, timeout: Any, *rows: Any) -> None:
-    """Get to know how others are reached for a client: id, address, token and proof of each."""
+    """Register the addresses of other workers for a client: id, address, token and proof of each."""
     acquaintances = _of(worker)
     if type(timeout) not in (int, float) or not 0 < timeout <= _MAX_TIMEOUT:
         raise SyftError("A client waits for some seconds, for a day at most.")
@@ -307,7 +311,7 @@ def _meet(worker: Any, session: Session, name: Any, timeout: Any, *rows: Any) ->
         known.move_to(where, token, proof)
 
 
-def _check_row(row: Any) -> tuple[Any, ...]:
+def _check_row(row: object) -> tuple[Any, ...]:
     if type(row) is not tuple or len(row) != 4 or not is_id(row[0]) or type(row[1]) is not str:
         raise SyftError("A worker is introduced by its id, its address, a token and a proof.")
     if not all(type(secret) is bytes and len(secret) == TOKEN_BYTES for secret in row[2:]):
@@ -315,8 +319,8 @@ def _check_row(row: Any) -> tuple[Any, ...]:
     return row
 
 
-def _key(worker: Any, session: Session) -> str:
-    """Return the fingerprint of the key by which this worker proves to others who it is."""
+def _key(worker: BaseWorker, session: Session) -> str:
+    """Return the fingerprint of the key by which this worker proves its identity."""
     return _of(worker).prover.key.fingerprint
 
 

@@ -1,8 +1,8 @@
-"""Introducing: how a client makes nodes known to each other, so that they can do things together for it.
+"""Introductions: a client lets nodes connect to each other, so that they can compute together for it.
 
-Each node is asked for secrets by which the others may come, and then told those of the others: two messages a node,
-all nodes at the same time, once for each set of them. It is done again when a node was restarted, since then the
-client has another session there, and before the secrets expire.
+Each node issues secrets for the others and then receives theirs: two messages per node, all nodes concurrently, once
+for each set of nodes. It is repeated when a node was restarted, since the client then has another session there, and
+before the secrets expire.
 """
 
 from __future__ import annotations
@@ -15,18 +15,21 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syft.config import current
 from syft.exceptions import SyftError
 from syft.messaging.message import Operation
 from syft.workers.delegation.grants import ADMIT, KEY, MAX_PEERS, MEET
 from syft.workers.delegation.key_proofs import is_fingerprint
-from syft.workers.transport.framing import TOKEN_BYTES
+from syft.workers.transport.handshake import TOKEN_BYTES
 
-# The part of the life of a secret after which another one is asked for.
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
+
+# Fraction of the lifetime of a secret after which it is renewed.
 _FRESH = 0.8
-# The part of the time that the client waits for an answer that nodes wait for each other.
+# Fraction of the client's timeout that nodes wait for each other.
 _SHARE = 0.8
 
 
@@ -37,19 +40,19 @@ class Introductions:
         client: the client, a worker of this process.
     """
 
-    def __init__(self, client: Any) -> None:
+    def __init__(self, client: BaseWorker) -> None:
         self._client = weakref.ref(client)
         self.name = os.urandom(16).hex()
-        # stream to who visits -> stream to who is visited -> until when
+        # stream to the connecting worker -> stream to the worker it connects to -> expiry
         self._made: weakref.WeakKeyDictionary[Any, weakref.WeakKeyDictionary[Any, float]] = weakref.WeakKeyDictionary()
-        # stream -> how long the worker was told that the client waits
+        # stream -> the client's timeout, as last reported to the worker
         self._told: weakref.WeakKeyDictionary[Any, float] = weakref.WeakKeyDictionary()
-        # What was asked for last, and until when nothing is to be done for it.
+        # The last set of workers, and the time until which nothing needs to be done for it.
         self._sure: tuple[tuple[Any, ...], float] = ((), 0.0)
         self._lock = threading.Lock()
 
     def make(self, streams: Sequence[Any]) -> None:
-        """See to it that the workers at the other ends of streams know each other."""
+        """Introduce the workers of some streams to each other."""
         timeout = current().stream_timeout
         sure, until = self._sure
         if (*streams, timeout) == sure and time.monotonic() < until:
@@ -62,7 +65,7 @@ class Introductions:
             self._sure = ((*streams, timeout), until)
 
     def _missing(self, streams: Sequence[Any]) -> list[tuple[Any, Any]]:
-        """Return the pairs of who visits and who is visited that do not know each other, or not for long any more."""
+        """Return the (visitor, host) pairs whose introduction is missing or about to expire."""
         now = time.monotonic()
         return [
             (one, other)
@@ -73,7 +76,7 @@ class Introductions:
 
     def _introduce(self, streams: Sequence[Any], pairs: list[tuple[Any, Any]], timeout: float) -> None:
         if len(streams) > MAX_PEERS:
-            raise SyftError(f"Up to {MAX_PEERS} nodes can do something together.")
+            raise SyftError(f"At most {MAX_PEERS} nodes can compute together, got {len(streams)}. Use fewer nodes.")
         visited = list(dict.fromkeys(other for _, other in pairs))
         began = time.monotonic()
         admitted = _together([functools.partial(self._admit, other, pairs) for other in visited])
@@ -90,31 +93,31 @@ class Introductions:
             self._told[stream] = timeout
 
     def _admit(self, other: Any, pairs: list[tuple[Any, Any]]) -> dict[Any, tuple[bytes, bytes, float]]:
-        """Ask a worker for the secrets by which others may come."""
+        """Request the secrets by which other workers may connect to a worker."""
         visitors = [one for one, visited in pairs if visited is other]
         ids = [stream.location.id for stream in visitors]
         answer = other.ask(Operation(ADMIT, None, (self.name, *ids), {}, ()))
         if type(answer) is not tuple or len(answer) != len(ids) or not all(map(_are_secrets, answer)):
-            raise SyftError(f"Worker {other.location.id!r} did not say by what others may come.")
+            raise SyftError(f"Worker {other.location.id!r} did not issue secrets for other workers.")
         return dict(zip(visitors, answer, strict=True))
 
     def _tell(self, one: Any, rows: list[tuple[Any, ...]], timeout: float) -> None:
-        # A little less than the client waits, so that it hears from them what went wrong.
+        # A little less than the client waits, so that it receives their errors.
         message = Operation(MEET, None, (self.name, _SHARE * timeout, *rows), {}, ())
         if rows:
             one.ask(message)
-        else:  # only how long the client waits now, on which nothing depends that follows
+        else:  # only the timeout of the client has changed, which nothing later depends on
             one.post(message)
 
 
-def _are_secrets(row: Any) -> bool:
+def _are_secrets(row: object) -> bool:
     if type(row) is not tuple or len(row) != 3 or type(row[2]) not in (int, float):
         return False
     return all(type(secret) is bytes and len(secret) == TOKEN_BYTES for secret in row[:2])
 
 
 def _together(calls: list[Callable[[], Any]]) -> list[Any]:
-    """Make several calls at the same time and return their results; what goes wrong with the first is raised."""
+    """Make several calls concurrently and return their results; the first error is raised."""
     if len(calls) < 2:
         return [call() for call in calls]
     with ThreadPoolExecutor(len(calls), thread_name_prefix="syft introducing") as pool:
@@ -126,12 +129,12 @@ _made: weakref.WeakKeyDictionary[Any, Introductions] = weakref.WeakKeyDictionary
 _making = threading.Lock()
 
 
-def introduce(client: Any, workers: Iterable[Any]) -> None:
-    """Make nodes known to each other for a client; workers that are not nodes are left out.
+def introduce(client: BaseWorker, workers: Iterable[Any]) -> None:
+    """Introduce nodes to each other for a client; workers that are not nodes are ignored.
 
     Args:
-        client: the worker of this process that speaks to them.
-        workers: who is to do something together.
+        client: the worker of this process that connects to them.
+        workers: the workers that compute together.
     """
     nodes = [worker for worker in workers if getattr(worker, "is_node", False)]
     if len(nodes) < 2:
@@ -145,18 +148,18 @@ def introduce(client: Any, workers: Iterable[Any]) -> None:
         introductions.make(streams)
 
 
-def fingerprints_of(client: Any, nodes: Sequence[Any]) -> tuple[str, ...]:
-    """Ask nodes for the fingerprints of their identity keys, over the client's own connections.
+def fingerprints_of(client: BaseWorker, nodes: Sequence[Any]) -> tuple[str, ...]:
+    """Query the fingerprints of the nodes' identity keys, over the client's own connections.
 
     Args:
-        client: the worker of this process that speaks to them.
+        client: the worker of this process that connects to them.
         nodes: the nodes.
     """
     question = Operation(KEY, None, (), {}, ())
     answers = _together([functools.partial(client.stream_to(node).ask, question) for node in nodes])
     for node, answer in zip(nodes, answers, strict=True):
         if not is_fingerprint(answer):
-            raise SyftError(f"Node {node.id!r} did not tell the fingerprint of its key.")
+            raise SyftError(f"Node {node.id!r} did not return the fingerprint of its key.")
     return tuple(answers)
 
 

@@ -31,8 +31,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from syft.core import signatures
 from syft.core.id_provider import ObjectId
-from syft.workers.transport import framing
-from syft.workers.transport.framing import HANDSHAKE_SECONDS
+from syft.workers.transport import handshake
+from syft.workers.transport.handshake import HANDSHAKE_SECONDS
 
 __all__ = ["PeerKey", "Prover", "Signer", "fingerprint_of", "is_fingerprint"]
 
@@ -49,7 +49,7 @@ def fingerprint_of(public: bytes) -> str:
     return _PREFIX + hashlib.sha256(public).hexdigest()
 
 
-def is_fingerprint(value: Any) -> bool:
+def is_fingerprint(value: object) -> bool:
     """Return whether a value has the form of a fingerprint."""
     if type(value) is not str or not value.startswith(_PREFIX):
         return False
@@ -111,7 +111,7 @@ class Prover:
         """Run the proof as the side that dialed.
 
         Args:
-            sock: the connection, after the handshake of `dialing`.
+            sock: the connection, after the handshake of `dialer`.
             peer: the id of the other node.
             purpose: the purpose of the connection.
             timeout: the number of seconds that it may take.
@@ -129,7 +129,7 @@ class Prover:
         try:
             sock.settimeout(timeout)
             theirs = self._exchange(sock, dials, peer, purpose, time.monotonic() + timeout)
-            framing.ready(sock)
+            handshake.ready(sock)
             return theirs
         except (OSError, InvalidSignature, ValueError) as error:
             logger.warning("Node %r did not prove its identity: %s", peer, str(error) or type(error).__name__)
@@ -139,14 +139,14 @@ class Prover:
         binding = _dialer_binding(sock) if dials else self._listener_binding(sock)
         ours = os.urandom(_NONCE_BYTES) + self.key.public
         sock.sendall(ours)
-        theirs = framing.receive_exactly(sock, _NONCE_BYTES + _KEY_BYTES, deadline)
+        theirs = handshake.receive_exactly(sock, _NONCE_BYTES + _KEY_BYTES, deadline)
         if theirs[_NONCE_BYTES:] == self.key.public:
             raise ValueError("it sent the key of this node")
         ends = (ours, theirs) if dials else (theirs, ours)
         ids = (self.node_id, peer) if dials else (peer, self.node_id)
         shared = (*ends, *[repr(each).encode() for each in ids], purpose.encode(), binding)
         sock.sendall(self.key.sign(dials, shared))
-        signature = framing.receive_exactly(sock, _SIGNATURE_BYTES, deadline)
+        signature = handshake.receive_exactly(sock, _SIGNATURE_BYTES, deadline)
         public = theirs[_NONCE_BYTES:]
         signatures.verify(public, signature, _transcript(not dials, shared))
         return fingerprint_of(public)
@@ -156,12 +156,12 @@ class Prover:
             return _addresses(sock.getsockname(), sock.getpeername())
         if self.certificate is None:
             raise ValueError("the connection has no channel binding")
-        return b"tls" + self.certificate  # one end of a pair whose other end speaks TLS (see `grid.node.peering`)
+        return b"tls" + self.certificate  # one end of a pair whose other end speaks TLS (see `grid.server.peering`)
 
 
 def _dialer_binding(sock: socket.socket) -> bytes:
     bound: bytes | None = getattr(sock, "channel_binding", None)
-    if bound is not None:  # somebody else speaks TLS for this process
+    if bound is not None:  # another process speaks TLS for this one
         return bound
     if not isinstance(sock, ssl.SSLSocket):
         return _addresses(sock.getpeername(), sock.getsockname())

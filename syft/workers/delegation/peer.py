@@ -1,4 +1,4 @@
-"""DelegatedNode: another node as a worker sees it that acts for one client; and the rules on whom it connects to."""
+"""DelegatedNode: another node, reached by a worker on behalf of one client; and the policy for its address."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import itertools
 import logging
 import os
 import socket
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from syft.config import current
@@ -17,10 +17,14 @@ from syft.exceptions import AuthenticationError, GetNotPermittedError, NodeLostE
 from syft.workers.base import BaseWorker
 from syft.workers.delegation import dialer
 from syft.workers.execution.session import serving
-from syft.workers.transport.framed_pipe import ClientPipe
+from syft.workers.peer import PeerWorker
+from syft.workers.transport.pipe import ClientPipe
 from syft.workers.transport.tls import client_context, is_loopback
 from syft.workers.transport.websocket import Endpoint
 from syft.workers.transport.websocket_stream import WebsocketStream
+
+if TYPE_CHECKING:
+    from syft.workers.delegation.grants import Delegation
 
 logger = logging.getLogger("syft.workers")
 _PORTS = {"ws": 80, "wss": 443}
@@ -30,15 +34,15 @@ _numbers = itertools.count(1)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class OutboundPolicy:
-    """Whom a worker connects to because a client says so.
+    """The addresses that a worker connects to on behalf of clients.
 
-    Clients name addresses, so they must not get it to talk to whatever is near it: others have to show a certificate
-    of the team's own authority, or to be on the owner's list.
+    Clients name addresses, so they must not make the worker connect to arbitrary servers of its network: peers need a
+    certificate of the team's own authority, or an entry in the owner's list.
 
     Attributes:
-        ca: the file of the authority that others' certificates must be signed by.
-        local: whether the worker serves this machine only; then it may talk to this machine without TLS.
-        allowed: the only places that it connects to, as "host:port"; empty: all that the other rules allow.
+        ca: the file of the authority that signs the certificates of peers.
+        local: whether the worker serves this machine only; then it may connect to this machine without TLS.
+        allowed: the only addresses that it connects to, as "host:port"; empty: all that the other rules allow.
     """
 
     ca: str | os.PathLike[str] | None = None
@@ -46,10 +50,10 @@ class OutboundPolicy:
     allowed: tuple[str, ...] = ()
 
     def place(self, url: str) -> Endpoint:
-        """Return how an address is connected to.
+        """Return the endpoint of an address.
 
         Raises:
-            SyftError: this worker does not connect there.
+            SyftError: the policy refuses the address.
         """
         host, port, secure = _parse(url)
         place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -62,7 +66,7 @@ class OutboundPolicy:
             return Endpoint(f"ws://{place}")
         if self.ca is None and not allowed:
             raise SyftError(
-                "This node was started without the authority of other nodes' certificates, so it connects to none. "
+                "This node has no authority that signs other nodes' certificates, so it connects to none. "
                 "Its owner starts it with ca=..., or with a list of peers."
             )
         return Endpoint(f"wss://{place}", None, client_context(self.ca))
@@ -76,36 +80,36 @@ def _parse(url: str) -> tuple[str, int, bool]:
         if bare and parts.scheme in _PORTS and parts.hostname and len(url) <= _MAX_URL:
             if not parts.query and not parts.fragment and url.isascii() and url.isprintable():
                 return parts.hostname.casefold(), port, parts.scheme == "wss"
-    except ValueError:  # a port that is no number, a broken address
+    except ValueError:  # an invalid port or address
         pass
     raise SyftError(f"{printable(url[:80])!r} is not the address of a node: it has the form wss://host:port.")
 
 
-class DelegatedNode(BaseWorker):
-    """Another node, as a worker reaches it for one client and for nobody else.
+class DelegatedNode(PeerWorker):
+    """Another node, as a worker reaches it on behalf of one client only.
 
     Args:
         id: the name of the other node.
-        visitor: the worker that visits it.
-        circle: the client's circle.
+        visitor: the worker that connects to it.
+        circle: the delegation of the client.
     """
 
-    def __init__(self, id: ObjectId, visitor: Any, circle: Any) -> None:
-        super().__init__(None, id, auto_add=False)
+    def __init__(self, id: ObjectId, visitor: Any, circle: Delegation) -> None:
+        super().__init__(id)
         self.circle = circle
         self._visitor = visitor
         self._where: Endpoint | None = None
         self._secrets = (b"", b"")
-        # Streams are kept by this, so that those of different clients to the same node never mix.
+        # The key of streams, so that those of different clients to the same node never mix.
         self._key = ("peer", next(_numbers), id)
 
     @property
     def stream_key(self) -> Any:
-        """What the visitor's stream to it is known by."""
+        """The key of the visitor's stream to it."""
         return self._key
 
     def move_to(self, where: Endpoint, token: bytes, proof: bytes) -> None:
-        """Take note of how it is reached from now on."""
+        """Set the address and the secrets to use from now on."""
         self._where, self._secrets = where, (token, proof)
 
     def connect(self, purpose: str = "") -> socket.socket:
@@ -118,7 +122,7 @@ class DelegatedNode(BaseWorker):
             raise self._unreachable(error) from None
 
     def connect_proven(self, purpose: str) -> tuple[socket.socket, str | None]:
-        """Open a connection and have both nodes prove who they are.
+        """Open a connection over which both nodes prove their identities.
 
         Returns:
             The socket, and the fingerprint of the key that the node proved to hold; None if it did not.
@@ -128,30 +132,38 @@ class DelegatedNode(BaseWorker):
 
     @property
     def patience(self) -> float:
-        """How many seconds its answers are waited for."""
+        """Seconds to wait for its responses."""
         return float(min(current().stream_timeout, self.circle.timeout))
 
     def dial(self, timeout: float) -> ClientPipe:
         """Open a connection for a stream."""
         return dialer.open_pipe(self._place(), *self._secrets, min(timeout, self.patience), self.id)
 
-    def open_stream(self, client: Any) -> PeerStream:
+    def open_stream(self, client: BaseWorker) -> WebsocketStream:
         """Open the stream of the visitor."""
         try:
-            stream = PeerStream(client, self, self._place())
+            stream = WebsocketStream(client, self, self._place(), self.dial, self._check_use)
         except (OSError, AuthenticationError, SyftError) as error:
             raise self._unreachable(error) from None
         if stream.node_id != self.id:
             stream.close()
-            raise self._unreachable(ConnectionError("it has another name"))
+            raise self._unreachable(ConnectionError("it has another id"))
         return stream
 
+    def _check_use(self) -> None:
+        """Refuse requests of other clients: a pointer held here leads there on behalf of the client that made it."""
+        session = serving.get()
+        if session is not None and session.client_id != self.circle.user:
+            raise GetNotPermittedError(
+                f"This object is on node {self.id!r}, reached on behalf of another client. Only that client can use it."
+            )
+
     def why_lost(self) -> str:
-        """Say what is known of why it can't be reached."""
+        """Return the known reason why it can't be reached."""
         return f"{self._visitor.id!r} can't reach it."
 
     def _unreachable(self, error: Exception) -> NodeLostError:
-        # What answers there, or that nothing does, is no business of who named the address.
+        # The client that named the address must not learn what else answers there.
         logger.info("Node %r can't be reached for %r: %s", self.id, self.circle.user, error)
         return NodeLostError(self.id, f"it can't be reached from {self._visitor.id!r}.")
 
@@ -159,26 +171,3 @@ class DelegatedNode(BaseWorker):
         if self._where is None or self.circle.is_over:
             raise ConnectionError("the client is gone")
         return self._where
-
-    def _may_hold(self, obj_id: ObjectId) -> bool:
-        """Say yes: what is held there is not known here."""
-        return True
-
-
-class PeerStream(WebsocketStream):
-    """The stream of a worker to another node, for one client."""
-
-    location: DelegatedNode
-
-    def _dial(self, timeout: float) -> ClientPipe:
-        return self.location.dial(timeout)
-
-    def _check_open(self) -> None:
-        super()._check_open()
-        asking = serving.get()
-        if asking is not None and asking.client_id != self.location.circle.user:
-            # A pointer held here leads there in the name of the client that it was made for.
-            raise GetNotPermittedError(
-                f"This leads on to node {self.location.id!r} in the name of another client, so only that client can "
-                "use it."
-            )

@@ -1,14 +1,14 @@
-"""Run a row of small calls for a client.
+"""Run a batch of small calls for a client.
 
-Most of such a row is arithmetic on small tensors, and most of its results are gone before the row ends:
-they are never stored. What that needs is checked for each call (`Row._run`); a call of any other kind takes the long
-way of `execute`, so both ways give the same results, the same errors, and let the same things leave.
+Most calls of a batch are arithmetic on small tensors, and most results are released before the batch ends: they are
+never stored. The conditions are checked for each call (`BatchExecutor._run`); any other call takes the general path
+of `execute`, so both paths give the same results and errors, and release the same values.
 """
 
 from __future__ import annotations
 
 import traceback
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -20,7 +20,10 @@ from syft.workers.execution.execute import execute
 from syft.workers.execution.router import handles
 from syft.workers.execution.session import Session
 
-# Calls on one or two tensors that make a new tensor, of their common shape, and change and share nothing.
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
+
+# Calls on one or two tensors that make a new tensor, of their common shape, without side effects or shared memory.
 _NAMES = (
     "neg abs exp log sqrt rsqrt square sin cos tanh sigmoid relu sign floor ceil round "
     "add sub mul div multiply subtract divide true_divide pow eq ne lt le gt ge maximum minimum atan2"
@@ -29,41 +32,43 @@ _OPERATORS = (
     "__add__ __radd__ __sub__ __rsub__ __mul__ __rmul__ __truediv__ __rtruediv__ __pow__ __rpow__ "
     "__eq__ __ne__ __lt__ __le__ __gt__ __ge__"
 ).split()
-CALM = frozenset(f"torch.{name}" for name in _NAMES) | {f"torch.Tensor.{name}" for name in _NAMES + _OPERATORS}
-# Elements of a small tensor. The result of a calm call on two small ones is small enough not to be asked for before.
-FEW = 256
+SIDE_EFFECT_FREE = frozenset(f"torch.{name}" for name in _NAMES) | {
+    f"torch.Tensor.{name}" for name in _NAMES + _OPERATORS
+}
+# Elements of a small tensor. Results of side-effect free calls on small tensors need no check of their size before.
+MAX_FAST_ELEMENTS = 256
 
 
 @handles(StepsMessage)
-def take_steps(worker: Any, session: Session, message: StepsMessage) -> None:
-    """Run the calls of a row. All are tried; the error of the first that failed is raised, and says which it was."""
-    BatchExecutor(worker, session).take(message.contents)
+def take_steps(worker: BaseWorker, session: Session, message: StepsMessage) -> None:
+    """Run the calls of a batch. All are run; the first error is raised, with the index of its call."""
+    BatchExecutor(worker, session).run(message.contents)
 
 
 class BatchExecutor:
-    """A row of calls, with what they made that is not stored yet.
+    """A batch of calls, with their results that are not stored yet.
 
     Args:
         worker: the worker that runs them.
-        session: the client they run for.
+        session: the session of the client.
     """
 
-    def __init__(self, worker: Any, session: Session) -> None:
+    def __init__(self, worker: BaseWorker, session: Session) -> None:
         self.worker = worker
         self.session = session
         self.store = worker.object_store
         self.made: dict[int, tuple[torch.Tensor, int]] = {}
         self.failure: Exception | None = None
 
-    def take(self, steps: tuple[Step, ...]) -> None:
+    def run(self, steps: tuple[Step, ...]) -> None:
         """Run the calls."""
         number = 0
         while number < len(steps):
-            number = self._take_short(steps, number)
+            number = self._run_fast(steps, number)
             if number < len(steps):
-                self._take_long(steps[number], number)
+                self._run_general(steps[number], number)
                 number += 1
-        # Nothing here may keep the error: its frames would keep what the call had computed.
+        # No reference to the error may stay here: its frames hold the intermediate values of the call.
         failure, self.failure = self.failure, None
         if failure is not None:
             try:
@@ -71,8 +76,8 @@ class BatchExecutor:
             finally:
                 del failure
 
-    def _take_short(self, steps: tuple[Step, ...], number: int) -> int:
-        """Run calls in the short way and store what is left of them; returns the first that needs the long way."""
+    def _run_fast(self, steps: tuple[Step, ...], number: int) -> int:
+        """Run calls on the fast path and store the remaining results; returns the first that needs the general path."""
         while number < len(steps):
             step = steps[number]
             if step[0]:
@@ -80,11 +85,11 @@ class BatchExecutor:
             if not self._run(step, number):
                 break
             number += 1
-        self._settle()
+        self._store_results()
         return number
 
-    def _take_long(self, step: Step, number: int) -> None:
-        self.session.check_stay()  # it may take its time, and others follow
+    def _run_general(self, step: Step, number: int) -> None:
+        self.session.check_stay()  # it may take long, and others follow
         try:
             execute(self.worker, self.session, operation_of(step))
         except Exception as error:
@@ -96,9 +101,9 @@ class BatchExecutor:
                 self.session.release(obj_id)
 
     def _run(self, step: Step, number: int) -> bool:
-        """Run a call in the short way; False if it can't be, and nothing has happened."""
+        """Run a call on the fast path; False if that is impossible, without any effect."""
         name = step[2]
-        if name not in CALM or name in GUARDS:
+        if name not in SIDE_EFFECT_FREE or name in GUARDS:
             return False
         args: list[Any] = []
         for value in step[HEAD:]:
@@ -118,31 +123,31 @@ class BatchExecutor:
             else:
                 with torch.set_grad_enabled(step[1]):
                     result = function_of(name)(*args)
-        except Exception:  # the long way tells it as it should be told: the call has changed nothing
+        except Exception:  # the general path reports the error: the call has changed nothing
             return False
         if type(result) is not torch.Tensor:
             return False
         self.made[result_id] = (result, number)
-        if result.numel() > FEW:
-            self._settle()  # so that it is counted before more is made
+        if result.numel() > MAX_FAST_ELEMENTS:
+            self._store_results()  # so that it is counted before the next call
         return True
 
     def _small(self, obj_id: int) -> torch.Tensor | None:
-        """Return a small tensor of the store; None if the object is of any other kind."""
+        """Return a small tensor of the store; None for any other object."""
         made = self.made.get(obj_id)
         if made is not None:
-            return made[0] if made[0].numel() <= FEW else None
+            return made[0] if made[0].numel() <= MAX_FAST_ELEMENTS else None
         held = dict.get(self.store.objects, obj_id)
-        if type(held) is not torch.Tensor or held.numel() > FEW or held.layout is not torch.strided:
+        if type(held) is not torch.Tensor or held.numel() > MAX_FAST_ELEMENTS or held.layout is not torch.strided:
             return None
         return held
 
-    def _settle(self) -> None:
-        """Store what was made and is still wanted."""
+    def _store_results(self) -> None:
+        """Store the results that are still claimed."""
         made, self.made = self.made, {}
         for obj_id, (tensor, number) in made.items():
             try:
-                if obj_id in self.store.objects:  # somebody was quicker
+                if obj_id in self.store.objects:  # stored by another session meanwhile
                     raise IdNotUniqueError(f"Worker {self.worker.id!r} already holds an object with id {obj_id!r}.")
                 self.session.keep(obj_id, tensor)
             except Exception as error:
@@ -150,6 +155,6 @@ class BatchExecutor:
 
     def _fail(self, error: Exception, number: int) -> None:
         if self.failure is None:
-            traceback.clear_frames(error.__traceback__)  # the row goes on, and what the call had computed need not stay
+            traceback.clear_frames(error.__traceback__)  # releases the intermediate values of the call
             error.syft_step = number  # type: ignore[attr-defined]
             self.failure = error

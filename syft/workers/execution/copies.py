@@ -1,10 +1,10 @@
-"""Copies with value semantics: what is sent never shares memory with what stays."""
+"""Copies with value semantics: a sent object never shares memory with the original."""
 
 from __future__ import annotations
 
 import copy
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -15,6 +15,9 @@ from syft.hook.syft_tensor import SyftTensor
 from syft.messaging.protocol.base import AbstractProtocol
 from syft.pointers.object_pointer import ObjectPointer, adopt, retain_for_transfer
 from syft.serde import deserialize, serialize
+
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
 
 
 def copy_tensor(tensor: torch.Tensor) -> torch.Tensor:
@@ -32,13 +35,13 @@ def copy_tensor(tensor: torch.Tensor) -> torch.Tensor:
     return proxy
 
 
-def is_plain(obj: Any) -> bool:
-    """Say whether an object is a tensor of torch itself."""
+def is_plain(obj: object) -> bool:
+    """Return whether an object is a plain torch tensor."""
     return isinstance(obj, torch.Tensor) and not isinstance(obj, SyftTensor)
 
 
 def copy_for(worker: Any, obj: Any) -> Any:
-    """Copy any sendable object as a worker would receive it over a wire."""
+    """Copy any sendable object as a worker would receive it in a message."""
     if is_plain(obj) and obj.layout is torch.strided and type(obj) in (torch.Tensor, torch.nn.Parameter):
         return copy_tensor(obj)
     if obj is None or isinstance(obj, bool | int | float | str):
@@ -46,13 +49,13 @@ def copy_for(worker: Any, obj: Any) -> Any:
     return deserialize(serialize(obj, worker), worker)
 
 
-def copy_value(value: Any) -> Any:
+def copy_value(value: object) -> Any:
     """Copy a released Python value."""
     return value.copy() if isinstance(value, np.ndarray) else copy.deepcopy(value)
 
 
-def pointers_in(obj: Any) -> list[ObjectPointer]:
-    """Return the pointers of a chain that is about to travel, or has just arrived."""
+def pointers_in(obj: object) -> list[ObjectPointer]:
+    """Return the pointers of an object that is about to be sent, or has just arrived."""
     found: list[ObjectPointer] = []
     pending = list(iter_tensors(obj))
     while pending:
@@ -68,27 +71,27 @@ def pointers_in(obj: Any) -> list[ObjectPointer]:
 
 
 def prepare_transfer(obj: Any, destination: Any = None) -> None:
-    """Claim what the pointers of an object point at once more, for the worker that is to receive them.
+    """Add a claim on the objects behind the pointers of an object, for the worker that is to receive them.
 
-    A pointer that comes home becomes the object itself, and nobody would ever take that claim over.
+    A pointer to that worker itself becomes the object, and its claim would never be taken over.
     """
     if is_plain(obj):
         return
     for pointer in pointers_in(obj):
         if destination is None or pointer.location is not destination:
             retain_for_transfer(pointer)
-    settle_pointers(obj)
+    await_pointers(obj)
 
 
-def settle_pointers(obj: Any) -> None:
-    """Wait until what the pointers of an object point at is there for everybody."""
+def await_pointers(obj: object) -> None:
+    """Wait until the objects behind the pointers of an object are available to all workers."""
     if is_plain(obj):
         return
     for pointer in pointers_in(obj):
-        pointer.lease.stream.settle()
+        pointer.lease.stream.barrier()
 
 
-def complete_transfer(obj: Any) -> None:
+def complete_transfer(obj: object) -> None:
     """Take over the claims that came with the pointers of an object."""
     if is_plain(obj):
         return
@@ -96,24 +99,24 @@ def complete_transfer(obj: Any) -> None:
         adopt(pointer)
 
 
-def end_claims(obj: Any) -> None:
-    """Offer the claims of an object's pointers to whoever is about to receive copies of them."""
+def end_claims(obj: object) -> None:
+    """Offer the claims of an object's pointers to the receiver of their copies."""
     offer_claims(obj)
     drop_claims(obj)
 
 
-def offer_claims(obj: Any) -> None:
-    """Offer a claim more on what an object's pointers lead to: who gets copies of them may ask there at once."""
+def offer_claims(obj: object) -> None:
+    """Offer another claim on the objects behind an object's pointers: the receiver of copies may claim it at once."""
     if is_plain(obj):
         return
     for pointer in pointers_in(obj):
         if pointer.lease.owned:
             pointer.lease.stream.retain(pointer.id_at_location)
-            pointer.lease.stream.settle()
+            pointer.lease.stream.barrier()
 
 
-def drop_claims(obj: Any) -> None:
-    """Let go of what the pointers of an object lead to that has left."""
+def drop_claims(obj: object) -> None:
+    """Drop the claims of the pointers of an object that has left."""
     if is_plain(obj):
         return
     for pointer in pointers_in(obj):
@@ -122,8 +125,8 @@ def drop_claims(obj: Any) -> None:
             pointer.lease.stream.release(pointer.id_at_location)
 
 
-def copy_of_held(worker: Any, obj: Any) -> Any:
-    """Copy an object that stays here, with claims of its own on what its pointers point at."""
+def copy_of_held(worker: BaseWorker, obj: object) -> Any:
+    """Copy an object that stays here, with claims of its own on the objects behind its pointers."""
     prepare_transfer(obj)
     proxy = copy_for(worker, obj)
     complete_transfer(proxy)

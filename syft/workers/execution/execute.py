@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -32,21 +32,24 @@ from syft.workers.execution.results import kind_of as kind_of
 from syft.workers.execution.results import meta_of as meta_of
 from syft.workers.execution.session import Session
 
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
+
 register_leaf(Ref)
 
-# Calls that act in the name of the worker, so they are told which worker, and for whom: name -> function(worker,
+# Calls that act on behalf of the worker, so they receive the worker and the session: name -> function(worker,
 # session, *args, **kwargs). No plan can name them.
 WORKER_COMMANDS: dict[str, Callable[..., Any]] = {}
 
 # Attributes of a held tensor that a message may name.
 ATTRIBUTES = frozenset({"grad", "data", "T", "H", "mT", "mH", "real", "imag"})
 MAX_ATTRIBUTES = 8
-# How many numbers the ranges among the arguments of a call may unfold into.
+# Largest number of elements that the ranges among the arguments of a call may have.
 MAX_RANGE = 2**20
 
 
-def resolve(worker: Any, ref: Ref) -> Any:
-    """Return the object a reference names, or the attribute of it.
+def resolve(worker: BaseWorker, ref: Ref) -> Any:
+    """Return the object that a reference names, or its attribute.
 
     Args:
         worker: the worker that holds it.
@@ -56,9 +59,9 @@ def resolve(worker: Any, ref: Ref) -> Any:
     if ref.attribute is not None:
         names = ref.attribute.split(".", MAX_ATTRIBUTES)
         if len(names) > MAX_ATTRIBUTES:
-            raise CommandNotAllowedError(f"A walk through more than {MAX_ATTRIBUTES} attributes")
+            raise CommandNotAllowedError(f"A path of more than {MAX_ATTRIBUTES} attributes")
         for name in names:
-            # Looking at an attribute of a pointer is a call at another worker, which the policy was not asked about.
+            # Reading an attribute of a pointer is a call at another worker, which the policy did not check.
             elsewhere = worker.policy is not ALLOW_ALL and isinstance(obj, SyftTensor)
             if name not in ATTRIBUTES or not isinstance(obj, torch.Tensor) or elsewhere:
                 raise CommandNotAllowedError(f"The attribute {name!r} of a {type(obj).__name__}")
@@ -66,8 +69,8 @@ def resolve(worker: Any, ref: Ref) -> Any:
     return obj
 
 
-def execute(worker: Any, session: Session, operation: Operation) -> Any:
-    """Run an operation, store its tensors under the ids the sender chose, and describe the result."""
+def execute(worker: BaseWorker, session: Session, operation: Operation) -> Any:
+    """Run an operation, store its tensors under the ids that the client chose, and describe the result."""
     if operation.cmd_name in PLAN_CALLS:
         _require_held_plan(operation)
     if worker.vault is not None:
@@ -102,8 +105,8 @@ def execute(worker: Any, session: Session, operation: Operation) -> Any:
     return ResultStore(worker, session, operation, args, kwargs).register(result)
 
 
-def _function_of(worker: Any, session: Session, operation: Operation) -> tuple[Callable[..., Any], bool]:
-    """Return what an operation runs, and whether it acts in the name of the worker."""
+def _function_of(worker: BaseWorker, session: Session, operation: Operation) -> tuple[Callable[..., Any], bool]:
+    """Return the function of an operation, and whether it acts on behalf of the worker."""
     deputy = WORKER_COMMANDS.get(operation.cmd_name)
     if deputy is None:
         return function_of(operation.cmd_name), False
@@ -118,14 +121,14 @@ def _run(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
 
 
 def _require_held_plan(operation: Operation) -> None:
-    """Refuse to run a plan that comes along with the call: what it may do was not looked at."""
+    """Refuse a plan that is sent along with the call: its operations were not checked."""
     first = operation.cmd_args[0] if operation.cmd_args else None
     if type(first) is not Ref or first.attribute is not None:
-        raise CommandNotAllowedError(operation.cmd_name, "it takes a plan that is held here, first of all.")
+        raise CommandNotAllowedError(operation.cmd_name, "its first argument must be a plan that is held here.")
 
 
-def _reaches_others(given: Any) -> bool:
-    """Say whether a call goes on to other workers: by a pointer that is held here, or one in the state of a plan."""
+def _reaches_others(given: object) -> bool:
+    """Return whether a call reaches other workers: by a pointer that is held here, or one in the state of a plan."""
     for leaf in iter_tensors(given):
         if isinstance(leaf, Plan):
             if _reaches_others(leaf.state.tensors()):
@@ -137,14 +140,14 @@ def _reaches_others(given: Any) -> bool:
     return False
 
 
-def _localize(worker: Any, value: Any) -> Any:
+def _localize(worker: BaseWorker, value: object) -> Any:
     """Replace the references of nested arguments by the objects held here."""
     if type(value) in SCALARS:
         return value
     if _unfolded(value) > MAX_RANGE:
         raise CommandNotAllowedError("A call with such large ranges", "make them there with torch.arange.")
 
-    def local(leaf: Any) -> Any:
+    def local(leaf: object) -> Any:
         if type(leaf) is Ref:
             return resolve(worker, leaf)
         return copy_tensor(leaf) if isinstance(leaf, torch.Tensor) else leaf
@@ -153,7 +156,7 @@ def _localize(worker: Any, value: Any) -> Any:
 
 
 def _unfolded(value: Any) -> int:
-    """Count the numbers that the ranges of nested arguments stand for."""
+    """Return the number of elements of the ranges in nested arguments."""
     kind = type(value)
     if kind is range:
         return max(0, int((value.stop - value.start) // value.step))
@@ -161,7 +164,7 @@ def _unfolded(value: Any) -> int:
     return sum([_unfolded(item) for item in items if type(item) not in SCALARS])
 
 
-def _note_failure(worker: Any, session: Session, operation: Operation) -> None:
+def _note_failure(worker: BaseWorker, session: Session, operation: Operation) -> None:
     if worker.object_store.keeper is not None:
         worker.object_store.keeper.note(session, operation, failed=True)
     for obj_id in operation.return_ids:
@@ -169,8 +172,8 @@ def _note_failure(worker: Any, session: Session, operation: Operation) -> None:
         worker.object_store.note_departure(obj_id, cause)
 
 
-def _reported(worker: Any, session: Session, operation: Operation, error: Exception) -> Exception:
-    """Return the error to raise: itself with a note, or without its text if the policy does not release that."""
+def _reported(worker: BaseWorker, session: Session, operation: Operation, error: Exception) -> Exception:
+    """Return the error to raise: itself with a note, or without its text if the policy does not release it."""
     if isinstance(error, SyftError):
         return error
     name = operation.cmd_name
@@ -181,7 +184,7 @@ def _reported(worker: Any, session: Session, operation: Operation, error: Except
     return plain(f"{name} failed on worker {worker.id!r}; its policy keeps the details there.")
 
 
-def _call_object(obj: Any, *args: Any, **kwargs: Any) -> Any:
+def _call_object(obj: object, *args: object, **kwargs: object) -> Any:
     if not isinstance(obj, ObjectWrapper):
         raise CommandNotAllowedError(f"Calling a {type(obj).__name__}")
     return obj(*args, **kwargs)
@@ -200,8 +203,8 @@ def _describe_object(obj: Any, text: Any) -> None:
     set_description(obj, text)
 
 
-def _refuse_unless_text(*labels: Any) -> None:
-    """Labels are shown to everybody, so they are what the sender wrote, never made of what is held here."""
+def _refuse_unless_text(*labels: object) -> None:
+    """Labels are visible to everybody, so they must be texts of the client, never values that are held here."""
     if not all(type(label) is str for label in labels):
         raise CommandNotAllowedError("A label that is not a text")
 

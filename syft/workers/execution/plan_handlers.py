@@ -1,8 +1,8 @@
-"""What a worker does with plans: run them, show their parameters, give copies of them."""
+"""Handlers of plans: run them, return pointers to their parameters, return copies."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -16,25 +16,28 @@ from syft.workers.access.policy import check_release
 from syft.workers.execution.router import PLAN_COMMANDS
 from syft.workers.execution.session import Session
 
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
 
-def run_plan(plan: Any, /, *args: Any, **kwargs: Any) -> Any:
+
+def run_plan(plan: Plan, /, *args: object, **kwargs: object) -> Any:
     """Run a plan that is held here."""
     return require_plan(plan)(*args, **kwargs)
 
 
-def plan_parameters(plan: Any) -> list[torch.Tensor]:
-    """Return the parameters of a plan, to be pointed at."""
+def plan_parameters(plan: Plan) -> list[torch.Tensor]:
+    """Return the parameters of a plan; the client gets pointers to them."""
     return list(require_plan(plan).parameters())
 
 
-def copy_plan(plan: Any) -> Plan:
-    """Return a copy of a plan, which stays here too."""
+def copy_plan(plan: Plan) -> Plan:
+    """Return a copy of a plan; the original stays here."""
     if not isinstance(plan, Plan):
         raise CommandNotAllowedError(f"Copying a {type(plan).__name__} as a plan")
     return plan.copy()
 
 
-def require_plan(plan: Any) -> Plan:
+def require_plan(plan: Plan) -> Plan:
     """Return a plan that can run, or refuse."""
     if not isinstance(plan, Plan):
         raise CommandNotAllowedError(f"Running a {type(plan).__name__} as a plan")
@@ -43,13 +46,13 @@ def require_plan(plan: Any) -> Plan:
     return plan
 
 
-def fetch_plan(worker: Any, session: Session, *contents: Any) -> Plan:
-    """Give a copy of a plan that stays here.
+def fetch_plan(worker: BaseWorker, session: Session, *contents: object) -> Plan:
+    """Return a copy of a plan; the original stays here.
 
     Args:
         worker: the worker that holds it.
-        session: who asks.
-        *contents: its id, and whether the copy gets an id of its own.
+        session: the session of the client.
+        *contents: its id, and whether the copy gets a new id.
     """
     plan, copied = find_for_fetch(worker, session, contents, Plan, PLAN_CMDS.FETCH_PLAN)
     proxy: Plan = plan.copy()
@@ -58,10 +61,12 @@ def fetch_plan(worker: Any, session: Session, *contents: Any) -> Plan:
     return proxy
 
 
-def find_for_fetch(worker: Any, session: Session, contents: tuple[Any, ...], kind: type, how: str) -> tuple[Any, bool]:
-    """Return what a command asks for by its id, if the policy releases it, and whether a copy gets an id of its own."""
+def find_for_fetch(
+    worker: BaseWorker, session: Session, contents: tuple[Any, ...], kind: type, how: str
+) -> tuple[Any, bool]:
+    """Return the object that a command names, if the policy releases it, and whether its copy gets a new id."""
     if len(contents) != 2 or not is_id(contents[0]) or type(contents[1]) is not bool:
-        raise SerdeError(f"{how} takes an id and whether to give a copy a new id.")
+        raise SerdeError(f"{how} requires an id and whether the copy gets a new id.")
     obj_id, copied = contents
     obj = worker.object_store.get(obj_id)
     if not isinstance(obj, kind):

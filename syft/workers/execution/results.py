@@ -1,8 +1,8 @@
-"""What becomes of the result of a call: its tensors are stored, its form is told, its values pass the policy."""
+"""ResultStore: stores the tensors of a result, describes it, and lets the policy decide about values."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -21,7 +21,10 @@ from syft.workers.access.policy import ALLOW_ALL, check_release
 from syft.workers.execution.copies import copy_value
 from syft.workers.execution.session import Session
 
-# Answers about a tensor's shape, dtype, graph and memory, not its values; they leave without asking the policy.
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
+
+# Calls that reveal a tensor's shape, dtype, graph and memory, not its values; they need no approval of the policy.
 FORM = frozenset(
     f"torch.Tensor.{name}"
     for name in (
@@ -39,21 +42,21 @@ _FORM_TYPES = (torch.Size, torch.dtype, torch.device, torch.layout, torch.memory
 
 
 class ResultStore:
-    """Store the tensors of a result and describe it for the sender.
+    """Stores the tensors of a result and describes it for the client.
 
     Args:
         worker: the worker that ran the operation.
-        session: the client it ran for.
+        session: the session of the client.
         operation: the operation.
-        args: its arguments as they were here.
-        kwargs: its keyword arguments as they were here.
+        args: its arguments, resolved.
+        kwargs: its keyword arguments, resolved.
     """
 
     __slots__ = ("args", "kept", "kwargs", "next_id", "operation", "session", "worker")
 
     def __init__(
         self,
-        worker: Any,
+        worker: BaseWorker,
         session: Session,
         operation: Operation,
         args: tuple[Any, ...],
@@ -68,10 +71,10 @@ class ResultStore:
         self.next_id: ObjectId | None = ids[0] if ids else None
         self.kept: list[ObjectId] = []
 
-    def register(self, result: Any) -> Any:
-        """Return the result with stored objects in place of what must be pointed at: all of them, or none.
+    def register(self, result: object) -> Any:
+        """Return the result with stored objects in place of values that need a pointer: all are stored, or none.
 
-        An in-process sender reads the metadata off the tensors themselves; `describe` makes the wire form.
+        An in-process client reads the metadata from the tensors themselves; `describe` makes the wire form.
         """
         try:
             return self._register(result)
@@ -80,7 +83,7 @@ class ResultStore:
                 self.session.release(obj_id)
             raise
 
-    def _register(self, result: Any) -> Any:
+    def _register(self, result: object) -> Any:
         if isinstance(result, torch.Tensor):
             for position, arg in enumerate((*self.args, *self.kwargs.values())):
                 if result is arg and type(self._sent(position)) is Ref:
@@ -91,7 +94,7 @@ class ResultStore:
             return None
         if result is NotImplemented:
             kinds = ", ".join(type(arg).__name__ for arg in self.args)
-            raise TypeError(f"{self.operation.cmd_name} does not take arguments of type {kinds}.")
+            raise TypeError(f"{self.operation.cmd_name} does not accept arguments of type {kinds}.")
         if isinstance(result, AbstractObject):
             self._keep(result)
             return ObjectMeta(kind_of(result))
@@ -106,13 +109,13 @@ class ResultStore:
         return self._release(result)
 
     def _sent(self, position: int) -> Any:
-        """Return an argument as it came: only what was held here before can be named to the sender again."""
+        """Return a result that is an argument: only objects that were held here before can be named to the client."""
         args = self.operation.cmd_args
         return args[position] if position < len(args) else [*self.operation.cmd_kwargs.values()][position - len(args)]
 
-    def _keep(self, obj: Any) -> None:
+    def _keep(self, obj: object) -> None:
         if self.next_id is None:
-            raise SyftError(f"{self.operation.cmd_name} gives a result, but no id was chosen for it.")
+            raise SyftError(f"{self.operation.cmd_name} has a result, but the message has no id for it.")
         if self.next_id in self.worker.object_store.objects:
             raise IdNotUniqueError(
                 f"Worker {self.worker.id!r} already holds an object with id {self.next_id!r}; "
@@ -122,30 +125,30 @@ class ResultStore:
         self.kept.append(self.next_id)
         self.next_id = following_id(self.next_id)
 
-    def _release(self, value: Any) -> Any:
-        """Let a Python value leave, if the policy releases every object that it was computed from."""
+    def _release(self, value: object) -> Any:
+        """Return a Python value, if the policy releases every object that it was computed from."""
         if not isinstance(value, bool | int | float | complex | str | bytes | list | tuple | np.ndarray | np.generic):
             raise GetNotPermittedError(
-                f"{self.operation.cmd_name} gives a {type(value).__name__}, which can't leave {self.worker.id!r}."
+                f"{self.operation.cmd_name} returns a {type(value).__name__}, which can't leave {self.worker.id!r}."
             )
         if self.worker.policy is not ALLOW_ALL:
             check_given(self.worker, self.session, self.operation, self.operation.cmd_name)
         return value if isinstance(value, bool | int | float | complex | str | bytes) else copy_value(value)
 
 
-def check_given(worker: Any, session: Session, operation: Operation, how: str) -> None:
-    """Raise unless the policy releases every held object that a call names; what came along is the client's own."""
+def check_given(worker: BaseWorker, session: Session, operation: Operation, how: str) -> None:
+    """Raise unless the policy releases every held object that a call names; values in the message need no approval."""
     for leaf in iter_tensors((operation.cmd_args, operation.cmd_kwargs)):
         if type(leaf) is Ref:
             check_release(worker, session, worker.object_store.get(leaf.id), how, obj_id=leaf.id)
 
 
-def describe(response: Any) -> Any:
+def describe(response: object) -> Any:
     """Return the wire form of a result: metadata in place of tensors."""
     return map_tensors(lambda leaf: TensorMeta.of(leaf) if isinstance(leaf, torch.Tensor) else leaf, response)
 
 
-def kind_of(obj: Any) -> str:
+def kind_of(obj: object) -> str:
     """Return the kind of pointer an object needs."""
     if isinstance(obj, torch.Tensor):
         return "tensor"
@@ -154,8 +157,8 @@ def kind_of(obj: Any) -> str:
     return "callable" if isinstance(obj, ObjectWrapper) else getattr(obj, "pointer_kind", "object")
 
 
-def meta_of(obj: Any) -> TensorMeta | ObjectMeta:
-    """Return what may be known of an object without its values."""
+def meta_of(obj: object) -> TensorMeta | ObjectMeta:
+    """Return the metadata of an object, which reveals no values."""
     if type(obj) is ObjectOutline:
         known: TensorMeta | ObjectMeta = obj.meta
         return known

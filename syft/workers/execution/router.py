@@ -1,10 +1,10 @@
-"""Message type -> what a worker does with it. Nothing else decides that, least of all the sender."""
+"""The table from message types to handlers. Nothing else determines how a worker responds."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -24,9 +24,12 @@ from syft.messaging import message as m
 from syft.pointers.pointer_tensor import require_pointer
 from syft.tensors.private import check_private
 from syft.workers.access.policy import check_release
-from syft.workers.execution.copies import complete_transfer, copy_for, end_claims, settle_pointers
+from syft.workers.execution.copies import await_pointers, complete_transfer, copy_for, end_claims
 from syft.workers.execution.execute import execute, meta_of, resolve
 from syft.workers.execution.session import Session
+
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
 
 logger = logging.getLogger("syft.workers")
 
@@ -37,7 +40,7 @@ PLAN_COMMANDS: dict[str, Any] = {}
 
 
 def handles(message_type: type) -> Callable[[Handler], Handler]:
-    """Register what a worker does with a type of message."""
+    """Register the handler of a message type."""
 
     def register(handler: Handler) -> Handler:
         if message_type in ROUTES:
@@ -48,21 +51,21 @@ def handles(message_type: type) -> Callable[[Handler], Handler]:
     return register
 
 
-def route(worker: Any, session: Session, message: Any) -> Any:
-    """Answer a message."""
+def route(worker: BaseWorker, session: Session, message: object) -> Any:
+    """Process a message and return the response."""
     routes = session.routes
     handler = (ROUTES if routes is None else routes).get(type(message))
     if handler is None:
-        whom = "" if routes is None else f" to {session.client_id!r}"
-        raise SerdeError(f"A {type(message).__name__} is not a message that a worker answers{whom}.")
+        recipient = "" if routes is None else f" to {session.client_id!r}"
+        raise SerdeError(f"A {type(message).__name__} is not a message that a worker answers{recipient}.")
     return handler(worker, session, message)
 
 
 def _holder(worker: Any, session: Session, claimant: Any) -> Session | None:
-    """Return whose claim the one on a new object is; None: that of a client who is not connected yet."""
+    """Return the session that owns the claim on a new object; None: its client is not connected yet."""
     if claimant is None:
         return session
-    if session.via is not None:  # a worker that acts for a client hands something to that client, and to nobody else
+    if session.via is not None:  # a worker that acts for a client gives claims to that client only
         patron: Session = session if session.circle is None else session.circle.session
         return patron
     found: Session | None = worker.session_of(claimant)
@@ -70,8 +73,8 @@ def _holder(worker: Any, session: Session, claimant: Any) -> Session | None:
 
 
 @handles(m.ObjectMessage)
-def keep_object(worker: Any, session: Session, message: m.ObjectMessage) -> None:
-    """Keep an object."""
+def keep_object(worker: BaseWorker, session: Session, message: m.ObjectMessage) -> None:
+    """Store an object."""
     obj = message.contents
     if not isinstance(obj, torch.Tensor | AbstractObject):
         raise SerdeError(f"A {type(obj).__name__} is not an object that a worker keeps; wrap it in an ObjectWrapper.")
@@ -87,19 +90,19 @@ def keep_object(worker: Any, session: Session, message: m.ObjectMessage) -> None
         holder.keep(obj_id, obj, message.published)
     else:
         session.keep(obj_id, obj, message.published)
-        if not message.published:  # for a client who is not connected yet
+        if not message.published:  # for a client that is not connected yet
             worker.object_store.claims.offer(obj_id, session)
             worker.object_store.claims.release(obj_id, session)
 
 
 @handles(m.ObjectRequestMessage)
-def give_object(worker: Any, session: Session, message: m.ObjectRequestMessage) -> Any:
-    """Give an object away, if the policy lets it leave."""
+def give_object(worker: BaseWorker, session: Session, message: m.ObjectRequestMessage) -> Any:
+    """Return an object and remove it, if the policy releases it."""
     obj_id, user, reason = message.contents
     obj = worker.object_store.get(obj_id)
     check_private(obj, user)
     check_release(worker, session, obj, "get", str(reason or ""), obj_id=obj_id)
-    settle_pointers(obj)
+    await_pointers(obj)
     leaving = OutgoingObject(obj, session, obj_id, worker.object_store.claims.is_published(obj_id))
     leaving.depart()
     worker.object_store.pop(obj_id, f"it was fetched by {session.client_id!r}")
@@ -107,27 +110,27 @@ def give_object(worker: Any, session: Session, message: m.ObjectRequestMessage) 
 
 
 class OutgoingObject:
-    """An object on its way out; its claims go with it once it has been copied or written."""
+    """An object in a response; its claims leave with it once it has been copied or serialized."""
 
     __slots__ = ("item", "obj", "obj_id", "published", "publisher", "session")
 
-    def __init__(self, obj: Any, session: Session, obj_id: ObjectId, published: bool) -> None:
+    def __init__(self, obj: object, session: Session, obj_id: ObjectId, published: bool) -> None:
         self.obj = obj
         self.session = session
         self.obj_id = obj_id
         self.published = published
         self.publisher: object = None
-        self.item: Any = None  # what the keeper of the store knows it by
+        self.item: Any = None  # the store's handle of it
 
     def depart(self) -> None:
-        """Note whose the object is; it stays on disk until it has arrived where it goes."""
+        """Record its owner; it stays on disk until it has arrived."""
         store = self.session.worker.object_store
         self.publisher = store.claims.publisher_of(self.obj_id)
         if store.keeper is not None:
             self.item = store.keeper.depart(self.obj_id)
 
     def stay(self) -> None:
-        """Put the object back: it could not leave after all."""
+        """Put the object back: it could not leave."""
         store = self.session.worker.object_store
         if self.item is not None and store.keeper is not None:
             store.keeper.come_back(self.item)
@@ -136,11 +139,11 @@ class OutgoingObject:
             store.claims.publish(self.obj_id, self.publisher)
 
     def gone(self) -> None:
-        """Note that the object has arrived where it went."""
+        """Record that the object has arrived."""
         if self.item is not None and self.session.worker.object_store.keeper is not None:
             self.session.worker.object_store.keeper.gone(self.item)
 
-    def hand_out(self, client: Any) -> Any:
+    def hand_out(self, client: BaseWorker) -> Any:
         """Copy the object for an in-process client, which takes over its claims."""
         try:
             proxy = copy_for(client, self.obj)
@@ -154,21 +157,21 @@ class OutgoingObject:
 
 
 class OutgoingCopy(OutgoingObject):
-    """A copy on its way out; what it was made of stays, so a copy that can't leave is dropped."""
+    """A copy in a response; the original stays, so a copy that can't leave is dropped."""
 
     def stay(self) -> None:
-        """Nothing is to be put back."""
+        """Do nothing: there is nothing to put back."""
 
 
 @handles(m.IsNoneMessage)
-def is_none(worker: Any, session: Session, message: m.IsNoneMessage) -> bool:
-    """Say whether an object or attribute is None."""
+def is_none(worker: BaseWorker, session: Session, message: m.IsNoneMessage) -> bool:
+    """Return whether an object or attribute is None."""
     return resolve(worker, message.contents) is None
 
 
 @handles(m.GetShapeMessage)
-def describe_tensor(worker: Any, session: Session, message: m.GetShapeMessage) -> Any:
-    """Give shape, dtype, requires_grad and device."""
+def describe_tensor(worker: BaseWorker, session: Session, message: m.GetShapeMessage) -> Any:
+    """Return shape, dtype, requires_grad and device."""
     obj = resolve(worker, message.contents)
     if obj is None:
         return None
@@ -176,29 +179,29 @@ def describe_tensor(worker: Any, session: Session, message: m.GetShapeMessage) -
 
 
 @handles(m.ForceObjectDeleteMessage)
-def delete_object(worker: Any, session: Session, message: m.ForceObjectDeleteMessage) -> None:
+def delete_object(worker: BaseWorker, session: Session, message: m.ForceObjectDeleteMessage) -> None:
     """Delete an object now."""
     worker.object_store.remove(message.contents)
 
 
 @handles(m.RetainMessage)
-def retain_object(worker: Any, session: Session, message: m.RetainMessage) -> None:
-    """Keep an object for one more owner."""
+def retain_object(worker: BaseWorker, session: Session, message: m.RetainMessage) -> None:
+    """Add a claim on an object, offered to another client."""
     worker.object_store.get(message.contents)
     worker.object_store.claims.offer(message.contents, session)
 
 
 @handles(m.ClaimMessage)
-def claim_object(worker: Any, session: Session, message: m.ClaimMessage) -> None:
-    """Let a client take over a claim that was offered."""
+def claim_object(worker: BaseWorker, session: Session, message: m.ClaimMessage) -> None:
+    """Let a client take over an offered claim."""
     if message.contents in worker.object_store.objects:
-        # Whoever was told the id of something that its owner passes on may take the claim; nobody else is told of it.
+        # Only clients that the owner passed the id to know it, so any client that names it may take the claim.
         worker.object_store.claims.claim(message.contents, session)
 
 
 @handles(m.PublishMessage)
-def publish_object(worker: Any, session: Session, message: m.PublishMessage) -> None:
-    """Let an object outlive the session that sent it."""
+def publish_object(worker: BaseWorker, session: Session, message: m.PublishMessage) -> None:
+    """Keep an object beyond the session that sent it."""
     worker.object_store.get(message.contents)
     if worker.object_store.keeper is not None:
         worker.object_store.keeper.make_durable(session, message.contents)
@@ -206,8 +209,8 @@ def publish_object(worker: Any, session: Session, message: m.PublishMessage) -> 
 
 
 @handles(m.ReleaseMessage)
-def release_objects(worker: Any, session: Session, message: m.ReleaseMessage) -> None:
-    """Count one owner less for each id."""
+def release_objects(worker: BaseWorker, session: Session, message: m.ReleaseMessage) -> None:
+    """Drop one claim for each id."""
     for obj_id in message.contents:
         session.release(obj_id)
 
@@ -218,13 +221,13 @@ def hand_over(worker: Any, session: Session, message: m.HandOverMessage) -> Any:
     obj = worker.object_store.get(message.contents)
     check_release(worker, session, obj, "move", f"to {message.destination}", obj_id=message.contents)
     destination = worker.known(message.destination)
-    if destination is None:  # whom this worker knows is nobody else's business
+    if destination is None:  # known workers are not revealed to clients
         raise WorkerNotFoundError(message.destination, ("not disclosed to peers",))
     with acting_as(worker):
-        # A moved object belongs to whoever asked for the move; one that a pointer stays for belongs to this worker.
+        # The claim on a moved object belongs to the client; if a pointer stays, it belongs to this worker.
         claimant = None if message.keep_pointer else session.client_id
         pointer = worker.send_object(obj, destination, message.new_id, bool(tags_of(obj)), claimant)
-        pointer.lease.stream.settle()
+        pointer.lease.stream.barrier()
     if message.keep_pointer:
         worker.object_store.objects[message.contents] = pointer.wrap()
         return pointer.tensor_meta()
@@ -235,10 +238,10 @@ def hand_over(worker: Any, session: Session, message: m.HandOverMessage) -> Any:
 
 
 @handles(m.FetchThereMessage)
-def fetch_there(worker: Any, session: Session, message: m.FetchThereMessage) -> Any:
-    """Replace a pointer held here by what it points at."""
+def fetch_there(worker: BaseWorker, session: Session, message: m.FetchThereMessage) -> Any:
+    """Replace a pointer held here by the object that it points at."""
     held = worker.object_store.get(message.contents)
-    # The worker acts at another one in its own name.
+    # The worker acts at another one on its own behalf.
     check_release(worker, session, held, "remote_get", obj_id=message.contents)
     pointer = require_pointer(held)
     with acting_as(worker):
@@ -250,7 +253,7 @@ def fetch_there(worker: Any, session: Session, message: m.FetchThereMessage) -> 
 
 
 @handles(m.SearchMessage)
-def search(worker: Any, session: Session, message: m.SearchMessage) -> list[Any]:
+def search(worker: BaseWorker, session: Session, message: m.SearchMessage) -> list[Any]:
     """Describe the objects that match every word: by id, by tag, or inside the description."""
     found = []
     for obj_id, obj in worker.object_store.outlines().items():
@@ -261,24 +264,24 @@ def search(worker: Any, session: Session, message: m.SearchMessage) -> list[Any]
 
 
 @handles(m.BatchMessage)
-def run_batch(worker: Any, session: Session, message: m.BatchMessage) -> tuple[Any, ...]:
-    """Answer several messages in order."""
+def run_batch(worker: BaseWorker, session: Session, message: m.BatchMessage) -> tuple[Any, ...]:
+    """Process several messages in order."""
     answers: list[Any] = []
     try:
         for part in message.contents:
             answers.append(route(worker, session, part))
     except Exception:
-        put_back(tuple(answers))  # nobody will get them
+        put_back(tuple(answers))  # they will not be sent
         raise
     return tuple(answers)
 
 
-def put_back(response: Any) -> None:
-    """Keep the objects of an answer that does not go out."""
+def put_back(response: object) -> None:
+    """Put the objects of a response back that is not sent."""
     if isinstance(response, OutgoingObject):
         try:
             response.stay()
-        except (IdNotUniqueError, QuotaExceededError) as error:  # its id or its room was taken meanwhile
+        except (IdNotUniqueError, QuotaExceededError) as error:  # its id or its room is taken by now
             logger.warning("An object that did not arrive could not be put back: %s", error)
     elif type(response) is tuple:
         for part in response:
@@ -286,6 +289,6 @@ def put_back(response: Any) -> None:
 
 
 @handles(m.PlanCommandMessage)
-def plan_command(worker: Any, session: Session, message: m.PlanCommandMessage) -> Any:
+def plan_command(worker: BaseWorker, session: Session, message: m.PlanCommandMessage) -> Any:
     """Fetch a plan or a protocol."""
     return worker.execute_plan_command(session, message)

@@ -1,53 +1,56 @@
-"""Session: what a worker knows of one connected client."""
+"""Session: the state of one connected client at a worker."""
 
 from __future__ import annotations
 
 import contextvars
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syft.core.byte_budget import ByteBudget
 from syft.core.id_provider import ObjectId, check_user_id
 
-# The session for which this thread answers a message that came over a wire.
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
+
+# The session of the request that this thread serves.
 serving: contextvars.ContextVar[Session | None] = contextvars.ContextVar("syft_serving", default=None)
 
 
 class Session:
-    """One client at one worker; its temporaries go when it ends.
+    """One client at one worker; its temporary objects are deleted when it ends.
 
     Args:
         worker: the worker.
-        client_id: who the client is, as the connection knows it (never as a message says).
+        client_id: the authenticated id of the client.
     """
 
-    # Whether messages of this session come in a thread of their own, so that answering one may wait for others.
+    # Whether its messages are served in a thread of its own, so that a handler may wait for other sessions.
     may_wait = False
-    # The messages that the client may send, and what is done with them; None: all that a worker answers.
+    # The messages that the client may send, with their handlers; None: all.
     routes: Mapping[type, Any] | None = None
-    # Whether it is told where in the worker's code something went wrong, as far as the policy lets error texts out.
-    is_told_where = True
-    # What the client is at this worker, as its connection knows it: "owner" or "user".
+    # Whether errors carry the traceback of the worker, as far as the policy releases error texts.
+    sends_tracebacks = True
+    # The authenticated role of the client at this worker: "owner" or "user".
     role: str = "user"
-    # Whom the client made known to the worker over this session, if anybody (see circles).
+    # The delegation of the client over this session, if it introduced workers (see delegation.grants).
     circle: Any = None
-    # What a server knows of the client's connections, if it came to one.
+    # The resumable session of a server, if the client connected to one.
     conversation: Any = None
-    # What the client's connection is for, if not for everything: `model:NAME`, or `dealer:NAME` (see grid.isolation).
+    # The purpose of the client's connection, if limited: `model:NAME`, or `dealer:NAME` (see grid.isolation).
     purpose: str = ""
     # The worker that acts for the client in this session; None: the client itself.
     via: ObjectId | None = None
-    # The largest message that is read, after decompression; None: what the configuration says.
+    # Bytes of the largest message that is read, after decompression; None: the configured limit.
     max_message_bytes: int | None = None
-    # The bytes that may be in flight for the client; None: any number.
+    # The bytes that may be in flight for the client; None: no limit.
     byte_budget: ByteBudget | None = None
 
-    # How many requests failed that the client did not wait for.
+    # Failed requests that the client did not wait for.
     failures = 0
-    # Whether it has ended: what a call that was under way then makes goes at once.
+    # Whether it has ended: objects that a running call stores then are deleted at once.
     is_closed = False
 
-    def __init__(self, worker: Any, client_id: object) -> None:
+    def __init__(self, worker: BaseWorker, client_id: object) -> None:
         self.worker = worker
         self.client_id = client_id
 
@@ -57,28 +60,28 @@ class Session:
             self.conversation.check()
 
     def check_stay(self) -> None:
-        """Do the same now and then: cheap enough for every call."""
+        """Do the same at intervals: cheap enough for every call."""
         if self.conversation is not None:
             self.conversation.check_stay()
 
     @property
     def reader(self) -> Any:
-        """The worker as which the client's bytes are read: pointers in them are looked up there."""
+        """The worker that resolves the pointers in the client's messages."""
         return self.worker
 
     @property
     def temporaries(self) -> list[ObjectId]:
-        """The ids of the objects that go with this session at the latest."""
+        """The ids of the objects that are deleted with this session at the latest."""
         return list(self.worker.object_store.claims.held_by(self))
 
-    def keep(self, obj_id: ObjectId, obj: Any, published: bool = False, is_own_id: bool = True) -> None:
-        """Store an object for the client; unless published it goes with the session at the latest.
+    def keep(self, obj_id: ObjectId, obj: object, published: bool = False, is_own_id: bool = True) -> None:
+        """Store an object for the client; unless published it is deleted with the session at the latest.
 
         Args:
             obj_id: its id.
             obj: the object.
             published: whether it stays until it is deleted.
-            is_own_id: whether the client chose the id; False if the worker did, or has approved it before.
+            is_own_id: whether the client chose the id; False if the worker did, or approved it before.
         """
         if is_own_id and not self.worker.takes_any_id:
             check_user_id(obj_id)
@@ -90,7 +93,7 @@ class Session:
             store.claims.publish(obj_id, self.client_id)
         else:
             store.claims.hold(obj_id, self)
-            if self.is_closed:  # looked at once the claim is there: this sees the end, or the end sees the claim
+            if self.is_closed:  # checked once the claim exists: either this sees the end, or the end sees the claim
                 self.release(obj_id)
 
     def release(self, obj_id: ObjectId) -> None:

@@ -1,8 +1,6 @@
-"""Where the values of objects are in memory: two objects that share memory change together."""
+"""Memory addresses of the values of objects: two objects that share memory change together."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import torch
 
@@ -11,8 +9,8 @@ from syft.hook.syft_tensor import SyftTensor
 from syft.messaging.plan.plan import Plan
 
 
-def memories(obj: Any) -> set[int]:
-    """Return the addresses of the values of a tensor and of its gradient, below any links; of a plan, of its state."""
+def memories(obj: object) -> set[int]:
+    """Return the memory addresses of a tensor and of its gradient, below any links; of a plan, those of its state."""
     if isinstance(obj, Plan):
         return set().union(*(memories(tensor) for tensor in obj.state.tensors()))
     if isinstance(obj, SyftTensor | AbstractTensor):

@@ -10,19 +10,26 @@ import threading
 import weakref
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syft.core.id_provider import ObjectId
 from syft.exceptions import SyftError, WorkerLostError
 from syft.serde import serialize
 from syft.workers.spawned import SpawnedWorker
-from syft.workers.transport import framing
+from syft.workers.transport import handshake
 from syft.workers.transport.fork_safety import FORKED, belongs_here
-from syft.workers.transport.framing import CONTROL, Connection
+from syft.workers.transport.framing import CONTROL, FramedConnection
+from syft.workers.transport.pipe import SocketPipe
 from syft.workers.transport.socket_stream import SocketStream
 
+if TYPE_CHECKING:
+    import torch
+
+    from syft.hook.torch_hook import TorchHook
+    from syft.workers.base import BaseWorker
+
 MAIN = "syft.workers.process.child"
-# Runs MAIN of this very package. Where that is installed its place is known anyway, and after the standard library.
+# Runs MAIN of this package; its folder is added to the path only if it is not installed.
 _START = """
 import runpy, sys
 home, main = sys.argv[1:3]
@@ -31,26 +38,26 @@ if home not in sys.path:
     sys.path.insert(0, home)
 runpy.run_module(main, run_name="__main__", alter_sys=True)
 """
-# How long a process may take to end by itself once its connection is closed.
+# Seconds that a process may take to exit once its connection is closed.
 _GRACE = 5.0
 
 
 class ProcessWorker(SpawnedWorker):
     """A worker in a process of its own: it computes while this process goes on, on another core.
 
-    The process is a fresh interpreter, and ends when this one does, or with `stop()`. It listens on this machine
-    only, to those that this process announced. Workers in processes reach each other directly.
+    The process is a new interpreter, and exits with this one, or after `stop()`. It listens on this machine
+    only, for clients that this process announced. Workers in processes reach each other directly.
 
-    Making a worker of an id that is already known gives that worker back, so that a notebook cell can be run twice;
-    one whose process ended is replaced.
+    A worker of an id that is already registered is returned again, so that a notebook cell can be run twice;
+    one whose process has exited is replaced.
 
     Args:
         hook: the TorchHook.
         id: the name of the worker.
         data: tensors to hold from the start.
         verbose: log every message there.
-        auto_add: make it and the workers known to the local worker know each other.
-        threads: how many threads torch uses there.
+        auto_add: register it and the workers known to the local worker with each other.
+        threads: the number of threads that torch uses there.
 
     Example:
         >>> import torch, syft as sy
@@ -63,16 +70,24 @@ class ProcessWorker(SpawnedWorker):
         >>> bob.stop()
     """
 
-    def __new__(cls, hook: Any = None, id: ObjectId = 0, *args: Any, **kwargs: Any) -> ProcessWorker:
-        """Return the known worker of this id, if there is one and its process is there."""
-        known = cls._known(hook, id, kwargs.get("auto_add", True))
+    def __new__(
+        cls,
+        hook: TorchHook | None = None,
+        id: ObjectId = 0,
+        data: Iterable[torch.Tensor] | None = None,
+        verbose: bool = False,
+        auto_add: bool = True,
+        threads: int = 1,
+    ) -> ProcessWorker:
+        """Return the registered worker of this id, if there is one and its process is alive."""
+        known = cls._known(hook, id, auto_add)
         return super().__new__(cls) if known is None or not known.is_alive() else known
 
     def __init__(
         self,
-        hook: Any = None,
+        hook: TorchHook | None = None,
         id: ObjectId = 0,
-        data: Iterable[Any] | None = None,
+        data: Iterable[torch.Tensor] | None = None,
         verbose: bool = False,
         auto_add: bool = True,
         threads: int = 1,
@@ -94,16 +109,16 @@ class ProcessWorker(SpawnedWorker):
         return self._child.port
 
     def is_alive(self) -> bool:
-        """Say whether the worker's process is there."""
-        return not self._child.is_abandoned and self._child.process.poll() is None
+        """Return whether the worker's process is alive."""
+        return not self._child.is_detached and self._child.process.poll() is None
 
     @property
     def orders_given(self) -> int:
-        """How many orders the worker's process was given."""
+        """The number of orders that the worker's process was given."""
         return self._child.orders
 
     def why_lost(self) -> str:
-        """Say what is known of why the worker can't be reached."""
+        """Return the known reason why the worker can't be reached."""
         return self._child.why_lost()
 
     def _control(self, order: tuple[Any, ...]) -> None:
@@ -112,13 +127,13 @@ class ProcessWorker(SpawnedWorker):
     def _end(self) -> None:
         self._child.end()
 
-    def open_stream(self, client: Any) -> SocketStream:
+    def open_stream(self, client: BaseWorker) -> SocketStream:
         """Open a stream from a client of this process."""
-        if self._child.is_abandoned:
+        if self._child.is_detached:
             raise WorkerLostError(self.id, FORKED)
         address = self.admit(client.id)
         try:
-            sock = framing.connect(address, timeout=self._child.patience)
+            sock = handshake.connect(address, timeout=self._child.patience)
         except OSError:
             raise WorkerLostError(self.id, self.why_lost()) from None
         stream: SocketStream = self._arrives(SocketStream(client, self, sock))
@@ -126,21 +141,21 @@ class ProcessWorker(SpawnedWorker):
 
 
 class ChildHandle:
-    """The process of a worker, as the process that made it sees it.
+    """The process of a worker, as seen by the process that made it.
 
     Args:
         worker_id: the id of the worker.
-        threads: how many threads torch uses there.
+        threads: the number of threads that torch uses there.
         verbose: log every message there.
     """
 
-    # Seconds that a fresh interpreter may take until it answers, on a busy machine.
+    # Seconds that a new interpreter may take until it answers, on a busy machine.
     patience = 60.0
 
     def __init__(self, worker_id: ObjectId, threads: int, verbose: bool) -> None:
         if os.name != "posix":
-            raise SyftError("ProcessWorker hands sockets to its process, which this system does not do.")
-        listener = framing.listen()
+            raise SyftError("ProcessWorker passes sockets to its process, which this system does not support.")
+        listener = handshake.listen()
         self.port: int = listener.getsockname()[1]
         ours, theirs = socket.socketpair()
         try:
@@ -148,35 +163,36 @@ class ChildHandle:
         finally:
             listener.close()
             theirs.close()
-        self._connection = Connection(ours, limit=0)
+        self._pipe = SocketPipe(ours)
+        self._connection = FramedConnection(self._pipe, limit=0)
         self._number = 0
-        self.is_abandoned = False
+        self.is_detached = False
         self._order = threading.Lock()
         self.control(("serve", worker_id, threads, verbose))
         self.end = weakref.finalize(self, _end, self.process, self._connection)
         belongs_here(self)
 
-    def abandon(self) -> None:
+    def detach_after_fork(self) -> None:
         """Leave the process to the one that made it, from which this one was forked."""
         self.end.detach()
-        self.is_abandoned = True
+        self.is_detached = True
         self._order = threading.Lock()
-        self._connection.abandon()
+        self._pipe.detach_after_fork()
 
     @property
     def orders(self) -> int:
-        """How many orders were given."""
+        """The number of orders given."""
         return self._number
 
     def control(self, order: tuple[Any, ...]) -> None:
-        """Tell the process something that only its maker may tell it; one that ended hears nothing."""
+        """Send an order to the process; one that has exited receives nothing."""
         with self._order:
             self._number += 1
-            if not self.is_abandoned:
+            if not self.is_detached:
                 self._connection.write_soon(CONTROL, self._number, serialize(order))
 
     def why_lost(self) -> str:
-        """Say how the process ended, or that it does not answer."""
+        """Return how the process exited, or that it does not answer."""
         try:
             code = self.process.wait(timeout=2.0)
         except subprocess.TimeoutExpired:
@@ -197,8 +213,8 @@ def _spawn(control: socket.socket, listener: socket.socket, threads: int) -> sub
     )
 
 
-def _end(process: subprocess.Popen[bytes], connection: Connection) -> None:
-    """Close the connection, on which the process ends; kill it if it does not."""
+def _end(process: subprocess.Popen[bytes], connection: FramedConnection) -> None:
+    """Close the connection, so that the process exits; kill it if it does not."""
     connection.close()
     try:
         process.wait(timeout=_GRACE)

@@ -1,13 +1,12 @@
 """The actor of a RayWorker: serves one worker, to clients and to other actors, until it is ended.
 
-Ray runs the calls below in one event loop, which never waits: every client has a thread of its own for what it asks.
-So a worker that waits for another one, in a run or behind a pointer, keeps nobody else waiting.
+Ray runs the methods below in one event loop, which never blocks: every client has a thread of its own for its
+requests. So a worker that waits for another one, in a run or behind a pointer, does not delay other clients.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 import queue
@@ -21,61 +20,64 @@ from syft.config import current
 from syft.core.id_provider import ObjectId, is_id
 from syft.exceptions import ProtocolError, SerdeError, SyftError, WorkerLostError
 from syft.workers.base import BaseWorker
-from syft.workers.process.child import ChildProcess, address_of
+from syft.workers.peer import PeerWorker
+from syft.workers.process.child import ChildProcess, ServedWorker, address_of
 from syft.workers.ray.cluster import explain, package, this_node
 from syft.workers.ray.stream import Frame, RayStream, pack, unpack
-from syft.workers.transport import framing
-from syft.workers.transport.framing import AFTER, ANSWER, REQUEST, Address
+from syft.workers.transport import handshake
+from syft.workers.transport.framing import AFTER, ANSWER, REQUEST
+from syft.workers.transport.handshake import Address
+from syft.workers.transport.pipelined import PipelinedStream
 from syft.workers.transport.request_codec import answer
-from syft.workers.transport.sequenced import SequencedStream
 
 logger = logging.getLogger("syft.workers")
 
 
 class WorkerActor:
-    """What Ray makes an actor of.
+    """The class of the Ray actor.
 
     Args:
-        order: the first order, which says what worker to serve, as bytes.
+        order: the first order, serialized, which names the worker to serve.
     """
 
     def __init__(self, order: bytes) -> None:
-        self._process = ActorProcess(framing.listen(), package().get_runtime_context().current_actor)
+        self._process = ActorProcess(handshake.listen(), package().get_runtime_context().current_actor)
         self._process.follow(1, order)
         self._orders = Reorderer(self._follow, first=2)
         self._visits: dict[bytes, ActorSession] = {}
         self._gone = asyncio.Event()
 
     async def where(self) -> tuple[str, int, int]:
-        """Say where this is: the machine as Ray names it, the process, and the port for those that were admitted."""
+        """Return the machine as Ray names it, the process, and the port for admitted clients."""
         listener = self._process.listener
         return this_node(), os.getpid(), listener.port if listener is not None else 0
 
     async def watch(self) -> None:
-        """Never return: who waits for it finds out when this actor is gone, and why."""
+        """Never return: a caller that waits for it is informed when this actor is gone, with the reason."""
         await self._gone.wait()
 
-    async def order(self, number: int, *item: Any) -> None:
-        """Follow an order of the maker."""
+    async def order(self, number: int, *item: object) -> None:
+        """Execute an order of the maker."""
         self._orders.take(number, item)
 
     def _follow(self, number: int, item: tuple[Any, ...]) -> None:
         try:
             self._process.follow(number, *item)
-        except Exception:  # the next one may be better
-            logger.exception("An order could not be followed")
+        except Exception:  # the next order may succeed
+            logger.exception("An order could not be executed")
 
     async def open(self, key: bytes, client_id: ObjectId, client: Any = None) -> None:
         """Begin a session.
 
         Args:
-            key: what it is known by.
-            client_id: whose it is.
+            key: its key.
+            client_id: the id of the client.
             client: the handle of the client's own actor, if it is in one.
         """
-        if not is_id(client_id) or key in self._visits:
-            raise SerdeError("This is no session that can begin.")
-        self._visits[key] = visit = ActorSession(self._process.worker, client_id)
+        worker = self._process.worker
+        if not is_id(client_id) or key in self._visits or worker is None:
+            raise SerdeError("This session can't begin: its client has no valid id, or its key is in use.")
+        self._visits[key] = visit = ActorSession(worker, client_id)
         if client is not None:
             visit.watcher = asyncio.ensure_future(self._close_after(key, client))
 
@@ -87,11 +89,11 @@ class WorkerActor:
             logger.info("A session ended with its client: %s", explain(error))
         await self.close(key)
 
-    async def deliver(self, key: bytes, number: int, head: bytes, *large: Any) -> Any:
-        """Answer the requests of a call, in turn."""
+    async def deliver(self, key: bytes, number: int, head: bytes, *large: object) -> Any:
+        """Respond to the requests of a call, in order."""
         visit = self._visits.get(key)
         if visit is None:
-            raise SyftError("it was started again by Ray, and began with nothing")
+            raise SyftError("it was restarted by Ray, without its objects")
         done: Future[Any] = Future()
         visit.calls.take(number, (head, large, done))
         return await asyncio.wrap_future(done)
@@ -105,10 +107,10 @@ class WorkerActor:
 
 
 class Reorderer:
-    """Items in the order of their numbers, in whatever order they arrive: Ray promises none.
+    """Passes items on in the order of their numbers: Ray guarantees no order.
 
     Args:
-        then: called with each number and item, in turn.
+        then: called with each number and item, in order.
         first: the first number.
     """
 
@@ -117,8 +119,8 @@ class Reorderer:
         self._next = first
         self._early: dict[int, Any] = {}
 
-    def take(self, number: int, item: Any) -> None:
-        """Take an item; called by one thread."""
+    def take(self, number: int, item: object) -> None:
+        """Add an item; called by one thread."""
         self._early[number] = item
         while self._next in self._early:
             number, self._next = self._next, self._next + 1
@@ -126,14 +128,14 @@ class Reorderer:
 
 
 class ActorSession:
-    """The session of a client, with a thread that answers its requests in order.
+    """The session of a client, with a thread that responds to its requests in order.
 
     Args:
         worker: the worker.
         client_id: the client.
     """
 
-    def __init__(self, worker: Any, client_id: ObjectId) -> None:
+    def __init__(self, worker: ServedWorker, client_id: ObjectId) -> None:
         self._worker = worker
         self._session = worker.open_session(client_id)
         self._session.may_wait = True
@@ -144,7 +146,7 @@ class ActorSession:
         self.thread.start()
 
     def end(self) -> None:
-        """End the session after what has arrived of it; called by the thread of the event loop."""
+        """End the session after the requests that have arrived; called by the thread of the event loop."""
         if self.watcher is not None:
             self.watcher.cancel()
         self._queue.put(None)
@@ -155,9 +157,9 @@ class ActorSession:
             del call
             try:
                 done.set_result(self._answer(head, large))
-            except Exception as error:  # of somebody who does not write what a stream writes
+            except Exception as error:  # a caller that is not a stream
                 done.set_exception(error)
-            del head, large, done  # and with them memory that is shared with the client
+            del head, large, done  # releases memory that is shared with the client
         self._session.close()
 
     def _answer(self, head: bytes, large: Sequence[Any]) -> Any:
@@ -167,22 +169,22 @@ class ActorSession:
                 self._worker.await_orders(number)
                 continue
             if kind != REQUEST:
-                raise SerdeError("An actor was sent something that is not a request.")
+                raise SerdeError("An actor received a frame that is not a request.")
             written = answer(self._worker, self._session, contents)
             if written:
                 answers.append((ANSWER, number, written))
         for stream in list(self._worker._streams.values()):
-            if isinstance(stream, SequencedStream):
+            if isinstance(stream, PipelinedStream):
                 stream.pass_on()
         packed, apart = pack(answers)
         return (packed, *apart) if apart else packed
 
 
 class ActorProcess(ChildProcess):
-    """What runs in the process of an actor.
+    """The contents of an actor's process.
 
     Args:
-        listener: the socket that listens.
+        listener: the listening socket.
         mine: the handle of the actor.
     """
 
@@ -193,7 +195,7 @@ class ActorProcess(ChildProcess):
         self._orders["meet actor"] = self._meet_actor
 
     def _meet_process(self, worker_id: ObjectId, port: int, token: bytes, proof: bytes, node: str) -> None:
-        """Get to know a worker that is in no actor; it is reached on its own machine only."""
+        """Register a worker that is not in an actor; only its own machine reaches it."""
         if node == this_node():
             self._meet(worker_id, port, token, proof)
         else:
@@ -207,28 +209,30 @@ class ActorProcess(ChildProcess):
             self.worker.add_worker(worker)
 
 
-class RayPeer(BaseWorker):
+class RayPeer(PeerWorker):
     """A worker in another actor.
 
     Args:
         id: the name of the worker.
         host: the handle of its actor.
-        address: what the two show each other; the port is asked for.
-        mine: the handle of the actor that this is in.
+        address: their secrets; the port is requested when needed.
+        mine: the handle of the actor that connects to it.
     """
 
+    lost_reason = "its actor can't be reached."
+
     def __init__(self, id: ObjectId, host: Any, address: Address, mine: Any) -> None:
-        super().__init__(None, id, auto_add=False)
+        super().__init__(id)
         self._host = host
         self._address = address
         self._mine = mine
 
-    def open_stream(self, client: Any) -> RayStream:
+    def open_stream(self, client: BaseWorker) -> RayStream:
         """Open a stream to it: one actor calls the other."""
         return RayStream(client, self, self._host, self._mine)
 
     def connect(self, purpose: str = "") -> socket.socket:
-        """Open a connection to it, for what needs a socket: runs on shares."""
+        """Open a connection to it, for runs on shares, which need a socket."""
         ray = package()
         try:
             node, _, port = ray.get(self._host.where.remote(), timeout=current().stream_timeout)
@@ -236,44 +240,30 @@ class RayPeer(BaseWorker):
             raise WorkerLostError(self.id, explain(error)) from None
         if node != this_node():
             raise ProtocolError(
-                f"Worker {self.id!r} is on another machine of the cluster than one that computes on shares with it. "
-                "RayWorkers on one machine can: make them with actor_options that place them there."
+                f"Worker {self.id!r} is on another machine of the cluster than a worker it computes on shares with. "
+                "Use actor_options that place both RayWorkers on one machine."
             )
-        with contextlib.suppress(OSError):
+        try:
             there = Address(port, self._address.token, self._address.proof)
-            return framing.connect(there, purpose, timeout=current().stream_timeout)
-        raise WorkerLostError(self.id, self.why_lost())
+            return handshake.connect(there, purpose, timeout=current().stream_timeout)
+        except OSError:
+            raise WorkerLostError(self.id, self.why_lost()) from None
 
-    def reaches(self, destination: Any) -> bool:
-        """Say yes: it answers for itself whom it knows."""
-        return True
-
-    def why_lost(self) -> str:
-        """Say what is known of why it can't be reached."""
-        return "its actor can't be reached."
-
-    def _may_hold(self, obj_id: ObjectId) -> bool:
-        """Say yes: what is held there is not known here."""
+    def reaches(self, destination: BaseWorker) -> bool:
+        """Return True: it decides by itself which workers it reaches."""
         return True
 
 
-class UnreachableWorker(BaseWorker):
+class UnreachableWorker(PeerWorker):
     """A worker in the process of a client on another machine, which an actor can't reach.
 
     Args:
         id: the name of the worker.
     """
 
-    def __init__(self, id: ObjectId) -> None:
-        super().__init__(None, id, auto_add=False)
-
-    def open_stream(self, client: Any) -> Any:
-        """Refuse, and say what to do."""
+    def open_stream(self, client: BaseWorker) -> Any:
+        """Raise an error that explains the alternative."""
         raise SyftError(
             f"Worker {client.id!r} is on another machine of the cluster and does not reach {self.id!r}, which is in "
             "a process of a client. Fetch the object and send it on: x.get().send(worker)."
         )
-
-    def _may_hold(self, obj_id: ObjectId) -> bool:
-        """Say yes: what is held there is not known here."""
-        return True

@@ -1,4 +1,4 @@
-"""Ray itself: found if it is installed, started on this machine if it does not run yet, and its errors in short.
+"""Access to Ray: imports it, starts it on this machine if it does not run yet, and shortens its errors.
 
 Ray is imported where it is first needed, never by `import syft`.
 """
@@ -14,12 +14,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from syft.exceptions import DependencyError, SyftError
-from syft.workers.transport.framing import LOOPBACK
+from syft.workers.transport.handshake import LOOPBACK
 
 _MAX_REASON = 300
-# Ray counts its users unless it is told not to.
+# Ray reports usage statistics by default.
 _USAGE = "RAY_USAGE_STATS_ENABLED"
-# The lines of Ray's errors that say why an actor is gone.
+# The lines of Ray's errors that contain the reason why an actor is gone.
 _BECAUSE = re.compile(r"^\s*The actor (?:is dead|died)[^.]*because (.*)$", re.MULTILINE)
 _UNAVAILABLE = re.compile(r"^The actor \w+ is unavailable: (?:The actor is temporarily unavailable: )?(?:\w+: )?")
 
@@ -32,13 +32,13 @@ def package() -> Any:
         raise DependencyError("ray", "resyft[ray]") from error
 
 
-def start(**options: Any) -> None:
-    """Connect to Ray, unless this process has already: to the cluster that RAY_ADDRESS names, or to one of its own.
+def start(**options: object) -> None:
+    """Connect to Ray, unless this process is connected: to the cluster that RAY_ADDRESS names, or to a new one.
 
-    A cluster that is started here is reached from this machine only, and ends with this process.
+    A new cluster is reachable from this machine only, and ends with this process.
 
     Args:
-        **options: more for `ray.init`.
+        **options: further options of `ray.init`.
 
     Raises:
         SyftError: Ray would be reachable from other machines.
@@ -56,14 +56,14 @@ def start(**options: Any) -> None:
     if not str(ray.get_runtime_context().gcs_address).startswith(f"{LOOPBACK}:"):
         ray.shutdown()
         raise SyftError(
-            "This version of Ray would let other machines in, so it was stopped again. Start it yourself, with "
-            "ray.init(...), on a machine where that is what you want."
+            "This version of Ray would accept other machines, so it was stopped again. Start it yourself, with "
+            "ray.init(...), on a machine where that is acceptable."
         )
 
 
 @contextmanager
 def _on_loopback() -> Iterator[None]:
-    """Have Ray take the loopback address as its own, as it does by itself where it starts no clusters."""
+    """Have Ray use the loopback address, as it does by itself on systems without clusters."""
     constants = importlib.import_module("ray._private.ray_constants")
     clusters = getattr(constants, "ENABLE_RAY_CLUSTER", True)
     usage = os.environ.get(_USAGE)
@@ -78,25 +78,25 @@ def _on_loopback() -> Iterator[None]:
 
 
 def connection() -> str | None:
-    """Return what stands for this process's connection to Ray; None if there is none. A later one is another one."""
+    """Return a key of this process's connection to Ray; None if there is none. Each connection has another key."""
     ray = package()
     if not ray.is_initialized():
         return None
     context = ray.get_runtime_context()
-    # Each of these may be the same after a restart, of the cluster or of the connection; together they are not.
+    # Each part may be the same after a restart of the cluster or of the connection; together they are not.
     return f"{context.gcs_address} {context.get_node_id()} {context.get_worker_id()}"
 
 
 def this_node() -> str:
-    """Return the name that Ray has for this machine."""
+    """Return Ray's name of this machine."""
     return str(package().get_runtime_context().get_node_id())
 
 
 def explain(error: Exception) -> str:
-    """Say in one line why an actor did not answer."""
+    """Return in one line why an actor did not answer."""
     text = str(error)
     found = _BECAUSE.search(text)
     lines = [line.strip() for line in text.splitlines() if line.strip()] or [type(error).__name__]
-    # Of an error in the actor itself Ray tells everything, and its name in the last line.
+    # For an error in the actor itself Ray shows the whole traceback, with its name in the last line.
     reason = found.group(1) if found is not None and not found.group(1).startswith("of an error raised") else lines[-1]
     return "its actor is gone: " + _UNAVAILABLE.sub("", reason)[:_MAX_REASON].rstrip(". ") + "."

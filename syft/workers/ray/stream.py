@@ -1,7 +1,7 @@
 """RayStream: a stream over the calls of a Ray actor.
 
-A call carries many small requests, or a large one. Few calls are under way at once; what is written meanwhile goes with
-the next one. Ray sees bytes only: small messages put together, and large ones as they are, for its shared memory.
+A call carries many small requests, or a large one. Few calls run at once; requests written meanwhile are sent with
+the next one. Ray receives bytes only: small messages joined, and large ones unchanged, for its shared memory.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import struct
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,18 +24,21 @@ from syft.core.references import TensorMeta
 from syft.exceptions import SerdeError, SyftError, WorkerLostError
 from syft.workers.ray.cluster import connection, explain, package
 from syft.workers.transport.framing import AFTER, ANSWER, REQUEST
-from syft.workers.transport.pipelined import Line
-from syft.workers.transport.sequenced import SequencedStream
+from syft.workers.transport.pipe import Bytes
+from syft.workers.transport.pipelined import Line, PipelinedStream
 
-# Calls that may be under way at once: one that is worked on, and one that is there when it is done.
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
+
+# Concurrent calls: one that is being processed, and one that is queued at the actor.
 WINDOW = 2
-# Bytes of small messages that go in one call: what Ray carries without its shared memory.
+# Bytes of small messages in one call: the limit below which Ray does not use its shared memory.
 _TOGETHER = 90_000
-# Messages from this size on are handed to Ray as they are.
+# Messages of at least this size are passed to Ray unchanged.
 _LARGE = 1 << 16
-# Bytes that may wait for a call before who writes has to wait.
+# Queued bytes from which on the sender has to wait.
 _WAITING = 64 << 20
-# Seconds that an actor may take until it answers first: it has to be started, and to import this library.
+# Seconds until the first response of an actor, which has to start and to import this library.
 PATIENCE = 120.0
 KEY_BYTES = 16
 _HEADER = struct.Struct("<BQQ")
@@ -45,7 +48,7 @@ Frame = tuple[int, int, Any]
 
 
 def pack(frames: Iterable[Frame]) -> tuple[bytes, list[Any]]:
-    """Put frames (kind, number, contents) together; large contents stay where they are."""
+    """Join frames (kind, number, contents); large contents are not copied."""
     pieces: list[Any] = []
     large = []
     for kind, number, contents in frames:
@@ -57,8 +60,8 @@ def pack(frames: Iterable[Frame]) -> tuple[bytes, list[Any]]:
     return b"".join(pieces), large
 
 
-def unpack(head: Any, large: Sequence[Any]) -> Iterator[Frame]:
-    """Take frames apart again; contents are views that may be read only."""
+def unpack(head: Bytes, large: Sequence[Any]) -> Iterator[Frame]:
+    """Split joined frames; contents are read-only views."""
     view = memoryview(head)
     apart = iter(large)
     position = 0
@@ -66,7 +69,7 @@ def unpack(head: Any, large: Sequence[Any]) -> Iterator[Frame]:
         try:
             kind, number, length = _HEADER.unpack_from(view, position)
         except struct.error:
-            raise SerdeError("What an actor was sent is cut off.") from None
+            raise SerdeError("The frames sent to an actor are truncated.") from None
         position += _HEADER.size
         if kind & _ELSEWHERE:
             contents = memoryview(next(apart, b"")).toreadonly()
@@ -74,34 +77,34 @@ def unpack(head: Any, large: Sequence[Any]) -> Iterator[Frame]:
             contents = view[position : position + length]
             position += length
         if len(contents) != length:
-            raise SerdeError("What an actor was sent is cut off.")
+            raise SerdeError("The frames sent to an actor are truncated.")
         yield kind & ~_ELSEWHERE, number, contents
 
 
-class RayStream(SequencedStream):
+class RayStream(PipelinedStream):
     """A stream to a worker in a Ray actor.
 
     Args:
-        client: the worker that speaks.
-        location: the worker that answers.
+        client: the worker that sends requests.
+        location: the worker that responds.
         host: the handle of its actor.
         mine: the handle of the client's own actor, if it is in one; its session ends with it.
     """
 
-    def __init__(self, client: Any, location: Any, host: Any, mine: Any = None) -> None:
+    def __init__(self, client: BaseWorker, location: BaseWorker, host: Any, mine: Any = None) -> None:
         super().__init__(client, location)
         self._ray = package()
         self._connected = connection()
         self._host = host
         self._key = os.urandom(KEY_BYTES)
         self.calls = 0
-        # Orders of the worker's maker that what was written so far comes after.
+        # Orders of the worker's maker that precede what was written so far.
         self._orders = 0
         self._news = threading.Condition(self._order)
-        # (number, request, whether somebody waits for the answer) of what is in no call yet
+        # (number, request, whether a caller waits for the response) of requests that are in no call yet
         self._waiting: collections.deque[tuple[int, bytes, bool]] = collections.deque()
         self._waiting_bytes = 0
-        # (what the call gives, number of its last request) of the calls under way
+        # (reference of the call, number of its last request) of the running calls
         self._underway: collections.deque[tuple[Any, int]] = collections.deque()
         self._broken = ""
         self._open(mine)
@@ -117,18 +120,18 @@ class RayStream(SequencedStream):
         except Exception as error:
             raise WorkerLostError(self.location.id, explain(error)) from None
 
-    def abandon(self) -> None:
+    def detach_after_fork(self) -> None:
         """Leave the stream to the process from which this one was forked."""
-        super().abandon()
+        super().detach_after_fork()
         self._news = threading.Condition(self._order)
 
     # --- requests ---------------------------------------------------------------------------------------------
 
-    def _put(self, request: bytes, line: Line, future: Future[Any] | None) -> None:
+    def _put(self, request: bytes, line: Line, future: Future[Bytes] | None) -> None:
         with self._news:
             if self._waiting_bytes > _WAITING and not self._news.wait_for(self._has_room, current().stream_timeout):
                 raise TimeoutError(
-                    f"Worker {self.location.id!r} has not taken what was sent to it within "
+                    f"Worker {self.location.id!r} did not accept the requests before this one within "
                     f"{current().stream_timeout} s. It may be busy; send less at once, or wait longer with "
                     "syft.config.override(stream_timeout=...)."
                 )
@@ -145,7 +148,7 @@ class RayStream(SequencedStream):
         return self._waiting_bytes <= _WAITING or self._lost is not None
 
     def _call(self) -> None:
-        """Make a call with what waits, as much as goes together."""
+        """Make a call with queued requests, as many as fit."""
         frames: list[Frame] = []
         orders = getattr(self.location, "orders_given", 0)
         if orders > self._orders:
@@ -156,7 +159,7 @@ class RayStream(SequencedStream):
             last, request, waits = self._waiting.popleft()
             frames.append((REQUEST, last, request))
             size += len(request)
-            if waits:  # its answer must not wait for what comes after it
+            if waits:  # its response must not wait for later requests
                 break
         self._waiting_bytes -= size
         try:
@@ -165,14 +168,14 @@ class RayStream(SequencedStream):
             head, large = pack(frames)
             self.calls += 1
             self._underway.append((self._host.deliver.remote(self._key, self.calls, head, *large), last))
-        except Exception as error:  # who reads tells everybody
+        except Exception as error:  # the reader reports it
             self._broken = explain(error)
         self._news.notify_all()
 
     # --- answers ----------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        """Take what calls give, in order, and make further ones."""
+        """Process the results of calls, in order, and make further calls."""
         reason = ""
         while not reason:
             with self._news:
@@ -182,26 +185,26 @@ class RayStream(SequencedStream):
                     break
                 call, last = self._underway[0]
             reason = self._take(call, last)
-            del call  # and with it the memory of its answers
+            del call  # releases the memory of its responses
             with self._news:
                 self._underway.popleft()
                 if self._waiting and not reason and not self._broken:
                     self._call()
                 self._news.notify_all()
-        self._give_up(reason)
+        self._fail_pending(reason)
         with self._news:
             self._waiting.clear()
             self._underway.clear()
             self._news.notify_all()
 
-    def _take(self, call: Any, last: int) -> str:
-        """Take the answers of a call; returns why nothing may follow, if that is so."""
+    def _take(self, call: object, last: int) -> str:
+        """Process the responses of a call; returns the reason if the stream is over, else an empty text."""
         try:
             found = self._ray.get(call)
             head, *large = found if type(found) is tuple else (found,)
             for frame in unpack(head, large):
-                self._take_answer(*frame)
-            self._take_answer(ANSWER, last, b"")  # it is done, and so are those before it
+                self._receive_answer(*frame)
+            self._receive_answer(ANSWER, last, b"")  # all requests of the call are done
         except SerdeError as error:
             return str(error)
         except Exception as error:
@@ -209,7 +212,7 @@ class RayStream(SequencedStream):
         return ""
 
     def close(self) -> None:
-        """Deliver what is left and end the session."""
+        """Deliver what is queued and end the session."""
         if self._closed:
             return
         with self._news:
@@ -217,14 +220,14 @@ class RayStream(SequencedStream):
             self._news.notify_all()
         self._thread.join(timeout=current().stream_timeout)
         if self._connected == connection():
-            with contextlib.suppress(Exception):  # then the session is gone with the actor
+            with contextlib.suppress(Exception):  # the session is gone with the actor
                 self._ray.get(self._host.close.remote(self._key), timeout=current().stream_timeout)
         self.raise_failure()
 
     # --- moves ------------------------------------------------------------------------------------------------
 
     def hand_over(self, obj_id: ObjectId, destination: Any, new_id: ObjectId, keep_pointer: bool) -> Any:
-        """Have the worker send an object on; where it can't reach the destination, it comes by here."""
+        """Have the worker send an object on; if it can't reach the destination, this process forwards it."""
         if self.location.reaches(destination):
             return super().hand_over(obj_id, destination, new_id, keep_pointer)
         if keep_pointer:
@@ -235,8 +238,8 @@ class RayStream(SequencedStream):
         obj = self.fetch(obj_id)
         try:
             pointer = self.client.send_object(obj, destination, new_id, bool(tags_of(obj)))
-            pointer.lease.owned = False  # the claim is for the pointer that the move gives
-            pointer.lease.stream.settle()
+            pointer.lease.owned = False  # the claim belongs to the pointer that the move returns
+            pointer.lease.stream.barrier()
         except Exception:
             self.store(obj, obj_id, bool(tags_of(obj)))
             raise

@@ -6,7 +6,7 @@ import contextlib
 import threading
 import weakref
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syft.core.id_provider import ObjectId
 from syft.exceptions import SyftError, WorkerLostError
@@ -15,9 +15,15 @@ from syft.workers.ray import cluster
 from syft.workers.ray.stream import PATIENCE, RayStream
 from syft.workers.spawned import SpawnedWorker
 
-# What this library says itself: with other values requests would be lost, done twice, or wait for each other.
+if TYPE_CHECKING:
+    import torch
+
+    from syft.hook.torch_hook import TorchHook
+    from syft.workers.base import BaseWorker
+
+# Options that this library sets: other values would lose or repeat requests, or make them wait for each other.
 _OURS = frozenset(("concurrency_groups", "get_if_exists", "lifetime", "max_concurrency", "max_task_retries"))
-# How long an actor may take to end, and how long one that is gone may take to be known as such, in seconds.
+# Seconds that an actor may take to end, and that its end may take to be noticed.
 _GRACE = 5.0
 _DOUBT = 2.0
 
@@ -25,24 +31,24 @@ _DOUBT = 2.0
 class RayWorker(SpawnedWorker):
     """A worker in an actor of Ray: it computes where Ray finds room, on this machine or on another of the cluster.
 
-    It is for the cluster of one owner. Whoever reaches Ray's own ports can run any code there, so Ray must be open to
-    nobody else; for other owners' data there are nodes. Needs `pip install 'resyft[ray]'`.
+    It is for the cluster of one owner. Any client that reaches Ray's own ports can run any code there, so they must be
+    closed to others; for data of other owners use nodes. Needs `pip install 'resyft[ray]'`.
 
     The cluster is the one that this process is connected to, or else the one that RAY_ADDRESS names, or else a new one
     on this machine, which only this machine reaches. RayWorkers reach each other directly. They reach workers of this
     process, ProcessWorkers, and each other for computing on shares, if they are on the same machine.
 
-    Making a worker of an id that is already known gives that worker back, so that a notebook cell can be run twice;
+    A worker of an id that is already registered is returned again, so that a notebook cell can be run twice;
     one whose actor is gone is replaced.
 
     Args:
         hook: the TorchHook.
         id: the name of the worker.
         data: tensors to hold from the start.
-        actor_options: what Ray is told of the actor, such as `{"num_cpus": 1, "resources": {"gpu-box": 1}}`.
+        actor_options: Ray's options of the actor, such as `{"num_cpus": 1, "resources": {"gpu-box": 1}}`.
         verbose: log every message there.
-        auto_add: make it and the workers known to the local worker know each other.
-        threads: how many threads torch uses there.
+        auto_add: register it and the workers known to the local worker with each other.
+        threads: the number of threads that torch uses there.
 
     Example:
         >>> hook = sy.TorchHook(torch)  # doctest: +SKIP
@@ -53,20 +59,29 @@ class RayWorker(SpawnedWorker):
         >>> bob.stop()  # doctest: +SKIP
     """
 
-    def __new__(cls, hook: Any = None, id: ObjectId = 0, *args: Any, **kwargs: Any) -> RayWorker:
-        """Return the known worker of this id, if there is one and its actor is there."""
-        known = cls._known(hook, id, kwargs.get("auto_add", True))
+    def __new__(
+        cls,
+        hook: TorchHook | None = None,
+        id: ObjectId = 0,
+        data: Iterable[torch.Tensor] | None = None,
+        actor_options: Mapping[str, Any] | None = None,
+        verbose: bool = False,
+        auto_add: bool = True,
+        threads: int = 1,
+    ) -> RayWorker:
+        """Return the registered worker of this id, if there is one and its actor is alive."""
+        known = cls._known(hook, id, auto_add)
         if known is not None and known.is_alive():
-            return known  # type: ignore[no-any-return]
+            return known
         if known is not None:
-            known._end()  # Ray may have started it again, with nothing in it
+            known._end()  # Ray may have restarted it, without its objects
         return super().__new__(cls)
 
     def __init__(
         self,
-        hook: Any = None,
+        hook: TorchHook | None = None,
         id: ObjectId = 0,
-        data: Iterable[Any] | None = None,
+        data: Iterable[torch.Tensor] | None = None,
         actor_options: Mapping[str, Any] | None = None,
         verbose: bool = False,
         auto_add: bool = True,
@@ -87,7 +102,7 @@ class RayWorker(SpawnedWorker):
 
     @property
     def node_id(self) -> str:
-        """The machine that the actor is on, as Ray names it."""
+        """Ray's name of the machine that the actor is on."""
         return self._place[0]
 
     @property
@@ -111,37 +126,37 @@ class RayWorker(SpawnedWorker):
 
     @property
     def orders_given(self) -> int:
-        """How many orders the actor was given."""
+        """The number of orders that the actor was given."""
         return self._actor.orders
 
     def is_alive(self) -> bool:
-        """Say whether the actor is there, or about to be."""
+        """Return whether the actor is alive, or starting."""
         return self._actor.is_alive()
 
     def is_on_this_machine(self) -> bool:
-        """Say whether the actor is on this machine."""
+        """Return whether the actor is on this machine."""
         place = self._actor.place()
         return place is not None and place[0] == cluster.this_node()
 
     def why_lost(self) -> str:
-        """Say what is known of why the worker can't be reached."""
+        """Return the known reason why the worker can't be reached."""
         return self._actor.why_lost()
 
-    def reaches(self, destination: Any) -> bool:
-        """Say whether the actor reaches another worker by itself."""
+    def reaches(self, destination: BaseWorker) -> bool:
+        """Return whether the actor reaches another worker by itself."""
         return isinstance(destination, RayWorker) or self.is_on_this_machine()
 
-    def open_stream(self, client: Any) -> RayStream:
+    def open_stream(self, client: BaseWorker) -> RayStream:
         """Open a stream from a client of this process."""
         if not self.is_alive():
             raise WorkerLostError(self.id, self.why_lost())
         stream: RayStream = self._arrives(RayStream(client, self, self._actor.handle))
         return stream
 
-    def _introduce(self, worker: Any) -> None:
-        """Tell the actor how another worker is reached: by its own actor, or on the machine of this process."""
+    def _introduce(self, worker: BaseWorker) -> None:
+        """Inform the actor how to reach another worker: by its own actor, or on the machine of this process."""
         if isinstance(worker, RayWorker):
-            if not worker._actor.is_connected():  # Ray does not survive a handle of a cluster that is no more
+            if not worker._actor.is_connected():  # Ray crashes on a handle of a cluster that has ended
                 return
             secrets = worker._secrets_for(self.id)
             self._actor.control(("meet actor", worker.id, secrets.token, secrets.proof), worker._actor.handle)
@@ -162,13 +177,13 @@ class RayWorker(SpawnedWorker):
 
 
 class Actor:
-    """The actor of a worker, as the process that made it sees it.
+    """The actor of a worker, as seen by the process that made it.
 
     Args:
         worker_id: the id of the worker.
-        threads: how many threads torch uses there.
+        threads: the number of threads that torch uses there.
         verbose: log every message there.
-        options: what Ray is told of the actor.
+        options: Ray's options of the actor.
     """
 
     def __init__(self, worker_id: ObjectId, threads: int, verbose: bool, options: dict[str, Any]) -> None:
@@ -177,7 +192,7 @@ class Actor:
             raise SyftError(f"actor_options of a RayWorker can't have {', '.join(refused)}: leave it out.")
         self._ray = cluster.package()
         cluster.start()
-        from syft.workers.ray.actor import WorkerActor  # not earlier: it imports the main module of processes
+        from syft.workers.ray.actor import WorkerActor  # late, since it imports the main module of processes
 
         self._connected = cluster.connection()
         self._wanted = {name: options[name] for name in ("num_cpus", "num_gpus", "resources") if name in options}
@@ -189,10 +204,10 @@ class Actor:
         self.orders = 1
         self._order = threading.Lock()
         self.end = weakref.finalize(self, _end, self._ray, self.handle, self._watch, self._connected)
-        self.end.atexit = False  # Ray ends by itself then, before this would be called
+        self.end.atexit = False  # Ray ends by itself, before this would be called
 
-    def control(self, order: tuple[Any, ...], *more: Any) -> None:
-        """Tell the actor something that only its maker may tell it; one that is gone hears nothing."""
+    def control(self, order: tuple[Any, ...], *more: object) -> None:
+        """Send an order to the actor; one that is gone receives nothing."""
         written = serialize(order)
         with self._order:
             if self.is_connected():
@@ -200,18 +215,18 @@ class Actor:
                 self.orders += 1
 
     def place(self) -> tuple[str, int, int] | None:
-        """Return the machine, the process and the port of the actor once it is there; None if it does not come."""
+        """Return the machine, the process and the port of the actor once it has started; None if it does not start."""
         if self._found is None and self.is_connected():
-            with contextlib.suppress(Exception):  # why, is asked for elsewhere
+            with contextlib.suppress(Exception):  # `why_lost` reports the reason
                 self._found = self._ray.get(self._asked, timeout=PATIENCE)
         return self._found
 
     def is_alive(self) -> bool:
-        """Say whether the actor is there, or about to be."""
+        """Return whether the actor is alive, or starting."""
         return self.is_connected() and not self._is_gone(0)
 
     def why_lost(self) -> str:
-        """Say how the actor ended, or that it does not answer."""
+        """Return how the actor ended, or that it does not answer."""
         if not self.is_connected():
             return "Ray was shut down."
         if not self._is_gone(_DOUBT):
@@ -223,7 +238,7 @@ class Actor:
         return "its actor ended."
 
     def is_connected(self) -> bool:
-        """Say whether this process is connected to the actor's cluster, as it was when the actor was made."""
+        """Return whether this process is still connected to the actor's cluster."""
         return self._connected is not None and self._connected == cluster.connection()
 
     def _is_gone(self, timeout: float) -> bool:

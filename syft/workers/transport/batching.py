@@ -1,189 +1,131 @@
-"""BatchingStream: small calls that nobody waits for go together, many in one message.
+"""CallBatch: small calls that no caller waits for, which are sent together in one message.
 
-A call of pointers and numbers whose form is known costs little more than a note in a list. What was gathered goes when
-it is enough for a message, before anything else that is sent, or after a moment.
+A call on pointers and numbers whose result spec is known costs little more than an entry in a list. A batch is sent
+when it is full, before anything else is sent, or after a moment.
 """
 
 from __future__ import annotations
 
-from concurrent.futures import Future
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import get_default_dtype
 
-from syft.core import metrics
-from syft.core.callsite import user_line
 from syft.core.id_provider import ObjectId
 from syft.core.references import SameAs, TensorMeta
-from syft.messaging.call_batch import ID_BYTES, MAX_ARGUMENTS, MAX_STEPS, Step, StepsMessage, write_ids
-from syft.messaging.message import BatchMessage
+from syft.messaging.call_batch import ID_BYTES, MAX_ARGUMENTS, MAX_STEPS, Step, StepsMessage
 from syft.pointers.pointer_tensor import PointerTensor
 from syft.workers.transport.gradient_cache import leaves_gradients
-from syft.workers.transport.pipelined import Line
-from syft.workers.transport.request_codec import is_passing_on, read_answer, write_request
-from syft.workers.transport.sequenced import SequencedStream
+from syft.workers.transport.request_codec import is_passing_on, write_request
 from syft.workers.transport.shape_inference import WORKERS_DEFAULT, infer
 
-# By call and forms of its arguments (see _key_of): those forms, and the form of the result.
-_forms: dict[tuple[Any, ...], tuple[list[TensorMeta], TensorMeta | SameAs]] = {}
-_MOST_FORMS = 4096
-_LEAST_INT, _MOST_INT = -(2**63), 2**64
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
+    from syft.workers.transport.pipelined import Line, Lines
+
+ResultSpec = TensorMeta | SameAs
+# By call and specs of its arguments: those specs, and the spec of the result.
+_specs: dict[tuple[object, ...], tuple[list[TensorMeta], ResultSpec]] = {}
+_MAX_SPECS = 4096
+_MIN_INT, _MAX_INT = -(2**63), 2**64
 
 
-class _Unpacked:
-    """Who writes without compression: ids are random, so looking whether they shrink takes longer than sending."""
+class _Uncompressed:
+    """Stands for a client without compression: ids are random, so trying to compress them takes longer than sending."""
 
     compression = "none"
 
 
-class BatchingStream(SequencedStream):
-    """A stream that gathers small calls."""
+class CallBatch:
+    """The calls of one stream that wait to be sent together; its stream holds the lock.
 
-    gathers = True
+    Args:
+        client: the worker that sends them.
+    """
 
-    def __init__(self, client: Any, location: Any) -> None:
-        super().__init__(client, location)
+    def __init__(self, client: BaseWorker) -> None:
+        self._client = client
         self._steps: list[Step] = []
         self._lines: list[Line] = []
-        metrics.gathering.add(self)
 
-    def abandon(self) -> None:
-        """Leave the stream to the process from which this one was forked; what it has gathered, that one sends."""
-        super().abandon()
-        self._steps, self._lines = [], []
+    def __len__(self) -> int:
+        return len(self._steps)
 
-    def release(self, obj_id: ObjectId) -> None:
-        """Note an id; it rides along with the next message, if there can be one."""
-        if self._lost is None and not self._closed:
-            self._gradients.forget(obj_id)
-            self._released.append(obj_id)
+    def add(self, step: Step, line: Line) -> None:
+        """Add a call, with the line that issued it."""
+        self._steps.append(step)
+        self._lines.append(line)
 
-    def gather(self, name: str, args: tuple[Any, ...], base: ObjectId) -> Any:
-        """Note a call to go with others, and return the form of its result; NotImplemented if it goes by itself.
+    @property
+    def is_full(self) -> bool:
+        """Whether it must be sent before another call is added."""
+        return len(self._steps) >= MAX_STEPS
 
-        Args:
-            name: the wire name of the call.
-            args: its arguments: pointers and numbers.
-            base: the id of its result.
-        """
-        if get_default_dtype() is not WORKERS_DEFAULT:
-            return NotImplemented
-        grad_enabled = torch.is_grad_enabled()
-        key: list[Any] = [name, grad_enabled]
-        metas: list[TensorMeta] = []
-        try:
-            flat = [b"", grad_enabled, name, base.to_bytes(ID_BYTES, "big")]  # type: ignore[union-attr]
-            for arg in args:
-                kind = type(arg)
-                if kind is PointerTensor:
-                    meta = arg._meta
-                    if meta is None or arg.point_to_attr is not None or arg.location is not self.location:
-                        return NotImplemented
-                    arg.lease.check()
-                    flat.append(arg.id_at_location.to_bytes(ID_BYTES, "big"))
-                    metas.append(meta)
-                    key.append(id(meta))  # it is kept with the key, so no other will have this id
-                elif kind is float or kind is bool or arg is None or (kind is int and _LEAST_INT <= arg < _MOST_INT):
-                    flat.append(arg)
-                    key += (kind, arg)
-                else:
-                    return NotImplemented
-        except (AttributeError, OverflowError):  # an id that a user chose
-            return NotImplemented
-        known = _forms.get(tuple(key))
-        form = _first_form(name, args, tuple(key), metas) if known is None else known[1]
-        if form is None or is_passing_on():  # how often it was passed on is said of each message
-            return NotImplemented
-        self._add(flat)
-        return form
-
-    def _add(self, step: list[Any]) -> None:
-        if self._failed is not None:
-            self.raise_failure()
-        if self._closed:
-            self._check_open()
-        if self._released:
-            step[0] = self._released_bytes()
-        line = (*user_line(), None)
-        with self._order:
-            self._await_room()
-            if self._lost is not None:
-                raise self.lost_error(self._lost)
-            self._steps.append(tuple(step))
-            self._lines.append(line)
-            count = len(self._steps)
-            if count >= MAX_STEPS:  # before anybody else adds to it
-                self._enqueue_gathered()
-        if count == 1 or count >= MAX_STEPS:
-            self._send_enqueued(count == 1)
-
-    def _released_bytes(self) -> bytes:
-        """Take the ids that were released; those of another kind go by themselves, before the call."""
-        released = self._take_released()
-        written = write_ids(released)
-        if written is not None:
-            return written
-        self._put(write_request(self.client, released, BatchMessage(()), False), ("", 0, None), None)
-        return b""
-
-    def _enqueue_gathered(self) -> None:
-        """Write what was gathered as one request; the caller holds the lock."""
-        if not self._steps:
-            return
+    def take(self) -> tuple[bytes, Lines]:
+        """Empty the batch; returns it as a request, and the lines of its calls."""
         steps, lines = tuple(self._steps), tuple(self._lines)
+        self.clear()
+        writer = self._client if getattr(self._client, "compression", None) is not None else _Uncompressed
+        return write_request(writer, (), StepsMessage(steps), False, hops=0), lines
+
+    def clear(self) -> None:
+        """Drop the calls."""
         self._steps.clear()
         self._lines.clear()
-        packed = self.client if getattr(self.client, "compression", None) is not None else _Unpacked
-        request = write_request(packed, (), StepsMessage(steps), False, hops=0)
-        metrics.record(self.client.id, self.location.id, len(request), False)
-        self._enqueue(request, lines, None)
-
-    def hand_over_gathered(self) -> None:
-        """Let what was gathered go now: somebody counts messages from here on, or up to here."""
-        with self._order:
-            if self._lost is None:
-                self._enqueue_gathered()
-
-    def _await_room(self) -> None:
-        """Wait while too much is on its way; the caller holds the lock, which others get meanwhile."""
-        raise NotImplementedError(f"{type(self).__name__} must say when too much is on its way")
-
-    def _enqueue(self, request: bytes, line: Any, future: Future[Any] | None) -> None:
-        """Have a request delivered after those before it; the caller holds the lock."""
-        raise NotImplementedError(f"{type(self).__name__} must say how a request is delivered")
-
-    def _send_enqueued(self, is_first: bool) -> None:
-        """Have what is waiting sent, without waiting for that.
-
-        Args:
-            is_first: whether it is a first call, to which others may be added for a moment.
-        """
-        raise NotImplementedError(f"{type(self).__name__} must say how to send what is waiting")
-
-    def _note_failure(self, written: Any, line: Any) -> None:
-        """Keep the first error of a call that nobody waits for, with its own line where it was one of a row."""
-        if not line or type(line[0]) is not tuple:
-            super()._note_failure(written, line)
-            return
-        try:
-            read_answer(self.client, self.location, written)
-        except Exception as error:
-            step = getattr(error, "syft_step", "")
-            number = int(step) if step.isdecimal() and len(step) < 4 else 0
-            super()._note_failure(written, line[min(number, len(line) - 1)])
 
 
-def _first_form(
+def encode_call(
+    location: BaseWorker, name: str, args: tuple[Any, ...], base: ObjectId
+) -> tuple[list[Any], ResultSpec] | None:
+    """Encode a call for a batch; returns the entry and the spec of its result, or None if it must be sent alone.
+
+    Args:
+        location: the worker that runs it.
+        name: the wire name of the call.
+        args: its arguments: pointers and numbers.
+        base: the id of its result.
+    """
+    if get_default_dtype() is not WORKERS_DEFAULT:
+        return None
+    grad_enabled = torch.is_grad_enabled()
+    key: list[Any] = [name, grad_enabled]
+    metas: list[TensorMeta] = []
+    try:
+        flat: list[Any] = [b"", grad_enabled, name, base.to_bytes(ID_BYTES, "big")]  # type: ignore[union-attr]
+        for arg in args:
+            kind = type(arg)
+            if kind is PointerTensor:
+                meta = arg._meta
+                if meta is None or arg.point_to_attr is not None or arg.location is not location:
+                    return None
+                arg.lease.check()
+                flat.append(arg.id_at_location.to_bytes(ID_BYTES, "big"))
+                metas.append(meta)
+                key.append(id(meta))  # it is kept with the key, so no other object gets this id
+            elif kind is float or kind is bool or arg is None or (kind is int and _MIN_INT <= arg < _MAX_INT):
+                flat.append(arg)
+                key += (kind, arg)
+            else:
+                return None
+    except (AttributeError, OverflowError):  # an id that a user chose
+        return None
+    cached = _specs.get(tuple(key))
+    spec = _infer_spec(name, args, tuple(key), metas) if cached is None else cached[1]
+    if spec is None or is_passing_on():  # the hop count is written once per message
+        return None
+    return flat, spec
+
+
+def _infer_spec(
     name: str, args: tuple[Any, ...], key: tuple[Any, ...], metas: list[TensorMeta]
 ) -> TensorMeta | SameAs | None:
-    """Work out the form of a result, and remember it; None if the call is not one to be gathered."""
+    """Infer the spec of a result, and cache it; None if the call can't be batched."""
     if not name.startswith("torch.") or not leaves_gradients(name) or not metas or len(args) > MAX_ARGUMENTS:
         return None
-    known, form = infer(name, args, {})
-    if not known or not isinstance(form, TensorMeta | SameAs):
+    known, spec = infer(name, args, {})
+    if not known or not isinstance(spec, TensorMeta | SameAs):
         return None
-    if len(_forms) >= _MOST_FORMS:
-        _forms.clear()
-    _forms[key] = (metas, form)
-    return form
+    if len(_specs) >= _MAX_SPECS:
+        _specs.clear()
+    _specs[key] = (metas, spec)
+    return spec

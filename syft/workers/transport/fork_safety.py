@@ -1,9 +1,9 @@
-"""What is open to other workers in this process, and what becomes of it when the process forks, and when it ends.
+"""Connections of this process, and their end when the process forks or exits.
 
-A child that was forked has the parent's connections, and the locks as they were. If it spoke over them, the parent's
-calls would be taken for repetitions of the child's. So in the child they are lost, and only there: its handles are
-closed, nothing is said to the other end, and nothing waits for a lock. When a process ends, what was gathered is
-delivered first, and what went wrong is told.
+A forked child inherits the parent's connections, and locks in any state. If it used them, the parent's calls would
+look like repetitions of the child's. So they are lost in the child, and only there: its handles are closed without
+a message to the peer, and without waiting for a lock. When a process exits, batched calls are delivered first, and
+errors are logged.
 """
 
 from __future__ import annotations
@@ -14,21 +14,24 @@ import os
 import socket
 import time
 import weakref
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from syft.config import current, override
 
+if TYPE_CHECKING:
+    from syft.workers.transport.stream import Stream
+
 logger = logging.getLogger("syft.workers")
 FORKED = "it was opened by another process, from which this one was forked; connect again here."
-# How many seconds the end of a process waits, at most, until what was sent is done.
+# Seconds that the exit of a process waits for pending requests.
 _LAST_SECONDS = 5.0
 
 
 class Forkable(Protocol):
-    """Something that belongs to the process that opened it."""
+    """An object that belongs to the process that opened it."""
 
-    def abandon(self) -> None:
-        """Leave it to the process from which this one was forked. Takes no lock: who held it is not here."""
+    def detach_after_fork(self) -> None:
+        """Leave it to the process from which this one was forked. Takes no lock, which would never be released."""
         ...
 
 
@@ -37,21 +40,21 @@ _streams: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def belongs_here(thing: Forkable) -> None:
-    """Have something abandoned in processes that are forked from this one."""
+    """Abandon an object in processes that are forked from this one."""
     _open.add(thing)
 
 
-def ends_here(stream: Any) -> None:
-    """Have a stream abandoned in forked processes, and closed when this one ends."""
+def ends_here(stream: Stream) -> None:
+    """Abandon a stream in forked processes, and close it when this one exits."""
     _open.add(stream)
     _streams.add(stream)
-    # The last that is registered is called first: before processes of workers are ended.
+    # Registered last, so it is called first: before the processes of workers end.
     atexit.unregister(close_streams)
     atexit.register(close_streams)
 
 
 def close_streams() -> None:
-    """Close all streams as the process ends, and tell what went wrong: nobody is there to catch it."""
+    """Close all streams as the process exits, and log errors: no caller is left to catch them."""
     end = time.monotonic() + _LAST_SECONDS
     for stream in list(_streams):
         left = max(0.1, end - time.monotonic())
@@ -64,19 +67,19 @@ def close_streams() -> None:
 
 
 def drop(sock: socket.socket) -> None:
-    """Close the handle of a socket, and say nothing to the other end: others have it, too."""
+    """Close the handle of a socket without a message to the peer: other processes use it, too."""
     handle = sock.detach()
     if handle >= 0:
         os.close(handle)
 
 
-def _abandon_all() -> None:
+def _detach_all() -> None:
     opened = list(_open)
     _open.clear()
     _streams.clear()
     for thing in opened:
-        thing.abandon()
+        thing.detach_after_fork()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_abandon_all)
+    os.register_at_fork(after_in_child=_detach_all)

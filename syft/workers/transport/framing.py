@@ -1,322 +1,371 @@
-"""Frames on a socket: a kind, a number, a length and that many bytes; and how two ends make sure of each other.
+"""FramedConnection: frames over anything that carries bytes in order (a `Pipe`).
 
-A listener here is bound to this machine only, and still trusts nobody who connects: the one who comes shows a token
-that the two were given beforehand, and the one who is visited shows its own.
+A frame is a kind, a number, a length and that many bytes. Frame borders are independent of how the pipe cuts its
+bytes: small frames share a piece, and a large one is sent in several, so it needs no memory beyond its own.
 """
 
 from __future__ import annotations
 
 import collections
-import dataclasses
-import hashlib
-import hmac
-import os
-import socket
 import struct
 import threading
 import time
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from syft.core.byte_budget import ByteBudget, Holding
 from syft.exceptions import ByteBudgetError, SerdeError
-from syft.workers.transport.fork_safety import drop
+from syft.workers.transport.pipe import SMALL, Bytes, Pipe
 
-LOOPBACK = "127.0.0.1"
-TOKEN_BYTES = 32
-HANDSHAKE_SECONDS = 10.0
-MAX_PURPOSE = 200
-# AFTER: what follows needs the orders up to a number, which come to a process by another connection.
-# HELLO and WELCOME: of what session the connection is; SEEN: answers up to a number arrived; BYE: the session ends.
-# NOTICE: objects of the client that are in the vault from now on, with the reason for each.
+Frame = tuple[int, int, bytearray]
+
+# Kinds of frames.
+# AFTER: the requests that follow need the orders up to a number, which arrive over another connection.
+# HELLO and WELCOME name the session of a connection; SEEN: responses up to a number arrived; BYE: the session ends.
+# NOTICE: objects of the client that moved into the vault, with the reason for each.
 REQUEST, ANSWER, CONTROL, AFTER, HELLO, WELCOME, SEEN, BYE, NOTICE = range(9)
-_HEADER = struct.Struct("<BQQ")
-_HELLO = struct.Struct(f"<4s{TOKEN_BYTES}sB")
-_MAGIC = b"syf1"
-# Below this a frame is put together before it is sent: one copy is cheaper than another system call.
-_SMALL = 1 << 16
-# Bytes of a large frame that are received at once.
-_PIECE = 1 << 18
+HEADER = struct.Struct("<BQQ")
+# Bytes handed to the pipe at once.
+PIECE = 1 << 20
+# Bytes that may be queued before the caller should write them itself.
+_CROWDED = 64 << 20
+# Bytes per second, on average, below which the rest of a frame is given up.
+MIN_RATE = 1 << 12
+# Seconds that queued frames wait for others, and batched calls wait for more calls.
+_GATHER, _GATHER_CALLS = 0.001, 0.005
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Address:
-    """Where a worker is reached by one client, and what they show each other; never printed.
-
-    Attributes:
-        port: the port on this machine.
-        token: what the client shows.
-        proof: what the worker shows.
-    """
-
-    port: int
-    token: bytes = dataclasses.field(repr=False)
-    proof: bytes = dataclasses.field(repr=False)
-
-    @classmethod
-    def fresh(cls, port: int) -> Address:
-        """Make an address with secrets of its own."""
-        return cls(port, os.urandom(TOKEN_BYTES), os.urandom(TOKEN_BYTES))
-
-
-def fingerprint(token: bytes) -> bytes:
-    """Return what a token is looked up by, so that the time a look-up takes says nothing about a token."""
-    return hashlib.sha256(token).digest()
-
-
-def listen() -> socket.socket:
-    """Open a port of this machine that only this machine reaches."""
-    return socket.create_server((LOOPBACK, 0), backlog=128)
-
-
-def connect(address: Address, purpose: str = "", timeout: float = HANDSHAKE_SECONDS) -> socket.socket:
-    """Connect to a worker and show each other who one is.
+class ReadDeadline:
+    """Time limits for the bytes of one frame: neither a single pause nor the whole may take too long.
 
     Args:
-        address: where, and the secrets.
-        purpose: what the connection is for; a stream if empty.
-        timeout: seconds to wait.
+        patience: seconds that the peer may pause once a frame has begun; None: any time.
+        within: seconds until the whole frame must have arrived; None: it may begin at any time.
     """
-    sock = socket.create_connection((LOOPBACK, address.port), timeout=timeout)
-    try:
-        sock.sendall(hello(address.token, purpose))
-        if not hmac.compare_digest(receive_exactly(sock, TOKEN_BYTES), address.proof):
-            raise ConnectionError("another process has taken its place")
-        return ready(sock)
-    except OSError:
-        sock.close()
-        raise
+
+    __slots__ = ("_began", "_end", "_patience", "is_begun")
+
+    def __init__(self, patience: float | None, within: float | None) -> None:
+        self._patience = patience
+        self._end = None if within is None else time.monotonic() + within
+        self._began: float | None = None
+        self.is_begun = False
+
+    def left(self, arrived: int) -> float | None:
+        """Return the seconds left for the next bytes, given the number of bytes that arrived; None: no limit."""
+        if self._end is not None:
+            return max(0.0, self._end - time.monotonic())
+        if self._patience is None or not self.is_begun:
+            return None
+        now = time.monotonic()
+        if self._began is None:
+            self._began = now
+        return max(0.0, min(self._patience, self._began + self._patience + arrived / MIN_RATE - now))
 
 
-def hello(token: bytes, purpose: str) -> bytes:
-    """Return what somebody who connects says first: a token and a purpose."""
-    word = purpose.encode()
-    return _HELLO.pack(_MAGIC, token, len(word)) + word
-
-
-def receive_hello(sock: socket.socket) -> tuple[bytes, str]:
-    """Read the token and the purpose of whoever connected, within HANDSHAKE_SECONDS altogether."""
-    deadline = time.monotonic() + HANDSHAKE_SECONDS
-    magic, token, size = _HELLO.unpack(receive_exactly(sock, _HELLO.size, deadline))
-    if magic != _MAGIC or size > MAX_PURPOSE:
-        raise ConnectionError("not one of us")
-    return token, receive_exactly(sock, size, deadline).decode("utf-8", "replace")
-
-
-def ready(sock: socket.socket) -> socket.socket:
-    """Set a socket up for frames: no time limit, and small ones leave at once."""
-    sock.settimeout(None)
-    if sock.family == socket.AF_INET:
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return sock
-
-
-def receive_exactly(sock: socket.socket, size: int, deadline: float | None = None) -> bytes:
-    """Receive a small number of bytes, all of them.
+class RefusedBody(bytearray):
+    """Replaces the contents of a frame that the budget has no room for; they were dropped as they arrived.
 
     Args:
-        sock: the socket.
-        size: how many.
-        deadline: when all must be there, by the monotonic clock; None: each may take as long as the socket lets it.
+        error: the reason.
     """
-    received = b""
-    while len(received) < size:
-        if deadline is not None:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise TimeoutError("it did not say in time who it is")
-            sock.settimeout(left)
-        piece = sock.recv(size - len(received))
-        if not piece:
-            raise ConnectionError("the connection was closed")
-        received += piece
-    return received
+
+    def __init__(self, error: ByteBudgetError) -> None:
+        super().__init__()
+        self.error = error
 
 
-class Connection:
-    """Frames on a connected socket.
+class FramedConnection:
+    """Frames over a pipe; one thread reads while others write.
 
     Args:
-        sock: the socket.
-        limit: the largest frame that is read.
-        largest: the largest frame that is written; as large as those that are read if it is not given.
-        budget: the budget that a frame takes its bytes from until the next one is read; None: there is no limit.
+        pipe: carries the bytes.
+        limit: bytes of the largest frame that is read.
+        largest: bytes of the largest frame that is written; None: same as `limit`.
+        budget: charged with the bytes of a frame until the next one is read; None: no limit.
+        drops_refused: whether a frame without room in the budget is dropped, instead of ending the connection.
+        gathers: whether queued frames wait a moment for others, instead of being sent at once if possible.
     """
 
     def __init__(
-        self, sock: socket.socket, limit: int, largest: int | None = None, budget: ByteBudget | None = None
+        self,
+        pipe: Pipe,
+        limit: int,
+        largest: int | None = None,
+        budget: ByteBudget | None = None,
+        *,
+        drops_refused: bool = False,
+        gathers: bool = False,
     ) -> None:
-        self._sock = sock
-        self._limit = limit
-        self._largest = limit if largest is None else largest
+        self._pipe = pipe
+        self.limit = limit
+        self._largest = largest
+        self.budget = budget
+        self._drops_refused = drops_refused
+        self._gathers = gathers
         self._held = None if budget is None else Holding(budget, evict=self.close)
-        self._reader: Any = sock.makefile("rb", buffering=_SMALL)
-        self._writing = threading.Condition()
-        self._backlog: collections.deque[Any] = collections.deque()
+        self._rest = memoryview(b"")
+        self._backlog: collections.deque[Bytes] = collections.deque()
+        self._waiting = 0
+        self._queued = threading.Condition()
+        self._drained = threading.Condition(self._queued._lock)  # type: ignore[attr-defined]
+        self._sending = threading.Lock()
         self._writer: threading.Thread | None = None
         self._closed = False
+        self._ended = threading.Event()
+        self._is_idle = False
+        self._flush_requested = False
+        # Called by the writer thread before it writes, so that batched calls are queued.
+        self.before_flush: Callable[[], None] | None = None
+        self.read_bytes = 0
+        self.written_bytes = 0
 
-    def read(self) -> tuple[int, int, Any] | None:
-        """Read a frame: kind, number, contents. None at the end, however it came.
+    # --- reading ----------------------------------------------------------------------------------------------
+
+    def read(self, within: float | None = None) -> Frame | None:
+        """Read a frame: kind, number, contents. None at the end of the connection, and if the frame takes too long.
+
+        Args:
+            within: seconds until all of it must have arrived. By default it may begin at any time; then no pause may
+                exceed the pipe's patience, and the average rate must be at least MIN_RATE.
+
+        Returns:
+            Contents of type `RefusedBody` if the budget has no room for them and `drops_refused` is set.
 
         Raises:
-            SerdeError: it is larger than the limit, or than the budget has room for; the connection can't be read on.
+            SerdeError: it exceeds the limit, or the room in the budget; nothing more can be read.
         """
-        if self._held is not None:
-            self._held.release()  # the frame before was dealt with
-        try:
-            header = self._fill(bytearray(_HEADER.size))
-            if header is None:
-                return None
-            kind, number, length = _HEADER.unpack(header)
-            if length > self._limit:
-                raise SerdeError(f"A frame has {length} bytes and the limit (max_message_bytes) is {self._limit}.")
-            self._reserve(length)
-            contents = self._contents(length)
-            return None if contents is None else (kind, number, contents)
-        except (OSError, ValueError):  # reset by the peer, or closed here meanwhile
+        held = self._held
+        if held is not None:
+            held.release()  # the previous frame was processed
+        deadline = ReadDeadline(self.patience, within)
+        header = self._receive(HEADER.size, deadline)
+        if header is None:
             return None
-        finally:
-            if self._held is not None:
-                self._held.complete()
+        kind, number, length = HEADER.unpack(header)
+        self._check_size(length, self.limit)
+        if held is not None and length >= SMALL:
+            return self._read_large(held, kind, number, length, deadline)
+        deadline.is_begun = True
+        contents = self._receive(length, deadline)
+        return None if contents is None else (kind, number, contents)
 
-    def _reserve(self, length: int) -> None:
-        """Take the bytes of a large frame from the budget before it is received."""
-        if self._held is not None and length > _SMALL:
-            try:
-                self._held.take(length)
-            except ByteBudgetError as error:
+    def _read_large(self, held: Holding, kind: int, number: int, length: int, deadline: ReadDeadline) -> Frame | None:
+        """Read the contents of a frame once the budget has room for all of it."""
+        try:
+            held.take(length, within=(self.patience or 0.0) / 2)
+        except ByteBudgetError as error:
+            if not self._drops_refused:
                 raise SerdeError(str(error)) from None
-            self._held.begin()
+            deadline.is_begun = True
+            return (kind, number, RefusedBody(error)) if self._drop(length, deadline) else None
+        held.begin()
+        deadline.is_begun = True
+        try:
+            contents = self._receive(length, deadline)
+        finally:
+            held.complete()
+        if contents is None:
+            held.release()
+            return None
+        return kind, number, contents
 
-    def release(self) -> None:
-        """Give back what the last frame took from the budget; called by the thread that reads, when it has ended."""
-        if self._held is not None:
-            self._held.release(for_good=True)
+    def _drop(self, size: int, deadline: ReadDeadline) -> bool:
+        """Receive bytes without keeping them; returns whether all of them arrived."""
+        dropped = min(size, len(self._rest))
+        self._rest = self._rest[dropped:]
+        while dropped < size:
+            arrived = self._pipe.recv(deadline.left(dropped))
+            if not arrived:
+                return False
+            self.read_bytes += len(arrived)
+            self._rest = memoryview(arrived)[size - dropped :]
+            dropped += len(arrived)
+        return True
 
-    def _contents(self, length: int) -> bytearray | None:
-        """Read the contents of a frame; memory for a large one is taken as they arrive, not because of a header."""
-        if length <= _SMALL:
-            return self._fill(bytearray(length))
-        contents = bytearray()
-        with memoryview(bytearray(_PIECE)) as piece:
-            while len(contents) < length:
-                count = self._reader.readinto(piece[: length - len(contents)])
-                if not count:
-                    return None
-                contents += piece[:count]
-        return contents
+    @property
+    def patience(self) -> float | None:
+        """Seconds that the peer may pause in the middle of a frame."""
+        return self._pipe.patience
 
-    def _fill(self, buffer: bytearray) -> bytearray | None:
-        view = memoryview(buffer)
-        while len(view):
-            count = self._reader.readinto(view)
-            if not count:
+    def _receive(self, size: int, deadline: ReadDeadline) -> bytearray | None:
+        """Receive a number of bytes. Memory is allocated for bytes that arrived, not for those a header announces."""
+        received = bytearray(self._rest[:size])
+        self._rest = self._rest[size:]
+        while (missing := size - len(received)) > 0:
+            deadline.is_begun = deadline.is_begun or bool(received)
+            arrived = self._pipe.recv(deadline.left(len(received)))
+            if not arrived:
                 return None
-            view = view[count:]
-        return buffer
+            self.read_bytes += len(arrived)
+            if len(arrived) > missing:
+                self._rest = memoryview(arrived)[missing:]
+                arrived = memoryview(arrived)[:missing]
+            received += arrived
+        return received
 
-    def write(self, kind: int, number: int, contents: Any) -> None:
-        """Write a frame and wait until it is on its way.
+    # --- writing ----------------------------------------------------------------------------------------------
+
+    def write(self, kind: int, number: int, contents: Bytes) -> None:
+        """Write a frame and wait until it is sent.
 
         Raises:
-            OSError: the other end is gone.
-            SerdeError: it is larger than what is read here, and so at the other end.
+            OSError: the peer is gone.
+            SerdeError: it exceeds the limit, so the peer would not read it.
         """
         self.write_pieces(kind, number, [contents])
 
-    def write_pieces(self, kind: int, number: int, pieces: list[Any]) -> None:
-        """Write a frame whose contents lie in several places, without putting them together."""
-        length = sum(map(len, pieces))
-        if length > self._largest:
-            raise SerdeError(f"A frame has {length} bytes and the limit (max_message_bytes) is {self._largest}.")
-        header = _HEADER.pack(kind, number, length)
-        with self._writing:
-            if len(pieces) == 1 and len(pieces[0]) < _SMALL:
-                self._sock.sendall(header + pieces[0])
+    def write_pieces(self, kind: int, number: int, pieces: Sequence[Bytes]) -> None:
+        """Write a frame whose contents are in several buffers, without joining large ones."""
+        self._check_size(sum(map(len, pieces)), self.limit if self._largest is None else self._largest)
+        with self._queued:
+            self._queue(kind, number, pieces)
+        self.flush()
+
+    def _check_size(self, length: int, limit: int) -> None:
+        if length > limit:
+            raise SerdeError(f"A frame has {length} bytes and the limit (max_message_bytes) is {limit}.")
+
+    def write_soon(self, kind: int, number: int, contents: Bytes) -> None:
+        """Write a frame after those before it, without ever waiting: a thread writes the rest."""
+        with self._queued:
+            self._queue(kind, number, (contents,))
+            if self._gathers:
+                self._wake_writer()
                 return
-            for piece in (header, *pieces):
-                self._sock.sendall(piece)
+        self.flush_at_once()
+        if self._backlog and not self._closed:
+            with self._queued:
+                self._wake_writer()
+
+    def flush_soon(self) -> None:
+        """Have the writer thread call `before_flush` and write what is queued; never waits."""
+        with self._queued:
+            self._flush_requested = True
+            self._wake_writer()
+
+    def _wake_writer(self) -> None:
+        if self._writer is None:
+            self._writer = threading.Thread(target=self._write_backlog, name="syft writer", daemon=True)
+            self._writer.start()
+        if self._is_idle:  # notifying it of each frame would take longer than the frame
+            self._is_idle = False
+            self._queued.notify()
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether the queue is so long that the caller should write it itself."""
+        return self._waiting > _CROWDED
+
+    def _queue(self, kind: int, number: int, pieces: Sequence[Bytes]) -> None:
+        length = sum(map(len, pieces))
+        header = HEADER.pack(kind, number, length)
+        if len(pieces) == 1 and length < SMALL:
+            self._backlog.append(header + pieces[0])
+        else:
+            self._backlog.append(header)
+            self._backlog.extend(pieces)
+        self._waiting += len(header) + length
+
+    def _write_backlog(self) -> None:
+        while True:
+            with self._queued:
+                while not self._backlog and not self._flush_requested and not self._closed:
+                    self._is_idle = True
+                    self._queued.wait()
+                self._is_idle = False
+                pause = (_GATHER if self._backlog else _GATHER_CALLS) if self._gathers else 0.0
+            if self._ended.wait(pause):  # more may be queued; a caller that waits for a response writes by itself
+                return
+            self._flush_requested = False
+            if self.before_flush is not None:
+                self.before_flush()
+            self.flush_quietly()
+
+    def flush_quietly(self) -> None:
+        """Write what is queued; if the peer is gone, the reader of the connection reports that."""
+        try:
+            self.flush()
+        except OSError:
+            self.close()
+
+    def flush_at_once(self) -> None:
+        """Write what can be written without waiting; the writer thread writes the rest."""
+        if not self._sending.acquire(blocking=False):
+            return
+        try:
+            while self._backlog:
+                data = self._next_block()
+                sent = self._pipe.send_some(data)
+                if sent < len(data):
+                    self._backlog.appendleft(data[sent:])
+                self._count_written(sent)
+                if sent < len(data):
+                    return
+        except ConnectionError:  # the reader may still receive what the peer sent before it went
+            self._discard_backlog()
+        except OSError:
+            self.close()
+        finally:
+            self._sending.release()
+
+    def _discard_backlog(self) -> None:
+        with self._queued:
+            self._backlog.clear()
+            self._waiting = 0
+            self._drained.notify_all()
+
+    def flush(self) -> None:
+        """Write what is queued, in pieces that small frames share."""
+        with self._sending:
+            while self._backlog:
+                data = self._next_block()
+                for start in range(0, len(data), PIECE):
+                    self._pipe.send(data[start : start + PIECE])
+                self._count_written(len(data))
+
+    def _count_written(self, size: int) -> None:
+        with self._queued:
+            self._waiting -= size
+            if not self._waiting:
+                self._drained.notify_all()
+        self.written_bytes += size
+
+    def _next_block(self) -> memoryview:
+        """Take the next bytes from the queue, small frames joined; the caller holds the sending lock."""
+        first = self._backlog.popleft()
+        if len(first) >= SMALL or not self._backlog:
+            return memoryview(first)
+        block = [first]
+        size = len(first)
+        while self._backlog and size + len(self._backlog[0]) <= PIECE:
+            block.append(self._backlog.popleft())
+            size += len(block[-1])
+        return memoryview(b"".join(block))
+
+    def drain(self, timeout: float) -> None:
+        """Wait until everything queued is written; for a limited number of seconds."""
+        with self._queued:
+            if self._backlog:
+                self._wake_writer()
+            self._drained.wait_for(lambda: not self._waiting or self._closed, timeout)
+
+    # --- the end ----------------------------------------------------------------------------------------------
+
+    def release(self) -> None:
+        """Return the last frame's bytes to the budget; called by the reading thread when it has ended."""
+        if self._held is not None:
+            self._held.release(for_good=True)
 
     @property
     def is_closed(self) -> bool:
         """Whether it was closed here."""
         return self._closed
 
-    def write_soon(self, kind: int, number: int, contents: Any) -> None:
-        """Write a frame without ever waiting: what the socket does not take now, a thread writes later."""
-        header = _HEADER.pack(kind, number, len(contents))
-        pieces = [header + contents] if len(contents) < _SMALL else [header, contents]
-        with self._writing:
-            if not self._backlog:
-                pieces = self._send_now(pieces)
-            if pieces and not self._closed:
-                self._backlog += pieces
-                if self._writer is None:
-                    self._writer = threading.Thread(target=self._write_backlog, name="syft writer", daemon=True)
-                    self._writer.start()
-                self._writing.notify_all()
-
-    def _send_now(self, pieces: list[Any]) -> list[Any]:
-        """Send what the socket takes at once and return the rest; nothing if the other end is gone."""
-        try:
-            sent = self._sock.sendmsg(pieces, [], socket.MSG_DONTWAIT)
-        except BlockingIOError:
-            sent = 0
-        except OSError:  # whoever reads from this connection finds out
-            return []
-        rest = []
-        for piece in pieces:
-            if sent < len(piece):
-                rest.append(memoryview(piece)[sent:])
-            sent = max(0, sent - len(piece))
-        return rest
-
-    def _write_backlog(self) -> None:
-        while True:
-            with self._writing:
-                while not self._backlog and not self._closed:
-                    self._writing.wait()
-                if self._closed:
-                    return
-                piece = self._backlog[0]
-            try:
-                self._sock.sendall(piece)  # it stays in front meanwhile, so that nobody overtakes it
-            except OSError:
-                self.close()
-                return
-            with self._writing:
-                if self._backlog:
-                    self._backlog.popleft()
-                self._writing.notify_all()
-
-    def finish(self, timeout: float) -> None:
-        """Write what is left and say that nothing follows; the other end answers, and then closes."""
-        with self._writing:
-            self._writing.wait_for(lambda: not self._backlog or self._closed, timeout)
-            try:
-                self._sock.shutdown(socket.SHUT_WR)
-            except OSError:  # it is gone already
-                pass
-
-    def abandon(self) -> None:
-        """Leave it to the process from which this one was forked: close the handle here, and say nothing."""
-        self._closed = True
-        self._writing = threading.Condition()
-        self._backlog = collections.deque()
-        self._reader.detach()  # who reads holds its lock, so closing it would wait for ever
-        drop(self._sock)
-
     def close(self) -> None:
-        """Close, whoever reads or writes meanwhile."""
-        if self._closed:
-            return
+        """Close the connection; pending reads and writes end."""
         self._closed = True
-        try:
-            self._sock.shutdown(socket.SHUT_RDWR)  # wakes up whoever reads, or waits to be read from
-        except OSError:  # the other end was faster
-            pass
-        with self._writing:
-            self._backlog.clear()
-            self._writing.notify_all()
-        self._reader.close()
-        self._sock.close()
+        self._ended.set()
+        self._pipe.close()
+        with self._queued:
+            self._queued.notify_all()
+            self._drained.notify_all()

@@ -1,9 +1,9 @@
-"""What a client knows of the gradients at a worker, so that it need not ask for each of them again and again.
+"""GradientCache: the metadata of gradients at a worker, cached by its client.
 
-Optimizers and `clip_grad_norm_` look at the gradient of every parameter several times a step, and each look would be a
-round to the worker. That there is a gradient, and its form, stays so until a call that may change it. So answers are
-kept until then, and the parameters that came with one message are asked about with one message. That there is none is
-kept for one look only: a gradient may come from anybody who has the tensor.
+Optimizers and `clip_grad_norm_` read the gradient of every parameter several times a step, and each read would be a
+round trip. The spec of a gradient holds until a call that may change it, so responses are cached until then, and
+parameters that were sent with one message are queried with one message. The absence of a gradient is cached for one
+read only: any client that has the tensor may add one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from syft.exceptions import SyftError
 from syft.messaging import message as m
 
 SET_GRAD = "torch.Tensor.grad.__set__"
-# Calls that write to a tensor and leave its form and its gradient as they are.
+# Calls that write to a tensor and preserve its spec and its gradient.
 WRITING = frozenset(
     "add_ sub_ mul_ div_ pow_ neg_ abs_ sign_ sqrt_ rsqrt_ exp_ log_ square_ reciprocal_ clamp_ clamp_min_ clamp_max_ "
     "lerp_ addcmul_ addcdiv_ addmm_ addmv_ addr_ zero_ fill_ copy_ nan_to_num_ relu_ tanh_ "
@@ -39,15 +39,15 @@ QUIET = frozenset(
         m.RequestStatusMessage,
     }
 )
-# How many are asked about with one message, at most.
+# Tensors that are queried with one message, at most.
 MOST = 1024
-# Another object whenever something was asked of any worker that may change gradients: a worker can pass a call on.
+# Replaced whenever a request may change gradients at any worker: a worker can pass a call on.
 _time: list[object] = [object()]
 
 
 @functools.lru_cache(maxsize=4096)
 def leaves_gradients(name: str) -> bool:
-    """Say whether a call surely leaves all gradients that there are, and their forms, as they are."""
+    """Return whether a call certainly preserves all gradients and their specs."""
     if not name.startswith("torch."):
         return False
     last = name.rpartition(".")[2]
@@ -57,22 +57,22 @@ def leaves_gradients(name: str) -> bool:
 
 
 class GradientCache:
-    """The gradients of tensors at one worker, as far as a client knows of them."""
+    """The metadata of gradients at one worker, as far as a client knows it."""
 
     def __init__(self) -> None:
         self._at = _time[0]
         self._known: dict[ObjectId, TensorMeta] = {}
-        # Of these it was just said that there is none; forgotten when somebody looks.
+        # Tensors that were just reported to have no gradient; dropped when they are read.
         self._missing: dict[ObjectId, None] = {}
-        # Tensors that are asked about together: those that came together, or had gradients before.
+        # Tensors that are queried together: they were sent together, or had gradients before.
         self._together: dict[ObjectId, None] = {}
 
     def meta_of(self, obj_id: ObjectId, ask: Callable[[m.Message], Any]) -> TensorMeta | None:
-        """Return the form of a tensor's gradient; None if it has none.
+        """Return the metadata of a tensor's gradient; None if it has none.
 
         Args:
             obj_id: the id of the tensor at the worker.
-            ask: sends a message there, and returns the answer.
+            ask: sends a message to the worker, and returns the response.
         """
         now = _time[0]
         if self._at is not now:
@@ -98,7 +98,7 @@ class GradientCache:
                 found = ask(m.BatchMessage(tuple([m.GetShapeMessage(Ref(one, "grad")) for one in ids])))
                 return dict(zip(ids, found, strict=True))
             except SyftError:
-                self._together.clear()  # one of the others is gone, or is not ours to see; it is this one that counts
+                self._together.clear()  # another one is gone or invisible; only the requested one counts
         return {obj_id: ask(m.GetShapeMessage(Ref(obj_id, "grad")))}
 
     def _keep(self, obj_id: ObjectId, answers: dict[ObjectId, TensorMeta | None]) -> None:
@@ -115,12 +115,12 @@ class GradientCache:
         self._together[obj_id] = None
 
     def forget(self, obj_id: ObjectId) -> None:
-        """Take note that a tensor is gone; finalizers of any thread call this."""
+        """Drop a tensor that is gone; finalizers of any thread call this."""
         self._together.pop(obj_id, None)
         self._known.pop(obj_id, None)
 
     def note(self, message: m.Message) -> None:
-        """Take note of what has just been asked of the worker."""
+        """Update the cache for a message that was sent to the worker."""
         kind = type(message)
         if isinstance(message, m.Operation):
             self._note_call(message)
@@ -141,7 +141,7 @@ class GradientCache:
 
     def _note_call(self, call: m.Operation) -> None:
         if call.cmd_name == SET_GRAD and type(call.cmd_args[0]) is Ref and call.cmd_args[0].attribute is None:
-            # Only this one has changed, so what is known of the others holds here; other clients ask again.
+            # Only this tensor has changed, so the entries of others stay valid here; other clients query again.
             was = _time[0]
             _time[0] = object()
             if self._at is was:

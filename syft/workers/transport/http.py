@@ -1,4 +1,4 @@
-"""Small questions to a node over HTTP, by the rules of its streams: verified TLS, or this machine; no redirects."""
+"""Small requests to a node over HTTP, with the rules of its streams: verified TLS, or this machine; no redirects."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from syft.workers.transport.websocket import Endpoint
 MAX_ANSWER = 1 << 24
 
 
-def ask(where: Endpoint, method: str, path: str, body: Any = None, timeout: float = 30.0) -> Any:
-    """Ask a node something, and return the JSON that it answers with.
+def ask(where: Endpoint, method: str, path: str, body: object = None, timeout: float = 30.0) -> Any:
+    """Send a request to a node, and return the JSON of its response.
 
     Args:
         where: the node.
         method: GET, POST, DELETE ...
-        path: what is asked for.
-        body: JSON to send along.
+        path: the path of the resource.
+        body: the JSON body, if any.
         timeout: seconds to wait.
 
     Raises:
         OSError: it can't be reached.
-        AuthenticationError: it does not know the token, or the token may not do this.
-        SyftError: it refuses; the text is the node's.
+        AuthenticationError: the token is invalid, or does not permit this.
+        SyftError: the node refuses, with its reason.
     """
     parts = urlsplit(where.url)
     host = parts.hostname or ""
@@ -46,7 +46,7 @@ def ask(where: Endpoint, method: str, path: str, body: Any = None, timeout: floa
         contents = answer.read(MAX_ANSWER + 1)
     except http.client.HTTPException:
         hint = "" if parts.scheme == "wss" else " If it is a node with TLS, its address begins with wss://."
-        raise SyftError(f"What answers at {host}:{parts.port} is not a node.{hint}") from None
+        raise SyftError(f"The server at {host}:{parts.port} is not a node.{hint}") from None
     finally:
         connection.close()
     return _read(answer.status, contents)
@@ -54,7 +54,7 @@ def ask(where: Endpoint, method: str, path: str, body: Any = None, timeout: floa
 
 def _read(status: int, contents: bytes) -> Any:
     if len(contents) > MAX_ANSWER:
-        raise SyftError("The node's answer is too large.")
+        raise SyftError("The response of the node is too large.")
     try:
         found = json.loads(contents) if contents else None
     except ValueError:

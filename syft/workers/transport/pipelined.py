@@ -1,13 +1,16 @@
-"""PipelinedStream: requests are written and the client goes on; an error surfaces at a later call, with its line.
+"""PipelinedStream: requests are sent without waiting; an error surfaces at a later call, with the line it is about.
 
-What carries the bytes is left to those who derive from it: a thread of this process, or a socket.
+Requests are numbered: a response confirms by its number that the requests before it succeeded. Subclasses deliver the
+bytes: through a thread of this process, a socket, a WebSocket or a Ray actor.
 """
 
 from __future__ import annotations
 
 import collections
+import contextlib
+import threading
 from concurrent.futures import Future
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syft.config import current
 from syft.core import metrics
@@ -17,83 +20,91 @@ from syft.core.references import Ref, TensorMeta
 from syft.exceptions import NotDoneError, SerdeError, SessionEndedError, SyftError, WorkerLostError
 from syft.messaging.message import BatchMessage, Message
 from syft.workers.transport.fork_safety import FORKED, ends_here
+from syft.workers.transport.framing import ANSWER
 from syft.workers.transport.gradient_cache import GradientCache
+from syft.workers.transport.pipe import Bytes
 from syft.workers.transport.request_codec import read_answer, write_request
 from syft.workers.transport.shape_inference import infer
-from syft.workers.transport.stream import FailureGroup, Stream
+from syft.workers.transport.stream import FailureGroup, ReleaseQueue, Stream
 
-# Ids that ride along with one message; the others ride with the next.
-_MOST_RELEASED = 1 << 16
-# How often something is asked again because calls before it failed, of which others were told.
-_TRIES = 100
-# Who issued a call: the file, the line, and whom it fails together with.
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
+
+# Attempts at a call that is refused because calls before it failed, whose errors were reported elsewhere.
+_MAX_ATTEMPTS = 100
+# The origin of a call: its file and line, and the calls that it fails together with.
 Line = tuple[str, int, FailureGroup | None]
+# Lines of a batch of calls, one for each call.
+Lines = tuple[Line, ...]
 
 
-class WritingStream(Stream):
-    """A stream whose messages are bytes; what its client lets go of rides along with the next one."""
-
-    def __init__(self, client: Any, location: Any) -> None:
-        super().__init__(client, location)
-        # deque.append is atomic: finalizers of any thread may use it.
-        self._released: collections.deque[ObjectId] = collections.deque()
-
-    def release(self, obj_id: ObjectId) -> None:
-        """Note an id; it rides along with the next message."""
-        self._released.append(obj_id)
-
-    def _take_released(self) -> tuple[ObjectId, ...]:
-        taken: list[ObjectId] = []
-        try:
-            while self._released and len(taken) < _MOST_RELEASED:
-                taken.append(self._released.popleft())
-        except IndexError:  # another thread took the last one
-            pass
-        return tuple(taken)
-
-
-class PipelinedStream(WritingStream):
-    """A stream that does not wait for what needs no answer.
+class PipelinedStream(Stream):
+    """A stream that does not wait for requests that need no response.
 
     Attributes:
-        largest: bytes of the largest request that the worker reads; None: it reads any.
+        largest: bytes of the largest request that the worker reads; None: no limit.
     """
 
     largest: int | None = None
 
-    def __init__(self, client: Any, location: Any) -> None:
+    def __init__(self, client: BaseWorker, location: BaseWorker) -> None:
         super().__init__(client, location)
+        self._released = ReleaseQueue()
         self._failed: Exception | None = None
-        # How many calls failed that nobody waited for, as far as it is known here.
-        self._heard = 0
+        # Failures, as far as known here, of calls that no caller waited for.
+        self._failures = 0
         self._closed = False
-        self._is_abandoned = False
+        self._is_detached = False
         self._gradients = GradientCache()
+        self._order = threading.Lock()
+        self._number = 0
+        self._lost: str | None = None
+        # (number, line, future) of the requests that were sent and are not confirmed yet.
+        self._pending: collections.deque[tuple[int, Line | Lines, Future[Bytes] | None]] = collections.deque()
         ends_here(self)
 
     @property
     def is_replaced(self) -> bool:  # type: ignore[override]
-        """Whether the next call to the worker opens another stream: this one is another process's."""
-        return self._is_abandoned
+        """Whether the next call to the worker opens another stream: this one belongs to another process."""
+        return self._is_detached
 
-    def abandon(self) -> None:
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing can be sent any more."""
+        return self._closed or self._lost is not None
+
+    def detach_after_fork(self) -> None:
         """Leave the stream to the process from which this one was forked."""
-        self._closed = self._is_abandoned = True
+        self._closed = self._is_detached = True
         self._failed = None
-        self._released = collections.deque()
+        self._released = ReleaseQueue()
+        self._order = threading.Lock()
+        self._pending = collections.deque()
 
     def release(self, obj_id: ObjectId) -> None:
-        """Note an id; it rides along with the next message."""
-        self._gradients.forget(obj_id)
-        super().release(obj_id)
+        """Queue an id for release with the next message, if there can be one."""
+        if self._lost is None and not self._closed:
+            self._gradients.forget(obj_id)
+            self._released.append(obj_id)
+
+    def has_released(self) -> bool:
+        """Return whether ids wait for a message that releases them."""
+        return bool(self._released) and not self.is_over
+
+    def pass_on(self) -> None:
+        """Send the ids released so far: the client is a worker, which may send nothing else for a long time."""
+        if self.has_released():
+            request = write_request(self.client, self._released.take(), BatchMessage(()), False)
+            with contextlib.suppress(WorkerLostError, SessionEndedError):  # then the objects are gone anyway
+                self._put(request, ("", 0, None), None)
 
     def grad_meta(self, ref: Ref) -> TensorMeta | None:
-        """Return the metadata of a tensor's gradient; asks for it unless it is known."""
+        """Return the metadata of a tensor's gradient, from the cache if possible."""
         return super().grad_meta(ref) if ref.attribute is not None else self._gradients.meta_of(ref.id, self.ask)
 
-    def _put(self, request: bytes, line: Line, future: Future[Any] | None) -> None:
-        """Have a request delivered after those before it; its answer goes to the future, if somebody waits for it."""
-        raise NotImplementedError(f"{type(self).__name__} must say how a request is delivered")
+    def _put(self, request: bytes, line: Line, future: Future[Bytes] | None) -> None:
+        """Deliver a request after those before it; its response goes to the future, if there is one."""
+        raise NotImplementedError(f"{type(self).__name__} must define _put()")
 
     def run(
         self,
@@ -103,7 +114,7 @@ class PipelinedStream(WritingStream):
         base: ObjectId | None,
         originals: Any = None,
     ) -> Any:
-        """Run a call without waiting if the form of its result can be worked out here."""
+        """Run a call without waiting if its result spec can be inferred here."""
         operation = self._operation(name, args, kwargs, base)
         known, response = infer(name, *originals) if originals is not None else (False, None)
         if not known:
@@ -111,26 +122,26 @@ class PipelinedStream(WritingStream):
         self.post(operation)
         return response
 
-    def post(self, message: Message, fate: FailureGroup | None = None) -> None:
-        """Write a message and go on; an error of an earlier one surfaces here."""
+    def post(self, message: Message, failure_group: FailureGroup | None = None) -> None:
+        """Send a message without waiting; the error of an earlier one is raised here."""
         self.raise_failure()
-        size = self._send(message, fate, None, False)
+        size = self._send(message, failure_group, None, False)
         metrics.record(self.client.id, self.location.id, size, False)
 
     def ask(self, message: Message) -> Any:
-        """Write a message and wait for its answer, after everything written before it.
+        """Send a message and wait for its response, after everything sent before it.
 
-        If a call before it failed, that error is raised here, and what was asked is not done: what it would have
-        fetched or changed is as it was.
+        If a call before it failed, that error is raised here and the worker does not process the message: nothing is
+        fetched or changed.
         """
-        for _ in range(_TRIES):
-            # In this order: a failure is noted before it is counted, so one that is counted here is raised here.
-            heard = self._heard
+        for _ in range(_MAX_ATTEMPTS):
+            # In this order: a failure is recorded before it is counted, so a counted failure is raised here.
+            failures = self._failures
             self.raise_failure()
             try:
-                return self._ask(message, heard)
-            except NotDoneError as error:  # what failed is noted by now, or somebody else was told of it
-                self._heard = max(self._heard, _failures_of(error))
+                return self._ask(message, failures)
+            except NotDoneError as error:  # the failure is recorded by now, or was reported elsewhere
+                self._failures = max(self._failures, _failures_of(error))
             except (WorkerLostError, SessionEndedError):
                 self.raise_failure()  # the session may have ended because of an earlier call
                 raise
@@ -138,15 +149,15 @@ class PipelinedStream(WritingStream):
         raise SyftError(f"Calls before this one failed at {self.location.id!r}, again and again; it was not done.")
 
     def synchronize(self) -> None:
-        """Wait until everything sent so far is done, whatever went wrong with it, and raise what did."""
+        """Wait until everything sent so far is done, and raise the first error."""
         try:
             self._ask(BatchMessage(()), True)
         finally:
-            self.raise_failure()  # it came first
+            self.raise_failure()  # the earlier error comes first
 
-    def _ask(self, message: Message, heard: bool | int) -> Any:
-        future: Future[Any] = Future()
-        size = self._send(message, None, future, heard)
+    def _ask(self, message: Message, failures: bool | int) -> Any:
+        future: Future[Bytes] = Future()
+        size = self._send(message, None, future, failures)
         try:
             written = future.result(timeout=current().stream_timeout)
         except TimeoutError:
@@ -157,21 +168,23 @@ class PipelinedStream(WritingStream):
         metrics.record(self.client.id, self.location.id, size + len(written), True)
         return read_answer(self.client, self.location, written)
 
-    def _send(self, message: Message, fate: FailureGroup | None, future: Future[Any] | None, waits: int | bool) -> int:
-        """Have a message delivered, and return its size; what was released stays noted if that can't be.
+    def _send(
+        self, message: Message, failure_group: FailureGroup | None, future: Future[Bytes] | None, waits: int | bool
+    ) -> int:
+        """Deliver a message and return its size; if that fails, released ids stay queued.
 
         Args:
             message: the message.
-            fate: whom it fails together with.
-            future: takes its answer, if somebody waits for it.
-            waits: how many failures are known here, if somebody waits for an answer; else False.
+            failure_group: the calls that it fails together with.
+            future: receives the response, if a caller waits for it.
+            waits: the number of failures known here, if a caller waits for a response; else False.
         """
-        released = self._take_released()
+        released = self._released.take()
         try:
             request = write_request(self.client, released, message, waits)
             self._check_open()
             self._check_size(len(request))
-            self._put(request, (*user_line(), fate), future)
+            self._put(request, (*user_line(), failure_group), future)
         except Exception:
             self._released.extend(released)
             raise
@@ -179,56 +192,84 @@ class PipelinedStream(WritingStream):
         return len(request)
 
     def _check_size(self, size: int) -> None:
-        """Refuse what the worker would not read: it would hang up in the middle of it."""
+        """Refuse a request that the worker would not read: it would close the connection in the middle of it."""
         if self.largest is not None and size > self.largest:
             raise SerdeError(
-                f"This takes a message of {size} bytes, and worker {self.location.id!r} reads none of more than "
-                f"{self.largest} (max_message_bytes). Nothing was sent: send it in parts, or have the worker started "
+                f"This message has {size} bytes and worker {self.location.id!r} reads at most {self.largest} "
+                "(max_message_bytes). Nothing was sent. Send it in parts, or start the worker "
                 "with a larger max_message_bytes."
             )
 
-    def settle(self) -> None:
+    def barrier(self) -> None:
         """Wait until everything sent so far is done."""
         self.synchronize()
 
     def _check_open(self) -> None:
-        if self._is_abandoned:
+        if self._is_detached:
             raise self.lost_error(FORKED)
         if self._closed:
             raise SyftError(
-                f"The stream from {self.client.id!r} to {self.location.id!r} is closed; "
-                "what was sent there before is gone."
+                f"The stream from {self.client.id!r} to {self.location.id!r} is closed; objects sent over it are gone."
             )
 
     def lost_error(self, reason: str) -> Exception:
-        """Return what those are told who use a stream that is lost."""
+        """Return the error of calls on a lost stream."""
         return WorkerLostError(self.location.id, reason)
 
     def raise_failure(self) -> None:
-        """Raise the error of an earlier call that nobody has heard of yet, if there is one."""
+        """Raise the unreported error of an earlier call, if there is one."""
         failed, self._failed = self._failed, None
         if failed is not None:
             raise failed
 
-    def _hear(self, written: Any, line: Any) -> None:
-        """Take note that a call failed that nobody waits for."""
-        self._note_failure(written, line)
-        self._heard += 1
+    def _receive_answer(self, kind: int, number: int, written: Bytes) -> None:
+        """Process the response to a request; requests before it without a response succeeded."""
+        while self._pending and self._pending[0][0] <= number:
+            request, line, future = self._pending.popleft()
+            if request == number and future is not None:
+                future.set_result(written)
+            elif request == number and written:
+                self._on_failure(written, line)
+        if kind != ANSWER:
+            raise SerdeError("The worker sent a frame that is not a response.")
 
-    def _note_failure(self, written: Any, line: Line) -> None:
-        """Keep the first error of a call that nobody waits for, with the line that issued the call."""
-        if self._failed is not None:
-            return
+    def _on_failure(self, written: Bytes, line: Line | Lines) -> None:
+        """Record that a call failed that no caller waits for."""
+        if self._failed is None:
+            self._record_failure(written, line)
+        self._failures += 1
+
+    def _record_failure(self, written: Bytes, line: Line | Lines) -> None:
+        """Keep the error of a call that no caller waits for, with the line that issued the call."""
         try:
             read_answer(self.client, self.location, written)
         except Exception as error:
-            file, number, fate = line
-            if fate is None or fate.tell():
+            file, number, group = _line_of(error, line)
+            if group is None or group.report():
                 error.add_note(f"The failing call was issued by {describe_line((file, number))}")
                 self._failed = error
 
+    def _fail_pending(self, reason: str) -> None:
+        """Fail the calls that wait: nothing is received any more."""
+        with self._order:
+            self._lost = reason
+        for _, _, future in self._pending:
+            if future is not None and not future.done():
+                future.set_exception(self.lost_error(reason))
+        self._pending.clear()
+        self._released.clear()
+
+
+def _line_of(error: Exception, line: Line | Lines) -> Line:
+    """Return the line of a failed call; of a batch, the line of the call that the error names."""
+    if line and isinstance(line[0], str):
+        return line
+    step = getattr(error, "syft_step", "")
+    number = int(step) if step.isdecimal() and len(step) < 4 else 0
+    return line[min(number, len(line) - 1)]
+
 
 def _failures_of(error: NotDoneError) -> int:
-    """Return how many calls failed before one that was not done, as the worker says."""
+    """Return the number of failed calls that the worker reports with a call that was not done."""
     said = getattr(error, "syft_step", "")
     return int(said) if said.isdecimal() and len(said) < 18 else 0

@@ -1,9 +1,9 @@
-"""Bytes in, bytes out: how a worker answers a peer, whatever carries the bytes.
+"""Requests and responses as bytes, for every transport.
 
-A request is (ids released meanwhile, message, whether an answer is wanted, how often it was passed on); an answer is a
-value or an ErrorMessage. Who wants an answer may say of how many failures it has heard instead of yes: if there are
-more, the request is not done. So nothing leaves, or changes, for somebody who gets to hear of another error instead.
-Nothing here trusts the peer: bytes that are no request give an error and change nothing.
+A request is (released ids, message, whether a response is wanted, number of hops); a response is a value or an
+ErrorMessage. Instead of True, a client may state how many failures it knows of: if there are more, the request is not
+done. So nothing leaves or changes for a client that receives an earlier error instead.
+The peer is not trusted: bytes that are not a request give an error and change nothing.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import builtins
 import contextvars
 import traceback
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -28,19 +28,23 @@ from syft.workers.execution.batch import take_steps as take_steps
 from syft.workers.execution.copies import complete_transfer, drop_claims, offer_claims
 from syft.workers.execution.router import OutgoingObject, put_back, route
 from syft.workers.execution.session import Session, serving
-from syft.workers.transport.framed_pipe import RefusedBody
+from syft.workers.transport.framing import RefusedBody
+from syft.workers.transport.pipe import Bytes
 from syft.workers.transport.stream import wire_form
+
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
 
 MAX_ERROR_CHARS = 20_000
 
 
 def _linalg_error() -> type[Exception]:
-    """Return what torch raises for a singular matrix; its stubs do not name it."""
+    """Return the error that torch raises for a singular matrix; its stubs do not name it."""
     found: type[Exception] = vars(torch.linalg)["LinAlgError"]
     return found
 
 
-# Errors that may come back under their own name. Everything else becomes a RemoteError.
+# Errors that keep their type on the way back. All others become a RemoteError.
 _NEVER_REBUILT = (Warning, OSError, StopIteration, StopAsyncIteration, BaseExceptionGroup)
 _KNOWN_ERRORS: dict[str, type[Exception]] = {
     **{
@@ -57,45 +61,45 @@ _KNOWN_ERRORS: dict[str, type[Exception]] = {
 }
 
 
-# How many workers may pass a request on: pointers to pointers to pointers ...
+# Workers that may forward a request: pointers to pointers to pointers ...
 MAX_HOPS = 16
 _hops: contextvars.ContextVar[int] = contextvars.ContextVar("syft_hops", default=0)
 
 
 def is_passing_on() -> bool:
-    """Say whether what is sent now is sent for somebody else, who sent a request here."""
+    """Return whether the current thread serves a request, so that messages are sent on behalf of its client."""
     return _hops.get() != 0
 
 
 def write_request(
     client: Any, released: tuple[ObjectId, ...], message: Message, waits: bool | int, hops: int | None = None
 ) -> bytes:
-    """Write a request; it says how many workers have passed it on, so that none goes round for ever.
+    """Serialize a request, with its number of hops, so that none circulates for ever.
 
     Args:
-        client: who sends it.
-        released: the ids that the sender let go of meanwhile.
+        client: the worker that sends it.
+        released: the ids that the client released.
         message: the message.
-        waits: whether an answer is wanted; a number: yes, unless more calls than so many failed before.
-        hops: how many have passed it on, if that is not what this thread answers now.
+        waits: whether a response is wanted; a number: only if no more than that many calls failed before.
+        hops: the number of hops; None: that of the request that this thread serves.
     """
     return serialize((released, message, waits, _hops.get() if hops is None else hops), client)
 
 
-def answer(worker: Any, session: Session, request: bytes | bytearray) -> bytes:
-    """Answer one request of a peer; never raises. What leaves with the answer is gone."""
+def answer(worker: BaseWorker, session: Session, request: bytes | bytearray) -> bytes:
+    """Answer one request of a peer; never raises. Objects that leave with the response are released at once."""
     written, leaving = respond(worker, session, request)
     if leaving is not None:
         let_go(leaving)
     return written
 
 
-def respond(worker: Any, session: Session, request: bytes | bytearray) -> tuple[bytes, Any]:
+def respond(worker: BaseWorker, session: Session, request: bytes | bytearray) -> tuple[bytes, Any]:
     """Answer one request of a peer; never raises.
 
     Returns:
-        The answer, empty if none is wanted; and what leaves with it, which is to be let go of, or put back
-        (`router.put_back`), once it is known whether the answer arrived.
+        The response, empty if none is wanted; and the objects that leave with it. Release them with `let_go`, or keep
+        them with `router.put_back`, once it is known whether the response arrived.
     """
     if session.byte_budget is None:
         return _respond(worker, session, request)
@@ -103,7 +107,7 @@ def respond(worker: Any, session: Session, request: bytes | bytearray) -> tuple[
         return _respond(worker, session, request)
 
 
-def _respond(worker: Any, session: Session, request: bytes | bytearray) -> tuple[bytes, Any]:
+def _respond(worker: BaseWorker, session: Session, request: bytes | bytearray) -> tuple[bytes, Any]:
     response: Any = None
     waits: bool | int = False
     served = serving.set(session)
@@ -144,13 +148,13 @@ def _not_done(session: Session) -> NotDoneError:
     return error
 
 
-def _leaves(response: Any) -> bool:
-    """Say whether objects leave with an answer."""
+def _leaves(response: object) -> bool:
+    """Return whether objects leave with a response."""
     return isinstance(response, OutgoingObject) or (type(response) is tuple and any(map(_leaves, response)))
 
 
-def _offer(response: Any) -> None:
-    """Offer what the objects of an answer claim to who gets it."""
+def _offer(response: object) -> None:
+    """Offer the claims of the objects in a response to its receiver."""
     if isinstance(response, OutgoingObject):
         offer_claims(response.obj)
     elif type(response) is tuple:
@@ -158,8 +162,8 @@ def _offer(response: Any) -> None:
             _offer(part)
 
 
-def let_go(response: Any) -> None:
-    """Let go of the objects that left with an answer, and of what they claimed."""
+def let_go(response: object) -> None:
+    """Release the objects that left with a response, and their claims."""
     if isinstance(response, OutgoingObject):
         drop_claims(response.obj)
         response.gone()
@@ -173,7 +177,7 @@ def _read_request(
 ) -> tuple[tuple[ObjectId, ...], Message, bool | int, int]:
     if type(request) is RefusedBody:
         raise request.error
-    # A frame that was read is nobody else's, so a large tensor in it stays where it is.
+    # The buffer of a frame has no other user, so a large tensor in it is not copied.
     owned = type(request) is bytearray
     parts = deserialize(request, session.reader, max_message_bytes=session.max_message_bytes, owns_buffer=owned)
     if type(parts) is not tuple or len(parts) != 4:
@@ -184,40 +188,40 @@ def _read_request(
     if not all(map(is_id, released)):
         raise SerdeError("These bytes are not a request: released objects are named by their ids.")
     if type(hops) is not int or not 0 <= hops <= MAX_HOPS:
-        raise SerdeError(f"This request was passed on {hops} times; the pointers behind it may go round in a circle.")
+        raise SerdeError(f"This request was forwarded {hops} times; the pointers behind it may form a cycle.")
     return released, message, waits, hops
 
 
-def _error_message(worker: Any, session: Session, error: Exception) -> ErrorMessage:
-    """Describe an error for a peer; where it happened only if the policy lets error texts out."""
+def _error_message(worker: BaseWorker, session: Session, error: Exception) -> ErrorMessage:
+    """Describe an error for a peer; with the traceback only if the policy permits error texts."""
     where = "".join(traceback.format_tb(error.__traceback__)[-6:]) if _tells_errors(worker, session) else ""
     notes = "\n".join(getattr(error, "__notes__", ()))
     text = str(error) + (f"\n{notes}" if notes else "")
-    step = getattr(error, "syft_step", None)  # which of a row of calls it was; of NotDoneError, how many failed
+    step = getattr(error, "syft_step", None)  # index in a batch of calls; of NotDoneError, the number of failures
     said = (type(error).__name__, _bounded(text), _bounded(where))
     return ErrorMessage(said if type(step) is not int else (*said, str(step)))
 
 
-def _tells_errors(worker: Any, session: Session) -> bool:
-    if not session.is_told_where:
+def _tells_errors(worker: BaseWorker, session: Session) -> bool:
+    if not session.sends_tracebacks:
         return False
     if worker.policy is ALLOW_ALL:
         return True
     try:
         return bool(worker.policy.allows(Release(None, session.client_id, "error text")))
-    except Exception:  # an owner's policy that can't answer does not say yes
+    except Exception:  # a policy that raises permits nothing
         return False
 
 
 def _bounded(text: str) -> str:
-    """Return a text that can be written: of bounded length, and without lone surrogates."""
+    """Return a text that can be serialized: of bounded length, and without lone surrogates."""
     if len(text) > MAX_ERROR_CHARS:
         text = text[:MAX_ERROR_CHARS] + " ..."
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def read_answer(client: Any, location: Any, written: bytes | bytearray) -> Any:
-    """Read an answer: return its value, or raise its error under its own name."""
+def read_answer(client: BaseWorker, location: BaseWorker, written: Bytes) -> Any:
+    """Read a response: return its value, or raise its error."""
     if not written:
         return None
     response = deserialize(written, client, owns_buffer=type(written) is bytearray)

@@ -1,4 +1,4 @@
-"""Work out the form of a result without running the call: on torch's meta device, remembered by signature."""
+"""Infer the spec of a result without running the call: on torch's meta device, cached by signature."""
 
 from __future__ import annotations
 
@@ -15,21 +15,22 @@ from syft.hook.result_counts import check_pieces
 from syft.hook.size_bounds import bound_sizes
 from syft.pointers.object_pointer import ObjectPointer
 from syft.pointers.pointer_plan import RUN_PLAN
+from syft.workers.access.tensor_spec import UnkeyedArguments
 
-# What a worker makes of numbers without a dtype. A client that has changed its own default can't tell what comes of it.
+# The default dtype of workers. A client with another default can't infer results of numbers without a dtype.
 WORKERS_DEFAULT = torch.float32
-# Calls of which only the worker knows whether their result is an argument or a new tensor: strides and bits decide it.
+# Calls whose result is an argument or a new tensor depending on strides and values, which only the worker knows.
 _BY_LAYOUT = frozenset(
     f"torch.{prefix}{name}" for prefix in ("", "Tensor.") for name in ("contiguous", "resolve_conj", "resolve_neg")
 )
-# Calls that convert: they give the argument back if it is what they would make, unless a memory format is asked for.
+# Conversions: they return the argument if it already has the target spec, unless a memory format is given.
 _CASTS = frozenset(
     f"torch.Tensor.{name}"
     for name in (
         "to type type_as cpu float double half bfloat16 cfloat cdouble chalf long int short char byte bool"
     ).split()
 )
-# Other calls that give an argument back or don't, by nothing but dtypes, shapes and numbers.
+# Other calls that return an argument or a new tensor, depending on dtypes, shapes and numbers only.
 _BY_FORM = (
     _CASTS
     | {f"torch.{prefix}{name}" for prefix in ("", "Tensor.") for name in ("conj", "conj_physical", "positive")}
@@ -45,9 +46,9 @@ _OFF_ON_META = frozenset(
 )
 _COMMON = (torch.float32, torch.float64)
 _REQUIRE = "torch.Tensor.requires_grad_"
-# Calls that the worker is always asked about.
+# Calls that are never inferred.
 _ASKED = _BY_LAYOUT | {"torch.autograd.grad", "torch._weight_norm"}
-# Calls that return nothing, so there is nothing to work out.
+# Calls that return nothing.
 _NO_RESULT = frozenset(
     {"torch.Tensor.backward", "torch.autograd.backward", "torch.Tensor.__setitem__"}
     | {f"torch.Tensor.{name}.__set__" for name in ("grad", "data", "requires_grad")}
@@ -55,13 +56,13 @@ _NO_RESULT = frozenset(
 
 
 def infer(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bool, Any]:
-    """Return (True, description of the result), or (False, None) if only the worker can tell.
+    """Return (True, description of the result), or (False, None) if only the worker knows.
 
-    That a call fails is for the worker to say, too: the meta device refuses calls that real tensors allow.
+    Errors are left to the worker, too: the meta device refuses calls that real tensors allow.
     """
     if name in _NO_RESULT:
         return True, None
-    if torch.get_default_dtype() is not WORKERS_DEFAULT:  # so that nothing is remembered that is true for a while only
+    if torch.get_default_dtype() is not WORKERS_DEFAULT:  # nothing is cached that holds temporarily only
         return False, None
     if name == RUN_PLAN:
         inference = args[0].inference
@@ -74,31 +75,18 @@ def infer(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[boo
         hash(key)
     except TypeError:
         return _infer(name, args, kwargs, torch.is_grad_enabled())
-    return _remembered(name, key, torch.is_grad_enabled(), _UncachedArguments((args, kwargs)))
-
-
-class _UncachedArguments:
-    """Arguments that ride along with a cache key without being part of it."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _UncachedArguments)
-
-    def __hash__(self) -> int:
-        return 0
+    return _remembered(name, key, torch.is_grad_enabled(), UnkeyedArguments((args, kwargs)))
 
 
 @functools.lru_cache(maxsize=4096)
-def _remembered(name: str, key: Any, grad: bool, carried: _UncachedArguments) -> tuple[bool, Any]:
+def _remembered(name: str, key: Any, grad: bool, carried: UnkeyedArguments) -> tuple[bool, Any]:
     args, kwargs = carried.value
-    carried.value = None  # the cache keeps the key alive; it must not keep pointers alive
+    carried.value = ((), {})  # the cache keeps the key alive; it must not keep pointers alive
     return _infer(name, args, kwargs, grad)
 
 
-def _freeze(value: Any) -> Any:
-    """Turn arguments into something hashable that decides the form of the result."""
+def _freeze(value: object) -> Any:
+    """Turn arguments into a hashable key that determines the spec of the result."""
     if isinstance(value, ObjectPointer):
         meta = value.tensor_meta() if hasattr(value, "tensor_meta") else None
         return ("pointer", meta)
@@ -120,7 +108,7 @@ def _infer(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], grad: bool)
         meta_args, meta_kwargs = map_tensors(_on_meta, (args, kwargs))
         if name in _OFF_ON_META and not _is_common((meta_args, meta_kwargs)):
             return False, None
-        # A call that the worker will refuse may take hours here.
+        # A call that the worker will refuse could take hours here.
         bound_sizes(name, meta_args, meta_kwargs)
         guard_call(name, meta_args, meta_kwargs, by_values=False)
         check_pieces(name, meta_args, meta_kwargs)
@@ -135,8 +123,8 @@ def _infer(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], grad: bool)
     return (True, form) if _is_sure(name, form, (*args, *kwargs.values())) else (False, None)
 
 
-def _is_sure(name: str, form: Any, given: tuple[Any, ...]) -> bool:
-    """Say whether a form holds whatever the strides are, and whether or not the call goes well."""
+def _is_sure(name: str, form: object, given: tuple[Any, ...]) -> bool:
+    """Return whether a spec holds for all strides, and whether or not the call succeeds."""
     if isinstance(form, SameAs):
         return name in _BY_FORM or (_is_in_place(name) and _stays(name, form.meta, given[form.position].tensor_meta()))
     if isinstance(form, tuple | list):
@@ -150,10 +138,10 @@ def _is_in_place(name: str) -> bool:
 
 
 def _stays(name: str, after: TensorMeta, before: TensorMeta) -> bool:
-    """Say whether an in-place call leaves the form as it is; if it fails, what it should have become would be wrong."""
+    """Return whether an in-place call preserves the spec; otherwise a failed call would leave a wrong spec."""
     if (after.shape, after.dtype) != (before.shape, before.dtype):
         return False
-    # Nothing that is known only at the worker keeps a tensor from requiring a gradient.
+    # No fact known only to the worker keeps a tensor from requiring a gradient.
     return after.requires_grad is before.requires_grad or (name == _REQUIRE and after.requires_grad)
 
 
@@ -161,7 +149,7 @@ def _on_meta(leaf: Any) -> Any:
     if not isinstance(leaf, ObjectPointer):
         return leaf.to("meta") if leaf.dim() else leaf
     if not hasattr(leaf, "tensor_meta"):
-        raise NotImplementedError("only tensors have a form")
+        raise NotImplementedError("only tensors have a spec")
     meta = leaf.tensor_meta()
     proxy = torch.empty(meta.shape, dtype=meta.dtype, device="meta")
     if not meta.requires_grad:
@@ -172,13 +160,13 @@ def _on_meta(leaf: Any) -> Any:
     return proxy
 
 
-def _is_common(proxies: Any) -> bool:
-    """Say whether all tensors have one dtype, and a common one."""
+def _is_common(proxies: object) -> bool:
+    """Return whether all tensors have one dtype, and a common one."""
     dtypes = {leaf.dtype for leaf in iter_tensors(proxies)}
     return len(dtypes) == 1 and dtypes.issubset(_COMMON)
 
 
-def _has_values(result: Any) -> bool:
+def _has_values(result: object) -> bool:
     if isinstance(result, tuple | list):
         return any(_has_values(item) for item in result)
     return not (result is None or isinstance(result, torch.Tensor))

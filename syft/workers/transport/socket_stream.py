@@ -1,7 +1,7 @@
-"""Workers on sockets: the stream of a client, and the listener that serves those who were announced.
+"""Workers on sockets: the stream of a client, and the listener that serves announced clients.
 
-Who a client is follows from the token it shows: whoever made both ends said for whom that token stands. Nothing
-that a client says of itself counts.
+The identity of a client follows from its token, which the process that made both ends issued for it. Nothing that a
+client says about itself counts.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from syft.config import current
 from syft.core.id_provider import ObjectId
@@ -21,35 +21,39 @@ from syft.exceptions import SerdeError, WorkerLostError
 from syft.messaging.message import ErrorMessage
 from syft.serde import serialize
 from syft.workers.execution.session import Session
-from syft.workers.transport import framing
+from syft.workers.transport import handshake
 from syft.workers.transport.fork_safety import belongs_here, drop
-from syft.workers.transport.framing import AFTER, ANSWER, HANDSHAKE_SECONDS, REQUEST, Address, Connection
-from syft.workers.transport.pipelined import Line
+from syft.workers.transport.framing import AFTER, ANSWER, REQUEST, FramedConnection
+from syft.workers.transport.handshake import HANDSHAKE_SECONDS, Address
+from syft.workers.transport.pipe import Bytes, SocketPipe
+from syft.workers.transport.pipelined import Line, PipelinedStream
 from syft.workers.transport.request_codec import answer
-from syft.workers.transport.sequenced import SequencedStream
+
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
 
 logger = logging.getLogger("syft.workers")
-# A request that went well is answered only now and then, so that its writer can forget it.
+# Successful requests are acknowledged at intervals, so that the client can forget them.
 ACKNOWLEDGED = 256
-# How many may shake hands at once: when one more comes, the one that has taken longest has to go. And how many threads.
+# Concurrent handshakes, beyond which the oldest is closed; threads for them; and dismissed tokens that are remembered.
 MAX_HANDSHAKES = 64
 MAX_VISITORS = 4 * MAX_HANDSHAKES
 MAX_DISMISSED = 1024
-# How long a listener waits after it could not let anybody in, in seconds.
+# Seconds that a listener waits after it could not accept a connection.
 _PAUSE = 0.1
-# Purpose of a connection, up to its first colon -> what takes it: function(worker, visitor, purpose, socket).
+# Purpose of a connection, up to its first colon -> its handler: function(worker, peer, purpose, socket).
 PURPOSES: dict[str, Callable[[Any, PeerIdentity, str, socket.socket], None]] = {}
-# Called with the worker that a process is made for, before it serves anybody.
+# Called with the worker of a new process, before it serves clients.
 SERVED: list[Callable[[Any], None]] = []
 
 
 class PeerIdentity(NamedTuple):
-    """Who opened a connection, as the secrets say that it came with.
+    """The authenticated peer of a connection.
 
     Attributes:
-        id: who it is.
-        circle: that of the client for which it comes; None: it comes in its own name, among processes of one program.
-        key: the fingerprint of the key that it proved to hold on this connection; None if it did not.
+        id: its id.
+        circle: the delegation that it acts under; None: it acts for itself, among processes of one program.
+        key: the fingerprint of the key that it proved to hold on this connection; None without proof.
     """
 
     id: ObjectId
@@ -57,31 +61,32 @@ class PeerIdentity(NamedTuple):
     key: str | None = None
 
 
-class SocketStream(SequencedStream):
+class SocketStream(PipelinedStream):
     """A stream to a worker in another process.
 
     Args:
-        client: the worker that speaks.
-        location: the worker that answers.
-        sock: a connected socket; the other end knows whose it is.
+        client: the worker that sends requests.
+        location: the worker that responds.
+        sock: a connected socket; the worker knows the client's identity.
     """
 
-    def __init__(self, client: Any, location: Any, sock: socket.socket) -> None:
+    def __init__(self, client: BaseWorker, location: BaseWorker, sock: socket.socket) -> None:
         super().__init__(client, location)
         self.largest = current().max_message_bytes
-        self._connection = Connection(sock, self.largest)
-        # Orders of the worker's maker that what was written so far comes after.
+        self._pipe = SocketPipe(sock)
+        self._connection = FramedConnection(self._pipe, self.largest)
+        # Orders of the worker's maker that precede what was written so far.
         self._orders = 0
         name = f"syft {client.id} to {location.id}"
         self._thread = threading.Thread(target=self._read_all, name=name, daemon=True)
         self._thread.start()
 
-    def abandon(self) -> None:
+    def detach_after_fork(self) -> None:
         """Leave the stream to the process from which this one was forked."""
-        super().abandon()
-        self._connection.abandon()
+        super().detach_after_fork()
+        self._pipe.detach_after_fork()
 
-    def _put(self, request: bytes, line: Line, future: Future[Any] | None) -> None:
+    def _put(self, request: bytes, line: Line, future: Future[Bytes] | None) -> None:
         with self._order:
             if self._lost is None:
                 self._number += 1
@@ -98,24 +103,25 @@ class SocketStream(SequencedStream):
         reason = ""
         try:
             while (frame := self._connection.read()) is not None:
-                self._take_answer(*frame)
+                self._receive_answer(*frame)
         except SerdeError as error:
             reason = str(error)
         self._connection.close()
-        self._give_up(reason or ("it was closed." if self._closed else self.location.why_lost()))
+        self._fail_pending(reason or ("it was closed." if self._closed else self.location.why_lost()))
 
     def close(self) -> None:
-        """Deliver what is left and end the session."""
+        """Deliver what is queued and end the session."""
         if not self._closed:
             self._closed = True
-            self._connection.finish(current().stream_timeout)
+            self._connection.drain(current().stream_timeout)
+            self._pipe.finish()
             self._thread.join(timeout=current().stream_timeout)
             self._connection.close()
             self.raise_failure()
 
 
-def serve(worker: Any, session: Session, connection: Connection) -> None:
-    """Answer the requests of one client until its connection ends."""
+def serve(worker: BaseWorker, session: Session, connection: FramedConnection) -> None:
+    """Serve the requests of one client until its connection ends."""
     session.may_wait = True
     try:
         while (frame := connection.read()) is not None:
@@ -129,7 +135,7 @@ def serve(worker: Any, session: Session, connection: Connection) -> None:
             if written or number % ACKNOWLEDGED == 0:
                 _write_answer(connection, number, written)
             for stream in list(worker._streams.values()):
-                if isinstance(stream, SequencedStream):
+                if isinstance(stream, PipelinedStream):
                     stream.pass_on()
     except (OSError, SerdeError) as error:
         logger.info("The connection of %r to %r ended: %s", session.client_id, worker.id, error)
@@ -138,15 +144,15 @@ def serve(worker: Any, session: Session, connection: Connection) -> None:
         connection.close()
 
 
-def _write_answer(connection: Connection, number: int, written: bytes) -> None:
+def _write_answer(connection: FramedConnection, number: int, written: bytes) -> None:
     try:
         connection.write(ANSWER, number, written)
-    except SerdeError as error:  # it is too large; saying so is not
+    except SerdeError as error:  # an error about its size fits
         connection.write(ANSWER, number, serialize(ErrorMessage((type(error).__name__, str(error), ""))))
 
 
 class Listener:
-    """Lets in those who show a token that was announced, and serves them, each in a thread of its own.
+    """Accepts clients that show an announced token, and serves each in a thread of its own.
 
     Args:
         sock: the listening socket.
@@ -155,9 +161,9 @@ class Listener:
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
         self.port: int = sock.getsockname()[1]
-        # fingerprint of a token -> (worker that is visited, id of the visitor, what the worker shows, the only purpose)
+        # fingerprint of a token -> (worker, id of the client, proof of the worker, the only purpose or None)
         self._announced: dict[bytes, tuple[weakref.ref[Any], ObjectId, bytes, str | None]] = {}
-        # Tokens that were good once: nobody waits for news of them. The oldest are forgotten.
+        # Tokens that were valid once, so a handshake does not wait for them to be announced. The oldest are dropped.
         self._dismissed: dict[bytes, None] = {}
         self._news = threading.Condition()
         self._closed = threading.Event()
@@ -167,31 +173,31 @@ class Listener:
         belongs_here(self)
         threading.Thread(target=self._accept_all, name="syft listener", daemon=True).start()
 
-    def abandon(self) -> None:
-        """Leave it to the process from which this one was forked; a process that was forked has a hub of its own."""
+    def detach_after_fork(self) -> None:
+        """Leave it to the process from which this one was forked, which makes a hub of its own."""
         drop(self._sock)
         if self in _hub:
             _hub.clear()
 
-    def announce(self, worker: Any, client_id: ObjectId, address: Address, purpose: str | None = None) -> None:
-        """Let a client in from now on, by its token.
+    def announce(self, worker: BaseWorker, client_id: ObjectId, address: Address, purpose: str | None = None) -> None:
+        """Accept a client from now on, by its token.
 
         Args:
-            worker: the worker that is visited.
-            client_id: who comes.
-            address: what they show each other.
-            purpose: the only purpose that the token is good for; None: any.
+            worker: the worker that the client connects to.
+            client_id: the id of the client.
+            address: their secrets.
+            purpose: the only purpose that the token is valid for; None: any.
         """
         with self._news:
             for gone in [key for key, (known, *_) in self._announced.items() if known() is None]:
                 del self._announced[gone]
             visit = (weakref.ref(worker), client_id, address.proof, purpose)
-            self._announced[framing.fingerprint(address.token)] = visit
+            self._announced[handshake.fingerprint(address.token)] = visit
             self._news.notify_all()
 
     def dismiss(self, address: Address) -> None:
-        """Let nobody in any more by the token of an address."""
-        key = framing.fingerprint(address.token)
+        """Reject the token of an address from now on."""
+        key = handshake.fingerprint(address.token)
         with self._news:
             self._announced.pop(key, None)
             self._dismissed[key] = None
@@ -199,10 +205,10 @@ class Listener:
                 del self._dismissed[next(iter(self._dismissed))]
 
     def close(self) -> None:
-        """Let nobody in any more."""
+        """Stop listening."""
         self._closed.set()
         with contextlib.suppress(OSError):
-            self._sock.shutdown(socket.SHUT_RDWR)  # wakes up who accepts
+            self._sock.shutdown(socket.SHUT_RDWR)  # ends accept()
         self._sock.close()
 
     def _accept_all(self) -> None:
@@ -210,17 +216,17 @@ class Listener:
             self._visitors.acquire()
             try:
                 sock, _ = self._sock.accept()
-            except OSError as error:  # of one that came and went, or for want of handles
+            except OSError as error:  # a connection that is gone already, or too many open files
                 self._visitors.release()
                 if self._closed.wait(_PAUSE):
                     return
-                logger.warning("Nobody could be let in: %s", error)
+                logger.warning("A connection could not be accepted: %s", error)
                 continue
             self._make_room(sock)
             threading.Thread(target=self._meet, args=(sock,), name="syft visitor", daemon=True).start()
 
     def _make_room(self, sock: socket.socket) -> None:
-        """Note that somebody shakes hands; who says nothing must not keep others out."""
+        """Register a handshake; a client that sends nothing must not block others."""
         with self._counting:
             self._handshakes[sock] = None
             slowest = next(iter(self._handshakes))
@@ -234,7 +240,7 @@ class Listener:
         try:
             worker, client_id, purpose = self._shake_hands(sock)
         except (OSError, LookupError) as error:
-            logger.info("Somebody was not let in: %s", error)
+            logger.info("A connection was rejected: %s", error)
             sock.close()
             return
         finally:
@@ -244,9 +250,11 @@ class Listener:
         if purpose:
             self._take(worker, client_id, purpose, sock)
         else:
-            serve(worker, worker.open_session(client_id), Connection(sock, current().max_message_bytes))
+            serve(
+                worker, worker.open_session(client_id), FramedConnection(SocketPipe(sock), current().max_message_bytes)
+            )
 
-    def _take(self, worker: Any, client_id: ObjectId, purpose: str, sock: socket.socket) -> None:
+    def _take(self, worker: BaseWorker, client_id: ObjectId, purpose: str, sock: socket.socket) -> None:
         taker = PURPOSES.get(purpose.partition(":")[0])
         if taker is None:
             sock.close()
@@ -254,20 +262,20 @@ class Listener:
             taker(worker, PeerIdentity(client_id), purpose, sock)
 
     def _shake_hands(self, sock: socket.socket) -> tuple[Any, ObjectId, str]:
-        token, purpose = framing.receive_hello(sock)
-        key = framing.fingerprint(token)
-        # Who connects may be faster than who announces it; where many come with tokens of nobody, less so.
+        token, purpose = handshake.receive_hello(sock)
+        key = handshake.fingerprint(token)
+        # A client may connect before it is announced; with many handshakes of unknown tokens the wait is shorter.
         patience = HANDSHAKE_SECONDS / 2 if len(self._handshakes) <= MAX_HANDSHAKES // 2 else _PAUSE
         with self._news:
             self._news.wait_for(lambda: key in self._announced or key in self._dismissed, patience)
             reference, client_id, proof, only = self._announced[key]
         if only is not None and purpose != only:
-            raise LookupError("its token is good for another purpose")
+            raise LookupError("its token is valid for another purpose only")
         worker = reference()
         if worker is None:
             raise LookupError("the worker is gone")
         sock.sendall(proof)
-        framing.ready(sock)
+        handshake.ready(sock)
         return worker, client_id, purpose
 
 
@@ -276,8 +284,8 @@ _opening_hub = threading.Lock()
 
 
 def hub() -> Listener:
-    """Return the listener by which workers of this process are reached from other processes."""
+    """Return the listener through which other processes reach workers of this process."""
     with _opening_hub:
         if not _hub:
-            _hub.append(Listener(framing.listen()))
+            _hub.append(Listener(handshake.listen()))
         return _hub[0]

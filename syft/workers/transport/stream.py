@@ -1,14 +1,16 @@
-"""Stream: the ordered line from one client to one worker.
+"""Stream: the ordered message channel from one client to one worker.
 
-Commands, sends and deletions are written without waiting; fetching, asking and searching wait. What pointers need
-is written here once, in terms of two verbs that each kind of stream supplies: `post` and `ask`.
+Commands, sends and deletions are written without waiting; fetches, queries and searches wait. The operations of
+pointers are defined here once, by two methods that each kind of stream supplies: `post` and `ask`.
 """
 
 from __future__ import annotations
 
+import collections
+import contextlib
 import dataclasses
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -22,56 +24,74 @@ from syft.workers.execution.copies import copy_for
 from syft.workers.execution.execute import describe, execute
 from syft.workers.execution.router import OutgoingObject, route
 
+if TYPE_CHECKING:
+    from syft.workers.base import BaseWorker
+
+# Ids that are released with one message; the others wait for the next.
+_MAX_RELEASED = 1 << 16
+
 
 class FailureGroup:
-    """Whether the failure of something that several workers do together was told to the user."""
+    """Calls to several workers that fail together: only the first failure is reported to the user."""
 
-    __slots__ = ("_untold",)
+    __slots__ = ("_unreported",)
 
     def __init__(self) -> None:
-        self._untold = [True]
+        self._unreported = [True]
 
-    def tell(self) -> bool:
-        """Say whether it is to be told now: yes, the first time."""
+    def report(self) -> bool:
+        """Return whether a failure is to be reported: True the first time, False afterwards."""
         try:
-            return self._untold.pop()  # atomic: streams note failures in threads of their own
+            return self._unreported.pop()  # atomic: streams record failures in threads of their own
         except IndexError:
             return False
 
 
+class ReleaseQueue(collections.deque[ObjectId]):
+    """Ids that a client released; the next message carries them. Finalizers of any thread may append."""
+
+    def take(self) -> tuple[ObjectId, ...]:
+        """Remove and return the ids for one message."""
+        taken: list[ObjectId] = []
+        with contextlib.suppress(IndexError):  # another thread took the last one
+            while self and len(taken) < _MAX_RELEASED:
+                taken.append(self.popleft())
+        return tuple(taken)
+
+
 class Stream:
-    """An ordered line of messages.
+    """An ordered channel of messages.
 
     Args:
-        client: the worker that speaks.
-        location: the worker that answers.
+        client: the worker that sends messages.
+        location: the worker that responds.
     """
 
     # Whether the next call to the worker opens another stream, because this one is over.
     is_replaced = False
-    # Whether small calls are gathered to go together (see gathering).
+    # Whether small calls are batched (see `batching`).
     gathers = False
 
     def __init__(self, client: Any, location: Any) -> None:
         self.client = client
         self.location = location
 
-    def post(self, message: m.Message, fate: FailureGroup | None = None) -> None:
-        """Send a message that needs no answer.
+    def post(self, message: m.Message, failure_group: FailureGroup | None = None) -> None:
+        """Send a message that needs no response.
 
         Args:
             message: the message.
-            fate: common to messages to several workers that fail together: their failure is told once.
+            failure_group: shared by messages to several workers that fail together: their failure is reported once.
         """
-        raise NotImplementedError(f"{type(self).__name__} must say how to post a message")
+        raise NotImplementedError(f"{type(self).__name__} must define post()")
 
     def ask(self, message: m.Message) -> Any:
-        """Send a message and wait for its answer."""
-        raise NotImplementedError(f"{type(self).__name__} must say how to ask")
+        """Send a message and wait for its response."""
+        raise NotImplementedError(f"{type(self).__name__} must define ask()")
 
     def release(self, obj_id: ObjectId) -> None:
         """Drop the client's claim on an object; called by finalizers, so it neither waits nor raises."""
-        raise NotImplementedError(f"{type(self).__name__} must say how to release")
+        raise NotImplementedError(f"{type(self).__name__} must define release()")
 
     def run(
         self,
@@ -79,16 +99,16 @@ class Stream:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         base: ObjectId | None,
-        originals: Any = None,
+        originals: object = None,
     ) -> Any:
         """Run a call and return the description of its result.
 
         Args:
             name: the wire name of the call.
-            args: its arguments, with `Ref` for what the worker holds.
+            args: its arguments, with a `Ref` for each object that the worker holds.
             kwargs: its keyword arguments.
             base: the id of its first result.
-            originals: the arguments as pointers, for streams that work out the result's shape by themselves.
+            originals: the arguments as pointers, for streams that infer the result spec by themselves.
         """
         return self.ask(self._operation(name, args, kwargs, base))
 
@@ -96,67 +116,67 @@ class Stream:
         return m.Operation(name, None, args, kwargs, () if base is None else (base,), torch.is_grad_enabled())
 
     def store(self, obj: Any, obj_id: ObjectId, published: bool, claimant: Any = None) -> None:
-        """Have the worker keep an object."""
+        """Store an object at the worker."""
         self.post(m.ObjectMessage(obj, obj_id, published, claimant))
 
-    def fetch(self, obj_id: ObjectId, reason: str = "", user: Any = None) -> Any:
-        """Take an object from the worker; a node does not believe who somebody says to be."""
+    def fetch(self, obj_id: ObjectId, reason: str = "", user: object = None) -> Any:
+        """Fetch an object from the worker; a node ignores the user, which is self-declared."""
         return self.ask(m.ObjectRequestMessage((obj_id, user, reason)))
 
     def fetch_many(self, obj_ids: list[ObjectId]) -> list[Any]:
-        """Take several objects from the worker with one message."""
+        """Fetch several objects from the worker with one message."""
         return list(self.ask(m.BatchMessage(tuple(m.ObjectRequestMessage((i, None, "")) for i in obj_ids))))
 
     def store_many(self, objects: list[tuple[Any, ObjectId]]) -> None:
-        """Have the worker keep several objects with one message."""
+        """Store several objects at the worker with one message."""
         self.post(m.BatchMessage(tuple(m.ObjectMessage(obj, obj_id) for obj, obj_id in objects)))
 
     def delete(self, obj_id: ObjectId) -> None:
-        """Delete an object, whoever owns it."""
+        """Delete an object, regardless of its owners."""
         self.post(m.ForceObjectDeleteMessage(obj_id))
 
     def retain(self, obj_id: ObjectId) -> None:
-        """Claim an object once more."""
+        """Add a claim on an object."""
         self.post(m.RetainMessage(obj_id))
 
     def claim(self, obj_id: ObjectId) -> None:
-        """Take over a claim that came with a pointer."""
+        """Take over a claim that was passed on with a pointer."""
         self.post(m.ClaimMessage(obj_id))
 
     def publish(self, obj_id: ObjectId) -> None:
-        """Let an object outlive the client's pointers and session."""
+        """Keep an object beyond the client's pointers and session."""
         self.post(m.PublishMessage(obj_id))
 
     def is_none(self, ref: Ref) -> bool:
-        """Ask whether an object is None."""
+        """Query whether an object is None."""
         return bool(self.ask(m.IsNoneMessage(ref)))
 
     def describe(self, ref: Ref) -> Any:
-        """Ask for the metadata of a tensor."""
+        """Query the metadata of a tensor."""
         return self.ask(m.GetShapeMessage(ref))
 
     def grad_meta(self, ref: Ref) -> TensorMeta | None:
-        """Ask for the metadata of a tensor's gradient; None if it has none."""
+        """Query the metadata of a tensor's gradient; None if it has none."""
         attribute = "grad" if ref.attribute is None else f"{ref.attribute}.grad"
         found: TensorMeta | None = self.ask(m.GetShapeMessage(Ref(ref.id, attribute)))
         return found
 
-    def hand_over(self, obj_id: ObjectId, destination: Any, new_id: ObjectId, keep_pointer: bool) -> Any:
-        """Have the worker send an object on; returns the metadata it has there."""
-        # Waits: what follows on the stream to the destination must find the object there.
+    def hand_over(self, obj_id: ObjectId, destination: BaseWorker, new_id: ObjectId, keep_pointer: bool) -> Any:
+        """Have the worker send an object on; returns the object's metadata at the destination."""
+        # Waits: later requests on the stream to the destination must find the object there.
         return self.ask(m.HandOverMessage(obj_id, destination.id, new_id, keep_pointer))
 
     def fetch_there(self, obj_id: ObjectId) -> TensorMeta:
-        """Have the worker replace a pointer it holds by what that points at."""
+        """Have the worker replace a pointer that it holds by the object it points at."""
         found: TensorMeta = self.ask(m.FetchThereMessage(obj_id))
         return found
 
     def search(self, query: list[Any]) -> list[Any]:
-        """Ask which objects match every word."""
+        """Return the objects that match every word."""
         return list(self.ask(m.SearchMessage(query)))
 
     def request_release(self, obj_id: ObjectId | tuple[ObjectId, ...], reason: str) -> dict[str, Any]:
-        """Ask the owner of the worker to release an object, or several together; returns the request."""
+        """Request the release of an object, or of several together, from the owner; returns the request."""
         return dict(self.ask(m.RequestReleaseMessage(obj_id, reason)))
 
     def released(self, request_id: str) -> Any:
@@ -167,25 +187,25 @@ class Stream:
         return found.contents["value"]
 
     def request_status(self, request_id: str) -> dict[str, Any]:
-        """Ask how a request stands."""
+        """Query the status of a request."""
         return dict(self.ask(m.RequestStatusMessage(request_id)))
 
     def raise_failure(self) -> None:
-        """Raise the error of an earlier call that nobody has heard of yet, if there is one."""
+        """Raise the unreported error of an earlier call, if there is one."""
 
     def synchronize(self) -> None:
-        """Wait until everything sent so far is done, and raise what went wrong."""
+        """Wait until everything sent so far is done, and raise the first error."""
         self.ask(m.BatchMessage(()))
 
-    def settle(self) -> None:
-        """Wait until others can see what was sent so far; needed before a pointer is passed on to somebody else."""
+    def barrier(self) -> None:
+        """Wait until other workers can see what was sent so far; needed before a pointer is passed on."""
 
     def close(self) -> None:
-        """End the session of the client at the worker; then raise the error of an earlier call nobody has heard of."""
+        """End the session of the client at the worker; then raise the unreported error of an earlier call."""
 
 
 def close_all(streams: Iterable[Any]) -> None:
-    """Close streams, all of them; then raise the first error of a call that nobody has heard of yet."""
+    """Close all streams; then raise the first unreported error of an earlier call."""
     failed: Exception | None = None
     for stream in streams:
         try:
@@ -197,7 +217,7 @@ def close_all(streams: Iterable[Any]) -> None:
 
 
 class InlineStream(Stream):
-    """A stream to a worker of this process: same messages, no bytes, errors at once."""
+    """A stream to a worker of this process: same messages, no bytes, immediate errors."""
 
     def __init__(self, client: Any, location: Any, session: Any = None) -> None:
         super().__init__(client, location)
@@ -209,9 +229,9 @@ class InlineStream(Stream):
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         base: ObjectId | None,
-        originals: Any = None,
+        originals: object = None,
     ) -> Any:
-        """Run a call; the answer is the stored result itself, whose metadata the client reads."""
+        """Run a call; the response is the stored result itself, whose metadata the client reads."""
         operation = self._operation(name, args, kwargs, base)
         response = execute(self.location, self.session, operation)
         if metrics._active or self.location.log_msgs:
@@ -219,14 +239,14 @@ class InlineStream(Stream):
         return response
 
     def grad_meta(self, ref: Ref) -> TensorMeta | None:
-        """Look at a tensor's gradient; optimizers ask this three times a parameter and step."""
+        """Return the metadata of a tensor's gradient; optimizers read it three times per parameter and step."""
         location = self.location
         if metrics._active or location.log_msgs or ref.attribute is not None or location.policy is not ALLOW_ALL:
             return super().grad_meta(ref)
         grad = self.location.object_store.get(ref.id).grad
         return None if grad is None else TensorMeta.of(grad)
 
-    def post(self, message: m.Message, fate: FailureGroup | None = None) -> None:
+    def post(self, message: m.Message, failure_group: FailureGroup | None = None) -> None:
         """Deliver a message, with copies of the objects in it."""
         self._deliver(self._copied(message), waited=False)
 
@@ -238,7 +258,7 @@ class InlineStream(Stream):
         return message
 
     def ask(self, message: m.Message) -> Any:
-        """Deliver a message and return its answer."""
+        """Deliver a message and return its response."""
         response = self._deliver(message, waited=True)
         if isinstance(response, OutgoingObject):
             return response.hand_out(self.client)
@@ -252,8 +272,8 @@ class InlineStream(Stream):
             self._observe(message, response, waited)
         return response
 
-    def _observe(self, message: m.Message, response: Any, waited: bool) -> None:
-        """Log and count a message, with the bytes it would have on a wire."""
+    def _observe(self, message: m.Message, response: object, waited: bool) -> None:
+        """Log and count a message, with the size that it would have as bytes."""
         if self.location.log_msgs:
             self.location.msg_history.append(message)
         if metrics._active:
@@ -271,8 +291,8 @@ class InlineStream(Stream):
         self.session.close()
 
 
-def wire_form(response: Any) -> Any:
-    """Return an answer as it goes on a wire."""
+def wire_form(response: object) -> Any:
+    """Return a response as it is serialized."""
     if isinstance(response, OutgoingObject):
         return response.obj
     if type(response) is tuple and any(isinstance(part, OutgoingObject | tuple) for part in response):
@@ -280,8 +300,8 @@ def wire_form(response: Any) -> Any:
     return describe(response)
 
 
-def is_value(response: Any) -> bool:
-    """Say whether the caller waits for this answer: a value, not the description of something that stays."""
+def is_value(response: object) -> bool:
+    """Return whether the caller waits for this response: a value, not the description of a stored object."""
     return response is not None and not isinstance(
         response, torch.Tensor | TensorMeta | SameAs | ObjectMeta | tuple | list
     )

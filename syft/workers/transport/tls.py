@@ -1,6 +1,6 @@
-"""Verified TLS for both ends, what its errors mean, and which hosts are this machine.
+"""Verified TLS for clients and servers, explanations of its errors, and the detection of loopback hosts.
 
-There is no switch that turns verification off: a team without certificates makes its own authority with
+Verification can't be turned off: a team without certificates makes its own authority with
 `syft.grid.certificates.make_authority`, and clients name it.
 """
 
@@ -15,20 +15,20 @@ from syft.exceptions import CertificateError
 
 __all__ = ["client_context", "explain", "is_loopback", "server_context"]
 
-# Of TLS 1.2 only what has forward secrecy and authenticated encryption; TLS 1.3 has nothing else.
+# TLS 1.2 ciphers with forward secrecy and authenticated encryption; TLS 1.3 has no others.
 CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
 _LOOPBACK_NAMES = frozenset({"localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback"})
 
 
 def is_loopback(host: str | None) -> bool:
-    """Say whether a host names this machine only. Nothing is looked up: an unknown name is not loopback.
+    """Return whether a host names this machine only. No name is resolved: an unknown name is not loopback.
 
     Example:
         >>> [is_loopback(host) for host in ("localhost", "127.0.0.1", "[::1]", "0.0.0.0", "node.example")]
         [True, True, True, False, False]
     """
     if not host:
-        return False  # which binds to every address
+        return False  # it binds to every address
     name = host.casefold().removesuffix(".")
     if name in _LOOPBACK_NAMES:
         return True
@@ -43,14 +43,14 @@ def is_loopback(host: str | None) -> bool:
 
 
 def server_context(cert: str | os.PathLike[str], key: str | os.PathLike[str] | None = None) -> ssl.SSLContext:
-    """Return the context of a server: TLS 1.2 at least, 1.3 where the client can, no weak ciphers.
+    """Return the TLS context of a server: TLS 1.2 or later, no weak ciphers.
 
     Args:
-        cert: the file of the certificate, with those between it and its authority if there are any.
-        key: the file of its private key, not encrypted; None: the file of the certificate holds it too.
+        cert: the file of the certificate, with intermediate certificates if there are any.
+        key: the file of its private key, not encrypted; None: the file of the certificate contains it, too.
 
     Raises:
-        CertificateError: a file is missing, is no PEM file, or the two do not belong together.
+        CertificateError: a file is missing or no PEM file, or the two do not match.
     """
     _check_file("certificate", cert)
     _check_file("key", cert if key is None else key)
@@ -64,13 +64,13 @@ def server_context(cert: str | os.PathLike[str], key: str | os.PathLike[str] | N
 
 
 def client_context(ca: str | os.PathLike[str] | None = None) -> ssl.SSLContext:
-    """Return the context of a client. The server's certificate and its name are always verified.
+    """Return the TLS context of a client. The server's certificate and its name are always verified.
 
     Args:
-        ca: the file of the only authority that is trusted; None: those that the system trusts.
+        ca: the file of the only trusted authority; None: those of the system.
 
     Raises:
-        CertificateError: the file is missing or holds no certificate.
+        CertificateError: the file is missing or contains no certificate.
     """
     if ca is not None:
         _check_file("authority's certificate", ca)
@@ -90,7 +90,7 @@ def _harden(context: ssl.SSLContext) -> None:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_ciphers(CIPHERS)
     context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE
-    # A websocket starts as a request of this protocol and of no other.
+    # A WebSocket begins as a request of this protocol.
     context.set_alpn_protocols(["http/1.1"])
 
 
@@ -104,7 +104,7 @@ def _check_file(what: str, path: str | os.PathLike[str]) -> None:
 
 
 def _refuse_to_ask() -> str:
-    # Without this a server would wait at the terminal for a password.
+    # Without this a server would wait for a password at the terminal.
     raise CertificateError("The key of the certificate is encrypted. Decrypt it first: openssl pkey -in KEY -out NEW")
 
 
@@ -148,9 +148,9 @@ _EXPIRED = (
 )
 _OURS_EXPIRED = "the client at {where} says that the certificate of this node has expired. Issue a new one"
 _VERSION = "what is at {where} offers no version of TLS that is safe. Let its owner bring it to TLS 1.2 or later"
-_HTTP = "somebody spoke to {where} without TLS, on a port for TLS. Connect with wss:// or https://"
+_HTTP = "a client connected to {where} without TLS, on a port for TLS. Connect with wss:// or https://"
 
-# OpenSSL's number of what was wrong with a certificate -> what that means.
+# OpenSSL's error code of a certificate -> the explanation.
 _CERTIFICATES = {
     9: "the certificate of {where} is not valid yet. Compare the clocks of both machines: date -u",
     10: _EXPIRED,
@@ -161,7 +161,7 @@ _CERTIFICATES = {
     62: _MISMATCH,
     64: _MISMATCH,
 }
-# OpenSSL's name of what else went wrong -> what that means.
+# OpenSSL's name of any other error -> the explanation.
 _REASONS = {
     "WRONG_VERSION_NUMBER": _PLAIN,
     "RECORD_LAYER_FAILURE": _PLAIN,
@@ -182,12 +182,12 @@ _REASONS = {
 
 
 def explain(error: OSError, host: str = "", port: int | None = None) -> str:
-    """Return one sentence on what an error of TLS means, and what to do next.
+    """Return one sentence on the meaning of a TLS error, and what to do next.
 
     Args:
-        error: what was raised, usually an `ssl.SSLError`.
-        host: who was connected to.
-        port: and where.
+        error: the error, usually an `ssl.SSLError`.
+        host: the host of the connection.
+        port: its port.
     """
     named = f"[{host}]" if ":" in host and not host.startswith("[") else host
     where = (named or "the other side") + (f":{port}" if port is not None and host else "")

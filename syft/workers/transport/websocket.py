@@ -1,8 +1,7 @@
-"""WebsocketPipe: bytes to and from a server over one websocket, blocking, for the side that connects.
+"""WebsocketPipe: bytes to and from a server over one WebSocket, blocking, for the client side.
 
-What is sent is cut into binary messages; where the cuts are means nothing. TLS is done in memory, so that one thread
-may read while another writes. There are no redirects to follow, since they would carry a token elsewhere, and nothing
-is compressed here: messages say for themselves whether they are.
+Bytes are cut into binary messages at arbitrary positions. Redirects are not followed, since they would send a token
+elsewhere. Nothing is compressed here: messages are compressed before.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
-import select
 import socket
 import ssl
 import threading
@@ -28,24 +26,23 @@ from websockets.uri import parse_uri
 from syft.config import current
 from syft.core.labels import printable
 from syft.exceptions import AuthenticationError, SyftError
-from syft.workers.transport.fork_safety import drop
+from syft.workers.transport.pipe import SMALL, Bytes, SocketPipe
 
-# Largest binary message, sent or taken.
+# Largest binary message, sent or received.
 CHUNK = 1 << 20
-_READ = 1 << 18
-# How many heartbeats the other end may take to make room for what is sent.
-_PATIENCE = 3
+# Heartbeats that the peer may take to make room for more bytes.
+_SEND_HEARTBEATS = 3
 SECURE = {"ws": False, "wss": True}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Endpoint:
-    """How a server is reached; never printed with its token.
+    """The address of a server and how to connect; never printed with its token.
 
     Attributes:
         url: ws://host:port/path or wss://host:port/path.
-        token: what is shown to it; none for a server of this machine that asks for none.
-        context: how its certificate is checked; needed for wss.
+        token: the bearer token; None for a server of this machine without authentication.
+        context: verifies its certificate; needed for wss.
         dial: opens the connection instead of this process, given seconds, the token for the node and its id; encrypts
             if needed, and returns it after the switch to bytes.
     """
@@ -65,134 +62,43 @@ class Endpoint:
         return dataclasses.replace(self, url=f"{parts.scheme}://{parts.netloc}{path}")
 
 
-def clean_token(token: Any) -> str:
-    """Return a token without the line end of the file that it was read from; whatever is wrong, it is not shown.
+def clean_token(token: object) -> str:
+    """Return a token without the line end of the file that it was read from; errors never show it.
 
     Raises:
-        AuthenticationError: it is not a token: it could not even be sent.
+        AuthenticationError: it is not a token.
     """
     text = token.strip() if isinstance(token, str) else ""
     if not text or not text.isascii() or not text.isprintable() or " " in text:
         raise AuthenticationError(
-            "What was given as a token is none: a token is one word of letters, digits, dots and dashes. Pass all that "
-            "is in its file, and nothing else."
+            "This is not a valid token: a token consists of letters, digits, dots and dashes. Pass the contents of its "
+            "file, and nothing else."
         )
     return text
 
 
-class WebsocketSocket:
-    """A connected socket, with TLS in memory where there is a context.
-
-    Args:
-        sock: the socket.
-        context: how the certificate is checked; None: no TLS.
-        host: the name that the certificate must be for.
-    """
-
-    def __init__(self, sock: socket.socket, context: ssl.SSLContext | None, host: str) -> None:
-        self._sock = sock
-        self._lock = threading.Lock()
-        self._tls: ssl.SSLObject | None = None
-        if context is not None:
-            self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
-            self._tls = context.wrap_bio(self._in, self._out, server_hostname=host)
-            self._shake_hands()
-
-    def _shake_hands(self) -> None:
-        while True:
-            try:
-                self._tls.do_handshake()  # type: ignore[union-attr]
-                return
-            except ssl.SSLWantReadError:
-                self._sock.sendall(self._out.read())
-                self._feed(self._sock.recv(_READ))
-            finally:
-                if self._out.pending:  # the end of the handshake, or why it was broken off
-                    self._sock.sendall(self._out.read())
-
-    def certificate(self) -> Any:
-        """Return the verified certificate of the server; None without TLS."""
-        return None if self._tls is None else self._tls.getpeercert()
-
-    def _feed(self, data: bytes) -> None:
-        if data:
-            self._in.write(data)
-        else:
-            self._in.write_eof()
-
-    def recv(self, timeout: float) -> bytes:
-        """Receive what there is, waiting for it for some seconds; nothing at the end."""
-        self._sock.settimeout(timeout)
-        if self._tls is None:
-            return self._sock.recv(_READ)
-        while True:
-            with self._lock:
-                try:
-                    return self._tls.read(_READ)
-                except ssl.SSLWantReadError:
-                    pass
-                except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
-                    return b""
-            data = self._sock.recv(_READ)
-            with self._lock:
-                self._feed(data)
-
-    def sendall(self, data: Any) -> None:
-        """Send bytes; called by one thread at a time."""
-        if self._tls is not None:
-            with self._lock:
-                self._tls.write(data)
-                data = self._out.read()
-        view = memoryview(data)
-        # The timeout of the socket belongs to who reads, so sending has a limit of its own.
-        patience = _PATIENCE * current().heartbeat
-        limit = time.monotonic() + patience
-        while len(view):
-            try:
-                sent = self._sock.send(view)
-            except TimeoutError:
-                if time.monotonic() > limit:
-                    raise
-                continue
-            if sent:
-                limit = time.monotonic() + patience
-                view = view[sent:]
-
-    def has_room(self) -> bool:
-        """Say whether some bytes can be sent now without waiting."""
-        try:
-            poll = select.poll()
-            poll.register(self._sock, select.POLLOUT)
-            return bool(poll.poll(0))
-        except (OSError, ValueError):  # it is closed, which sending says too
-            return True
-
-    def abandon(self) -> None:
-        """Close the socket in this process only."""
-        drop(self._sock)
-
-    def close(self) -> None:
-        """Close, whoever reads or writes meanwhile."""
-        with contextlib.suppress(OSError):
-            self._sock.shutdown(socket.SHUT_RDWR)
-        self._sock.close()
+def client_pipe(sock: socket.socket, context: ssl.SSLContext | None, host: str) -> SocketPipe:
+    """Return a pipe to a server over a connected socket, after the TLS handshake if there is a context."""
+    pipe = SocketPipe(sock, send_timeout=_SEND_HEARTBEATS * current().heartbeat, context=context, host=host)
+    sock.settimeout(None)
+    return pipe
 
 
 class WebsocketPipe:
-    """A websocket to a server.
+    """A WebSocket to a server.
 
     Args:
         where: the server.
-        timeout: seconds until it must have answered.
-        headers: more of the request.
+        timeout: seconds for the handshake.
+        headers: further headers of the request.
 
     Raises:
-        OSError: it can't be reached, or its certificate is not good.
-        AuthenticationError: it does not know the token.
-        SyftError: what answers there is not a node.
+        OSError: it can't be reached, or its certificate is invalid.
+        AuthenticationError: the token is invalid.
+        SyftError: the server is not a node.
     """
 
-    patience: float | None = None  # heartbeats tell whether the server is there
+    patience: float | None = None  # heartbeats detect a lost server
 
     def __init__(self, where: Endpoint, timeout: float, headers: dict[str, str] | None = None) -> None:
         uri = parse_uri(where.url)
@@ -207,7 +113,7 @@ class WebsocketPipe:
         sock = socket.create_connection((uri.host, uri.port), timeout=timeout)
         try:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._wire = WebsocketSocket(sock, where.context if uri.secure else None, uri.host)
+            self._wire = client_pipe(sock, where.context if uri.secure else None, uri.host)
             self._open(where, headers or {}, deadline)
         except Exception:
             sock.close()
@@ -224,16 +130,16 @@ class WebsocketPipe:
         while self._protocol.state is CONNECTING and self._protocol.handshake_exc is None:
             left = deadline - time.monotonic()
             if left <= 0:
-                raise TimeoutError("it did not answer in time")
-            self._take(self._wire.recv(left))
+                raise TimeoutError("the server did not answer in time")
+            self._take(self._wire.receive(left))
         if self._protocol.handshake_exc is not None:
             raise _refusal(self._protocol.handshake_exc)
 
-    def _take(self, data: bytes) -> None:
-        """Hand bytes of the socket to the protocol, and keep what arrived with them."""
+    def _take(self, data: Bytes) -> None:
+        """Pass bytes of the socket to the protocol, and keep the payload."""
         with self._parsing:
             if data:
-                self._protocol.receive_data(data)
+                self._protocol.receive_data(bytes(data))
             else:
                 self._protocol.receive_eof()
             for event in self._protocol.events_received():
@@ -241,24 +147,24 @@ class WebsocketPipe:
                     self._arrived.append(bytes(event.data))
 
     def recv(self, within: float | None = None) -> bytes:
-        """Return bytes that arrived, waiting for them; nothing at the end, however it came."""
+        """Return bytes, waiting for them; empty at the end, for whatever reason."""
         silent = False
         while not self._arrived:
             if self._protocol.state is CLOSED:
                 return b""
             try:
-                data = self._wire.recv(self._heartbeat)
+                data = self._wire.receive(self._heartbeat)
                 silent = False
                 self._take(data)
             except TimeoutError:
-                if silent:  # it did not even answer a ping
+                if silent:  # not even a ping was answered
                     return b""
                 silent = True
                 with self._parsing:
                     self._protocol.send_ping(b"")
             except (OSError, ValueError):
                 return b""
-            # Answers to pings. Who reads never waits for who writes: the other end may be waiting to be read from.
+            # Pong frames. The reader must never block on the writer: the peer may be waiting to be read from.
             if self._writing.acquire(blocking=False):
                 try:
                     self._flush()
@@ -268,11 +174,11 @@ class WebsocketPipe:
                     self._writing.release()
         return self._arrived.popleft()
 
-    def send(self, data: Any) -> None:
-        """Send bytes, at most CHUNK of them, waiting until the other end takes them.
+    def send(self, data: Bytes) -> None:
+        """Send bytes, at most CHUNK of them, waiting until there is room for them.
 
         Raises:
-            OSError: the other end is gone.
+            OSError: the peer is gone.
         """
         with self._writing:
             try:
@@ -282,43 +188,46 @@ class WebsocketPipe:
             except (WebSocketException, ValueError) as error:
                 raise ConnectionError("the connection is closed") from error
 
-    def has_room(self) -> bool:
-        """Say whether some bytes can be sent now without waiting."""
-        return self._wire.has_room()
+    def send_some(self, data: Bytes) -> int:
+        """Send the bytes if that takes no waiting; returns their number, or 0."""
+        if len(data) > SMALL or not self._wire.has_room():
+            return 0
+        self.send(data)
+        return len(data)
 
     def _flush(self) -> None:
         with self._parsing:
             pieces = self._protocol.data_to_send()
         for piece in pieces:
-            if piece:  # an empty one says that nothing follows, which closing says too
-                self._wire.sendall(piece)
+            if piece:  # an empty piece announces the end, as closing does
+                self._wire.send(piece)
 
     def finish(self) -> None:
-        """Say that nothing follows."""
+        """Announce the end of the data."""
         with contextlib.suppress(OSError, WebSocketException, ValueError), self._writing:
             with self._parsing:
                 self._protocol.send_close(1000)
             self._flush()
 
-    def abandon(self) -> None:
-        """Close it in this process only: the one from which it was forked goes on with it."""
-        self._wire.abandon()
+    def detach_after_fork(self) -> None:
+        """Close the handle in this process only; the process it was forked from keeps the connection."""
+        self._wire.detach_after_fork()
 
     def close(self) -> None:
-        """Close, whoever reads or writes meanwhile."""
+        """Close the connection; pending reads and writes end."""
         self._wire.close()
 
 
 def _refusal(error: Exception) -> Exception:
-    """Return what the answer to a handshake that failed means."""
+    """Return the error for a failed handshake."""
     if isinstance(error, InvalidStatus):
         status, body = error.response.status_code, bytes(error.response.body or b"")
         said = printable(body[:500].decode("utf-8", "replace"))
         if status in (401, 403):
-            return AuthenticationError(said or "It does not know this token.")
-        if status >= 500:  # it may be better later
-            return ConnectionError(f"it answered with HTTP status {status}: {said or 'nothing more'}")
-        return SyftError(f"It answered with HTTP status {status}: {said or 'nothing more'}.")
+            return AuthenticationError(said or "The token is invalid.")
+        if status >= 500:  # it may recover
+            return ConnectionError(f"it answered with HTTP status {status}: {said or 'no reason'}")
+        return SyftError(f"It answered with HTTP status {status}: {said or 'no reason'}.")
     if isinstance(error, InvalidHandshake) and not isinstance(error.__cause__, EOFError):
-        return SyftError("What answers there does not speak websocket.")
-    return ConnectionError("it broke the handshake off")
+        return SyftError("The server there does not support WebSockets.")
+    return ConnectionError("the server aborted the handshake")

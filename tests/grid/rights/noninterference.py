@@ -22,7 +22,7 @@ import syft as sy
 from syft.core import id_provider
 from syft.grid.isolation.session import process
 from syft.messaging import message as m
-from syft.workers.transport.framed_pipe import HEADER
+from syft.workers.transport.framing import HEADER
 from syft.workers.transport.websocket import Endpoint, WebsocketPipe
 from syft.workers.transport.websocket_stream import WebsocketStream
 from tests.depth import IS_DEEP

@@ -19,7 +19,7 @@ import msgpack  # type: ignore[import-untyped,unused-ignore]
 
 from syft.core.byte_budget import PATIENCE, ByteBudget, Holding
 from syft.exceptions import ByteBudgetError, SerdeError
-from syft.workers.transport.framed_pipe import RefusedBody
+from syft.workers.transport.framing import RefusedBody
 
 # The body of a frame that is sent.
 Bytes: TypeAlias = bytes | bytearray | memoryview

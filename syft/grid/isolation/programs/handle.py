@@ -19,7 +19,7 @@ from syft.exceptions import SerdeError, SessionEndedError, SyftError
 from syft.grid.isolation.children.services import error_by_name
 from syft.grid.isolation.processes.channel import Bytes, Frame, FrameKind, pair
 from syft.grid.isolation.processes.handle import ProcessHandle
-from syft.workers.transport.framed_pipe import RefusedBody
+from syft.workers.transport.framing import RefusedBody
 
 if TYPE_CHECKING:
     from syft.grid.isolation.supervisor.supervisor import Supervisor

@@ -26,7 +26,7 @@ from syft.hook.functions import function_of
 from syft.messaging.message import Operation
 from syft.workers.access.fake_execution import Prediction, work_out
 from syft.workers.access.tensor_spec import TensorSpec
-from syft.workers.execution.batch import CALM
+from syft.workers.execution.batch import SIDE_EFFECT_FREE
 from syft.workers.execution.execute import ATTRIBUTES
 from syft.workers.execution.results import FORM
 from syft.workers.transport.gradient_cache import WRITING
@@ -45,7 +45,7 @@ _METADATA_CALLS = FORM - _HIDDEN | {
 }
 # Calls whose effects do not depend on the values of floats, such as the step size of an optimizer, which may differ in
 # each step.
-_ARITHMETIC = CALM | {
+_ARITHMETIC = SIDE_EFFECT_FREE | {
     f"torch.{prefix}{name}"
     for prefix in ("", "Tensor.")
     for written in WRITING

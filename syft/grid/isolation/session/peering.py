@@ -17,7 +17,7 @@ from syft.grid.server.sessions import SessionRegistry
 from syft.workers.delegation.grants import Delegation, DelegationRegistry
 from syft.workers.delegation.key_proofs import fingerprint_of
 from syft.workers.delegation.peer import OutboundPolicy
-from syft.workers.transport import framing
+from syft.workers.transport import handshake
 from syft.workers.transport.websocket import Endpoint
 
 _GRACE = 60.0
@@ -102,7 +102,7 @@ class SupervisedDelegations(DelegationRegistry):
     def admit(self, circle: Delegation, peers: tuple[ObjectId, ...]) -> tuple[tuple[bytes, bytes, float], ...]:
         """Admit workers on behalf of a client."""
         admitted = super().admit(circle, peers)
-        self._services.call("expect", *(framing.fingerprint(token) for token, _, _ in admitted))
+        self._services.call("expect", *(handshake.fingerprint(token) for token, _, _ in admitted))
         return admitted
 
     def serve(self, key: bytes, fd: int) -> None:

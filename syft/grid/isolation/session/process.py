@@ -32,9 +32,9 @@ from syft.grid.storage.quotas import Quota
 from syft.hook.torch_hook import TorchHook
 from syft.workers.execution.router import put_back
 from syft.workers.execution.session import Session
-from syft.workers.transport.framed_pipe import RefusedBody
+from syft.workers.transport.framing import RefusedBody
+from syft.workers.transport.pipelined import PipelinedStream
 from syft.workers.transport.request_codec import let_go, respond
-from syft.workers.transport.sequenced import SequencedStream
 
 _MAX_ORDER = 1 << 16
 
@@ -76,7 +76,7 @@ class SessionProcess:
         user, role, limit = facts
         session = self.worker.open_session(user)
         session.role, session.may_wait, session.max_message_bytes = role, True, limit
-        session.is_told_where = False
+        session.sends_tracebacks = False
         session.byte_budget = self.budget
         channel = Channel(socket.socket(fileno=fds[0]), (limit or 1 << 30) + (1 << 20))
         threading.Thread(target=self._serve, args=(session, channel), daemon=True).start()
@@ -115,7 +115,7 @@ class SessionProcess:
             leaving[number] = left
         channel.send(FrameKind.ANSWER, (left is not None, self.worker.vault.pop_moved()), written)
         for stream in list(self.worker._streams.values()):
-            if isinstance(stream, SequencedStream):
+            if isinstance(stream, PipelinedStream):
                 stream.pass_on()
 
 

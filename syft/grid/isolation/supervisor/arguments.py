@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from syft.core.id_provider import is_id
 from syft.exceptions import SerdeError
-from syft.workers.transport.framing import TOKEN_BYTES
+from syft.workers.transport.handshake import TOKEN_BYTES
 
 Check: TypeAlias = Callable[[object], bool]
 _MAX_TEXT = 1 << 16

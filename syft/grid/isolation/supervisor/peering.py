@@ -28,7 +28,7 @@ from syft.grid.server.peering import Headers, accept_socket, refuse, token_in
 from syft.workers.delegation.dialer import ask_switch, left, reach
 from syft.workers.delegation.grants import LIFETIME, MAX_PEERS
 from syft.workers.delegation.node_names import check_peer as check_peer_name
-from syft.workers.transport import framing
+from syft.workers.transport import handshake
 from syft.workers.transport.websocket import Endpoint
 
 logger = logging.getLogger("syft.node")
@@ -53,7 +53,7 @@ class SupervisedPeering:
     def take(self, transport: asyncio.Transport, headers: Headers, early: bytes) -> None:
         """Accept a connection, or refuse it; called in the event loop with the headers of its request."""
         try:
-            key = framing.fingerprint(token_in(dict(headers)))
+            key = handshake.fingerprint(token_in(dict(headers)))
             process, until = self._supervisor.expected.get(key, (None, 0.0))
             if process is None or process.is_over or until < time.monotonic():
                 raise AuthenticationError("No client has introduced this worker here, or the introduction has expired.")

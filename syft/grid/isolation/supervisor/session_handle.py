@@ -16,7 +16,7 @@ from syft.grid.isolation.processes.handle import ProcessHandle
 from syft.grid.isolation.supervisor.call_table import Principal
 from syft.grid.isolation.supervisor.connection_limits import MAX_PROCESS_RELAYS, ConnectionLimits
 from syft.workers.execution.session import Session
-from syft.workers.transport.framed_pipe import RefusedBody
+from syft.workers.transport.framing import RefusedBody
 
 if TYPE_CHECKING:
     from syft.grid.isolation.supervisor.supervisor import Supervisor

@@ -29,7 +29,7 @@ from syft.grid.isolation.supervisor.connection_limits import MAX_NODE_RELAYS, Co
 from syft.grid.isolation.supervisor.session_handle import Relay, SessionHandle
 from syft.workers.delegation.peer import OutboundPolicy
 from syft.workers.execution.session import Session
-from syft.workers.transport.framed_pipe import RefusedBody
+from syft.workers.transport.framing import RefusedBody
 
 if TYPE_CHECKING:
     from syft.grid.isolation.programs.handle import ProgramHandle
