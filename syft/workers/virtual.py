@@ -85,6 +85,10 @@ class VirtualWorker(FederatedCaller, BaseWorker, FederatedClient):
         """Whether it serves requests in a thread of its own."""
         return self._stream_type is ThreadStream
 
+    def _may_hold(self, obj_id: ObjectId) -> bool:
+        """Return True if it serves in a thread: an object that is on its way is not in the store yet."""
+        return self.is_threaded or super()._may_hold(obj_id)
+
     def open_stream(self, client: BaseWorker) -> Any:
         """Open a stream from a client of this process."""
         stream = self._stream_type(client, self)
