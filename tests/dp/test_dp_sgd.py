@@ -192,11 +192,11 @@ def test_dropout_is_trained_too():
 
 REFUSED = {
     "batch norm": (nn.Sequential(nn.Linear(5, 8), nn.BatchNorm1d(8), nn.Linear(8, 3)), classes(5), "GroupNorm"),
-    "a sum of the data": (Counting(), classes(5), "changes tensors of its own"),
+    "a sum of the data": (Counting(), classes(5), "changes its own tensors"),
     "rows that mix": (Mixing(), classes(5), "GroupNorm"),
     "words that mix": (Mixing(), words(), "GroupNorm"),
     "rows that go away": (nn.Sequential(nn.Linear(5, 5), nn.Flatten(0)), classes(5), "a row for each"),
-    "no parameters": (nn.Sequential(nn.Flatten()), classes(5), "no parameters"),
+    "no trainable parameters": (nn.Sequential(nn.Flatten()), classes(5), "no trainable parameters"),
 }
 
 
@@ -583,11 +583,11 @@ def test_a_training_that_never_ends_is_refused_before_it_is_paid(make_worker):
 
 def test_a_round_ends_when_nobody_waits_for_it_any_more(make_worker, monkeypatch):
     def gone():
-        raise TrainingError("The client that asked for this training is gone.")
+        raise TrainingError("The client that requested this training has disconnected.")
 
     monkeypatch.setattr(ClientSession, "watch", lambda station: gone)
     (alice,) = clients(make_worker, Budget(purse=9), count=1)
-    with pytest.raises(TrainingError, match="is gone"):
+    with pytest.raises(TrainingError, match="has disconnected"):
         ask(alice, *classes(5), "train")
 
 
@@ -629,7 +629,7 @@ def test_rounds_that_are_no_number_are_refused(rounds):
 
 
 def test_neither_noise_nor_target_is_refused():
-    with pytest.raises(TrainingError, match="noise_multiplier, or a target_epsilon"):
+    with pytest.raises(TrainingError, match="noise_multiplier or target_epsilon"):
         sy.dp.SamplePrivacy()
 
 

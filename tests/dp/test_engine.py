@@ -277,7 +277,7 @@ def test_what_is_elsewhere_is_refused_with_what_to_use_instead(make_worker):
     far = sy.FederatedDataLoader(sy.BaseDataset(x, y).federate((bob,)), batch_size=4)
     near = DataLoader(TensorDataset(x, y), batch_size=4)
     refused = {
-        "DataLoader of data in this process": (nn.Linear(4, 2), far),
+        "DataLoader of local data": (nn.Linear(4, 2), far),
         "PointerTensor": (nn.Linear(4, 2).send(bob), near),
         "not a Plan": (sy.Plan(forward_func=nn.Linear(4, 2)), near),
     }

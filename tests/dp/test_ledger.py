@@ -48,7 +48,7 @@ def test_losses_of_laplace_add_up_to_the_limit_exactly(ledger):
         assert (entry["number"], entry["user"], entry["event"]) == (number + 1, "alice", LAPLACE)
     assert left(ledger, data="people") == pytest.approx(0, abs=1e-9)
     before = ledger.standing(), ledger.entries()
-    with pytest.raises(BudgetExceededError, match=r"of which 0 is left, and this takes 0\.25.*node budget set"):
+    with pytest.raises(BudgetExceededError, match=r"0 is left, and this needs 0\.25.*node budget set"):
         ledger.charge("alice", ["people"], LAPLACE)
     with pytest.raises(BudgetExceededError):
         ledger.charge("bob", ["people"], {"mechanism": "pure", "epsilon": 1e-6})

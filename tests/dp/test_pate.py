@@ -221,7 +221,7 @@ def test_bad_arguments_are_named():
             pate.perform_analysis(bad)
     with pytest.raises(ValueError, match="different lengths"):
         pate.perform_analysis([[1, 2], [1]])
-    with pytest.raises(ValueError, match="labels are numbers"):
+    with pytest.raises(ValueError, match="labels must be from"):
         pate.perform_analysis([[10**12]])
     for name, values in {
         "noise_eps": (0, -1, math.nan, math.inf, "x", None),

@@ -146,7 +146,7 @@ def test_a_round_without_clients_is_noise_only():
 
 
 def test_clients_that_count_differently_are_refused():
-    with pytest.raises(FederatedError, match="counts the same"):
+    with pytest.raises(FederatedError, match="same weight"):
         begun().release(Total(torch.zeros(3), 70.0, 3), 3)
     with pytest.raises(FederatedError, match="begun"):
         sy.dp.UserPrivacy(noise_multiplier=1.0).release(None, 3)
@@ -186,7 +186,7 @@ def test_settings_that_make_no_sense_are_refused(name, value):
 
 
 def test_neither_noise_nor_target_is_refused():
-    with pytest.raises(TrainingError, match="noise_multiplier, or a target_epsilon"):
+    with pytest.raises(TrainingError, match="noise_multiplier or target_epsilon"):
         sy.dp.UserPrivacy()
     with pytest.raises(TrainingError):
         terms_of({"clipping": {"clip": 1.0, "more": 1}})

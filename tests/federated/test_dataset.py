@@ -96,7 +96,7 @@ def test_pointers_that_were_found_make_one(workers):
 
 
 def test_parts_that_do_not_fit(bob):
-    with pytest.raises(ValueError, match="send it first"):
+    with pytest.raises(ValueError, match="Send it first"):
         sy.FederatedDataset([base()])
     with pytest.raises(ValueError, match=f"Two parts are at '{bob.id}'"):
         sy.FederatedDataset([base().send(bob), base().send(bob)])
@@ -154,5 +154,5 @@ def test_what_can_not_be_split(bob, alice):
         Endless().federate((bob,))
     with pytest.raises(TypeError, match="pairs of a sample and its target"):
         TensorDataset(DATA).federate((bob,))
-    with pytest.raises(SyftError, match="fetch it before it is split"):
+    with pytest.raises(SyftError, match="Fetch it before splitting it"):
         base().send(bob).federate((bob, alice))

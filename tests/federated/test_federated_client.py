@@ -272,13 +272,13 @@ def test_what_is_missing_is_said(workers):
     with pytest.raises(ValueError, match="has no data set"):
         bob.evaluate(["xor"])
     bob.add_dataset(TensorDataset(torch.zeros(0, 2), torch.zeros(0, 1)), "empty")
-    with pytest.raises(ValueError, match="no samples, so there is nothing to train"):
+    with pytest.raises(ValueError, match="no samples to train"):
         bob.fit("empty")
-    with pytest.raises(ValueError, match="nothing to evaluate"):
+    with pytest.raises(ValueError, match="no samples to evaluate"):
         bob.evaluate("empty")
     bob.add_dataset(samples.xor(), "xor")
     for device in ("meta", "cuda:77", "bogus", "cpu; rm"):
-        with pytest.raises(ValueError, match="There is no device"):
+        with pytest.raises(ValueError, match="The device"):
             bob.fit("xor", device=device)
     with pytest.raises(ValueError, match="nr_bins"):
         bob.evaluate("xor", nr_bins=2**40)
@@ -294,17 +294,17 @@ def test_models_and_losses_that_do_not_fit(workers):
     cases = [
         (
             config(loss_fn=sy.Plan(forward_func=lambda pred, target: pred).build(XOR_TARGET, XOR_TARGET)),
-            "Take its mean",
+            "Use its mean",
         ),
-        (config(sy.Plan(forward_func=lambda x: x.mean(1)).build(XOR)), "no parameters that can be trained"),
-        (config(optimizer_args={"lr": -1.0}), "torch refuses the optimizer_args of Adam: Invalid learning rate"),
-        (config(optimizer_args={"momentum": 1.0}), "torch refuses the optimizer_args of Adam"),
+        (config(sy.Plan(forward_func=lambda x: x.mean(1)).build(XOR)), "no trainable parameters"),
+        (config(optimizer_args={"lr": -1.0}), "torch rejected the optimizer_args of Adam: Invalid learning rate"),
+        (config(optimizer_args={"momentum": 1.0}), "torch rejected the optimizer_args of Adam"),
     ]
     for sent, text in cases:
         sent.send(bob)
         with pytest.raises(TrainingError, match=text):
             bob.fit("xor")
-    with pytest.raises(TrainingError, match="has no TrainConfig|This is not a TrainConfig"):
+    with pytest.raises(TrainingError, match="has no TrainConfig|The object is not a TrainConfig"):
         sy.local_worker.stream_to(bob).run("syft.use_train_config", (cases[0][0].model_ptr.id_at_location,), {}, None)
 
 
@@ -430,7 +430,7 @@ def test_a_training_whose_client_is_gone_ends(make_worker):
     session.close()
     go_on.set()
     thread.join(60)
-    assert failed == ["The client that asked for this training is gone."]
+    assert failed == ["The client that requested this training has disconnected."]
 
 
 # In a process of its own ----------------------------------------------------------------------------------

@@ -204,7 +204,7 @@ def test_what_is_not_right():
     model = network()
     good = optim.SGD(model.parameters(), lr=0.1)
     for wrong in (optim.SGD, model, None):
-        with pytest.raises(TypeError, match="takes an optimizer as a pattern"):
+        with pytest.raises(TypeError, match="needs an optimizer to copy"):
             Optims(["bob"], wrong)
     for wrong in ("bob", 5):
         with pytest.raises(TypeError, match="one after the other"):

@@ -207,7 +207,7 @@ def test_it_draws_on_axes_of_matplotlib():
 
 
 def test_what_can_not_be_plotted():
-    with pytest.raises(TrainingError, match="nothing called 'f1' to plot; there is loss, accuracy"):
+    with pytest.raises(TrainingError, match="no column 'f1' to plot. Available: loss, accuracy"):
         history().plot("f1")
     with pytest.raises(TrainingError, match="reasons"):
         history().plot("reasons")

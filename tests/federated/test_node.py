@@ -35,7 +35,7 @@ def connect(hook, hospital):
 
 def test_a_user_trains_and_the_owner_decides(connect):
     alice = connect("alice")
-    with pytest.raises(NotPermittedError, match="its owner's to add"):
+    with pytest.raises(NotPermittedError, match="Only the owner"):
         alice.add_dataset(samples.xor(), "mine")
     sent = config()
     sent.send(alice)

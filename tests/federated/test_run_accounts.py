@@ -133,7 +133,7 @@ def test_what_clients_say_may_be_anything(said):
         return {**answer, "privacy": {**answer["privacy"], "spent": said}}
 
     found = train([Told("first", part(0)), Told("liar", part(1), after=lie)], 1, local_privacy=sample_privacy())
-    assert found.history[0].reasons == ("liar: Client 'liar' did not say what it has spent in this run.",)
+    assert found.history[0].reasons == ("liar: Client 'liar' did not report its privacy loss in this run.",)
 
 
 def test_a_client_that_says_less_than_it_must_have_spent_is_not_believed():

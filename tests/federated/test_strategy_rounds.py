@@ -221,7 +221,7 @@ def test_scaffold_needs_plain_sgd():
         {"optimizer_args": {"lr": 0.1, "maximize": True}},
         {"optimizer_args": {"lr": 0.0}},
     ):
-        with pytest.raises(FederatedError, match="Scaffold trains by plain SGD"):
+        with pytest.raises(FederatedError, match="Scaffold needs plain SGD"):
             problem.solve(Scaffold(), 1, **options)
 
 

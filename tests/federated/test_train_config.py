@@ -83,11 +83,11 @@ def test_a_model_that_is_there_already(workers):
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"optimizer": "LBFGS"}, "no optimizer 'LBFGS'; choose one of ASGD, Adadelta"),
+        ({"optimizer": "LBFGS"}, "no optimizer 'LBFGS'is unknown. Use one of ASGD, Adadelta"),
         ({"optimizer": "__import__"}, "no optimizer"),
         ({"optimizer_args": {"lr": "0.1"}}, "plain numbers by name"),
         ({"optimizer_args": {"foreach": True}}, "plain numbers by name"),
-        ({"batch_size": 0}, "batch_size of a TrainConfig is a whole number of at least 1"),
+        ({"batch_size": 0}, "batch_size of a TrainConfig must be an integer of at least 1"),
         ({"epochs": 1.5}, "epochs of a TrainConfig"),
         ({"max_nr_batches": -2}, "max_nr_batches"),
         ({"shuffle": "yes"}, "shuffle"),
@@ -106,11 +106,11 @@ def test_python_code_does_not_travel(bob):
         config(model=nn.Linear(2, 1)).send(bob)
     with pytest.raises(TrainingError, match="loss_fn is a function"):
         config(loss_fn=lambda pred, target: pred).send(bob)
-    with pytest.raises(TrainingError, match="not built yet"):
+    with pytest.raises(TrainingError, match="not built"):
         config(model=sy.Plan(forward_func=nn.Linear(2, 1))).send(bob)
     with pytest.raises(TrainingError, match="needs a model and a loss_fn"):
         sy.TrainConfig(None, planned_loss()).send(bob)
-    with pytest.raises(TrainingError, match="was not sent there"):
+    with pytest.raises(TrainingError, match="was not sent to that worker"):
         config().get_model()
 
 

@@ -1,4 +1,4 @@
-"""Taking masks off a sum, with the shares that the clients gave."""
+"""Removes the masks from a sum, with the shares that the clients sent."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from syft.federated.client.secure_aggregation.shamir import ShamirReconstructor
 
 
 class Unmasking:
-    """The end of a round, when it is known who answered.
+    """The end of a round, when the survivors are known.
 
     Args:
         roster: the clients of the round.
-        members: the places of those whose shares went out: they have masks in common.
-        survivors: the places of those whose masked vectors are in the sum.
-        commitments: what those who sent shares committed themselves to, by place.
-        shares: for each place that helps, what it gave for each place of the roster.
+        members: indices of the clients whose shares were sent: they have pairwise masks.
+        survivors: indices of the clients whose masked vectors are in the sum.
+        commitments: commitments of the clients to their seeds, by index.
+        shares: for each helping index, its share for each client.
     """
 
     def __init__(
@@ -39,18 +39,18 @@ class Unmasking:
         self._joiners: dict[tuple[int, ...], ShamirReconstructor] = {}
 
     def take_off(self, total: torch.Tensor, context: bytes) -> None:
-        """Take all masks off a sum, in place.
+        """Remove all masks from a sum, in place.
 
         Args:
             total: the sum of the masked vectors.
-            context: what the masks of pairs are bound to.
+            context: the context that pairwise masks are bound to.
         """
         for place in self._survivors:
             total -= self_mask(self._roster, place, self._seed(place), len(total))
         for gone in sorted(set(self._members) - set(self._survivors)):
             secret = key_agreement.PairwiseSecret(self._masking_secret(gone))
             for place in self._survivors:
-                # What the one who is gone would have added is just what is missing.
+                # Adds the mask that the dropped-out client would have added.
                 add_pair_mask(total, self._roster, secret, gone, place, context)
 
     def _seed(self, place: int) -> bytes:
@@ -62,7 +62,7 @@ class Unmasking:
         return self._joined(place, lambda secret: hmac.compare_digest(key_agreement.public_of(secret), expected))
 
     def _joined(self, place: int, is_right: Callable[[bytes], bool]) -> bytes:
-        """Return a secret of a client from the shares that others have of it."""
+        """Return a secret of a client, reconstructed from the shares of others."""
         for helpers in self._choices():
             joiner = self._joiners.get(helpers)
             if joiner is None:
@@ -74,12 +74,11 @@ class Unmasking:
             if is_right(secret):
                 return secret
         raise FederatedError(
-            "The shares that clients gave to unmask the sum do not fit together, so there is no sum: one of them is "
-            "broken or lies."
+            "The shares for unmasking the sum are inconsistent, so there is no sum: a client is broken or malicious."
         )
 
     def _choices(self) -> Iterator[tuple[int, ...]]:
-        """Yield who could be asked: enough helpers, then all but one of them with another one instead."""
+        """Yield sets of helpers: first the default one, then each with one helper replaced."""
         helpers, needed = sorted(self._shares), self._roster.threshold
         yield tuple(helpers[:needed])
         for one, other in itertools.product(range(needed), helpers[needed : needed + 1]):

@@ -1,4 +1,4 @@
-"""Engine: the rounds of a federated run. A round counts as a whole or not at all."""
+"""Engine: runs the rounds of a federated run. A round counts as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ LOGGER = logging.getLogger(__name__)
 
 
 class Engine:
-    """One run.
+    """The state of one run.
 
     Args:
-        model: the model, recorded.
-        clients: the clients by number.
-        strategy: what becomes of their answers.
-        settings: how to train, and whom to ask.
-        aggregation: a function of the run's id that gives what collects the answers.
+        model: the shared model.
+        clients: the clients by index.
+        strategy: combines the results of the clients.
+        settings: the settings of the run.
+        aggregation: a function of the run's id that returns the aggregation.
         crew: makes the calls.
-        privacy: makes what the run releases differentially private for each client; None: not at all.
-        local_privacy: what each client does so that its answers are so for each of its samples; None: nothing.
-        evaluate: a function of the model, or a data set that is here, asked after each round.
-        checkpoint: where the run is kept; None: nowhere.
-        is_secure: whether the aggregation hides the answers; a run that began so does not go on otherwise.
+        privacy: differential privacy for each client; None for none.
+        local_privacy: differential privacy for each sample, applied by the clients; None for none.
+        evaluate: a function of the model, or a local data set, evaluated after each round.
+        checkpoint: stores the run; None to store nothing.
+        is_secure: whether the aggregation hides single results. A resumed run must use the same value.
     """
 
     def __init__(
@@ -62,21 +62,21 @@ class Engine:
         checkpoint: Checkpoint | None = None,
         is_secure: bool = False,
     ) -> None:
-        # Copies: what is given may be in use in another run, and each counts by itself.
+        # Copies: the objects may be used by other runs, which count separately.
         strategy, privacy, local_privacy = (copy.copy(part) for part in (strategy, privacy, local_privacy))
         self.model, self.clients, self.strategy, self.settings = model, clients, strategy, settings
         self.privacy, self.spending, self.checkpoint = privacy, LocalPrivacyTracker(local_privacy), checkpoint
         self.crew, self._evaluate = crew, evaluate
         self.history, self._traffic = History(), Traffic()
-        # The numbers of those who were drawn in secret for a round. They stay so until it counts: with another draw for
-        # each attempt, who answers would take part more often than is accounted for.
+        # Indices of the clients drawn in secret for a round. They are kept until the round counts: with a new draw for
+        # each attempt, responsive clients would take part more often than accounted for.
         self._drawn: tuple[int, list[int]] | None = None
         self._was_quiet = False
-        self._is_short = False  # whether clients that were chosen are still at work on something else
-        self._broke: dict[str, str] = {}  # whose privacy budget is spent, in their words
+        self._is_short = False  # whether chosen clients are still busy with an earlier call
+        self._broke: dict[str, str] = {}  # client -> its error text about a spent privacy budget
         self.ending: str | None = None
         self.run = os.urandom(16).hex()
-        # Of a run that nobody wants to repeat, the seed is as good as the run's id.
+        # Without a seed, a random one decides the order and choice of clients.
         self.seed = settings.seed if settings.seed is not None else int.from_bytes(os.urandom(7), "little")
         self.done = 0
         strategy.load_state({})
@@ -91,8 +91,8 @@ class Engine:
         self.aggregation: Aggregation = aggregation(self.run)
         if privacy is not None and privacy.expected < self.aggregation.least > 1:
             raise FederatedError(
-                f"A round has {privacy.expected:g} clients on average, drawn by chance, and secure aggregation needs "
-                f"{self.aggregation.least}. Take a larger clients_per_round, or rate of UserPrivacy."
+                f"A round has {privacy.expected:g} clients on average, drawn at random, but secure aggregation needs "
+                f"{self.aggregation.least}. Use a larger clients_per_round, or rate of UserPrivacy."
             )
         if privacy is not None:
             privacy.require(self.aggregation.least, self.aggregation.left)
@@ -100,7 +100,7 @@ class Engine:
     # --- the loop ---------------------------------------------------------------------------------------------
 
     def go(self, progress: bool | None) -> None:
-        """Do the rounds that are left."""
+        """Run the remaining rounds."""
         with RunProgress(self.settings.rounds, self.done, progress) as bar:
             try:
                 while self.done < self.settings.rounds:
@@ -117,7 +117,7 @@ class Engine:
             self.spending.settle(self.clients, self.run, self.crew)
 
     def _complete_round(self, number: int) -> RoundRecord | None:
-        """Do a round, however often it takes; a round that fails changes nothing. None: `ending` says why."""
+        """Run a round, with retries. A failed round changes nothing. Returns None if `ending` is set."""
         attempt = 0
         while True:
             attempt += 1
@@ -126,7 +126,7 @@ class Engine:
             except RoundFailedError as error:
                 self._note_budgets(error.answers)
                 if self.spending.privacy is not None:
-                    self._save()  # what clients have spent is spent
+                    self._save()  # the clients' privacy loss counts even if the round fails
                 if attempt < self.settings.attempts and self._may_heal(error):
                     LOGGER.warning("Round %d failed, attempt %d: %s", number, attempt, error)
                     continue
@@ -135,26 +135,26 @@ class Engine:
                     return None
                 if self._counts_as_noise(error):
                     LOGGER.warning(
-                        "Nobody who was drawn counts, so the round consists of noise: round %d, %s", number, error
+                        "All drawn clients were lost, so the round consists of noise: round %d, %s", number, error
                     )
                     return self._round(number, attempt, error.answers)
                 times = "" if attempt == 1 else f" {attempt} times"
                 raise FederatedError(f"Round {number} failed{times}. {error}{self._kept()}") from None
 
     def _kept(self) -> str:
-        """Return what a user can do with the rounds before one that failed."""
-        result = f" What was trained up to round {self.done} is error.result of this error." if self.done else ""
-        again = "" if self.checkpoint is None else f" Run again to go on after round {self.done}."
+        """Return the options that a user has after a failed round."""
+        result = f" error.result has the model after round {self.done}." if self.done else ""
+        again = "" if self.checkpoint is None else f" Run again to continue after round {self.done}."
         return result + again
 
-    def _may_heal(self, error: RoundFailedError) -> bool:
-        """Say whether another attempt could do better: if somebody was lost or late, or others are asked then."""
+    def _may_heal(self, error: RoundFailed) -> bool:
+        """Return whether another attempt could succeed: clients were lost or late, or others would be chosen."""
         answers = error.answers
         asks_others = self.privacy is None and self.settings.count(len(self.clients)) < len(self.clients)
         return answers is None or asks_others or self._is_short or bool(answers.lost or self.aggregation.left_out)
 
     def _out_of_budget(self) -> str | None:
-        """Return why the run ends with the rounds that it has, if so many budgets are spent that no round can count."""
+        """Return why the run ends early, if too many privacy budgets are spent for a round to count."""
         left = len(self.clients) - len(self._broke)
         if not self.done or not self._broke or left >= max(self.settings.min_clients, self.aggregation.least):
             return None
@@ -168,17 +168,17 @@ class Engine:
                 self._broke.pop(name, None)
             self._broke.update(answers.broke)
 
-    def _counts_as_noise(self, error: RoundFailedError) -> bool:
-        """Say whether a round counts although the clients that were drawn are lost: it then consists of noise.
+    def _counts_as_noise(self, error: RoundFailed) -> bool:
+        """Return whether a round counts as noise because all drawn clients were lost.
 
-        Chance has drawn them, so the round is theirs. But two such rounds in a row, or one with all clients, mean that
-        something else is wrong.
+        The draw was random, so the round counts. Two such rounds in a row, or one with all clients, indicate another
+        problem.
         """
         lost = error.answers
         return not (self.privacy is None or lost is None or lost.asked == len(self.clients) or self._was_quiet)
 
     def _round(self, number: int, attempt: int, lost: RoundOutcome | None = None) -> RoundRecord:
-        """Do a round; with `lost`, the answers of its last attempt, one that consists of noise."""
+        """Run a round. With `lost`, the results of its last attempt, the round consists of noise."""
         began = time.monotonic()
         round = Round(number, len(self.clients), self.model.layout)
         if lost is None:
@@ -196,16 +196,16 @@ class Engine:
         record = self._record(number, answers, time.monotonic() - began)
         self.history.append(record)
         self._save()
-        if self._evaluate is not None:  # somebody else's code: the round is kept, whatever it does
+        if self._evaluate is not None:  # user code: the round counts even if it fails
             record = dataclasses.replace(record, metrics=self.model.evaluate(self._evaluate))
             self.history.replace_last(record)
             self._save()
         return record
 
     def _apply(self, total: Total, round: Round) -> None:
-        """Make the next model; if it is none, nothing has changed."""
+        """Compute the next model; nothing changes if it is invalid."""
         if not bool(torch.isfinite(total.update).all()):
-            raise RoundFailedError("What the clients gave together is not finite. Try a smaller learning rate.")
+            raise RoundFailed("The sum of the clients' updates is not finite. Try a smaller learning rate.")
         before = copy.deepcopy(self.strategy.state())
         try:
             found: Any = self.strategy.apply(self.model.state, total, round)
@@ -216,11 +216,11 @@ class Engine:
             raise RoundFailedError(str(error)) from None
 
     def _collect(self, round: Round, attempt: int, members: dict[str, Any], answers: RoundOutcome) -> Total:
-        """Ask the clients, and return what they gave together."""
+        """Call the clients and return the sum of their results."""
         if not members and self.privacy is not None:
             return self._released(None, answers if self._is_short else None)
         if not members:
-            raise RoundFailedError("All clients are still at work on an earlier round.")
+            raise RoundFailed("All clients are still busy with an earlier round.")
         try:
             added = self.aggregation.begin(
                 round, {n: DispatchTarget(c, self.run) for n, c in members.items()}, self.strategy
@@ -231,9 +231,9 @@ class Engine:
         answers.leave_out(members, added, self.aggregation.left_out)
         self._ask(round, attempt, {name: members[name] for name in added}, added, answers)
         if len(answers.counted) < self.settings.min_clients:
-            raise RoundFailedError(
-                f"{len(answers.counted)} of {len(members)} clients answered, and at least {self.settings.min_clients} "
-                f"must. {answers.first_reason()}", answers,
+            raise RoundFailed(
+                f"{len(answers.counted)} of {len(members)} clients answered, but {self.settings.min_clients} are "
+                f"needed. {answers.first_reason()}", answers,
             )  # fmt: skip
         try:
             total = self.aggregation.finish(self.settings.min_clients)
@@ -243,7 +243,7 @@ class Engine:
         return total if self.privacy is None else self._released(total, answers)
 
     def _released(self, total: Total | None, answers: RoundOutcome | None) -> Total:
-        """Add noise to a sum; `answers` are of those who were asked, None if the draw was too small to ask anybody."""
+        """Add noise to a sum; `answers` is None if the draw was too small to call any client."""
         drawn = 0 if self._drawn is None or answers is None else len(self._drawn[1])
         lost = 0.0 if answers is None or not drawn else 1 - len(answers.counted) / drawn
         found: Total = self.privacy.release(total, self.model.layout.size, lost)
@@ -257,15 +257,15 @@ class Engine:
         added: dict[str, dict[str, Any]],
         answers: RoundOutcome,
     ) -> None:
-        """Ask the clients to train, and take their answers; whoever lost what it should know is asked once more."""
+        """Call the clients to train and collect their results. A client that lost its state is called once more."""
         waiting = list(members)
         self.spending.ask(members)
         if self.privacy is not None or self.spending.privacy is not None:
-            self._save()  # who was drawn and asked, should this be the end
+            self._save()  # the drawn clients, in case the process dies here
         end = None if self.settings.round_timeout is None else time.monotonic() + self.settings.round_timeout
         for is_last in (False, True):
             jobs = [self._job(round, attempt, members[name], added[name]) for name in waiting]
-            if end is not None:  # if time is short, it is not always so for the same clients
+            if end is not None:  # without shuffling, the same clients would always be late
                 random.Random(f"{self.seed}:{round.number}:order").shuffle(jobs)  # noqa: S311  (hides nothing)
             again: list[str] = []
             pending = set(waiting)
@@ -292,7 +292,7 @@ class Engine:
             "plan": self.model.plan,
             "loss": self.model.loss,
             "round": round.number,
-            # Another one for each attempt: the sums of two of them, of other clients, must not have updates in common.
+            # A new one for each attempt: sums of two attempts with different clients must not share updates.
             "seed": client_seed(self.seed, round.number, attempt, client.name),
             "terms": terms,
             **self.settings.payload(),
@@ -309,7 +309,7 @@ class Engine:
             self.spending.take(name, outcome)
             self.aggregation.add(name, outcome)
             answers.take(name, outcome)
-        except Exception as error:  # an answer may be anything
+        except Exception as error:  # a result is untrusted
             text = str(error) if isinstance(error, SyftError) else f"{type(error).__name__}: {error}"
             self._drop(name, text, answers)
 
@@ -317,7 +317,7 @@ class Engine:
         self.aggregation.drop(name)
         answers.fail(name, reason, error)
 
-    # --- who is asked -----------------------------------------------------------------------------------------
+    # --- choosing clients -------------------------------------------------------------------------------------
 
     def _choose(self, number: int, attempt: int) -> dict[str, Any]:
         """Return the clients of a round by name."""
@@ -332,12 +332,12 @@ class Engine:
             chance = random.Random(f"{self.seed}:{number}:{attempt}")  # noqa: S311  (chooses, hides nothing)
             numbers = range(count) if wanted == count else sorted(chance.sample(range(count), wanted))
         chosen = [self.clients[number] for number in numbers]
-        # Who is not done with an earlier round is not asked for another one.
+        # A client that is busy with an earlier round is not called.
         free = {client.name: client for client in chosen if not self.crew.is_busy(client.name)}
         self._is_short = len(free) < len(chosen)
         return free
 
-    # --- what is kept -----------------------------------------------------------------------------------------
+    # --- records and checkpoints ------------------------------------------------------------------------------
 
     def _record(self, number: int, answers: RoundOutcome, seconds: float) -> RoundRecord:
         ours, theirs = self._traffic, self.aggregation.traffic
@@ -357,7 +357,7 @@ class Engine:
 
     @property
     def epsilons(self) -> dict[str, float]:
-        """What the run has spent of privacy, by what it is about: clients first, then rows. They do not add up."""
+        """The privacy loss of the run by neighbouring relation: clients first, then rows. They do not add up."""
         return {str(p.neighbours): p.epsilon for p in (self.privacy, self.spending.privacy) if p is not None}
 
     def _identity(self) -> dict[str, Any]:
@@ -390,8 +390,8 @@ class Engine:
         check_same(folder, self._identity(), saved["identity"])
         if self.settings.seed not in (None, saved["seed"]):
             raise FederatedError(
-                f"The checkpoint in {folder} is of a run with another seed. "
-                "Leave out seed to go on with it, or choose another folder."
+                f"The checkpoint in {folder} belongs to a run with another seed. "
+                "Omit seed to continue it, or choose another folder."
             )
         self.run, self.seed, self.done = saved["run"], saved["seed"], saved["round"]
         self._drawn = None if saved["drawn"] is None else (saved["drawn"][0], list(saved["drawn"][1]))

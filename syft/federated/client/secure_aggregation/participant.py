@@ -1,15 +1,15 @@
-"""Member: a client in one round of secure aggregation. It answers each step once, in order, or not at all.
+"""A client's part in one round of secure aggregation. It runs each step once, in order, or not at all.
 
-    keys     two fresh key pairs: one seals, one masks                                  -> public keys
-    shares   a list of all keys comes: shares of two secrets, sealed for each other     -> sealed shares
-    train    (term "masking") sealed shares of others come                              -> update plus masks
-    agree    it is said who answered: a vow to each of them that this is what was said  -> vows
-    unmask   vows of enough others came, for the same list: a share for each client:
-             of the seed of its own mask if it answered, of its masking key if not      -> shares
+    keys     two fresh key pairs: one encrypts, one masks                                -> public keys
+    shares   receives all public keys; shares of two secrets, encrypted for each client  -> sealed shares
+    train    (modifier "masking") receives the sealed shares of others                   -> update plus masks
+    agree    receives the list of survivors; confirms it to each of them                 -> confirmations
+    unmask   receives enough confirmations of the same list; a share for each client:
+             of the seed of its own mask if it survived, of its masking key if not       -> shares
 
-What a step needs is taken out of the station's memory when the step begins, and what the next one needs is put in when
-it has ended well. So whatever is asked twice, out of order or wrongly ends the round for this client, and nothing of it
-is given away: in particular never both shares of one client.
+A step removes its state from the session's memory when it starts, and the state for the next step is stored when it
+succeeds. So a repeated, out-of-order or invalid request ends the round for this client and reveals nothing: in
+particular never both shares of one client.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from syft.federated.client.secure_aggregation import key_agreement, shamir
 from syft.federated.client.secure_aggregation.client_policy import NO_GUARD, ClientPolicy
 from syft.federated.client.secure_aggregation.participants import Participants, by_place, place_list
 
-# Under this name a station remembers a round: plain values, which can move with it to another process.
+# Key of a round's state in a session's memory: plain values, which can move to another process.
 MEMORY = "secure"
 SEALED_BYTES = 2 * shamir.SHARE_BYTES + key_agreement.TAG_BYTES
 VOW_BYTES = 32
 _OUT_OF_ORDER = (
-    "This client is not at this step of a round of secure aggregation: a step is answered once, in order, and after a "
-    "refusal the round is over for the client. Begin a round anew with fresh keys."
+    "This client is not at this step of a round of secure aggregation: steps run once and in order, and a refused "
+    "step ends the round for the client. Start a new round with fresh keys."
 )
 
 
 def _take(memory: dict[str, Any], step: str, round: object) -> dict[str, Any]:
-    """Take out what a step needs; it is gone unless the step puts it back."""
+    """Remove and return the state for a step; it is lost unless the step stores the next one."""
     state = memory.pop(MEMORY, None)
     if type(state) is not dict or state["step"] != step or type(round) is not int or state["round"] != round:
         raise TrainingError(_OUT_OF_ORDER)
@@ -47,9 +47,9 @@ def _roster(run: str, state: dict[str, Any]) -> Participants:
 
 
 def make_keys(memory: dict[str, Any], run: str, round: object, guard: ClientPolicy = NO_GUARD) -> bytes:
-    """Begin a round: make keys, and return the public ones, signed if the client has an identity."""
+    """Start a round: make keys and return the public ones, signed if the client has an identity."""
     if type(round) is not int or not 0 <= round < 2**53:
-        raise TrainingError("A round has a number.")
+        raise TrainingError("The number of a round must be a non-negative integer below 2^53.")
     sealing_secret, masking_secret = (
         key_agreement.draw(key_agreement.SECRET_BYTES),
         key_agreement.draw(key_agreement.SECRET_BYTES),
@@ -62,10 +62,10 @@ def make_keys(memory: dict[str, Any], run: str, round: object, guard: ClientPoli
 def make_shares(
     memory: dict[str, Any], run: str, round: Any, entries: Any, threshold: Any, guard: ClientPolicy = NO_GUARD
 ) -> tuple[list[bytes], bytes]:
-    """Return the shares of this client's secrets, sealed for each of the others, and a commitment to its own seed."""
+    """Return shares of this client's secrets, encrypted for each other client, and a commitment to its own seed."""
     state = _take(memory, "shares", round)
     if type(entries) not in (list, tuple):
-        raise TrainingError("The clients of a round of secure aggregation come as a list of keys.")
+        raise TrainingError("The clients of a round of secure aggregation must be a list of keys.")
     roster = Participants(run, state["round"], threshold, entries)
     guard.check(roster, run, state["round"])
     place = roster.place_of(key_agreement.public_of(state["sealing"]) + key_agreement.public_of(state["masking"]))
@@ -89,7 +89,7 @@ def make_shares(
 
 
 def _root(roster: Participants, secret: key_agreement.PairwiseSecret, place: int, other: int) -> bytes:
-    """Return what all keys between two clients are made of."""
+    """Return the secret from which all keys of two clients are derived."""
     if place == other:
         return b""
     common = secret.agree(roster.sealing_key(other))
@@ -97,18 +97,18 @@ def _root(roster: Participants, secret: key_agreement.PairwiseSecret, place: int
 
 
 def commitment(roster: Participants, place: int, seed: bytes) -> bytes:
-    """Return what shows later that a seed is the one that its owner had."""
+    """Return a commitment to the seed of a client's own mask."""
     return key_agreement.digest(b"seed", roster.digest, place, seed)
 
 
 class Masked:
-    """A client between the shares of others and its masked update.
+    """A client between receiving the shares of others and masking its update.
 
     Args:
-        memory: what the station remembers.
+        memory: the memory of the client session.
         run: the id of the run.
         round: the number of the round.
-        sealed: the shares of others that are sealed for this client; none of those who dropped out.
+        sealed: the shares of others, encrypted for this client; empty for clients that dropped out.
     """
 
     def __init__(self, memory: dict[str, Any], run: str, round: object, sealed: object) -> None:
@@ -118,12 +118,12 @@ class Masked:
         self.place: int = state["place"]
         parts = by_place(sealed, len(roster), SEALED_BYTES)
         if parts[self.place]:
-            raise TrainingError("This client was sent shares as if by itself.")
+            raise TrainingError("This client received a share from itself.")
         self.members = [place for place, part in enumerate(parts) if part or place == self.place]
         if len(self.members) < roster.threshold:
             raise TrainingError(
-                f"Shares of {len(self.members)} clients came, and {roster.threshold} are needed, so this client "
-                "does not give its update."
+                f"{len(self.members)} clients sent shares, but {roster.threshold} are needed, so this client withholds "
+                "its update."
             )
         self._of_keys, self._of_seeds = [b""] * len(roster), [b""] * len(roster)
         self._of_seeds[self.place] = state["mine"]
@@ -136,18 +136,18 @@ class Masked:
         shares = (b"", b"") if text is None else (text[: shamir.SHARE_BYTES], text[shamir.SHARE_BYTES :])
         if not all(map(shamir.is_share, shares)):
             raise TrainingError(
-                "What another client sealed for this one in a round of secure aggregation does not open: it was "
-                "changed on the way, belongs to another round, or the two were shown different lists of clients."
+                "A share from another client can't be decrypted: it was changed in transit, belongs to another "
+                "round, or the two clients received different lists of clients."
             )
         return shares
 
     def mask(self, vector: torch.Tensor, context: bytes) -> torch.Tensor:
-        """Return a vector of int64 plus this client's masks, and be ready to help to take them off the sum.
+        """Return a vector of int64 plus this client's masks, and store the state for unmasking.
 
         Args:
-            vector: what the client gives; it is changed.
-            context: stands for all that the client was asked to do. Clients that were asked different things have
-                masks that do not cancel.
+            vector: the packed result; it is changed in place.
+            context: digest of the request. Masks of clients with different requests do not
+                cancel.
         """
         state, digest, size = self._state, self.roster.digest, len(vector)
         vector += self_mask(self.roster, self.place, state["seed"], size)
@@ -164,7 +164,7 @@ class Masked:
 
 
 def self_mask(roster: Participants, place: int, seed: bytes, size: int) -> torch.Tensor:
-    """Return the mask of a client's own, which the others help to take off if it answered."""
+    """Return the mask of a client's own seed, which the others help to remove if it survives."""
     return key_agreement.mask(seed, roster.digest, size, b"self", place)
 
 
@@ -176,7 +176,7 @@ def add_pair_mask(
     other: int,
     context: bytes,
 ) -> None:
-    """Add the mask that a client has in common with another one; the other one subtracts it."""
+    """Add the mask shared with another client; the other client subtracts it."""
     common = secret.agree(roster.masking_key(other))
     first, second = min(place, other), max(place, other)
     words = key_agreement.mask(common, roster.digest, len(vector), b"pair", first, second, context)
@@ -187,16 +187,16 @@ def add_pair_mask(
 
 
 def agree(memory: dict[str, Any], round: object, survivors: object) -> list[bytes]:
-    """Take note of who answered, and return a vow of that for each of them."""
+    """Record the survivors and return a confirmation for each of them."""
     state = _take(memory, "agree", round)
     found = place_list(survivors, len(state["entries"]))
     if state["place"] not in found:
-        raise TrainingError("This client gave its masked update, and is not among those who did.")
+        raise TrainingError("This client sent its masked update but is not in the list of survivors.")
     if not set(found) <= set(state["members"]):
-        raise TrainingError("Clients are said to have answered that never sent their shares.")
+        raise TrainingError("The list of survivors contains clients that never sent their shares.")
     if len(found) < state["threshold"]:
         raise TrainingError(
-            f"{len(found)} clients answered, and {state['threshold']} are needed, so their sum stays hidden."
+            f"{len(found)} clients survived, but {state['threshold']} are needed, so their sum stays masked."
         )
     state.update(step="unmask", survivors=list(found))
     memory[MEMORY] = state
@@ -210,34 +210,34 @@ def agree(memory: dict[str, Any], round: object, survivors: object) -> list[byte
 
 
 def survivors_text(survivors: tuple[int, ...] | list[int]) -> bytes:
-    """Return a list of places as bytes."""
+    """Return a list of indices as bytes."""
     return key_agreement.joined(b"survivors", *survivors)
 
 
 def unmask(memory: dict[str, Any], round: object, vows: object) -> list[bytes]:
-    """Return one share for each client: of its seed if it answered, of its masking key if it did not.
+    """Return one share for each client: of its seed if it survived, of its masking key if not.
 
     Args:
-        memory: what the station remembers.
+        memory: the memory of the client session.
         round: the number of the round.
-        vows: what those who answered vow to this client; none of those who dropped out since.
+        vows: confirmations from the survivors for this client; empty for clients that dropped out since.
     """
     state = _take(memory, "unmask", round)
     given = by_place(vows, len(state["entries"]), VOW_BYTES)
     survivors, place, text = state["survivors"], state["place"], survivors_text(state["survivors"])
     heard = [other for other, code in enumerate(given) if code]
     if not set(heard) <= set(survivors) - {place}:
-        raise TrainingError("A client vows that is not among those who answered.")
+        raise TrainingError("A confirmation came from a client that is not in the list of survivors.")
     for other in heard:
         expected = key_agreement.vow(state["roots"][other], state["digest"], other, place, text)
         if not hmac.compare_digest(given[other], expected):
             raise TrainingError(
-                "Another client was told a different list of those who answered. Nothing is unmasked then: two lists "
-                "together could unmask a single client."
+                "Another client received a different list of survivors, so nothing is unmasked: two lists together "
+                "could unmask a single client."
             )
     if len(heard) + 1 < state["threshold"]:
         raise TrainingError(
-            f"{len(heard) + 1} clients agree on who answered, and {state['threshold']} are needed to unmask their sum."
+            f"{len(heard) + 1} clients agree on the survivors, but {state['threshold']} are needed to unmask their sum."
         )
     answered = set(survivors)
     return [(state["of_seeds"] if other in answered else state["of_keys"])[other] for other in range(len(given))]

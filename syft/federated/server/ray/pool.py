@@ -1,4 +1,4 @@
-"""RayPool: thousands of simulated clients on few cores. Some actors of Ray, each of which answers for many clients."""
+"""RayPool: thousands of simulated clients on a few Ray actors."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from syft.workers.ray import cluster
 from syft.workers.ray.stream import PATIENCE
 
 _OURS = frozenset(("concurrency_groups", "get_if_exists", "lifetime", "max_concurrency", "max_restarts"))
-_CLOSED = "The simulation was closed. Make a new one: sy.federated.Simulation(..., backend='ray')."
+_CLOSED = "The simulation is closed. Make a new one: sy.federated.Simulation(..., backend='ray')."
 
 
 class RayClient:
-    """A simulated client that an actor answers for.
+    """A simulated client that runs in an actor.
 
     Args:
         pool: the pool.
-        number: which part of the data set is its own.
+        number: the index of its part of the data set.
         name: its name.
     """
 
@@ -40,11 +40,11 @@ class RayClient:
 
     @property
     def dataset(self) -> Any:
-        """Its samples, as a copy of this process."""
+        """Its samples, as a copy in this process."""
         return self.crew.part(self.number)
 
     def call(self, run: str, name: str, payload: dict[str, Any], timeout: float | None = None) -> dict[str, Any]:
-        """Ask something of the client, and wait for its answer."""
+        """Call the client, and wait for its result."""
         for _, outcome in self.crew.run([Job(self, run, name, payload)], timeout):
             if isinstance(outcome, Exception):
                 raise outcome
@@ -57,19 +57,19 @@ class RayClient:
 
 
 class RayPool:
-    """Actors that answer for the clients of a simulation: `Simulation(dataset, 1000, backend="ray", actors=4)`.
+    """Actors that run the clients of a simulation: `Simulation(dataset, 1000, backend="ray", actors=4)`.
 
-    The data set is in Ray's object store once, and is read there by all actors. A client has no process of its own: any
-    actor answers for it, and as long as it remembers something from round to round, the same one. An actor that ends
-    takes its work of this round with it; another one takes its place.
+    The data set is stored once in Ray's object store and read by all actors. A client has no process of its own: any
+    actor can run it, but one that keeps state from round to round always runs in the same actor. If an actor dies, its
+    work of the round is lost, and it is replaced.
 
-    Ray is the cluster that this process is connected to, or else the one that RAY_ADDRESS names, or else a new one on
-    this machine, which only this machine reaches. Needs `pip install 'resyft[ray]'`.
+    The cluster is the one that this process is connected to, else the one in RAY_ADDRESS, else a new one that only this
+    machine can reach. Needs `pip install 'resyft[ray]'`.
 
     Args:
         simulation: the clients.
-        actors: how many actors there are; as many as the cluster has cores by default.
-        actor_options: what Ray is told of each of them, such as `{"num_cpus": 2}`.
+        actors: number of actors; the number of the cluster's cores by default.
+        actor_options: Ray options of each actor, such as `{"num_cpus": 2}`.
     """
 
     def __init__(
@@ -77,11 +77,11 @@ class RayPool:
     ) -> None:
         self._ray = cluster.package()
         if actors is not None and (type(actors) is not int or actors < 1):
-            raise ValueError(f"actors is a whole number of at least 1, or None, not {actors!r:.50}.")
+            raise ValueError(f"actors must be an integer of at least 1, or None, got {actors!r:.50}.")
         self._options = dict(actor_options or {})
         refused = sorted(_OURS & set(self._options))
         if refused:
-            raise SyftError(f"actor_options of a simulation can't have {', '.join(refused)}: leave it out.")
+            raise SyftError(f"actor_options of a simulation do not support {', '.join(refused)}.")
         cluster.start()
         self._connected = cluster.connection()
         cores = self._ray.cluster_resources().get("CPU", 1.0)
@@ -91,19 +91,19 @@ class RayPool:
         self._given = self._put(simulation)
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
-        # Which actor a client has to be asked at, since it remembers something there: by run, and its number.
+        # The actor that holds the state of a client, by run and client index.
         self._homes: OrderedDict[str, dict[int, ActorSlot]] = OrderedDict()
-        # Who is late, and what it is at work on.
+        # Late clients -> their calls.
         self._late: dict[str, Any] = {}
-        # How long a call takes, by its name.
+        # Duration of a call, by name.
         self._pace: dict[str, float] = {}
         self._seats: list[ActorSlot] = []
         self.close = weakref.finalize(self, _end, self._ray, self._seats, self._connected)
-        self.close.atexit = False  # Ray ends by itself then, before this would be called
+        self.close.atexit = False  # Ray ends by itself before this would be called
         self._seats += [self._new_seat() for _ in range(count)]
 
     def _put(self, simulation: Any) -> list[Any]:
-        """Put the data set and the rows of the clients into the object store, each as one piece of memory."""
+        """Put the data set and the row indices of the clients into the object store, each as one array."""
         rows = torch.cat([part.reshape(-1) for part in simulation._rows])
         ends = torch.tensor([len(part) for part in simulation._rows]).cumsum(0)
         tensors = (simulation.data, simulation.targets, rows, ends)
@@ -118,18 +118,18 @@ class RayPool:
     # --- clients ----------------------------------------------------------------------------------------------
 
     def client(self, number: int, name: str) -> RayClient:
-        """Return the client of a number."""
+        """Return the client with an index."""
         return RayClient(self, number, name)
 
     def part(self, number: int) -> Any:
-        """Return the samples of a client, as long as the simulation is there."""
+        """Return the samples of a client; raises if the simulation was garbage-collected."""
         part = self._part()
         if part is None:
-            raise FederatedError("The simulation that this client is of is gone.")
+            raise FederatedError("The simulation of this client no longer exists.")
         return part(number)
 
     def run(self, jobs: Sequence[Job], timeout: float | None) -> Iterator[Outcome]:
-        """Yield the name of each client and its answer, or its error, as they come; ends when time is up."""
+        """Yield the name of each client and its result or error, as they arrive; ends at the timeout."""
         reason = self.why_gone()
         if reason is not None:
             yield from ((job.client.name, FederatedError(reason)) for job in jobs)
@@ -137,7 +137,7 @@ class RayPool:
             yield from RayScheduler(self, jobs, timeout).outcomes()
 
     def is_busy(self, name: str) -> bool:
-        """Say whether an actor is still at work on a call of a client that nobody waits for any more."""
+        """Return whether an actor is still busy with a call of a client that timed out."""
         call = self._late.get(name)
         if call is None:
             return False
@@ -150,18 +150,18 @@ class RayPool:
 
     @property
     def actors(self) -> int:
-        """How many actors there are."""
+        """The number of actors."""
         return len(self._seats)
 
     def processes(self) -> list[int]:
-        """Return the ids of the actors' processes, on their machines; waits for those that are being started."""
+        """Return the process ids of the actors, on their machines; waits for those that are starting."""
         if self.why_gone() is not None:
             return []
         found: list[int] = self._ray.get([seat.hello for seat in self._seats], timeout=PATIENCE)
         return found
 
     def why_gone(self) -> str | None:
-        """Say why no actor can be asked any more; None if that is not so."""
+        """Return why no actor can be called any more; None if they can."""
         if not self.close.alive:
             return _CLOSED
         if self._connected != cluster.connection():
@@ -169,20 +169,20 @@ class RayPool:
         return None
 
     def replace(self, seat: ActorSlot) -> ActorSlot | None:
-        """Start another actor in place of one that is gone; returns it, or None if somebody else has."""
+        """Replace a dead actor; returns the new one, or None if it was already replaced."""
         with self._lock:
             if seat not in self._seats or self.why_gone() is not None:
                 return None
             self._seats[self._seats.index(seat)] = made = self._new_seat()
-            with contextlib.suppress(Exception):  # it may only have seemed to be gone
+            with contextlib.suppress(Exception):  # it may still be alive
                 self._ray.kill(seat.handle)
             for homes in self._homes.values():
                 for number in [number for number, home in homes.items() if home is seat]:
-                    del homes[number]  # what it remembered is gone
+                    del homes[number]  # its state is lost
             return made
 
     def homes(self, run: str) -> dict[int, ActorSlot]:
-        """Return which clients have to be asked at which actor in a run."""
+        """Return the actor of each client with state in a run."""
         with self._lock:
             found = self._homes.setdefault(run, {})
             self._homes.move_to_end(run)
@@ -191,7 +191,7 @@ class RayPool:
             return found
 
     def note_pace(self, call: str, seconds: float) -> None:
-        """Take note of how long a call took: the first ones are slow, so what is quicker counts at once."""
+        """Record the duration of a call. The first calls are slow, so a shorter one replaces the estimate at once."""
         known = self._pace.get(call, seconds)
         self._pace[call] = min(seconds, (known + seconds) / 2)
 
@@ -200,9 +200,9 @@ class RayPool:
 
 
 def _end(ray: Any, seats: list[ActorSlot], connected: str | None) -> None:
-    """End all actors."""
+    """Stop all actors."""
     if connected == cluster.connection():
         for seat in seats:
-            with contextlib.suppress(Exception):  # it is gone already
+            with contextlib.suppress(Exception):  # it is already gone
                 ray.kill(seat.handle)
     seats.clear()
