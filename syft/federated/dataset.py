@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class BaseDataset:
-    """Samples and their targets, which are sent, fetched, encoded and shared together, in place.
+    """Samples and their targets, which are sent, fetched, encoded and shared together, in location.
 
     Args:
         data: a tensor of samples, or a pointer to one.
@@ -78,7 +78,7 @@ class BaseDataset:
         return sample, self.targets[index]
 
     def transform(self, transform: Callable[[Any], Any]) -> None:
-        """Apply a function of a numpy array to all samples, in place."""
+        """Apply a function of a numpy array to all samples, in location."""
         if not isinstance(self.data, torch.Tensor) or isinstance(self.data, SyftTensor):
             raise TypeError("Only local, plain samples can be transformed. Fetch them first with .get().")
         self.data = _as_tensor(transform(self.data.numpy()))
@@ -164,22 +164,22 @@ class FederatedDataset:
     def __init__(self, datasets: Iterable[BaseDataset]) -> None:
         self.datasets: dict[Any, BaseDataset] = {}
         for dataset in datasets:
-            place = dataset.location
-            if place is None:
+            location = dataset.location
+            if location is None:
                 raise ValueError(
                     "A part of a federated data set must be at a worker. Send it first: dataset.send(bob)."
                 )
-            if place.id in self.datasets:
+            if location.id in self.datasets:
                 raise ValueError(
-                    f"Two parts are at {place.id!r}, but each worker can have one. Concatenate them "
+                    f"Two parts are at {location.id!r}, but each worker can have one. Concatenate them "
                     "there with torch.cat."
                 )
             if len(dataset.data) != len(dataset.targets):
                 raise ValueError(
-                    f"The part at {place.id!r} has {len(dataset.data)} samples and {len(dataset.targets)} targets; "
+                    f"The part at {location.id!r} has {len(dataset.data)} samples and {len(dataset.targets)} targets; "
                     "each sample needs one target."
                 )
-            self.datasets[place.id] = dataset
+            self.datasets[location.id] = dataset
 
     @property
     def workers(self) -> list[Any]:
@@ -217,18 +217,18 @@ def dataset_federate(dataset: Any, workers: Any) -> FederatedDataset:
         dataset: has a length and yields pairs of a sample and its target.
         workers: the workers, in the order of the parts.
     """
-    places = list(workers) if isinstance(workers, tuple | list) else [workers]
+    locations = list(workers) if isinstance(workers, tuple | list) else [workers]
     if not hasattr(dataset, "__len__"):
         raise TypeError(f"A {type(dataset).__name__} can't be split: it has no length.")
     count = len(dataset)
-    if not 0 < len(places) <= count:
-        raise ValueError(f"{count} samples can't be split over {len(places)} workers: each needs at least one.")
-    if len({getattr(place, "id", place) for place in places}) < len(places):
+    if not 0 < len(locations) <= count:
+        raise ValueError(f"{count} samples can't be split over {len(locations)} workers: each needs at least one.")
+    if len({getattr(location, "id", location) for location in locations}) < len(locations):
         raise ValueError("A worker is listed twice, but a federated data set has one part for each.")
-    ends = [math.ceil(count * number / len(places)) for number in range(1, len(places) + 1)]
+    ends = [math.ceil(count * number / len(locations)) for number in range(1, len(locations) + 1)]
     parts = []
-    for place, (start, end) in zip(places, itertools.pairwise([0, *ends]), strict=True):
-        parts.append(BaseDataset(*_rows(dataset, start, end)).send(place))
+    for location, (start, end) in zip(locations, itertools.pairwise([0, *ends]), strict=True):
+        parts.append(BaseDataset(*_rows(dataset, start, end)).send(location))
     return FederatedDataset(parts)
 
 

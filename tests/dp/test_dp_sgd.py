@@ -27,7 +27,7 @@ from syft.exceptions import (
     TrainingError,
 )
 from syft.federated.client.dp_settings import settings_from
-from syft.federated.client.local_training import terms_of
+from syft.federated.client.local_training import modifiers_of
 from syft.federated.client.rng import undisturbed
 from syft.federated.client.session import ClientSession
 from syft.federated.client.train_config import TrainConfig
@@ -259,13 +259,13 @@ def test_others_get_torchs_generator_between_the_steps():
         with undisturbed():
             seen.append(1)
 
-    def go_on():
+    def check_cancelled():
         thread = threading.Thread(target=other, daemon=True)
         thread.start()
         thread.join(60)
         assert not thread.is_alive()
 
-    training.run(torch.optim.SGD(training._samples.parameters, lr=0.1), go_on)
+    training.run(torch.optim.SGD(training._samples.parameters, lr=0.1), check_cancelled)
     assert len(seen) == training.schedule.steps
 
 
@@ -585,7 +585,7 @@ def test_a_round_ends_when_nobody_waits_for_it_any_more(make_worker, monkeypatch
     def gone():
         raise TrainingError("The client that requested this training has disconnected.")
 
-    monkeypatch.setattr(ClientSession, "watch", lambda station: gone)
+    monkeypatch.setattr(ClientSession, "watch", lambda session: gone)
     (alice,) = clients(make_worker, Budget(purse=9), count=1)
     with pytest.raises(TrainingError, match="has disconnected"):
         ask(alice, *classes(5), "train")
@@ -606,7 +606,7 @@ def test_settings_that_make_no_sense_are_refused_wherever_they_come_from(name, v
     with pytest.raises(TrainingError, match=name):
         settings_from(numbers)
     with pytest.raises(TrainingError, match=name):
-        terms_of({"dp_sgd": {**numbers, "rounds": 1}})
+        modifiers_of({"dp_sgd": {**numbers, "rounds": 1}})
     with pytest.raises(TrainingError, match=name):
         TrainConfig.detail(None, (1, 2, 8, 1, "SGD", {"lr": 0.1}, -1, True, 3, numbers))
 
@@ -625,7 +625,7 @@ def test_settings_that_are_not_complete_are_refused(given):
 @pytest.mark.parametrize("rounds", [0, -1, True, 1.5, None, 2**40])
 def test_rounds_that_are_no_number_are_refused(rounds):
     with pytest.raises(TrainingError, match="rounds"):
-        terms_of({"dp_sgd": {**settings().to_dict(), "rounds": rounds}})
+        modifiers_of({"dp_sgd": {**settings().to_dict(), "rounds": rounds}})
 
 
 def test_neither_noise_nor_target_is_refused():

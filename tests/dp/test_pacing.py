@@ -164,10 +164,10 @@ def released(pair, step):
     training = make(pair, clock=clock, sleep=clock.sleep)
     began = clock.now
 
-    def go_on():
+    def check_cancelled():
         clock.now += step(pair)
 
-    training.run(optimizer(training), go_on)
+    training.run(optimizer(training), check_cancelled)
     return clock.now - began, training.seconds
 
 

@@ -13,7 +13,7 @@ from torch import nn
 
 import syft as sy
 from syft.exceptions import FederatedError, TrainingError
-from syft.federated.client.local_training import terms_of
+from syft.federated.client.local_training import modifiers_of
 from syft.federated.client.modifiers.clipping import clipped_update
 from syft.federated.client.state_vector import StateLayout
 from syft.federated.strategies import FedAvg, FedMedian, Scaffold
@@ -182,14 +182,14 @@ def test_settings_that_make_no_sense_are_refused(name, value):
             begun(rate=value if value is not True else 2)
     if name == "clip":
         with pytest.raises(TrainingError, match="clipped"):
-            terms_of({"clipping": {"clip": value}})
+            modifiers_of({"clipping": {"clip": value}})
 
 
 def test_neither_noise_nor_target_is_refused():
     with pytest.raises(TrainingError, match="noise_multiplier or target_epsilon"):
         sy.dp.UserPrivacy()
     with pytest.raises(TrainingError):
-        terms_of({"clipping": {"clip": 1.0, "more": 1}})
+        modifiers_of({"clipping": {"clip": 1.0, "more": 1}})
 
 
 # --- runs -------------------------------------------------------------------------------------------------------

@@ -401,7 +401,7 @@ def test_async_fit_raises_what_went_wrong(bob):
 
 def test_a_training_whose_client_is_gone_ends(make_worker):
     bob = make_worker("bob", "thread")
-    begun, go_on = threading.Event(), threading.Event()
+    begun, check_cancelled = threading.Event(), threading.Event()
 
     class Waits(Dataset):
         def __len__(self):
@@ -409,7 +409,7 @@ def test_a_training_whose_client_is_gone_ends(make_worker):
 
         def __getitem__(self, index):
             begun.set()
-            go_on.wait(60)
+            check_cancelled.wait(60)
             return XOR[index], XOR_TARGET[index]
 
     bob.add_dataset(Waits(), "slow")
@@ -428,7 +428,7 @@ def test_a_training_whose_client_is_gone_ends(make_worker):
     thread.start()
     assert begun.wait(60)
     session.close()
-    go_on.set()
+    check_cancelled.set()
     thread.join(60)
     assert failed == ["The client that requested this training has disconnected."]
 

@@ -104,7 +104,7 @@ def test_rounds_go_up():
 
 
 def test_a_round_of_many_failures_stays_small():
-    reasons = [(f"client-{number}", f"{'it broke ' * 100} {number}\nin two lines") for number in range(10_000)]
+    reasons = [(f"client-{number}", f"{'it budget_errors ' * 100} {number}\nin two lines") for number in range(10_000)]
     record = RoundRecord(1, failed=10_000, reasons=reasons)
     assert len(record.reasons) == MAX_REASONS
     assert all(len(reason) <= MAX_REASON and "\n" not in reason for reason in record.reasons)

@@ -120,7 +120,7 @@ def test_secure_aggregation_and_privacy(clients):
 def test_clients_by_number(clients):
     here = sy.federated.Simulation(digits(), CLIENTS)
     client = clients[-1]
-    assert client.name == "client-11" and not client.is_here and client.crew is clients.pool
+    assert client.name == "client-11" and not client.is_here and client.dispatcher is clients.pool
     assert torch.equal(client.dataset.tensors[0], here[-1].dataset.tensors[0])
     found = client.call("a run", "train", job(clients, 11).payload, 60)
     assert found["samples"] == len(client.dataset) and found["steps"] == 8

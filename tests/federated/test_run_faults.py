@@ -156,7 +156,7 @@ class Killer(WorkerClient):
 
 @pytest.mark.parametrize("strategy", ["fedavgm", "scaffold"])
 def test_a_server_that_is_killed_in_the_middle_of_a_round(hook, running, strategy, tmp_path):
-    """What was complete stays, what was not is done again: the model is that of a run that nobody broke off."""
+    """What was complete stays, what was not is done again: the model is that of a run that nobody budget_errors off."""
     expected = train(strategy, here(range(COUNT)))
     arguments = [strategy, tmp_path, *(server.port for server in running)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}

@@ -85,7 +85,7 @@ def test_rounds_follow_each_other_with_fresh_keys_and_masks():
     assert len({answer["keys"] for answer in by_step["secure.keys"]}) == 8
     assert len({answer["update"].numpy().tobytes() for answer in by_step["train"]}) == 8
     assert len(sent) == 4 * 5 * 2
-    assert all("secure" not in client.station.memory for client in world.clients.values())
+    assert all("secure" not in client.session.memory for client in world.clients.values())
 
 
 def test_a_round_can_be_repeated_after_it_failed():
@@ -128,9 +128,9 @@ def test_clients_that_were_asked_something_else_do_not_count_towards_the_least_n
 
 def test_late_answers_are_ignored_and_strange_ones_refused():
     world = World(inputs(5), {4: "secure.agree"})
-    terms = world.begin()
-    late = terms.pop("c3")
-    answers = world.train(terms)
+    modifiers = world.begin()
+    late = modifiers.pop("c3")
+    answers = world.train(modifiers)
     for name, result, text in (
         ("c0", answers["c0"], "'c0' is not one whose answer"),  # twice
         ("nobody", answers["c0"], "'nobody' is not one whose answer"),
@@ -147,9 +147,9 @@ def test_late_answers_are_ignored_and_strange_ones_refused():
     with pytest.raises(FederatedError, match="3 of 5 clients agreed on the survivors.* needs 4.*c4"):
         world.collector.finish()
     world = World(inputs(4))
-    terms = world.begin()
-    late = terms.pop("c3")
-    world.train(terms)
+    modifiers = world.begin()
+    late = modifiers.pop("c3")
+    world.train(modifiers)
     masked = world.clients["c3"].call(RUN, "train", world.payload(1, late))
 
     def meanwhile(name, answer):
@@ -172,7 +172,7 @@ def test_what_most_clients_were_asked_decides_and_not_who_answers_first(strays):
     try:
         world.train(world.begin())
     except FederatedError as error:
-        assert strays == ("c4",) and "something else" in str(error)  # most have answered already
+        assert strays == ("c4",) and "different training request" in str(error)  # most have answered already
     if len(strays) > 2:
         with pytest.raises(FederatedError, match="2 of 5 clients sent a masked result.*different training request"):
             world.collector.finish()
@@ -207,7 +207,7 @@ def test_a_wrong_share_of_one_client_does_not_spoil_the_sum():
     world = World(inputs(5), {2: "train"}, threshold=3)
     world.clients["c1"].change = lie
     assert (world.round().update - world.mean([0, 1, 3, 4])).abs().max() < 1e-6
-    world = World(inputs(4), {2: "train"})  # nobody to take its place
+    world = World(inputs(4), {2: "train"})  # nobody to take its index
     world.clients["c1"].change = lie
     with pytest.raises(FederatedError, match="are inconsistent"):
         world.round()
@@ -310,8 +310,8 @@ def test_the_same_view_fits_other_inputs_with_the_same_sum(monkeypatch, gone):
     answering = [i for i in range(5) if gone.get(i) not in STEPS[:3]]
     turned = answering[1:] + answering[:1]
     theirs = list(mine)
-    for place, other in zip(answering, turned, strict=True):
-        theirs[place] = mine[other]
+    for index, other in zip(answering, turned, strict=True):
+        theirs[index] = mine[other]
     world, seen, total = watched_round(monkeypatch, mine, gone)
     packing = world.collector._packing
     packed = {i: world.packed(i, packing) for i in answering}
@@ -336,15 +336,15 @@ def test_masked_vectors_are_uniform_even_without_their_own_masks(monkeypatch):
     size = 6000
     given = [Inputs(torch.full((size,), float(i)), 1 + i) for i in range(4)]  # far from uniform
     world = World(given)
-    terms = world.begin()
-    answers = world.train(terms)
+    modifiers = world.begin()
+    answers = world.train(modifiers)
     entries = [e[2]["keys"] for e in world.log if e[1] == "secure.keys"]
-    roster = Participants(RUN, 1, 3, entries)
+    participants = Participants(RUN, 1, 3, entries)
     masked = [answers[f"c{i}"]["update"] for i in range(4)]
     world.collector.finish()
     shares = [e[2]["shares"] for e in world.log if e[1] == "secure.unmask"]
     seeds = [ShamirReconstructor([1, 2, 3, 4]).join([given[i] for given in shares]) for i in range(4)]
-    left = [masked[i] - participant.self_mask(roster, i, seeds[i], len(masked[i])) for i in range(4)]
+    left = [masked[i] - participant.self_mask(participants, i, seeds[i], len(masked[i])) for i in range(4)]
     packing = world.collector._packing
     assert torch.equal(sum(left), sum(world.packed(i, packing) for i in range(4)))
     for some in (masked, left):
@@ -386,6 +386,6 @@ def test_nothing_of_a_client_is_in_the_transcript():
 def test_reprs_and_errors_show_no_secret():
     world = World(inputs(3))
     world.begin()
-    state = world.clients["c0"].station.memory["secure"]
-    for shown in (repr(world.clients["c0"].station), repr(world.collector), repr(world.collector._roster)):
+    state = world.clients["c0"].session.memory["secure"]
+    for shown in (repr(world.clients["c0"].session), repr(world.collector), repr(world.collector._participants)):
         assert not any(value.hex() in shown or repr(value) in shown for value in state.values() if type(value) is bytes)

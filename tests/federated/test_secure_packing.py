@@ -157,15 +157,18 @@ def test_seals_are_for_one_sender_receiver_and_round():
     root, salt, text = bytes(32), b"s" * 32, b"share" * 5
     sealed = key_agreement.seal(root, salt, 1, 2, text)
     assert key_agreement.unseal(root, salt, 1, 2, sealed) == text and text not in sealed
-    for place in range(len(sealed)):
-        broken = sealed[:place] + bytes([sealed[place] ^ 4]) + sealed[place + 1 :]
+    for index in range(len(sealed)):
+        broken = sealed[:index] + bytes([sealed[index] ^ 4]) + sealed[index + 1 :]
         assert key_agreement.unseal(root, salt, 1, 2, broken) is None
     for root_, salt_, sender, receiver in (
         (b"r" * 32, salt, 1, 2), (root, b"t" * 32, 1, 2), (root, salt, 2, 1), (root, salt, 1, 3)
     ):  # fmt: skip
         assert key_agreement.unseal(root_, salt_, sender, receiver, sealed) is None
-    vow = key_agreement.vow(root, salt, 1, 2, text)
-    assert vow not in (key_agreement.vow(root, salt, 2, 1, text), key_agreement.vow(root, salt, 1, 2, text + b"x"))
+    confirmation = key_agreement.confirmation(root, salt, 1, 2, text)
+    assert confirmation not in (
+        key_agreement.confirmation(root, salt, 2, 1, text),
+        key_agreement.confirmation(root, salt, 1, 2, text + b"x"),
+    )
 
 
 def test_two_clients_agree_on_a_mask_that_depends_on_all_it_is_bound_to():

@@ -50,14 +50,14 @@ def test_fewer_shares_fit_every_secret(secret, other, threshold, data):
     assert ShamirReconstructor([*points, missing]).join([*held, value.to_bytes(SHARE_BYTES, "big")]) == other
 
 
-def _at(known, place):
-    """The value at a place of the polynomial through known points."""
+def _at(known, index):
+    """The value at a index of the polynomial through known points."""
     total = 0
     for point, value in known.items():
         term = value
         for other in known:
             if other != point:
-                term = term * (place - other) * pow(point - other, -1, PRIME) % PRIME
+                term = term * (index - other) * pow(point - other, -1, PRIME) % PRIME
         total += term
     return total % PRIME
 

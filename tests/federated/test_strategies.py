@@ -146,8 +146,8 @@ def test_fedadam_steps_alike_for_numbers_of_any_size():
 
 
 def test_fedprox_asks_clients_for_its_term():
-    assert FedProx(mu=0.5).terms(the_round(), "bob") == {"proximal": {"mu": 0.5}}
-    assert FedProx(mu=0).terms(the_round(), "bob") == {}
+    assert FedProx(mu=0.5).modifiers(the_round(), "bob") == {"proximal": {"mu": 0.5}}
+    assert FedProx(mu=0).modifiers(the_round(), "bob") == {}
 
 
 # --- the controls of Scaffold, at the server --------------------------------------------------------------------
@@ -155,16 +155,16 @@ def test_fedprox_asks_clients_for_its_term():
 
 def test_scaffold_keeps_the_mean_of_all_controls_and_who_was_counted():
     strategy, first = Scaffold(server_lr=0.5), the_round(1, clients=4)
-    sent = strategy.terms(first, "a")["control"]
+    sent = strategy.modifiers(first, "a")["control"]
     assert sent["control"].tolist() == [0, 0] and sent["control"].dtype == torch.float32
     assert (sent["version"], sent["plain"]) == (0, False)
     state = strategy.apply(vector(0, 0, 0, 0, 0), total(2, 2, 2, 2, 2, control=vector(8, -4)), first)
     strategy.counted(["a", "b"], first)
     assert state.tolist() == [1, 1, 2, 2, 2]
     # Two of four clients changed theirs by (8, -4) each.
-    sent = strategy.terms(the_round(2), "a")["control"]
+    sent = strategy.modifiers(the_round(2), "a")["control"]
     assert sent["control"].tolist() == [4, -2] and sent["version"] == 1
-    assert strategy.terms(the_round(2), "c")["control"]["version"] == 0
+    assert strategy.modifiers(the_round(2), "c")["control"]["version"] == 0
 
 
 def test_scaffold_begins_anew_when_a_client_lost_its_control():
@@ -176,14 +176,14 @@ def test_scaffold_begins_anew_when_a_client_lost_its_control():
     assert strategy.failed("a", StateLostError("gone"), second)
     assert not strategy.failed("a", StateLostError("gone"), second)
     # It trains without; the others of this round as they began.
-    plain = strategy.terms(second, "a")["control"]
+    plain = strategy.modifiers(second, "a")["control"]
     assert (plain["version"], plain["plain"]) == (0, True)
-    assert strategy.terms(second, "b")["control"]["version"] == 1
+    assert strategy.modifiers(second, "b")["control"]["version"] == 1
     moved = strategy.apply(vector(0, 0, 0, 0, 0), total(2, 2, 2, 2, 2, control=vector(1, 1)), second)
     strategy.counted(["a", "b"], second)
     assert moved.tolist() == [2, 2, 2, 2, 2]
     for name in ("a", "b"):
-        sent = strategy.terms(the_round(3), name)["control"]
+        sent = strategy.modifiers(the_round(3), name)["control"]
         assert sent["control"].tolist() == [0, 0] and (sent["version"], sent["plain"]) == (0, False)
 
 
@@ -247,7 +247,7 @@ def test_a_strategy_goes_on_exactly_where_it_was(kind):
     again.load_state(saved)
     assert torch.equal(steps(again, range(4, 7), middle), steps(half, range(4, 7), middle))
     for name in ("a", "3"):
-        first, second = whole.terms(the_round(9), name), resumed.terms(the_round(9), name)
+        first, second = whole.modifiers(the_round(9), name), resumed.modifiers(the_round(9), name)
         assert first.keys() == second.keys()
         for term, values in first.items():
             assert all(torch.equal(torch.as_tensor(v), torch.as_tensor(second[term][k])) for k, v in values.items())

@@ -29,7 +29,7 @@ LOG = "budget"
 # The delta of a reported loss if no limit defines one.
 DELTA = 1e-6
 # Maximum number of entries in one response.
-MAX_TOLD = 1000
+MAX_ENTRIES = 1000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -232,7 +232,7 @@ class Ledger:
         with self._books.together() as page:
             return LossAccount.from_dict(page.get(_ACCOUNTS, _key(data, user))).epsilon(delta)
 
-    def entries(self, user: str | None = None, after: int = 0, limit: int = MAX_TOLD) -> list[Row]:
+    def entries(self, user: str | None = None, after: int = 0, limit: int = MAX_ENTRIES) -> list[Row]:
         """Return the charges, oldest first: of one user, or all.
 
         Args:
@@ -241,7 +241,7 @@ class Ledger:
             limit: maximum number of entries.
         """
         with self._books.together() as page:
-            found = page.entries(LOG if user is None else _log_of(user), after, min(limit, MAX_TOLD))
+            found = page.entries(LOG if user is None else _log_of(user), after, min(limit, MAX_ENTRIES))
         return [{**line.value, "number": line.number} for line in found]
 
 

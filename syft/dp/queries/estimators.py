@@ -138,7 +138,7 @@ class Sum(Question):
 
     def answer(self, tensor: torch.Tensor) -> Any:
         """Return the sum: a number, or a tensor with one for each column."""
-        return _told(self._total(tensor, self._form.rows), self._form)
+        return _as_result(self._total(tensor, self._form.rows), self._form)
 
     def _total(self, tensor: torch.Tensor, rows: int) -> torch.Tensor:
         """Return the noisy sum; each clamped number is an integer multiple of 2**-bits of the width."""
@@ -176,7 +176,7 @@ class Mean(Sum):
 
     def answer(self, tensor: torch.Tensor) -> Any:
         """Return the mean: a number, or a tensor with one for each column."""
-        return _told(self._total(tensor, self._form.rows) / self._form.rows, self._form)
+        return _as_result(self._total(tensor, self._form.rows) / self._form.rows, self._form)
 
 
 class Histogram(Question):
@@ -233,7 +233,7 @@ class Quantile(Question):
         scores = -torch.maximum(first - self._rank, self._rank - last).clamp(min=0.0)
         mechanism = Exponential(self._epsilon / columns, 1.0)
         chosen = torch.stack([self._steps[mechanism.release(row)] for row in scores])
-        return _told(self._bounds.lower + chosen * self._bounds.width, self._form)
+        return _as_result(self._bounds.lower + chosen * self._bounds.width, self._form)
 
     def _ranks(self, tensor: torch.Tensor, right: bool) -> torch.Tensor:
         """Count the values of each column by the number of candidates that they exceed."""
@@ -290,7 +290,7 @@ def _check_size(size: int) -> None:
         raise PrivacyError(f"This query has {size:,} counts. Query one column: column=0.")
 
 
-def _told(values: torch.Tensor, form: TableFormat) -> Any:
+def _as_result(values: torch.Tensor, form: TableFormat) -> Any:
     return float(values[0]) if form.is_flat else values.numpy()
 
 

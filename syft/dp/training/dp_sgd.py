@@ -183,39 +183,39 @@ class PrivateTraining:
     def run(
         self,
         optimizer: torch.optim.Optimizer,
-        go_on: Callable[[], None] = lambda: None,
+        check_cancelled: Callable[[], None] = lambda: None,
         before_step: Callable[[], None] = lambda: None,
-        place: torch.device | None = None,
+        torch_device: torch.device | None = None,
     ) -> None:
         """Train; for untrusted plans, until the planned time is over.
 
         Args:
             optimizer: makes the steps.
-            go_on: called before each batch; raises if the result is no longer needed.
+            check_cancelled: called before each batch; raises if the result is no longer needed.
             before_step: called after the noisy gradients are set, before each step.
-            place: the device of the model.
+            torch_device: the device of the model.
         """
         if self.seconds is None:
-            self._steps(optimizer, go_on, before_step, place)
+            self._steps(optimizer, check_cancelled, before_step, torch_device)
             return
         pace = ReleaseTime(self.seconds, self._clock, self._sleep)
         try:
             with flushed_denormals():
-                self._steps(optimizer, go_on, before_step, place)
+                self._steps(optimizer, check_cancelled, before_step, torch_device)
         finally:  # an error must not end it sooner
-            pace.wait(go_on)
+            pace.wait(check_cancelled)
 
     def _steps(
         self,
         optimizer: torch.optim.Optimizer,
-        go_on: Callable[[], None],
+        check_cancelled: Callable[[], None],
         before_step: Callable[[], None],
-        place: torch.device | None,
+        torch_device: torch.device | None,
     ) -> None:
-        if place is not None:
-            self._data, self._target = self._data.to(place), self._target.to(place)
+        if torch_device is not None:
+            self._data, self._target = self._data.to(torch_device), self._target.to(torch_device)
         for _ in range(self.schedule.steps):
-            go_on()
+            check_cancelled()
             with own_generator():  # per step, so that others can run in between
                 optimizer.zero_grad()
                 self._set_gradients(self.noisy_sum() / self._divisor)

@@ -47,11 +47,11 @@ class ReleaseTime:
         doublings = max(0, math.ceil(math.log2(spent / self.seconds))) if spent > self.seconds else 0
         return self._began + self.seconds * 2.0**doublings
 
-    def wait(self, go_on: Callable[[], None]) -> None:
+    def wait(self, check_cancelled: Callable[[], None]) -> None:
         """Wait until the result may be released.
 
         Args:
-            go_on: called regularly; raises if the result is no longer needed.
+            check_cancelled: called regularly; raises if the result is no longer needed.
         """
         due = self.due()
         if due > self._began + self.seconds:
@@ -60,7 +60,7 @@ class ReleaseTime:
                 "Set a larger step_seconds of the policy.", self.seconds,
             )  # fmt: skip
         while (left := due - self._clock()) > 0:
-            go_on()
+            check_cancelled()
             self._sleep(min(left, _LOOK))
 
 

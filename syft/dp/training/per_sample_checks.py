@@ -44,7 +44,7 @@ def check_rows(samples: PerSample, data: torch.Tensor, target: torch.Tensor) -> 
     Returns:
         Whether the loss of a batch is the mean of the losses of its samples; otherwise it is their sum.
     """
-    made, goals = made_up(data), torch.zeros((_ROWS, *target.shape[1:]), dtype=target.dtype, device=target.device)
+    made, goals = synthetic(data), torch.zeros((_ROWS, *target.shape[1:]), dtype=target.dtype, device=target.device)
     try:
         output = _run_model(samples, made)
         is_mean = _is_mean(samples, output.detach(), goals)
@@ -69,7 +69,7 @@ def step_duration(samples: PerSample, data: torch.Tensor, target: torch.Tensor, 
         target: real targets; only their shape and dtype are used.
         clock: returns seconds.
     """
-    made, goals = made_up(data), torch.zeros((_ROWS, *target.shape[1:]), dtype=target.dtype, device=target.device)
+    made, goals = synthetic(data), torch.zeros((_ROWS, *target.shape[1:]), dtype=target.dtype, device=target.device)
     blank = torch.zeros(samples.size, dtype=torch.float64)
 
     def run(number: int) -> None:
@@ -79,7 +79,7 @@ def step_duration(samples: PerSample, data: torch.Tensor, target: torch.Tensor, 
     return duration(run, 5, clock), duration(lambda number: add_gaussian(blank, 1.0), 3, clock)
 
 
-def made_up(data: torch.Tensor) -> torch.Tensor:
+def synthetic(data: torch.Tensor) -> torch.Tensor:
     """Return synthetic samples of the same shape and dtype, with values that are valid nearly everywhere."""
     shape = (_ROWS, *data.shape[1:])
     if data.dtype.is_floating_point:

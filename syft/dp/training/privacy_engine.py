@@ -71,7 +71,7 @@ class PrivacyEngine:
         self._kind = accountant
         self._engine = opacus("syft.dp.training.opacus_secure").SecretEngine(accountant)
         self._delta = _DELTA
-        self._told = (0, 0.0)  # the last result of get_epsilon, and its number of steps
+        self._last_epsilon = (0, 0.0)  # the last result of get_epsilon, and its number of steps
 
     def make_private(
         self,
@@ -156,7 +156,7 @@ class PrivacyEngine:
             delta: the delta of that epsilon.
         """
         epsilon = self._spent(self._kind).epsilon(delta)
-        self._delta, self._told = float(delta), (self.steps, epsilon)
+        self._delta, self._last_epsilon = float(delta), (self.steps, epsilon)
         return epsilon
 
     @property
@@ -190,7 +190,7 @@ class PrivacyEngine:
         self._engine.accountant.history = history
 
     def __repr__(self) -> str:
-        steps, epsilon = self._told
+        steps, epsilon = self._last_epsilon
         if steps != self.steps:  # a quick bound, as a repr must be fast
             epsilon = self._spent("rdp").epsilon(self._delta)
         spent = f"epsilon <= {epsilon:.4g} at delta={self._delta:g} ({Neighbours.REPLACE_ROW})"

@@ -71,7 +71,7 @@ class SamplePrivacy(SampleSettings):
         """Start a run with no privacy loss."""
         object.__setattr__(self, "_by_client", {})  # a new one: a copy of this object may be in another run
 
-    def terms(self, rounds: int) -> dict[str, dict[str, Any]]:
+    def modifiers(self, rounds: int) -> dict[str, dict[str, Any]]:
         """Return the modifier of each client's training.
 
         Args:

@@ -216,7 +216,7 @@ class UserPrivacy:
         found: list[int] = poisson(count, self.rate).tolist()
         return found
 
-    def terms(self) -> dict[str, dict[str, Any]]:
+    def modifiers(self) -> dict[str, dict[str, Any]]:
         """Return the modifier of each client's training."""
         return {"clipping": {"clip": self.clip}}
 

@@ -12,10 +12,10 @@ from syft.federated.client.fit_loop import (
     batches,
     in_mode,
     loss_caller,
+    moved_to,
     on_device,
     one_number,
     output_of,
-    placed,
     unwrapped,
 )
 from syft.federated.client.train_config import TrainConfig
@@ -32,9 +32,9 @@ def evaluate(
     if isinstance(model, Plan) and alters(model.operations):
         model = model.copy()  # a plan recorded in train mode updates its running statistics
     run, call_loss = unwrapped(model), loss_caller(unwrapped(loss_fn))
-    with placed(model, device) as place, torch.no_grad(), in_mode(run, training=False):
+    with moved_to(model, device) as torch_device, torch.no_grad(), in_mode(run, training=False):
         for data, target in batches(dataset, config.batch_size, shuffle=False):
-            output, target = output_of(run(on_device(data, place))), on_device(target, place)
+            output, target = output_of(run(on_device(data, torch_device))), on_device(target, torch_device)
             if wanted.loss:
                 wanted.add_loss(one_number(call_loss(output, target)), len(target))
             if wanted.predictions:

@@ -6,7 +6,7 @@ import inspect
 import math
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -61,7 +61,7 @@ class Training:
         loss_fn: object,
         dataset: object,
         device: str,
-        go_on: Callable[[], None],
+        check_cancelled: Callable[[], None],
     ) -> torch.Tensor:
         """Train a model on a data set, in place, and return the loss of the last batch.
 
@@ -70,59 +70,96 @@ class Training:
             loss_fn: its loss.
             dataset: pairs of samples and targets.
             device: the device to compute on.
-            go_on: called before each batch; raises if the result is no longer needed.
+            check_cancelled: called before each batch; raises if the result is no longer needed.
         """
-        run, call_loss = unwrapped(model), loss_caller(unwrapped(loss_fn))
-        with self.turn, placed(model, device) as place, torch.enable_grad(), in_mode(run, training=True):
-            optimizer = self._optimizer_of(run, place)
-            loss = None
-            for data, target in self._batches(dataset, place):
-                go_on()
-                optimizer.zero_grad()
-                loss = one_number(call_loss(output_of(run(data)), target))
-                loss.backward()  # type: ignore[no-untyped-call]
-                optimizer.step()
+        run, loss = unwrapped(model), None
+        with self.turn, moved_to(model, device) as torch_device, torch.enable_grad(), in_mode(run, training=True):
+            optimizer = self._optimizer_of(run, torch_device)
+            steps = train_steps(
+                run, unwrapped(loss_fn), dataset, self.config, optimizer, check_cancelled, torch_device=torch_device
+            )
+            for step_loss, _ in steps:
+                loss = step_loss
             if loss is None:
                 raise TrainingError(_NO_SAMPLES)
             optimizer.zero_grad()  # the returned model must not carry a gradient of the data
             return loss.detach().cpu()
 
-    def fit_privately(self, prepared: Any, model: Any, device: str, go_on: Callable[[], None]) -> torch.Tensor:
+    def fit_privately(
+        self, prepared: Any, model: Any, device: str, check_cancelled: Callable[[], None]
+    ) -> torch.Tensor:
         """Train a model with differential privacy, in place. The caller holds `turn` and has paid.
 
         Args:
             prepared: the private training of this model; see dp_training.py.
             model: the model.
             device: the device to compute on.
-            go_on: called before each batch; raises if the result is no longer needed.
+            check_cancelled: called before each batch; raises if the result is no longer needed.
 
         Returns:
             NaN instead of a loss, which would not be private.
         """
         run = unwrapped(model)
-        with placed(model, device) as place, torch.enable_grad():
-            optimizer = self._optimizer_of(run, place)
-            prepared.run(optimizer, go_on, place=place)
+        with moved_to(model, device) as torch_device, torch.enable_grad():
+            optimizer = self._optimizer_of(run, torch_device)
+            prepared.run(optimizer, check_cancelled, torch_device=torch_device)
         return torch.tensor(math.nan)
 
-    def _batches(self, dataset: object, place: torch.device) -> Iterator[Pair]:
-        """Yield the batches of all epochs, up to the config's limit."""
-        left = self.config.max_nr_batches if self.config.max_nr_batches > 0 else -1
-        for _ in range(self.config.epochs):
-            for data, target in batches(dataset, self.config.batch_size, self.config.shuffle):
-                yield on_device(data, place), on_device(target, place)
-                left -= 1
-                if left == 0:
-                    return
-
-    def _optimizer_of(self, model: object, place: torch.device) -> torch.optim.Optimizer:
+    def _optimizer_of(self, model: object, torch_device: torch.device) -> torch.optim.Optimizer:
         """Return the optimizer of a model. Its state is reused as long as the model is the same."""
-        last = self.optimizer if self._device == place else None
+        last = self.optimizer if self._device == torch_device else None
         if last is not None and self._model is model:
             return last
         made = build_optimizer(self.config.optimizer, self.config.optimizer_args, model)
-        self.optimizer, self._model, self._device = made, model, place
+        self.optimizer, self._model, self._device = made, model, torch_device
         return made
+
+
+def train_steps(
+    model: Callable[..., Any],
+    loss_fn: object,
+    dataset: object,
+    config: TrainConfig,
+    optimizer: torch.optim.Optimizer,
+    check_cancelled: Callable[[], None],
+    *,
+    generator: torch.Generator | None = None,
+    torch_device: torch.device | None = None,
+    turn: Callable[[], AbstractContextManager[object]] = nullcontext,
+    before_step: Callable[[], None] | None = None,
+) -> Iterator[tuple[torch.Tensor, Any]]:
+    """Train on the batches of all epochs, up to the config's limit; yields the loss and the targets of each step.
+
+    Args:
+        model: the model.
+        loss_fn: its loss.
+        dataset: pairs of samples and targets.
+        config: the training settings.
+        optimizer: makes the steps.
+        check_cancelled: called before each batch; raises if the result is no longer needed.
+        generator: decides the order of the samples; None for torch's default generator.
+        torch_device: the device of the model; None if the batches are on it.
+        turn: returns a context manager for the forward and backward pass of each step.
+        before_step: called after the gradients are computed, before each step.
+    """
+    call_loss = loss_caller(loss_fn)
+    left = config.max_nr_batches if config.max_nr_batches > 0 else -1
+    for _ in range(config.epochs):
+        for data, target in batches(dataset, config.batch_size, config.shuffle, generator):
+            if torch_device is not None:
+                data, target = on_device(data, torch_device), on_device(target, torch_device)
+            check_cancelled()
+            optimizer.zero_grad()
+            with turn():
+                loss = one_number(call_loss(output_of(model(data)), target))
+                loss.backward()  # type: ignore[no-untyped-call]
+            if before_step is not None:
+                before_step()
+            optimizer.step()
+            yield loss, target
+            left -= 1
+            if left == 0:
+                return
 
 
 def build_optimizer(name: str, settings: dict[str, Any], model: object) -> torch.optim.Optimizer:
@@ -136,7 +173,7 @@ def build_optimizer(name: str, settings: dict[str, Any], model: object) -> torch
         raise TrainingError(f"torch rejected the optimizer_args of {name}: {str(error)[:200]}") from None
 
 
-class PredictedOutput(Exception):
+class PredictedError(Exception):
     """An error that follows from shapes alone.
 
     Args:
@@ -148,25 +185,25 @@ class PredictedOutput(Exception):
         self.error = error
 
 
-def foresee_step(model: object, loss_fn: object, dataset: object, batch_size: int) -> None:
-    """Raise `PredictedOutput` if a step would fail due to the shapes of its first batch. No values are read."""
+def predict_step(model: object, loss_fn: object, dataset: object, batch_size: int) -> None:
+    """Raise `PredictedError` if a step would fail due to the shapes of its first batch. No values are read."""
     first = next(batches(dataset, batch_size, shuffle=False), None)
     if first is None:
-        raise PredictedOutput(TrainingError(_NO_SAMPLES))
+        raise PredictedError(TrainingError(_NO_SAMPLES))
     if not isinstance(model, Plan) or not isinstance(loss_fn, Plan):
         return  # a script module can only be run
     try:
-        output = _foreseen(model, first[0])
+        output = _predicted(model, first[0])
         if isinstance(output, TensorSpec):
             zeros = output_of(torch.zeros(output.shape, dtype=output.dtype))
-            loss = loss_caller(loss_fn, lambda *args: _foreseen(loss_fn, *args))(zeros, first[1])
+            loss = loss_caller(loss_fn, lambda *args: _predicted(loss_fn, *args))(zeros, first[1])
             if isinstance(loss, TensorSpec):
                 one_number(torch.zeros(loss.shape))
     except Exception as error:
-        raise PredictedOutput(error) from None
+        raise PredictedError(error) from None
 
 
-def _foreseen(plan: Plan, *args: object) -> Any:
+def _predicted(plan: Plan, *args: object) -> Any:
     """Return the spec of a plan's result; None if it depends on values."""
     found = foresee(RUN_PLAN, (plan, *args), {}, grad_enabled=True)
     found.raise_error()
@@ -243,18 +280,18 @@ def in_mode(model: object, training: bool) -> Iterator[None]:
 
 
 @contextmanager
-def placed(model: object, device: str) -> Iterator[torch.device]:
+def moved_to(model: object, device: str) -> Iterator[torch.device]:
     """Move a model to a device within the context, in place."""
-    place = _device(device)
+    torch_device = _device(device)
     part = unwrapped(model)
-    if place.type == "cpu":
-        yield place
+    if torch_device.type == "cpu":
+        yield torch_device
         return
     tensors = part.state.tensors() if isinstance(part, Plan) else [*part.parameters(), *part.buffers()]
     try:
         for tensor in tensors:
-            tensor.data = tensor.data.to(place)
-        yield place
+            tensor.data = tensor.data.to(torch_device)
+        yield torch_device
     finally:
         for tensor in tensors:
             tensor.data = tensor.data.cpu()
@@ -262,10 +299,10 @@ def placed(model: object, device: str) -> Iterator[torch.device]:
 
 def _device(name: Any) -> torch.device:
     try:
-        place = torch.device(name)
-        if place.type in DEVICES:
-            torch.empty(0, device=place)
-            return place
+        torch_device = torch.device(name)
+        if torch_device.type in DEVICES:
+            torch.empty(0, device=torch_device)
+            return torch_device
     except (RuntimeError, TypeError, ValueError, AssertionError):  # raised by torch for a missing device
         pass
     raise TrainingError(f"The device {str(name)!r:.50} is not available on this worker. Use device='cpu'.")
@@ -304,6 +341,6 @@ def _collated(dataset: Any, batch_size: int, shuffle: bool, generator: torch.Gen
         yield batch[0], batch[1]
 
 
-def on_device(value: object, place: torch.device) -> Any:
+def on_device(value: object, torch_device: torch.device) -> Any:
     """Return samples or targets on a device."""
-    return value.to(place) if isinstance(value, torch.Tensor) else value
+    return value.to(torch_device) if isinstance(value, torch.Tensor) else value

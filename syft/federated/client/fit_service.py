@@ -18,9 +18,9 @@ from syft.core.id_provider import ObjectId, is_id
 from syft.exceptions import NotPermittedError, TrainingError
 from syft.federated.client.dp_training import pair_of, prepare, step_seconds_of
 from syft.federated.client.evaluation import Evaluation, evaluate
-from syft.federated.client.fit_loop import AS_TENSORS, PredictedOutput, Training, foresee_step, unwrapped
+from syft.federated.client.fit_loop import AS_TENSORS, PredictedError, Training, predict_step, unwrapped
 from syft.federated.client.secure_aggregation.client_policy import check_unmasked
-from syft.federated.client.stored_dataset import DATASET, keep, kept_at, kept_keys
+from syft.federated.client.stored_dataset import DATASET, find_stored, store_dataset, stored_keys
 from syft.federated.client.train_config import USE_CONFIG, TrainConfig
 from syft.workers.access.policy import ALLOW_ALL, check_release, pay
 from syft.workers.execution.copies import is_plain
@@ -68,7 +68,7 @@ class FitService:
         keeper = getattr(self.worker.object_store, "keeper", None)
         pair = None if keeper is None else _tensors_of(dataset)
         if pair is not None and all(map(is_plain, pair)):
-            keep(self.worker, key, pair)
+            store_dataset(self.worker, key, pair)
             return
         if keeper is not None and keeper.storage is not None:
             logger.warning(
@@ -81,26 +81,26 @@ class FitService:
     def remove(self, key: str) -> None:
         """Remove a data set, also from disk."""
         self.datasets.pop(key, None)
-        if type(key) is str and kept_at(self.worker, key) is not None:
+        if type(key) is str and find_stored(self.worker, key) is not None:
             self.worker.object_store.remove(f"{DATASET}{key}")
 
     def has(self, key: str) -> bool:
         """Return whether a data set of this name exists."""
-        return key in self.datasets or kept_at(self.worker, key) is not None
+        return key in self.datasets or find_stored(self.worker, key) is not None
 
     def all(self) -> dict[str, Any]:
         """Return the data sets by key."""
-        kept = [] if getattr(self.worker.object_store, "keeper", None) is None else kept_keys(self.worker)
+        kept = [] if getattr(self.worker.object_store, "keeper", None) is None else stored_keys(self.worker)
         return {**{key: self.dataset(key) for key in kept}, **self.datasets} if kept else self.datasets
 
     def dataset(self, key: str) -> Any:
         """Return a data set, or raise TrainingError if there is none under this key."""
         found = self.datasets.get(key) if type(key) is str else None
         if found is None and type(key) is str:
-            kept = kept_at(self.worker, key)
+            kept = find_stored(self.worker, key)
             found = None if kept is None else kept.dataset
         if found is None:
-            keys = [*self.datasets, *kept_keys(self.worker)]
+            keys = [*self.datasets, *stored_keys(self.worker)]
             names = ", ".join(map(repr, keys[:_SHOWN])) or "none"
             raise TrainingError(
                 f"Worker {self._name()!r} has no data set {key!r:.50}; it has: {names}. "
@@ -177,11 +177,11 @@ class FitService:
         if session is None or session not in self.worker._sessions:
             return lambda: None
 
-        def go_on() -> None:
+        def check_cancelled() -> None:
             if session not in self.worker._sessions:
                 raise TrainingError("The client that requested this training has disconnected.")
 
-        return go_on
+        return check_cancelled
 
     def _check_guard(self, session: Session | None) -> None:
         """Raise if another user calls and the owner requires masked results."""
@@ -213,8 +213,8 @@ def _check_step(training: Training, model: object, loss_fn: object, dataset: obj
     """Raise errors of a training that follow from shapes alone. No sample is read."""
     training.check(model, loss_fn, device)
     try:
-        foresee_step(model, loss_fn, dataset, training.config.batch_size)
-    except PredictedOutput as mistake:
+        predict_step(model, loss_fn, dataset, training.config.batch_size)
+    except PredictedError as mistake:
         raise mistake.error from None
 
 

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import torch
 
 from syft.exceptions import TrainingError
-from syft.federated.client.fit_loop import build_optimizer, loss_caller, one_number, output_of
+from syft.federated.client.fit_loop import build_optimizer, train_steps
 from syft.federated.client.rng import GeneratorLock
 from syft.federated.client.session import ClientSession, answers
 from syft.federated.client.state_vector import StateLayout
@@ -37,7 +37,7 @@ HOMES: dict[str, str] = {
     "dp_sgd": "syft.federated.client.modifiers.dp_sgd",
     "masking": "syft.federated.client.modifiers.masking",
 }
-TERMS: dict[str, type[Modifier]] = {}
+MODIFIERS: dict[str, type[Modifier]] = {}
 # Parts of the names of calls that may draw random numbers.
 _RANDOM = (
     "dropout rand bernoulli multinomial normal_ poisson uniform exponential cauchy geometric rrelu gumbel lstm gru rnn "
@@ -72,23 +72,23 @@ class Modifier:
         """Run after the training: may change `work.update` or `work.answer`."""
 
 
-def term(name: str) -> Callable[[type[Modifier]], type[Modifier]]:
+def modifier(name: str) -> Callable[[type[Modifier]], type[Modifier]]:
     """Register a modifier class under a name."""
 
-    def take(kind: type[Modifier]) -> type[Modifier]:
-        if name in TERMS:
+    def register(kind: type[Modifier]) -> type[Modifier]:
+        if name in MODIFIERS:
             raise ValueError(f"The modifier {name!r} is already registered.")
-        TERMS[name] = kind
+        MODIFIERS[name] = kind
         return kind
 
-    return take
+    return register
 
 
 class LocalRound:
     """One client's training in one round.
 
     Args:
-        station: the client session.
+        client: the client session.
         plan: the model, as received.
         loss: the loss, as received.
         config: the training settings.
@@ -105,13 +105,13 @@ class LocalRound:
         samples: number of samples of the client.
         steps: number of optimizer steps.
         answer: the result of the round.
-        terms: the modifiers of the training.
+        modifiers: the modifiers of the training.
         is_hidden: whether a modifier put the update into the result in its own encoding.
         draws: whether the model or its loss may draw random numbers.
     """
 
-    def __init__(self, station: ClientSession, plan: Plan, loss: Plan, config: TrainConfig, round: int) -> None:
-        self.station, self.config, self.round = station, config, round
+    def __init__(self, client: ClientSession, plan: Plan, loss: Plan, config: TrainConfig, round: int) -> None:
+        self.client, self.config, self.round = client, config, round
         self.generator: torch.Generator | None = None
         self.turn: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
         self.plan, self.loss, self.tensors, self.layout, self.draws = _borrowed(plan, loss)
@@ -125,10 +125,10 @@ class LocalRound:
         self.parameters = [tensor for tensor in self.tensors[:count] if tensor.requires_grad]
         self.optimizer = build_optimizer(config.optimizer, config.optimizer_args, _Trained(self.parameters))
         self.update = torch.zeros(0)
-        self.samples = len(station)
+        self.samples = len(client)
         self.steps = 0
         self.answer: dict[str, Any] = {}
-        self.terms: list[Modifier] = []
+        self.modifiers: list[Modifier] = []
         self.is_hidden = False
         self._losses = 0.0
         self._seen = 0
@@ -138,41 +138,31 @@ class LocalRound:
         """The learning rate of the optimizer."""
         return float(self.optimizer.param_groups[0]["lr"])
 
-    def batches(self) -> Any:
-        """Yield the batches of all epochs, up to the config's limit."""
-        left = self.config.max_nr_batches if self.config.max_nr_batches > 0 else -1
-        for _ in range(self.config.epochs):
-            for pair in self.station.batches(self.config.batch_size, self.config.shuffle, self.generator):
-                yield pair
-                left -= 1
-                if left == 0:
-                    return
-
     def train(self) -> None:
         """Train on all batches."""
-        act = [t.gradients for t in self.terms if type(t).gradients is not Modifier.gradients]
-        call_loss, optimizer, plan, go_on = loss_caller(self.loss), self.optimizer, self.plan, self.station.watch()
-        for data, target in self.batches():
-            go_on()
-            optimizer.zero_grad()
-            with self.turn():
-                loss = one_number(call_loss(output_of(plan(data)), target))
-                loss.backward()  # type: ignore[no-untyped-call]
-            for gradients in act:
+        steps = train_steps(
+            self.plan, self.loss, self.client.dataset, self.config, self.optimizer, self.client.watch(),
+            generator=self.generator, turn=self.turn, before_step=self.gradient_hook(),
+        )  # fmt: skip
+        for loss, target in steps:
+            self._losses += loss.item() * len(target)
+            self._seen += len(target)
+            self.steps += 1
+
+    def gradient_hook(self) -> Callable[[], None]:
+        """Return a function that lets the modifiers change the gradients of a step."""
+        changes = [each.gradients for each in self.modifiers if type(each).gradients is not Modifier.gradients]
+
+        def before_step() -> None:
+            for gradients in changes:
                 gradients(self)
-            optimizer.step()
-            self.note(loss, len(target))
+
+        return before_step
 
     @property
     def mean_loss(self) -> float | None:
         """The mean loss over the samples trained on so far."""
         return self._losses / self._seen if self._seen else None
-
-    def note(self, loss: torch.Tensor, samples: int) -> None:
-        """Record the loss of a step."""
-        self._losses += loss.item() * samples
-        self._seen += samples
-        self.steps += 1
 
     def finish(self) -> dict[str, Any]:
         """Return the result of the round."""
@@ -182,7 +172,7 @@ class LocalRound:
         self.answer.update(samples=self.samples, steps=self.steps)
         if self.mean_loss is not None:
             self.answer["metrics"] = {"loss": self.mean_loss}
-        for each in self.terms:
+        for each in self.modifiers:
             each.finish(self)
         if not self.is_hidden:
             self.answer["update"] = self.update
@@ -249,7 +239,7 @@ def draws(plan: Plan) -> bool:
 # --- input from the server --------------------------------------------------------------------------------------
 
 
-def terms_of(given: object) -> list[Modifier]:
+def modifiers_of(given: object) -> list[Modifier]:
     """Return the modifiers that the server requests, in their order."""
     if given is None:
         return []
@@ -257,11 +247,11 @@ def terms_of(given: object) -> list[Modifier]:
         raise TrainingError("The modifiers of a round must be settings by name.")
     kinds = {}
     for name in given:
-        if name not in TERMS and name in HOMES:
+        if name not in MODIFIERS and name in HOMES:
             importlib.import_module(HOMES[name])
-        if name not in TERMS:
+        if name not in MODIFIERS:
             raise TrainingError(f"The modifier {str(name)[:50]!r} of a federated round is unknown to this client.")
-        kinds[name] = TERMS[name]
+        kinds[name] = MODIFIERS[name]
     return sorted([kind(given[name]) for name, kind in kinds.items()], key=lambda made: made.order)
 
 
@@ -291,11 +281,11 @@ def _round_of(payload: dict[str, Any]) -> tuple[int, int | None]:
 
 
 @answers("train", pays=True)
-def train(station: ClientSession, payload: dict[str, Any]) -> dict[str, Any]:
+def train(client: ClientSession, payload: dict[str, Any]) -> dict[str, Any]:
     """Train the received model on the client's data.
 
     Args:
-        station: the client session.
+        client: the client session.
         payload: the model, its loss, the training settings, the number of the round, and modifiers.
 
     Returns:
@@ -303,27 +293,27 @@ def train(station: ClientSession, payload: dict[str, Any]) -> dict[str, Any]:
     """
     number, seed = _round_of(payload)
     plan, loss, config = _plan_of(payload, "plan"), _plan_of(payload, "loss"), _config_of(payload)
-    terms = terms_of(payload.get("terms"))
-    work = LocalRound(station, plan, loss, config, number)
+    modifiers = modifiers_of(payload.get("terms"))
+    work = LocalRound(client, plan, loss, config, number)
     if seed is not None:
         work.generator = torch.Generator().manual_seed(seed)
         if draws(plan) or draws(loss):  # dropout and similar calls use torch's default generator
             work.turn = GeneratorLock(seed).turn
-    return _train(work, terms)
+    return _train(work, modifiers)
 
 
-def _train(work: LocalRound, terms: list[Modifier]) -> dict[str, Any]:
+def _train(work: LocalRound, modifiers: list[Modifier]) -> dict[str, Any]:
     if not work.samples:
-        raise TrainingError(f"Client {work.station.name!r} has no samples to train on.")
-    work.terms = terms
+        raise TrainingError(f"Client {work.client.name!r} has no samples to train on.")
+    work.modifiers = modifiers
     with torch.enable_grad():
-        for each in terms:
+        for each in modifiers:
             each.begin(work)
-        if not any(each.train(work) for each in terms):
+        if not any(each.train(work) for each in modifiers):
             work.train()
     if not math.isfinite(work.mean_loss or 0.0):
         raise TrainingError(
-            f"The loss of client {work.station.name!r} is not finite: its training diverged. "
+            f"The loss of client {work.client.name!r} is not finite: its training diverged. "
             "Try a smaller learning rate."
         )
     return work.finish()

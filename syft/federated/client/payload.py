@@ -37,14 +37,14 @@ class Payload(AbstractObject):
         return f"<Payload of {', '.join(sorted(self.contents)) or 'nothing'}>"
 
     @staticmethod
-    def simplify(worker: BaseWorker, parcel: Payload) -> tuple[Any, ...]:
+    def simplify(worker: BaseWorker, payload: Payload) -> tuple[Any, ...]:
         """Return the contents."""
-        return (parcel.contents,)
+        return (payload.contents,)
 
     @staticmethod
-    def detail(worker: BaseWorker, parcel_tuple: tuple[Any, ...]) -> Payload:
+    def detail(worker: BaseWorker, payload_tuple: tuple[Any, ...]) -> Payload:
         """Rebuild a payload from untrusted parts."""
-        (contents,) = parcel_tuple
+        (contents,) = payload_tuple
         if type(contents) is not dict or len(contents) > MAX_NAMES or not all(type(name) is str for name in contents):
             raise SerdeError("A payload must hold values by name.")
         return Payload(contents, owner=worker)

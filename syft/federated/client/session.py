@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -29,9 +29,9 @@ from syft.workers.execution.session import Session
 if TYPE_CHECKING:
     from syft.workers.base import BaseWorker
 
-STATION = "syft.station"
+CLIENT_CALL = "syft.client"
 # Maximum number of runs of one user at one worker; the least recently used is dropped first.
-MAX_STATIONS = 64
+MAX_CLIENT_SESSIONS = 64
 MAX_NAME = 200
 # Seconds a call waits for an earlier call of the same run, such as one of a server that was killed.
 BUSY_SECONDS = 10.0
@@ -72,13 +72,13 @@ def answers(name: str, derives: bool = True, pays: bool = False) -> Callable[[Ca
         pays: whether a private modifier can pay for the result; any other call needs a grant.
     """
 
-    def take(function: Callable[..., Any]) -> Callable[..., Any]:
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
         if name in CALLS:
             raise ValueError(f"The call {name!r} is already registered.")
         CALLS[name] = ClientCall(function, derives, pays)
         return function
 
-    return take
+    return register
 
 
 class ClientSession:
@@ -131,16 +131,6 @@ class ClientSession:
         if not found:
             raise TrainingError(f"Client {self.name!r} has no samples.")
         return found[0]
-
-    def batches(self, batch_size: int, shuffle: bool, generator: torch.Generator | None = None) -> Iterator[Pair]:
-        """Yield the batches of one epoch, as copies.
-
-        Args:
-            batch_size: number of samples in a batch.
-            shuffle: whether to draw a new order for each epoch.
-            generator: decides the order; torch's default generator if None.
-        """
-        return batches(self.dataset, batch_size, shuffle, generator)
 
     def call(self, name: str, payload: dict[str, Any]) -> dict[str, Any]:
         """Run a call and return its result.
@@ -201,14 +191,14 @@ class ClientSessions:
             # Without user names, knowing the run's id, which is hard to guess, proves that the run is the user's.
             user = None if worker.policy is ALLOW_ALL else session.client_id
             mine = self._by_user.setdefault(user, OrderedDict())
-            station = mine.get(key)
-            if station is None:
-                station = mine[key] = ClientSession(str(worker.id), run, dataset, worker)
+            client = mine.get(key)
+            if client is None:
+                client = mine[key] = ClientSession(str(worker.id), run, dataset, worker)
             mine.move_to_end(key)
-            while len(mine) > MAX_STATIONS:
+            while len(mine) > MAX_CLIENT_SESSIONS:
                 mine.popitem(last=False)
-        station._dataset, station.session = dataset, session  # refreshed: the data may have been removed
-        return station
+        client._dataset, client.session = dataset, session  # refreshed: the data may have been removed
+        return client
 
 
 def _data_of(worker: BaseWorker, data: object) -> Any:
@@ -223,7 +213,7 @@ def _data_of(worker: BaseWorker, data: object) -> Any:
     return TensorDataset(*pair)
 
 
-def stations_of(worker: BaseWorker) -> ClientSessions:
+def client_sessions_of(worker: BaseWorker) -> ClientSessions:
     """Return the client sessions of a worker; creates them on first use."""
     found: ClientSessions | None = worker.__dict__.get("_stations")
     if found is None:
@@ -231,39 +221,39 @@ def stations_of(worker: BaseWorker) -> ClientSessions:
     return found
 
 
-def _answer(worker: BaseWorker, session: Session, name: str, run: str, data: object, parcel: object) -> Payload:
+def _answer(worker: BaseWorker, session: Session, name: str, run: str, data: object, payload: object) -> Payload:
     """Handle a call from a server. A result that may not leave is not computed."""
     call = call_of(name)
-    if type(parcel) is not Payload:
+    if type(payload) is not Payload:
         raise TrainingError("A call of a federated run needs a Payload.")
-    station = stations_of(worker).find(worker, session, run, data)
-    if not station.is_guarded:
-        return Payload(station.call(name, parcel.contents))
-    terms = parcel.contents.get("terms")
-    is_private = call.pays and type(terms) is dict and bool(PRIVATE_TERMS & terms.keys())
+    client = client_sessions_of(worker).find(worker, session, run, data)
+    if not client.is_guarded:
+        return Payload(client.call(name, payload.contents))
+    modifiers = payload.contents.get("terms")
+    is_private = call.pays and type(modifiers) is dict and bool(PRIVATE_MODIFIERS & modifiers.keys())
     if call.derives and not is_private:
         check_release(worker, session, None, f"federated {name}")
-    answer = _reported(station, name, parcel.contents, is_private and call.derives)
-    if is_private and call.derives and not station.is_paid:
+    answer = _reported(client, name, payload.contents, is_private and call.derives)
+    if is_private and call.derives and not client.is_paid:
         check_release(worker, session, None, f"federated {name}")
     return Payload(answer)
 
 
 # Modifiers that make the result differentially private: they pay in advance and set `is_paid` of the session.
-PRIVATE_TERMS = frozenset({"dp_sgd"})
+PRIVATE_MODIFIERS = frozenset({"dp_sgd"})
 
 
-def _reported(station: ClientSession, name: str, payload: dict[str, Any], is_private: bool) -> dict[str, Any]:
+def _reported(client: ClientSession, name: str, payload: dict[str, Any], is_private: bool) -> dict[str, Any]:
     """Run a call. Error texts that may depend on values are replaced if the policy keeps values here."""
     try:
-        return station.call(name, payload)
+        return client.call(name, payload)
     except Exception as error:
-        keeps = is_private and not may_leave(station.worker, station.session, None, "error text")
+        keeps = is_private and not may_leave(client.worker, client.session, None, "error text")
         if not keeps or isinstance(error, SyftError):
             raise
         raise TrainingError(
-            f"Training failed on worker {station.name!r}. Its policy does not release the details."
+            f"Training failed on worker {client.name!r}. Its policy does not release the details."
         ) from None
 
 
-WORKER_COMMANDS[STATION] = _answer
+WORKER_COMMANDS[CLIENT_CALL] = _answer

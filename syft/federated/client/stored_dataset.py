@@ -74,7 +74,7 @@ def _size(tensor: torch.Tensor) -> str:
     return "x".join(map(str, tensor.shape))
 
 
-def keep(worker: BaseWorker, key: str, pair: tuple[torch.Tensor, torch.Tensor]) -> None:
+def store_dataset(worker: BaseWorker, key: str, pair: tuple[torch.Tensor, torch.Tensor]) -> None:
     """Store a data set of the worker's owner; it is written before this returns.
 
     Raises:
@@ -94,7 +94,7 @@ def keep(worker: BaseWorker, key: str, pair: tuple[torch.Tensor, torch.Tensor]) 
         objects[name] = kept
 
 
-def kept_keys(worker: BaseWorker) -> list[str]:
+def stored_keys(worker: BaseWorker) -> list[str]:
     """Return the keys of the data sets stored by a worker."""
     return [
         name.removeprefix(DATASET)
@@ -103,7 +103,7 @@ def kept_keys(worker: BaseWorker) -> list[str]:
     ]
 
 
-def kept_at(worker: BaseWorker, key: str) -> StoredDataset | None:
+def find_stored(worker: BaseWorker, key: str) -> StoredDataset | None:
     """Return a data set stored by a worker; None for objects that a user sent under such an id."""
     name = f"{DATASET}{key}"
     if worker.object_store.keeper is None or name not in worker.object_store.objects:

@@ -36,7 +36,7 @@ class RoundOutcome:
         counted: the names of the clients whose results count.
         failed: the reasons of the others, by name.
         lost: those of them that may succeed if called again.
-        broke: those of them that refused because of a privacy budget -> error text.
+        budget_errors: those of them that refused because of a privacy budget -> error text.
     """
 
     def __init__(self, members: dict[str, Any]) -> None:
@@ -44,7 +44,7 @@ class RoundOutcome:
         self.counted: list[str] = []
         self.failed: dict[str, str] = {}
         self.lost: set[str] = set()
-        self.broke: dict[str, str] = {}
+        self.budget_errors: dict[str, str] = {}
         self._loss = 0.0
         self._samples = 0
 
@@ -58,11 +58,11 @@ class RoundOutcome:
         """Record that a client failed; without an error it may succeed another time."""
         self.failed[name] = reason
         if isinstance(error, BudgetExceededError):
-            self.broke[name] = str(error)
+            self.budget_errors[name] = str(error)
         if not isinstance(error, _REFUSALS) or isinstance(error, _PASSING):
             self.lost.add(name)
 
-    def take(self, name: str, result: dict[str, Any]) -> None:
+    def count(self, name: str, result: dict[str, Any]) -> None:
         """Record a result that counts."""
         self.counted.append(name)
         samples, metrics = result.get("samples"), result.get("metrics")

@@ -10,13 +10,13 @@ import torch
 
 from syft.exceptions import FederatedError, TrainingError
 from syft.federated.client.secure_aggregation.packing import Packing
-from syft.federated.client.secure_aggregation.participant import SEALED_BYTES, VOW_BYTES
+from syft.federated.client.secure_aggregation.participant import CONFIRMATION_BYTES, SEALED_BYTES
 from syft.federated.client.secure_aggregation.participants import (
     ENTRY_BYTES,
-    MOST,
+    MAX_CLIENTS,
     SIGNED_BYTES,
     Participants,
-    by_place,
+    by_index,
 )
 from syft.federated.client.secure_aggregation.shamir import SHARE_BYTES
 from syft.federated.secure_aggregation.step_broadcast import StepBroadcast
@@ -65,9 +65,9 @@ class SecureCollector:
         self._panel = StepBroadcast({}, settings.timeout, self.traffic)
         self._round: Round
         self._strategy: Strategy
-        self._roster: Participants
+        self._participants: Participants
         self._packing: Packing
-        self._places: dict[str, int] = {}
+        self._indices: dict[str, int] = {}
         self._commitments: dict[int, bytes] = {}
         self.refused: dict[str, str] = {}
         # Results masked under the same context, by context. At most one of them reaches the threshold.
@@ -93,10 +93,10 @@ class SecureCollector:
                 f"{strategy!r} needs each client's update, but secure aggregation reveals only their sum. Omit "
                 "secure, or use a strategy based on means, such as FedAvg."
             )
-        if len(clients) > MOST:
+        if len(clients) > MAX_CLIENTS:
             raise FederatedError(
-                f"Secure aggregation supports at most {MOST} clients in a round, got {len(clients)}. Each sends a "
-                "message to each other. Choose fewer with clients_per_round."
+                f"Secure aggregation supports at most {MAX_CLIENTS} clients in a round, got {len(clients)}. Each sends "
+                "a message to each other. Choose fewer with clients_per_round."
             )
         self._round, self._strategy = round, strategy
         self.traffic.begin()
@@ -105,7 +105,9 @@ class SecureCollector:
         self._meet(clients)
         sealed = self._exchange()
         self._is_open = True
-        return {name: {"masking": self._term(sealed, place)} for name, place in self._places.items() if place in sealed}
+        return {
+            name: {"masking": self._term(sealed, index)} for name, index in self._indices.items() if index in sealed
+        }
 
     def _meet(self, clients: Mapping[str, Any]) -> None:
         """Collect the keys of the clients and make the list of participants."""
@@ -122,11 +124,11 @@ class SecureCollector:
             )
         threshold = self.settings.threshold_of(count)
         try:
-            self._roster = Participants(self.run, self._round.number, threshold, list(found.values()))
+            self._participants = Participants(self.run, self._round.number, threshold, list(found.values()))
         except TrainingError as error:
             raise FederatedError(str(error)) from None
         layout, strategy = self._round.layout, self._strategy
-        self._places = {name: place for place, name in enumerate(found)}
+        self._indices = {name: index for index, name in enumerate(found)}
         self._packing = Packing(
             count, layout.size, [layout.parameters] * len(strategy.extras), strategy.weighted,
             self.settings.max_update, self.settings.max_samples,
@@ -134,29 +136,29 @@ class SecureCollector:
 
     def _exchange(self) -> dict[int, tuple[bytes, ...]]:
         """Collect the sealed shares of the clients, by the sender's index."""
-        count = len(self._roster)
+        count = len(self._participants)
         payload = {
             "round": self._round.number,
-            "entries": list(self._roster.entries),
-            "threshold": self._roster.threshold,
+            "entries": list(self._participants.entries),
+            "threshold": self._participants.threshold,
         }
 
         def check(answer: Any) -> tuple[tuple[bytes, ...], bytes]:
             promise: bytes = _bytes("commitment", _DIGEST_BYTES)(answer)
-            return by_place(answer.get("sealed"), count, SEALED_BYTES), promise
+            return by_index(answer.get("sealed"), count, SEALED_BYTES), promise
 
-        found = self._panel.ask("secure.shares", dict.fromkeys(self._places, payload), check)
+        found = self._panel.ask("secure.shares", dict.fromkeys(self._indices, payload), check)
         self._require(len(found), "sent their shares")
-        self._commitments = {self._places[name]: promise for name, (_, promise) in found.items()}
-        return {self._places[name]: parts for name, (parts, _) in found.items()}
+        self._commitments = {self._indices[name]: promise for name, (_, promise) in found.items()}
+        return {self._indices[name]: parts for name, (parts, _) in found.items()}
 
-    def _term(self, sealed: dict[int, tuple[bytes, ...]], place: int) -> dict[str, Any]:
+    def _term(self, sealed: dict[int, tuple[bytes, ...]], index: int) -> dict[str, Any]:
         """Return the settings of a client's "masking" modifier."""
         return {
             "round": self._round.number,
             "sealed": [
-                sealed[other][place] if other in sealed and other != place else b""
-                for other in range(len(self._roster))
+                sealed[other][index] if other in sealed and other != index else b""
+                for other in range(len(self._participants))
             ],
             "weighted": self._strategy.weighted,
             "extras": list(self._strategy.extras),
@@ -165,10 +167,10 @@ class SecureCollector:
         }
 
     def _require(self, count: int, what: str) -> None:
-        if count < self._roster.threshold:
+        if count < self._participants.threshold:
             raise FederatedError(
-                f"{count} of {len(self._roster)} clients {what}, but secure aggregation needs "
-                f"{self._roster.threshold} to unmask their sum.{self._panel.reasons()}"
+                f"{count} of {len(self._participants)} clients {what}, but secure aggregation needs "
+                f"{self._participants.threshold} to unmask their sum.{self._panel.reasons()}"
             )
 
     # --- masked results -------------------------------------------------------------------------------------------
@@ -177,7 +179,7 @@ class SecureCollector:
         """Add the masked result of a client to the sum; ignored once unmasking has started."""
         if not self._is_open:
             return
-        if self._places.get(client) not in self._commitments or client in self._answered:
+        if self._indices.get(client) not in self._commitments or client in self._answered:
             raise FederatedError(f"A result of client {client!r:.50} is not expected.")
         vector = result.get("update") if isinstance(result, dict) else None
         if type(vector) is not torch.Tensor or vector.dtype != torch.int64 or vector.shape != (self._packing.words,):
@@ -185,7 +187,7 @@ class SecureCollector:
         context = _bytes("context", _DIGEST_BYTES)(result)
         heap = self._heaps.get(context)
         if heap is None:
-            if any(len(other.clients) >= self._roster.threshold for other in self._heaps.values()):
+            if any(len(other.clients) >= self._participants.threshold for other in self._heaps.values()):
                 raise FederatedError(_STRAY.format(client))
             heap = self._heaps[context] = _Heap(torch.zeros(self._packing.words, dtype=torch.int64))
         heap.sum += vector
@@ -208,9 +210,9 @@ class SecureCollector:
             raise FederatedError(
                 f"{len(self._answered)} clients can be counted, but at least {least} are needed.{self._panel.reasons()}"
             )
-        survivors = sorted(self._places[name] for name in self._answered)
+        survivors = sorted(self._indices[name] for name in self._answered)
         shares = self._gather(survivors)
-        Unmasking(self._roster, sorted(self._commitments), survivors, self._commitments, shares).take_off(
+        Unmasking(self._participants, sorted(self._commitments), survivors, self._commitments, shares).take_off(
             total, context
         )
         return self._total(total)
@@ -229,24 +231,26 @@ class SecureCollector:
 
     def _gather(self, survivors: list[int]) -> dict[int, tuple[bytes, ...]]:
         """Let the survivors agree on the list of survivors, and return their shares by index."""
-        count, number = len(self._roster), self._round.number
-        names = {self._places[name]: name for name in self._answered}
-        asked = {names[place]: {"round": number, "survivors": survivors} for place in survivors}
-        vows = self._panel.ask("secure.agree", asked, lambda a: by_place(a.get("vows"), count, VOW_BYTES))
-        self._require(len(vows), "agreed on the survivors")
-        by_sender = {self._places[name]: given for name, given in vows.items()}
+        count, number = len(self._participants), self._round.number
+        names = {self._indices[name]: name for name in self._answered}
+        asked = {names[index]: {"round": number, "survivors": survivors} for index in survivors}
+        confirmations = self._panel.ask(
+            "secure.agree", asked, lambda a: by_index(a.get("vows"), count, CONFIRMATION_BYTES)
+        )
+        self._require(len(confirmations), "agreed on the survivors")
+        by_sender = {self._indices[name]: given for name, given in confirmations.items()}
         asked = {
             name: {
                 "round": number,
                 "vows": [
-                    by_sender[other][place] if other in by_sender and other != place else b"" for other in range(count)
+                    by_sender[other][index] if other in by_sender and other != index else b"" for other in range(count)
                 ],
             }
-            for name, place in ((name, self._places[name]) for name in vows)
+            for name, index in ((name, self._indices[name]) for name in confirmations)
         }
-        found = self._panel.ask("secure.unmask", asked, lambda a: by_place(a.get("shares"), count, SHARE_BYTES))
+        found = self._panel.ask("secure.unmask", asked, lambda a: by_index(a.get("shares"), count, SHARE_BYTES))
         self._require(len(found), "helped to unmask")
-        return {self._places[name]: given for name, given in found.items()}
+        return {self._indices[name]: given for name, given in found.items()}
 
     def _total(self, total: torch.Tensor) -> Total:
         """Return the decoded total."""
@@ -263,7 +267,7 @@ class SecureCollector:
         return Total(sums.update / weight, weight, sums.count, extras)
 
     def __repr__(self) -> str:
-        return f"<SecureCollector, {len(self._answered)} of {len(self._places)} clients answered>"
+        return f"<SecureCollector, {len(self._answered)} of {len(self._indices)} clients answered>"
 
 
 def _bytes(name: str, *lengths: int) -> Callable[[Any], Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from syft.exceptions import TrainingError
 from syft.federated.client.secure_aggregation.packing import check_range
-from syft.federated.client.secure_aggregation.participants import LEAST, MOST
+from syft.federated.client.secure_aggregation.participants import MAX_CLIENTS, MIN_CLIENTS
 
 if TYPE_CHECKING:
     from syft.federated.secure_aggregation.collector import SecureCollector
@@ -41,7 +41,7 @@ class SecureAggregation:
     """
 
     threshold: int | float | None = None
-    min_clients: int = LEAST
+    min_clients: int = MIN_CLIENTS
     timeout: float = 60.0
     max_update: float = 1024.0
     max_samples: int = 2**20
@@ -50,15 +50,15 @@ class SecureAggregation:
         check_range(self.max_update, self.max_samples)
         given = self.threshold
         is_share = type(given) is float and 0.5 < given <= 1
-        if not (given is None or is_share or (type(given) is int and 2 <= given <= MOST)):
+        if not (given is None or is_share or (type(given) is int and 2 <= given <= MAX_CLIENTS)):
             raise TrainingError(
                 "threshold of SecureAggregation must be a number of clients from 2, or a share above 0.5 and up to "
                 f"1.0, got {given!r:.50}."
             )
-        if type(self.min_clients) is not int or not LEAST <= self.min_clients <= MOST:
+        if type(self.min_clients) is not int or not MIN_CLIENTS <= self.min_clients <= MAX_CLIENTS:
             raise TrainingError(
-                f"min_clients of SecureAggregation must be an integer from {LEAST} to {MOST}: the sum of fewer clients "
-                "reveals too much of each."
+                f"min_clients of SecureAggregation must be an integer from {MIN_CLIENTS} to {MAX_CLIENTS}: the sum "
+                "of fewer clients reveals too much of each."
             )
         if type(self.timeout) not in (int, float) or not 0 < self.timeout < math.inf:
             raise TrainingError("timeout of SecureAggregation must be a positive number of seconds.")

@@ -19,7 +19,7 @@ class Unmasking:
     """The end of a round, when the survivors are known.
 
     Args:
-        roster: the clients of the round.
+        participants: the clients of the round.
         members: indices of the clients whose shares were sent: they have pairwise masks.
         survivors: indices of the clients whose masked vectors are in the sum.
         commitments: commitments of the clients to their seeds, by index.
@@ -28,13 +28,13 @@ class Unmasking:
 
     def __init__(
         self,
-        roster: Participants,
+        participants: Participants,
         members: Sequence[int],
         survivors: Sequence[int],
         commitments: Mapping[int, bytes],
         shares: Mapping[int, Sequence[bytes]],
     ) -> None:
-        self._roster, self._members, self._survivors = roster, members, survivors
+        self._participants, self._members, self._survivors = participants, members, survivors
         self._commitments, self._shares = commitments, shares
         self._joiners: dict[tuple[int, ...], ShamirReconstructor] = {}
 
@@ -45,30 +45,32 @@ class Unmasking:
             total: the sum of the masked vectors.
             context: the context that pairwise masks are bound to.
         """
-        for place in self._survivors:
-            total -= self_mask(self._roster, place, self._seed(place), len(total))
+        for index in self._survivors:
+            total -= self_mask(self._participants, index, self._seed(index), len(total))
         for gone in sorted(set(self._members) - set(self._survivors)):
             secret = key_agreement.PairwiseSecret(self._masking_secret(gone))
-            for place in self._survivors:
+            for index in self._survivors:
                 # Adds the mask that the dropped-out client would have added.
-                add_pair_mask(total, self._roster, secret, gone, place, context)
+                add_pair_mask(total, self._participants, secret, gone, index, context)
 
-    def _seed(self, place: int) -> bytes:
-        expected = self._commitments[place]
-        return self._joined(place, lambda seed: hmac.compare_digest(commitment(self._roster, place, seed), expected))
+    def _seed(self, index: int) -> bytes:
+        expected = self._commitments[index]
+        return self._joined(
+            index, lambda seed: hmac.compare_digest(commitment(self._participants, index, seed), expected)
+        )
 
-    def _masking_secret(self, place: int) -> bytes:
-        expected = self._roster.masking_key(place)
-        return self._joined(place, lambda secret: hmac.compare_digest(key_agreement.public_of(secret), expected))
+    def _masking_secret(self, index: int) -> bytes:
+        expected = self._participants.masking_key(index)
+        return self._joined(index, lambda secret: hmac.compare_digest(key_agreement.public_of(secret), expected))
 
-    def _joined(self, place: int, is_right: Callable[[bytes], bool]) -> bytes:
+    def _joined(self, index: int, is_right: Callable[[bytes], bool]) -> bytes:
         """Return a secret of a client, reconstructed from the shares of others."""
         for helpers in self._choices():
             joiner = self._joiners.get(helpers)
             if joiner is None:
                 joiner = self._joiners[helpers] = ShamirReconstructor([helper + 1 for helper in helpers])
             try:
-                secret = joiner.join([self._shares[helper][place] for helper in helpers])
+                secret = joiner.join([self._shares[helper][index] for helper in helpers])
             except ValueError:
                 continue
             if is_right(secret):
@@ -79,7 +81,7 @@ class Unmasking:
 
     def _choices(self) -> Iterator[tuple[int, ...]]:
         """Yield sets of helpers: first the default one, then each with one helper replaced."""
-        helpers, needed = sorted(self._shares), self._roster.threshold
+        helpers, needed = sorted(self._shares), self._participants.threshold
         yield tuple(helpers[:needed])
         for one, other in itertools.product(range(needed), helpers[needed : needed + 1]):
             yield tuple(sorted({*helpers[:needed], other} - {helpers[one]}))

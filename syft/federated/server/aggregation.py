@@ -78,13 +78,13 @@ class PlainAggregation:
         self.traffic = Traffic()
         self._strategy: Strategy
         self._round: Round
-        self._forget()
+        self._reset()
 
     def left(self, count: int) -> int:
         """Return the minimum number of clients at the end of a round that started with `count`."""
         return 1
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         """Discard all results."""
         self._sum: torch.Tensor | None = None
         self._extras: dict[str, torch.Tensor] = {}
@@ -98,7 +98,7 @@ class PlainAggregation:
 
     def begin(self, round: Round, clients: Mapping[str, Any], strategy: Strategy) -> dict[str, dict[str, Any]]:
         """Start a round; clients are not called."""
-        self._forget()
+        self._reset()
         self._round, self._strategy, self._order = round, strategy, list(clients)
         return {name: {} for name in clients}
 
@@ -109,19 +109,19 @@ class PlainAggregation:
             self._answers.append(answer)
             return
         self._waiting[client] = answer
-        self._go_on()
+        self._advance()
 
     def drop(self, client: str) -> None:
         """Stop waiting for a client."""
         if self._strategy.is_linear and client in self._order:
             self._order.remove(client)
-            self._go_on()
+            self._advance()
 
-    def _go_on(self) -> None:
+    def _advance(self) -> None:
         while self._order and self._order[0] in self._waiting:
-            self._take(self._waiting.pop(self._order.pop(0)))
+            self._add_ordered(self._waiting.pop(self._order.pop(0)))
 
-    def _take(self, answer: Answer) -> None:
+    def _add_ordered(self, answer: Answer) -> None:
         weight = float(answer.samples) if self._strategy.weighted else 1.0
         if self._sum is None:
             self._sum = torch.zeros(self._round.layout.size, dtype=torch.float64)
@@ -139,7 +139,7 @@ class PlainAggregation:
             return self._strategy.combine(sorted(self._answers, key=lambda a: place[a.client]), self._round)
         for name in self._order:
             if name in self._waiting:
-                self._take(self._waiting.pop(name))
+                self._add_ordered(self._waiting.pop(name))
         if self._sum is None or self._weight <= 0:
             raise FederatedError("No client with samples answered, so there is no mean.")
         extras = {name: vector / self._count for name, vector in self._extras.items()}

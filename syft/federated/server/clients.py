@@ -15,7 +15,7 @@ from syft.core.context import local_worker
 from syft.core.id_provider import ID_PROVIDER
 from syft.exceptions import FederatedError, TrainingError
 from syft.federated.client.payload import Payload
-from syft.federated.client.session import STATION, ClientSession
+from syft.federated.client.session import CLIENT_CALL, ClientSession
 from syft.federated.dataset import BaseDataset, FederatedDataset
 from syft.messaging import message as m
 from syft.pointers.lease import Lease
@@ -69,12 +69,12 @@ class WorkerClient:
         """Call the worker: one request and one response."""
         stream = local_worker().stream_to(self.worker)
         base = ID_PROVIDER.pop()
-        ask = m.Operation(STATION, None, (name, run, self._data, Payload(payload)), {}, (base,))
+        ask = m.Operation(CLIENT_CALL, None, (name, run, self._data, Payload(payload)), {}, (base,))
         lease = Lease(stream, base)
         with override(stream_timeout=threading.TIMEOUT_MAX if timeout is None else timeout):
-            _, parcel = stream.ask(m.BatchMessage((ask, m.ObjectRequestMessage((base, None, "")))))
+            _, answer = stream.ask(m.BatchMessage((ask, m.ObjectRequestMessage((base, None, "")))))
         lease.spend("it was the answer to a call of a federated run")
-        contents: dict[str, Any] = parcel.contents
+        contents: dict[str, Any] = answer.contents
         return contents
 
     def __repr__(self) -> str:
@@ -94,12 +94,12 @@ class ClientStateCache:
         """Return the session of a client, if it has state."""
         return self._runs.get(run, {}).get(name)
 
-    def keep(self, station: ClientSession) -> None:
+    def keep(self, session: ClientSession) -> None:
         """Store a session that has state. Most runs need none, so thousands of clients use no memory."""
-        if not station.memory:
-            self._runs.get(station.run, {}).pop(station.name, None)
+        if not session.memory:
+            self._runs.get(session.run, {}).pop(session.name, None)
             return
-        self._runs.setdefault(station.run, {})[station.name] = station
+        self._runs.setdefault(session.run, {})[session.name] = session
         while len(self._runs) > MAX_RUNS:
             self._runs.popitem(last=False)
 
@@ -122,13 +122,13 @@ class LocalClient:
 
     def call(self, run: str, name: str, payload: dict[str, Any], timeout: float | None = None) -> dict[str, Any]:
         """Run the call in this process."""
-        station = self._memories.find(run, self.name)
-        if station is None:
-            station = ClientSession(self.name, run, self.dataset)
+        session = self._memories.find(run, self.name)
+        if session is None:
+            session = ClientSession(self.name, run, self.dataset)
         try:
-            return station.call(name, payload)
+            return session.call(name, payload)
         finally:
-            self._memories.keep(station)
+            self._memories.keep(session)
 
     def __repr__(self) -> str:
         return f"<LocalClient {self.name!r}, {len(self.dataset)} samples>"
@@ -204,5 +204,5 @@ def _as_client(number: int, one: Any, dataset: str | None) -> Any:
     if hasattr(one, "__len__") and hasattr(one, "__getitem__"):
         return LocalClient(f"client-{number}", one)
     raise TypeError(
-        f"{type(one).__name__} is not a client. Pass a worker, a data set, or an object with name and call."
+        f"A {type(one).__name__} is not a client. Pass a worker, a data set, or an object with name and call."
     )

@@ -18,6 +18,7 @@ from syft.federated.history.records import History, RoundRecord
 from syft.federated.history.round_outcome import MAX_REASON, RoundFailedError, RoundOutcome, shortened
 from syft.federated.server.aggregation import Aggregation
 from syft.federated.server.checkpoint import Checkpoint, check_same
+from syft.federated.server.client_sampling import ClientSampler
 from syft.federated.server.dispatch import Dispatcher, DispatchTarget, Job
 from syft.federated.server.identity import client_seed, run_identity
 from syft.federated.server.local_privacy_tracker import LocalPrivacyTracker
@@ -40,7 +41,7 @@ class Engine:
         strategy: combines the results of the clients.
         settings: the settings of the run.
         aggregation: a function of the run's id that returns the aggregation.
-        crew: makes the calls.
+        dispatcher: makes the calls.
         privacy: differential privacy for each client; None for none.
         local_privacy: differential privacy for each sample, applied by the clients; None for none.
         evaluate: a function of the model, or a local data set, evaluated after each round.
@@ -55,7 +56,7 @@ class Engine:
         strategy: Strategy,
         settings: RunSettings,
         aggregation: Any,
-        crew: Dispatcher,
+        dispatcher: Dispatcher,
         privacy: Any = None,
         local_privacy: Any = None,
         evaluate: Any = None,
@@ -65,15 +66,12 @@ class Engine:
         # Copies: the objects may be used by other runs, which count separately.
         strategy, privacy, local_privacy = (copy.copy(part) for part in (strategy, privacy, local_privacy))
         self.model, self.clients, self.strategy, self.settings = model, clients, strategy, settings
-        self.privacy, self.spending, self.checkpoint = privacy, LocalPrivacyTracker(local_privacy), checkpoint
-        self.crew, self._evaluate = crew, evaluate
+        self.privacy, self.local_privacy, self.checkpoint = privacy, LocalPrivacyTracker(local_privacy), checkpoint
+        self.dispatcher, self._evaluate = dispatcher, evaluate
         self.history, self._traffic = History(), Traffic()
-        # Indices of the clients drawn in secret for a round. They are kept until the round counts: with a new draw for
-        # each attempt, responsive clients would take part more often than accounted for.
-        self._drawn: tuple[int, list[int]] | None = None
-        self._was_quiet = False
-        self._is_short = False  # whether chosen clients are still busy with an earlier call
-        self._broke: dict[str, str] = {}  # client -> its error text about a spent privacy budget
+        self._sampler = ClientSampler(clients, settings, dispatcher, privacy)
+        self._was_noise = False
+        self._budget_errors: dict[str, str] = {}  # client -> its error text about a spent privacy budget
         self.ending: str | None = None
         self.run = os.urandom(16).hex()
         # Without a seed, a random one decides the order and choice of clients.
@@ -112,9 +110,9 @@ class Engine:
                     bar.show(record)
             except FederatedError as error:
                 self.ending = str(error)
-                self.spending.settle(self.clients, self.run, self.crew)
+                self.local_privacy.collect_reports(self.clients, self.run, self.dispatcher)
                 raise
-            self.spending.settle(self.clients, self.run, self.crew)
+            self.local_privacy.collect_reports(self.clients, self.run, self.dispatcher)
 
     def _complete_round(self, number: int) -> RoundRecord | None:
         """Run a round, with retries. A failed round changes nothing. Returns None if `ending` is set."""
@@ -123,14 +121,14 @@ class Engine:
             attempt += 1
             try:
                 return self._round(number, attempt)
-            except RoundFailedError as error:
-                self._note_budgets(error.answers)
-                if self.spending.privacy is not None:
+            except RoundFailed as error:
+                self._record_budgets(error.answers)
+                if self.local_privacy.privacy is not None:
                     self._save()  # the clients' privacy loss counts even if the round fails
-                if attempt < self.settings.attempts and self._may_heal(error):
+                if attempt < self.settings.attempts and self._may_succeed(error):
                     LOGGER.warning("Round %d failed, attempt %d: %s", number, attempt, error)
                     continue
-                self.ending = self._out_of_budget()
+                self.ending = self._budget_ending()
                 if self.ending is not None:
                     return None
                 if self._counts_as_noise(error):
@@ -139,34 +137,36 @@ class Engine:
                     )
                     return self._round(number, attempt, error.answers)
                 times = "" if attempt == 1 else f" {attempt} times"
-                raise FederatedError(f"Round {number} failed{times}. {error}{self._kept()}") from None
+                raise FederatedError(f"Round {number} failed{times}. {error}{self._recovery_hint()}") from None
 
-    def _kept(self) -> str:
+    def _recovery_hint(self) -> str:
         """Return the options that a user has after a failed round."""
         result = f" error.result has the model after round {self.done}." if self.done else ""
         again = "" if self.checkpoint is None else f" Run again to continue after round {self.done}."
         return result + again
 
-    def _may_heal(self, error: RoundFailed) -> bool:
+    def _may_succeed(self, error: RoundFailed) -> bool:
         """Return whether another attempt could succeed: clients were lost or late, or others would be chosen."""
         answers = error.answers
         asks_others = self.privacy is None and self.settings.count(len(self.clients)) < len(self.clients)
-        return answers is None or asks_others or self._is_short or bool(answers.lost or self.aggregation.left_out)
+        return (
+            answers is None or asks_others or self._sampler.is_short or bool(answers.lost or self.aggregation.left_out)
+        )
 
-    def _out_of_budget(self) -> str | None:
+    def _budget_ending(self) -> str | None:
         """Return why the run ends early, if too many privacy budgets are spent for a round to count."""
-        left = len(self.clients) - len(self._broke)
-        if not self.done or not self._broke or left >= max(self.settings.min_clients, self.aggregation.least):
+        left = len(self.clients) - len(self._budget_errors)
+        if not self.done or not self._budget_errors or left >= max(self.settings.min_clients, self.aggregation.least):
             return None
-        name, why = next(iter(self._broke.items()))
-        others = f" (and {len(self._broke) - 1} more)" if len(self._broke) > 1 else ""
+        name, why = next(iter(self._budget_errors.items()))
+        others = f" (and {len(self._budget_errors) - 1} more)" if len(self._budget_errors) > 1 else ""
         return f"the privacy budget is spent at client {name!r}{others}: {shortened(why, MAX_REASON)}"
 
-    def _note_budgets(self, answers: RoundOutcome | None) -> None:
+    def _record_budgets(self, answers: RoundOutcome | None) -> None:
         if answers is not None:
             for name in answers.counted:
-                self._broke.pop(name, None)
-            self._broke.update(answers.broke)
+                self._budget_errors.pop(name, None)
+            self._budget_errors.update(answers.budget_errors)
 
     def _counts_as_noise(self, error: RoundFailed) -> bool:
         """Return whether a round counts as noise because all drawn clients were lost.
@@ -175,7 +175,7 @@ class Engine:
         problem.
         """
         lost = error.answers
-        return not (self.privacy is None or lost is None or lost.asked == len(self.clients) or self._was_quiet)
+        return not (self.privacy is None or lost is None or lost.asked == len(self.clients) or self._was_noise)
 
     def _round(self, number: int, attempt: int, lost: RoundOutcome | None = None) -> RoundRecord:
         """Run a round. With `lost`, the results of its last attempt, the round consists of noise."""
@@ -183,7 +183,7 @@ class Engine:
         round = Round(number, len(self.clients), self.model.layout)
         if lost is None:
             self._traffic.begin()
-            members = self._choose(number, attempt)
+            members = self._sampler.choose(number, attempt, self.seed, self.aggregation.least)
             answers = RoundOutcome(members)
             total = self._collect(round, attempt, members, answers)
         else:
@@ -191,8 +191,8 @@ class Engine:
             answers.refuse(dict.fromkeys(list(answers.counted), "too few others answered"))
         self._apply(total, round)
         self.strategy.counted(answers.counted, round)
-        self._note_budgets(answers)
-        self.done, self._drawn, self._was_quiet = number, None, lost is not None
+        self._record_budgets(answers)
+        self.done, self._sampler.drawn, self._was_noise = number, None, lost is not None
         record = self._record(number, answers, time.monotonic() - began)
         self.history.append(record)
         self._save()
@@ -218,7 +218,7 @@ class Engine:
     def _collect(self, round: Round, attempt: int, members: dict[str, Any], answers: RoundOutcome) -> Total:
         """Call the clients and return the sum of their results."""
         if not members and self.privacy is not None:
-            return self._released(None, answers if self._is_short else None)
+            return self._released(None, answers if self._sampler.is_short else None)
         if not members:
             raise RoundFailed("All clients are still busy with an earlier round.")
         try:
@@ -229,7 +229,7 @@ class Engine:
             answers.leave_out(members, (), self.aggregation.left_out)
             raise RoundFailedError(str(error), answers) from None
         answers.leave_out(members, added, self.aggregation.left_out)
-        self._ask(round, attempt, {name: members[name] for name in added}, added, answers)
+        self._train(round, attempt, {name: members[name] for name in added}, added, answers)
         if len(answers.counted) < self.settings.min_clients:
             raise RoundFailed(
                 f"{len(answers.counted)} of {len(members)} clients answered, but {self.settings.min_clients} are "
@@ -244,12 +244,12 @@ class Engine:
 
     def _released(self, total: Total | None, answers: RoundOutcome | None) -> Total:
         """Add noise to a sum; `answers` is None if the draw was too small to call any client."""
-        drawn = 0 if self._drawn is None or answers is None else len(self._drawn[1])
+        drawn = 0 if self._sampler.drawn is None or answers is None else len(self._sampler.drawn[1])
         lost = 0.0 if answers is None or not drawn else 1 - len(answers.counted) / drawn
         found: Total = self.privacy.release(total, self.model.layout.size, lost)
         return found
 
-    def _ask(
+    def _train(
         self,
         round: Round,
         attempt: int,
@@ -259,8 +259,8 @@ class Engine:
     ) -> None:
         """Call the clients to train and collect their results. A client that lost its state is called once more."""
         waiting = list(members)
-        self.spending.ask(members)
-        if self.privacy is not None or self.spending.privacy is not None:
+        self.local_privacy.expect_reports(members)
+        if self.privacy is not None or self.local_privacy.privacy is not None:
             self._save()  # the drawn clients, in case the process dies here
         end = None if self.settings.round_timeout is None else time.monotonic() + self.settings.round_timeout
         for is_last in (False, True):
@@ -270,12 +270,12 @@ class Engine:
             again: list[str] = []
             pending = set(waiting)
             left = None if end is None else max(0.0, end - time.monotonic())
-            for name, outcome in self._traffic.follow(jobs, self.crew.run(jobs, left)):
+            for name, outcome in self._traffic.follow(jobs, self.dispatcher.run(jobs, left)):
                 pending.discard(name)
                 if isinstance(outcome, Exception) and not is_last and self.strategy.failed(name, outcome, round):
                     again.append(name)
                 else:
-                    self._take(name, outcome, answers)
+                    self._receive(name, outcome, answers)
             for name in pending:
                 self._drop(name, "it was too late", answers)
             waiting = again
@@ -283,32 +283,32 @@ class Engine:
                 return
 
     def _job(self, round: Round, attempt: int, client: Any, added: dict[str, Any]) -> Job:
-        terms = {**self.strategy.terms(round, client.name), **added}
+        modifiers = {**self.strategy.modifiers(round, client.name), **added}
         if self.privacy is not None:
-            terms.update(self.privacy.terms())
-        if self.spending.privacy is not None:
-            terms.update(self.spending.privacy.terms(self.settings.rounds))
+            modifiers.update(self.privacy.modifiers())
+        if self.local_privacy.privacy is not None:
+            modifiers.update(self.local_privacy.privacy.modifiers(self.settings.rounds))
         payload = {
             "plan": self.model.plan,
             "loss": self.model.loss,
             "round": round.number,
             # A new one for each attempt: sums of two attempts with different clients must not share updates.
             "seed": client_seed(self.seed, round.number, attempt, client.name),
-            "terms": terms,
+            "terms": modifiers,
             **self.settings.payload(),
         }
         return Job(client, self.run, "train", payload)
 
-    def _take(self, name: str, outcome: Any, answers: RoundOutcome) -> None:
+    def _receive(self, name: str, outcome: Any, answers: RoundOutcome) -> None:
         if isinstance(outcome, Exception):
             self._drop(name, f"{type(outcome).__name__}: {outcome}", answers, outcome)
             return
         try:
             if self.privacy is not None:
                 outcome = self.privacy.bound(outcome)
-            self.spending.take(name, outcome)
+            self.local_privacy.record(name, outcome)
             self.aggregation.add(name, outcome)
-            answers.take(name, outcome)
+            answers.count(name, outcome)
         except Exception as error:  # a result is untrusted
             text = str(error) if isinstance(error, SyftError) else f"{type(error).__name__}: {error}"
             self._drop(name, text, answers)
@@ -316,26 +316,6 @@ class Engine:
     def _drop(self, name: str, reason: str, answers: RoundOutcome, error: Exception | None = None) -> None:
         self.aggregation.drop(name)
         answers.fail(name, reason, error)
-
-    # --- choosing clients -------------------------------------------------------------------------------------
-
-    def _choose(self, number: int, attempt: int) -> dict[str, Any]:
-        """Return the clients of a round by name."""
-        count = len(self.clients)
-        numbers: Sequence[int]
-        if self.privacy is not None:
-            if self._drawn is None or self._drawn[0] != number:
-                self._drawn = (number, self.privacy.choose(count))
-            numbers = self._drawn[1] if len(self._drawn[1]) >= self.aggregation.least else []
-        else:
-            wanted = self.settings.count(count)
-            chance = random.Random(f"{self.seed}:{number}:{attempt}")  # noqa: S311  (chooses, hides nothing)
-            numbers = range(count) if wanted == count else sorted(chance.sample(range(count), wanted))
-        chosen = [self.clients[number] for number in numbers]
-        # A client that is busy with an earlier round is not called.
-        free = {client.name: client for client in chosen if not self.crew.is_busy(client.name)}
-        self._is_short = len(free) < len(chosen)
-        return free
 
     # --- records and checkpoints ------------------------------------------------------------------------------
 
@@ -358,10 +338,10 @@ class Engine:
     @property
     def epsilons(self) -> dict[str, float]:
         """The privacy loss of the run by neighbouring relation: clients first, then rows. They do not add up."""
-        return {str(p.neighbours): p.epsilon for p in (self.privacy, self.spending.privacy) if p is not None}
+        return {str(p.neighbours): p.epsilon for p in (self.privacy, self.local_privacy.privacy) if p is not None}
 
     def _identity(self) -> dict[str, Any]:
-        privacies = {"privacy": self.privacy, "local_privacy": self.spending.privacy}
+        privacies = {"privacy": self.privacy, "local_privacy": self.local_privacy.privacy}
         return run_identity(self.model, self.strategy, self.settings, self._is_secure, privacies)
 
     def _save(self) -> None:
@@ -377,8 +357,8 @@ class Engine:
                 "strategy": self.strategy.state(),
                 "history": self.history.to_dict(),
                 "privacy": None if self.privacy is None else self.privacy.state(),
-                "local_privacy": self.spending.state(),
-                "drawn": self._drawn,
+                "local_privacy": self.local_privacy.state(),
+                "drawn": self._sampler.drawn,
             }
         )
 
@@ -394,10 +374,10 @@ class Engine:
                 "Omit seed to continue it, or choose another folder."
             )
         self.run, self.seed, self.done = saved["run"], saved["seed"], saved["round"]
-        self._drawn = None if saved["drawn"] is None else (saved["drawn"][0], list(saved["drawn"][1]))
+        self._sampler.drawn = None if saved["drawn"] is None else (saved["drawn"][0], list(saved["drawn"][1]))
         self.history = History.from_dict(saved["history"])
         self.model.load(saved["state"])
         self.strategy.load_state(saved["strategy"])
         if saved["privacy"] is not None:
             self.privacy.load_state(saved["privacy"])
-        self.spending.load_state(saved["local_privacy"])
+        self.local_privacy.load_state(saved["local_privacy"])

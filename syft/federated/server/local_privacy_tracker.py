@@ -25,7 +25,7 @@ class LocalPrivacy(Protocol):
     neighbours: Any
     epsilon: Any
 
-    def terms(self, rounds: int) -> dict[str, Any]: ...  # noqa: D102
+    def modifiers(self, rounds: int) -> dict[str, Any]: ...  # noqa: D102
 
     def check(self, client: str, result: object) -> None: ...  # noqa: D102
 
@@ -50,12 +50,12 @@ class LocalPrivacyTracker:
         # Clients that were called to train and have not reported their loss since.
         self._silent: set[str] = set()
 
-    def ask(self, names: Iterable[str]) -> None:
+    def expect_reports(self, names: Iterable[str]) -> None:
         """Record clients that are about to be called to train."""
         if self.privacy is not None:
             self._silent.update(names)
 
-    def take(self, name: str, outcome: Any) -> None:
+    def record(self, name: str, outcome: Any) -> None:
         """Record the reported loss of a client; raises FederatedError if it is missing or too little noise was used."""
         if self.privacy is None:
             return
@@ -63,12 +63,12 @@ class LocalPrivacyTracker:
         self.privacy.add(name, {"privacy": outcome.get("privacy")})  # the loss counts even if the result does not
         self._silent.discard(name)
 
-    def settle(self, clients: Iterable[Any], run: str, crew: Dispatcher) -> None:
+    def collect_reports(self, clients: Iterable[Any], run: str, dispatcher: Dispatcher) -> None:
         """Ask silent clients for their loss; log the names of those that do not answer."""
         if self.privacy is None or not self._silent:
             return
         jobs = [Job(client, run, "spent", {}) for client in clients if client.name in self._silent]
-        for name, outcome in crew.run(jobs, _PATIENCE):
+        for name, outcome in dispatcher.run(jobs, _PATIENCE):
             if isinstance(outcome, dict):
                 try:
                     self.privacy.add_all(name, outcome.get("spent"))

@@ -25,7 +25,7 @@ class FedProx(ServerOptimizer):
         super().__init__(server_lr, weighted)
         self.mu = self._real("mu", mu, 0, ends="[)")
 
-    def terms(self, round: Round, client: str) -> dict[str, dict[str, Any]]:
+    def modifiers(self, round: Round, client: str) -> dict[str, dict[str, Any]]:
         """Request the proximal term."""
         return {"proximal": {"mu": self.mu}} if self.mu else {}
 

@@ -42,7 +42,7 @@ class Scaffold(ServerOptimizer):
         self._sent: tuple[Any, torch.Tensor] | None = None  # the mean control of a round, computed once for all clients
         self._lock = threading.Lock()
 
-    def terms(self, round: Round, client: str) -> dict[str, dict[str, Any]]:
+    def modifiers(self, round: Round, client: str) -> dict[str, dict[str, Any]]:
         """Send the mean control, and the version of the client's own control to use."""
         with self._lock:
             is_lost, version = client in self._lost, self._versions.get(client, 0)

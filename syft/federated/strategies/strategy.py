@@ -63,7 +63,7 @@ class Total:
 class Strategy:
     """Defines how clients train, and how their results become the next model.
 
-    A strategy belongs to one run. Override `terms` to change the clients' training, and `apply` if the mean of the
+    A strategy belongs to one run. Override `modifiers` to change the clients' training, and `apply` if the mean of the
     updates is enough, or set `is_linear` to False and override `combine` to see each update. `state` returns the state
     from round to round and `load_state` restores it, so that a run can be resumed.
 
@@ -81,7 +81,7 @@ class Strategy:
     def __init__(self, weighted: bool = True) -> None:
         self.weighted = weighted
 
-    def terms(self, round: Round, client: str) -> dict[str, dict[str, Any]]:
+    def modifiers(self, round: Round, client: str) -> dict[str, dict[str, Any]]:
         """Return the modifiers of a client's training: settings by the name of a modifier."""
         return {}
 

@@ -8,14 +8,14 @@ from typing import Any, ClassVar
 import torch
 
 from syft.exceptions import TrainingError
-from syft.federated.client.local_training import LocalRound, Modifier, term
+from syft.federated.client.local_training import LocalRound, Modifier, modifier
 
 MIN_CLIP, MAX_CLIP = 1e-9, 1e9
 # Keeps a clipped update below its bound despite rounding.
 _MARGIN = 1.0 - 2.0**-20
 
 
-@term("clipping")
+@modifier("clipping")
 class Clipping(Modifier):
     """Clip the update over parameters and buffers together; the client counts once, regardless of its samples.
 

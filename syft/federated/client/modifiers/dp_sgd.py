@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from syft.exceptions import TrainingError
 from syft.federated.client.dp_settings import settings_from
 from syft.federated.client.dp_training import prepare, step_seconds_of
-from syft.federated.client.local_training import TERMS, LocalRound, Modifier, term
+from syft.federated.client.local_training import MODIFIERS, LocalRound, Modifier, modifier
 from syft.federated.client.session import ClientSession, answers
 from syft.federated.client.train_config import MAX_COUNT
 from syft.workers.access.policy import check_release, pay
@@ -17,7 +17,7 @@ _MEMORY = "dp_sgd"
 _HARMLESS = frozenset({"clipping", "control", "dp_sgd", "masking", "proximal"})
 
 
-@term("dp_sgd")
+@modifier("dp_sgd")
 class DPSGD(Modifier):
     """Draw batches in secret, clip the gradient of each sample, and add noise to their sum.
 
@@ -37,46 +37,42 @@ class DPSGD(Modifier):
 
     def train(self, work: LocalRound) -> bool:
         """Pay, then train."""
-        station = work.station
-        strange = [name for name, kind in TERMS.items() if name not in _HARMLESS and kind in map(type, work.terms)]
+        client = work.client
+        strange = [
+            name for name, kind in MODIFIERS.items() if name not in _HARMLESS and kind in map(type, work.modifiers)
+        ]
         if strange:
             raise TrainingError(f"The modifier {strange[0]!r} can't be combined with private training at the clients.")
-        spent = station.memory.get(_MEMORY)
+        spent = client.memory.get(_MEMORY)
         training = prepare(
             work.plan,
             work.loss,
-            station.tensors(),
+            client.tensors(),
             self.privacy,
             work.config,
             spent,
             self.rounds,
-            station.is_guarded,
-            step_seconds_of(station.worker),
+            client.is_guarded,
+            step_seconds_of(client.worker),
         )
-        _pay(station, training.event)
-        station.memory[_MEMORY] = training.spent.to_dict()  # it counts from here on, even if training fails
-        act = [other.gradients for other in work.terms if type(other).gradients is not Modifier.gradients]
-
-        def before_step() -> None:
-            for gradients in act:
-                gradients(work)
-
-        training.run(work.optimizer, station.watch(), before_step)
+        _pay(client, training.event)
+        client.memory[_MEMORY] = training.spent.to_dict()  # it counts from here on, even if training fails
+        training.run(work.optimizer, client.watch(), work.gradient_hook())
         work.samples, work.steps = training.schedule.size, training.schedule.steps
-        work.answer["privacy"] = {**training.report, "spent": station.memory[_MEMORY]}
+        work.answer["privacy"] = {**training.report, "spent": client.memory[_MEMORY]}
         return True
 
 
 @answers("spent", derives=False)
-def spent(station: ClientSession, payload: dict[str, Any]) -> dict[str, Any]:
+def spent(client: ClientSession, payload: dict[str, Any]) -> dict[str, Any]:
     """Return the privacy loss of this client in the run so far; it does not depend on the samples' values."""
-    return {"spent": station.memory.get(_MEMORY)}
+    return {"spent": client.memory.get(_MEMORY)}
 
 
-def _pay(station: ClientSession, event: dict[str, Any]) -> None:
+def _pay(client: ClientSession, event: dict[str, Any]) -> None:
     """Charge the budget, or check the policy if there is none; raises before anything is computed."""
-    if not station.is_guarded:
+    if not client.is_guarded:
         return
-    if not pay(station.worker, event, "federated train"):
-        check_release(station.worker, station.session, None, "federated train")
-    station.is_paid = True
+    if not pay(client.worker, event, "federated train"):
+        check_release(client.worker, client.session, None, "federated train")
+    client.is_paid = True

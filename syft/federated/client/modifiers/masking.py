@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import torch
 
 from syft.exceptions import TrainingError
-from syft.federated.client.local_training import TERMS, LocalRound, Modifier, term
+from syft.federated.client.local_training import MODIFIERS, LocalRound, Modifier, modifier
 from syft.federated.client.secure_aggregation.packing import Packing, check_range
 from syft.federated.client.secure_aggregation.participant import Masked
 from syft.federated.client.secure_aggregation.transcript import context_of
@@ -16,7 +16,7 @@ from syft.federated.client.secure_aggregation.transcript import context_of
 _NAMES = {"round", "sealed", "weighted", "extras", "max_update", "max_samples"}
 
 
-@term("masking")
+@modifier("masking")
 class Masking(Modifier):
     """Masks the update, the number of samples, the loss and the extra vectors.
 
@@ -47,9 +47,9 @@ class Masking(Modifier):
         if self.settings["round"] != work.round:
             raise TrainingError("The masks of this client are for another round than the one to train in.")
         self._report = _report_of(work)
-        station = work.station
-        self._member = Masked(station.memory, station.run, work.round, self.settings["sealed"])
-        self._context = context_of(work, {kind: name for name, kind in TERMS.items()})
+        client = work.client
+        self._member = Masked(client.memory, client.run, work.round, self.settings["sealed"])
+        self._context = context_of(work, {kind: name for name, kind in MODIFIERS.items()})
 
     def finish(self, work: LocalRound) -> None:
         """Replace the whole result by the masked vector."""
@@ -58,7 +58,7 @@ class Masking(Modifier):
         if loss is not None and not math.isfinite(loss):
             raise TrainingError("The loss of this client is not finite. Try a smaller learning rate.")
         packing = Packing(
-            len(self._member.roster), work.layout.size, [vector.numel() for vector in vectors],
+            len(self._member.participants), work.layout.size, [vector.numel() for vector in vectors],
             self.settings["weighted"], self.settings["max_update"], self.settings["max_samples"],
         )  # fmt: skip
         packed = packing.pack(work.update, work.samples, loss, vectors)
@@ -78,7 +78,7 @@ class Masking(Modifier):
 
 def _report_of(work: LocalRound) -> tuple[str, ...]:
     """Return the names of results that leave unmasked: the privacy loss, if it reveals nothing of the data."""
-    private = [each for each in work.terms if type(each) is TERMS.get("dp_sgd")]
+    private = [each for each in work.modifiers if type(each) is MODIFIERS.get("dp_sgd")]
     if any(each.settings.get("rate") is None for each in private):
         raise TrainingError(
             "The privacy loss of private training reveals the number of samples, unless the rate is given. With secure "

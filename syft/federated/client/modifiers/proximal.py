@@ -8,11 +8,11 @@ from typing import Any
 import torch
 
 from syft.exceptions import TrainingError
-from syft.federated.client.local_training import LocalRound, Modifier, term
+from syft.federated.client.local_training import LocalRound, Modifier, modifier
 from syft.federated.client.modifiers.vector_slices import Pairs, add_to_gradient, pieces, require_all_steps
 
 
-@term("proximal")
+@modifier("proximal")
 class Proximal(Modifier):
     """Adds the gradient of `mu / 2 * |w - w_start|^2` to that of the parameters.
 

@@ -13,13 +13,13 @@ from typing import Any
 import torch
 
 from syft.exceptions import StateLostError, TrainingError
-from syft.federated.client.local_training import MAX_ROUND, LocalRound, Modifier, term
+from syft.federated.client.local_training import MAX_ROUND, LocalRound, Modifier, modifier
 from syft.federated.client.modifiers.vector_slices import Pairs, add_to_gradient, pieces, require_all_steps
 
 MEMORY = "control"
 
 
-@term("control")
+@modifier("control")
 class ScaffoldControl(Modifier):
     """Steps along `gradient - own control + mean control`, and computes the next control from the result.
 
@@ -56,7 +56,7 @@ class ScaffoldControl(Modifier):
             raise TrainingError("A control can only be counted in an earlier round.")
         self._control = self._control.to(work.layout.dtype)
         if self._plain:
-            work.station.memory.pop(MEMORY, None)
+            work.client.memory.pop(MEMORY, None)
             return
         self._own = self._remembered(work)
         self._pairs = pieces(work, self._control - self._own)
@@ -64,10 +64,10 @@ class ScaffoldControl(Modifier):
     def _remembered(self, work: LocalRound) -> torch.Tensor:
         if self._version == 0:
             return torch.zeros_like(self._control)
-        own: torch.Tensor | None = work.station.memory.get(MEMORY, {}).get(self._version)
+        own: torch.Tensor | None = work.client.memory.get(MEMORY, {}).get(self._version)
         if own is None or own.shape != self._control.shape:
             raise StateLostError(
-                f"Client {work.station.name!r} no longer has its control of round {self._version} of this run: it was "
+                f"Client {work.client.name!r} no longer has its control of round {self._version} of this run: it was "
                 "restarted, perhaps. Scaffold restarts with new controls."
             )
         return own
@@ -89,7 +89,7 @@ class ScaffoldControl(Modifier):
         work.answer["control"] = change
         if not self._plain:
             kept = {self._version: self._own} if self._version else {}
-            work.station.memory[MEMORY] = {**kept, work.round: self._own + change}
+            work.client.memory[MEMORY] = {**kept, work.round: self._own + change}
 
 
 def _require_plain_steps(work: LocalRound) -> None:

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from syft.core import signatures
 from syft.exceptions import TrainingError
 from syft.federated.client.secure_aggregation.key_agreement import draw, joined
-from syft.federated.client.secure_aggregation.participants import LEAST, MOST, Participants
+from syft.federated.client.secure_aggregation.participants import MAX_CLIENTS, MIN_CLIENTS, Participants
 
 if TYPE_CHECKING:
     from syft.federated.client.session import ClientSession
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 IDENTITY_BYTES = 32
 # Share of the clients of a round. With half of them or less, the server could ask each half for a different secret.
 HALF, TWO_THIRDS = 0.5, 2 / 3
-_PLACE = "_secure_guard"
+_ATTRIBUTE = "_secure_guard"
 
 
 class Identity:
@@ -74,43 +74,43 @@ class ClientPolicy:
     """
 
     required: bool = False
-    min_clients: int = LEAST
+    min_clients: int = MIN_CLIENTS
     identity: Identity | None = None
     known: frozenset[bytes] = frozenset()
     min_threshold: float = HALF
 
-    def check(self, roster: Participants, run: str, round: int) -> None:
+    def check(self, participants: Participants, run: str, round: int) -> None:
         """Raise if a round has too few clients, too low a threshold, or an unknown client."""
-        if len(roster) < self.min_clients:
+        if len(participants) < self.min_clients:
             raise TrainingError(
                 f"The owner of this client requires {self.min_clients} clients in a round of secure aggregation, got "
-                f"{len(roster)}."
+                f"{len(participants)}."
             )
-        least = int(Fraction(self.min_threshold).limit_denominator(MOST) * len(roster)) + 1
-        if roster.threshold < least:
+        least = int(Fraction(self.min_threshold).limit_denominator(MAX_CLIENTS) * len(participants)) + 1
+        if participants.threshold < least:
             raise TrainingError(
-                f"The owner of this client requires a threshold of at least {least} of {len(roster)} clients, "
-                f"got {roster.threshold}."
+                f"The owner of this client requires a threshold of at least {least} of {len(participants)} clients, "
+                f"got {participants.threshold}."
             )
         if not self.known:
             return
-        owners = [roster.identity(place) for place in range(len(roster))]
+        owners = [participants.identity(index) for index in range(len(participants))]
         if len(set(owners)) != len(owners) or not self.known.issuperset(owners):
             raise TrainingError("An unknown client is listed for a round of secure aggregation.")
-        for place, owner in enumerate(owners):
+        for index, owner in enumerate(owners):
             try:
-                text = _text(run, round, roster.keys(place))
-                signatures.verify(owner, roster.signature(place), text)
+                text = _text(run, round, participants.keys(index))
+                signatures.verify(owner, participants.signature(index), text)
             except (InvalidSignature, ValueError):
                 raise TrainingError("The keys of a listed client do not have its signature for this round.") from None
 
 
-NO_GUARD = ClientPolicy()
+NO_POLICY = ClientPolicy()
 
 
 def require_secure(
     worker: BaseWorker,
-    min_clients: int = LEAST,
+    min_clients: int = MIN_CLIENTS,
     identity: Identity | None = None,
     known: Iterable[bytes] = (),
     min_threshold: float = TWO_THIRDS,
@@ -134,8 +134,10 @@ def require_secure(
         >>> mine = sy.federated.Identity()
         >>> sy.federated.require_secure(bob, min_clients=10, identity=mine)
     """
-    if type(min_clients) is not int or not LEAST <= min_clients <= MOST:
-        raise TrainingError(f"min_clients of secure aggregation must be an integer from {LEAST} to {MOST}.")
+    if type(min_clients) is not int or not MIN_CLIENTS <= min_clients <= MAX_CLIENTS:
+        raise TrainingError(
+            f"min_clients of secure aggregation must be an integer from {MIN_CLIENTS} to {MAX_CLIENTS}."
+        )
     if identity is not None and type(identity) is not Identity:
         raise TrainingError("identity must be a sy.federated.Identity() or None.")
     listed = frozenset(known)
@@ -145,29 +147,29 @@ def require_secure(
         raise TrainingError("known must include the identity of this client. Pass identity=... too.")
     if type(min_threshold) not in (int, float) or not HALF <= min_threshold < 1:
         raise TrainingError("min_threshold must be a share of the clients of a round, from 0.5 to below 1.")
-    worker.__dict__[_PLACE] = ClientPolicy(True, min_clients, identity, listed, float(min_threshold))
+    worker.__dict__[_ATTRIBUTE] = ClientPolicy(True, min_clients, identity, listed, float(min_threshold))
 
 
-def guard_of(station: ClientSession) -> ClientPolicy:
+def policy_of(client: ClientSession) -> ClientPolicy:
     """Return the conditions of the owner of a client."""
-    return _guard(station.worker)
+    return _policy(client.worker)
 
 
-def _guard(worker: object) -> ClientPolicy:
-    found: ClientPolicy = NO_GUARD if worker is None else worker.__dict__.get(_PLACE, NO_GUARD)
+def _policy(worker: object) -> ClientPolicy:
+    found: ClientPolicy = NO_POLICY if worker is None else worker.__dict__.get(_ATTRIBUTE, NO_POLICY)
     return found
 
 
-def check_hidden(station: ClientSession, name: str, terms: Any) -> None:
+def check_hidden(client: ClientSession, name: str, modifiers: Any) -> None:
     """Raise if data of a client would leave it unmasked although its owner requires masks.
 
     Args:
-        station: the client session.
+        client: the client session.
         name: the call. Only "train" masks its result; other calls ignore modifiers.
-        terms: the modifiers that the server requests.
+        modifiers: the modifiers that the server requests.
     """
-    if not (name == "train" and type(terms) is dict and "masking" in terms):
-        _refuse(station.worker, station.name)
+    if not (name == "train" and type(modifiers) is dict and "masking" in modifiers):
+        _refuse(client.worker, client.name)
 
 
 def check_unmasked(worker: BaseWorker) -> None:
@@ -180,7 +182,7 @@ def check_unmasked(worker: BaseWorker) -> None:
 
 
 def _refuse(worker: object, name: str) -> None:
-    if _guard(worker).required:
+    if _policy(worker).required:
         raise TrainingError(
             f"The owner of {name!r} requires secure aggregation. Pass "
             "sy.federated.run(..., secure=sy.federated.SecureAggregation())."

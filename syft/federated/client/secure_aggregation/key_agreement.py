@@ -93,7 +93,7 @@ def unseal(root: bytes, salt: bytes, sender: int, receiver: int, sealed: bytes) 
         return None
 
 
-def vow(root: bytes, salt: bytes, sender: int, receiver: int, text: bytes) -> bytes:
+def confirmation(root: bytes, salt: bytes, sender: int, receiver: int, text: bytes) -> bytes:
     """Return a MAC that confirms a text from one client to another."""
     key = derive(root, salt, b"vow", sender, receiver)
     return hmac.digest(key, text, "sha256")

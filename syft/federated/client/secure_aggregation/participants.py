@@ -14,7 +14,7 @@ KEY_BYTES = 32
 ENTRY_BYTES = 2 * KEY_BYTES
 # With identities: then the identity and its signature.
 SIGNED_BYTES = ENTRY_BYTES + 32 + 64
-LEAST, MOST = 3, 10_000
+MIN_CLIENTS, MAX_CLIENTS = 3, 10_000
 
 
 class Participants:
@@ -51,31 +51,31 @@ class Participants:
     def __len__(self) -> int:
         return len(self.entries)
 
-    def keys(self, place: int) -> bytes:
+    def keys(self, index: int) -> bytes:
         """Return the two keys of a client."""
-        return self.entries[place][:ENTRY_BYTES]
+        return self.entries[index][:ENTRY_BYTES]
 
-    def sealing_key(self, place: int) -> bytes:
+    def sealing_key(self, index: int) -> bytes:
         """Return the key with which others encrypt messages to a client."""
-        return self.entries[place][:KEY_BYTES]
+        return self.entries[index][:KEY_BYTES]
 
-    def masking_key(self, place: int) -> bytes:
+    def masking_key(self, index: int) -> bytes:
         """Return the key for agreeing on masks with a client."""
-        return self.entries[place][KEY_BYTES:ENTRY_BYTES]
+        return self.entries[index][KEY_BYTES:ENTRY_BYTES]
 
-    def identity(self, place: int) -> bytes:
+    def identity(self, index: int) -> bytes:
         """Return the claimed identity of a client; empty if it has none."""
-        return self.entries[place][ENTRY_BYTES : ENTRY_BYTES + 32]
+        return self.entries[index][ENTRY_BYTES : ENTRY_BYTES + 32]
 
-    def signature(self, place: int) -> bytes:
+    def signature(self, index: int) -> bytes:
         """Return the signature of a client's keys; empty if there is none."""
-        return self.entries[place][ENTRY_BYTES + 32 :]
+        return self.entries[index][ENTRY_BYTES + 32 :]
 
-    def place_of(self, keys: bytes) -> int:
+    def index_of(self, keys: bytes) -> int:
         """Return the index of a client."""
-        for place in range(len(self)):
-            if self.keys(place) == keys:
-                return place
+        for index in range(len(self)):
+            if self.keys(index) == keys:
+                return index
         raise TrainingError("The keys that this client made for the round are not in the list of clients.")
 
     def __repr__(self) -> str:
@@ -88,10 +88,10 @@ def check_size(clients: int, threshold: object) -> None:
     Half of the clients or fewer must not suffice: else the server could ask one half for the shares that unmask a
     client as a survivor, and the other half for those that unmask it as dropped out.
     """
-    if not LEAST <= clients <= MOST:
+    if not MIN_CLIENTS <= clients <= MAX_CLIENTS:
         raise TrainingError(
-            f"Secure aggregation needs {LEAST} to {MOST} clients in a round, got {clients}: with fewer, the sum "
-            "reveals the result of a single client."
+            f"Secure aggregation needs {MIN_CLIENTS} to {MAX_CLIENTS} clients in a round, got {clients}: with fewer, "
+            "the sum reveals the result of a single client."
         )
     if type(threshold) is not int or threshold < 2 or threshold > clients or 2 * threshold <= clients:
         raise TrainingError(
@@ -100,16 +100,16 @@ def check_size(clients: int, threshold: object) -> None:
         )
 
 
-def place_list(given: Any, clients: int) -> tuple[int, ...]:
+def index_list(given: Any, clients: int) -> tuple[int, ...]:
     """Return validated, ascending indices of participants from the server."""
-    if type(given) not in (list, tuple) or not all(type(place) is int and 0 <= place < clients for place in given):
+    if type(given) not in (list, tuple) or not all(type(index) is int and 0 <= index < clients for index in given):
         raise TrainingError("Clients of a round of secure aggregation must be named by their indices.")
     if any(after <= before for before, after in itertools.pairwise(given)):
         raise TrainingError("The indices of clients in a round of secure aggregation must be unique and ascending.")
     return tuple(given)
 
 
-def by_place(given: Any, clients: int, length: int) -> tuple[bytes, ...]:
+def by_index(given: Any, clients: int, length: int) -> tuple[bytes, ...]:
     """Return one part for each participant: bytes of the given length, or none."""
     if type(given) not in (list, tuple) or len(given) != clients:
         raise TrainingError(f"A message of secure aggregation must have one part for each of the {clients} clients.")

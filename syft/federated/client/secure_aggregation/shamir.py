@@ -27,8 +27,8 @@ def split(secret: bytes, threshold: int, count: int, draw: Callable[[int], bytes
     if not 1 <= threshold <= count:
         raise ValueError(f"the threshold must be from 1 to the number of shares ({count}), got {threshold}")
     wide = draw(_WIDE_BYTES * (threshold - 1))
-    places = range(0, len(wide), _WIDE_BYTES)
-    coefficients = [int.from_bytes(wide[place : place + _WIDE_BYTES], "big") % PRIME for place in places]
+    indices = range(0, len(wide), _WIDE_BYTES)
+    coefficients = [int.from_bytes(wide[index : index + _WIDE_BYTES], "big") % PRIME for index in indices]
     constant = int.from_bytes(secret, "big")
     shares = []
     for point in range(1, count + 1):

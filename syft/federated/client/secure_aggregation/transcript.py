@@ -26,11 +26,11 @@ def context_of(work: LocalRound, names: dict[type, str]) -> bytes:
         names: the names of modifiers by their classes.
     """
     config, found = work.config, hashlib.sha256(b"syft context 1")
-    terms = {
+    modifiers = {
         names[type(each)]: {
             name: value for name, value in each.settings.items() if name not in _OWN.get(names[type(each)], ())
         }
-        for each in work.terms
+        for each in work.modifiers
     }
     parts = {
         "round": work.round,
@@ -39,7 +39,7 @@ def context_of(work: LocalRound, names: dict[type, str]) -> bytes:
         "layout": work.layout.fingerprint(),
         # The model's tensors are its initial state.
         "plans": [[plan.program.to_rows(), plan.state.tensors()] for plan in (work.plan, work.loss)],
-        "terms": terms,
+        "terms": modifiers,
     }
     _feed(found, parts)
     return found.digest()

@@ -36,16 +36,16 @@ class RayClient:
     is_here = False
 
     def __init__(self, pool: RayPool, number: int, name: str) -> None:
-        self.crew, self.number, self.name = pool, number, name
+        self.dispatcher, self.number, self.name = pool, number, name
 
     @property
     def dataset(self) -> Any:
         """Its samples, as a copy in this process."""
-        return self.crew.part(self.number)
+        return self.dispatcher.part(self.number)
 
     def call(self, run: str, name: str, payload: dict[str, Any], timeout: float | None = None) -> dict[str, Any]:
         """Call the client, and wait for its result."""
-        for _, outcome in self.crew.run([Job(self, run, name, payload)], timeout):
+        for _, outcome in self.dispatcher.run([Job(self, run, name, payload)], timeout):
             if isinstance(outcome, Exception):
                 raise outcome
             answer: dict[str, Any] = outcome
@@ -97,10 +97,10 @@ class RayPool:
         self._late: dict[str, Any] = {}
         # Duration of a call, by name.
         self._pace: dict[str, float] = {}
-        self._seats: list[ActorSlot] = []
-        self.close = weakref.finalize(self, _end, self._ray, self._seats, self._connected)
+        self._slots: list[ActorSlot] = []
+        self.close = weakref.finalize(self, _end, self._ray, self._slots, self._connected)
         self.close.atexit = False  # Ray ends by itself before this would be called
-        self._seats += [self._new_seat() for _ in range(count)]
+        self._slots += [self._new_slot() for _ in range(count)]
 
     def _put(self, simulation: Any) -> list[Any]:
         """Put the data set and the row indices of the clients into the object store, each as one array."""
@@ -110,7 +110,7 @@ class RayPool:
         forms = [(str(tensor.dtype), tuple(tensor.shape)) for tensor in tensors]
         return [pack({"forms": forms}), *(self._ray.put(bytes_of(tensor)) for tensor in tensors)]
 
-    def _new_seat(self) -> ActorSlot:
+    def _new_slot(self) -> ActorSlot:
         from syft.federated.server.ray.actor import ClientActor
 
         return ActorSlot(self._ray.remote(ClientActor).options(**self._options).remote(*self._given))
@@ -130,7 +130,7 @@ class RayPool:
 
     def run(self, jobs: Sequence[Job], timeout: float | None) -> Iterator[Outcome]:
         """Yield the name of each client and its result or error, as they arrive; ends at the timeout."""
-        reason = self.why_gone()
+        reason = self.failure_reason()
         if reason is not None:
             yield from ((job.client.name, FederatedError(reason)) for job in jobs)
         elif jobs:
@@ -141,7 +141,7 @@ class RayPool:
         call = self._late.get(name)
         if call is None:
             return False
-        if self.why_gone() is None and not self._ray.wait([call], timeout=0)[0]:
+        if self.failure_reason() is None and not self._ray.wait([call], timeout=0)[0]:
             return True
         self._late.pop(name, None)
         return False
@@ -151,16 +151,16 @@ class RayPool:
     @property
     def actors(self) -> int:
         """The number of actors."""
-        return len(self._seats)
+        return len(self._slots)
 
     def processes(self) -> list[int]:
         """Return the process ids of the actors, on their machines; waits for those that are starting."""
-        if self.why_gone() is not None:
+        if self.failure_reason() is not None:
             return []
-        found: list[int] = self._ray.get([seat.hello for seat in self._seats], timeout=PATIENCE)
+        found: list[int] = self._ray.get([slot.hello for slot in self._slots], timeout=PATIENCE)
         return found
 
-    def why_gone(self) -> str | None:
+    def failure_reason(self) -> str | None:
         """Return why no actor can be called any more; None if they can."""
         if not self.close.alive:
             return _CLOSED
@@ -168,16 +168,16 @@ class RayPool:
             return "Ray was shut down. Make a new simulation: sy.federated.Simulation(..., backend='ray')."
         return None
 
-    def replace(self, seat: ActorSlot) -> ActorSlot | None:
+    def replace(self, slot: ActorSlot) -> ActorSlot | None:
         """Replace a dead actor; returns the new one, or None if it was already replaced."""
         with self._lock:
-            if seat not in self._seats or self.why_gone() is not None:
+            if slot not in self._slots or self.failure_reason() is not None:
                 return None
-            self._seats[self._seats.index(seat)] = made = self._new_seat()
+            self._slots[self._slots.index(slot)] = made = self._new_slot()
             with contextlib.suppress(Exception):  # it may still be alive
-                self._ray.kill(seat.handle)
+                self._ray.kill(slot.handle)
             for homes in self._homes.values():
-                for number in [number for number, home in homes.items() if home is seat]:
+                for number in [number for number, home in homes.items() if home is slot]:
                     del homes[number]  # its state is lost
             return made
 
@@ -190,7 +190,7 @@ class RayPool:
                 self._homes.popitem(last=False)
             return found
 
-    def note_pace(self, call: str, seconds: float) -> None:
+    def record_duration(self, call: str, seconds: float) -> None:
         """Record the duration of a call. The first calls are slow, so a shorter one replaces the estimate at once."""
         known = self._pace.get(call, seconds)
         self._pace[call] = min(seconds, (known + seconds) / 2)
@@ -199,10 +199,10 @@ class RayPool:
         return f"<RayPool of {self.actors} actors>"
 
 
-def _end(ray: Any, seats: list[ActorSlot], connected: str | None) -> None:
+def _end(ray: Any, slots: list[ActorSlot], connected: str | None) -> None:
     """Stop all actors."""
     if connected == cluster.connection():
-        for seat in seats:
+        for slot in slots:
             with contextlib.suppress(Exception):  # it is already gone
-                ray.kill(seat.handle)
-    seats.clear()
+                ray.kill(slot.handle)
+    slots.clear()

@@ -59,7 +59,7 @@ class RayScheduler:
         self._end = None if timeout is None else time.monotonic() + timeout
         with pool._lock:
             self._number = next(pool._numbers)
-            self._seats = list(pool._seats)
+            self._slots = list(pool._slots)
         asked = [{"run": job.run, "call": job.call, "payload": job.payload} for job in jobs]
         common = shared(asked) if len(asked) > 1 else {}
         self._own = {id(job): rest(one, common) for job, one in zip(jobs, asked, strict=True)}
@@ -72,15 +72,15 @@ class RayScheduler:
 
     def outcomes(self) -> Iterator[Outcome]:
         """Yield the outcomes of the calls."""
-        for seat in self._seats:
-            if seat.is_up and not seat.late:
-                seat.hello = seat.handle.hello.remote()
+        for slot in self._slots:
+            if slot.is_up and not slot.late:
+                slot.hello = slot.handle.hello.remote()
         try:
             while True:
-                self._deal()
+                self._dispatch()
                 if not self._under_way and not self._waiting:
                     return
-                if not self._seats and not self._under_way:
+                if not self._slots and not self._under_way:
                     yield from (
                         (job.client.name, ClientLostError(job.client.name, self._reason)) for job in self._waiting
                     )
@@ -95,60 +95,60 @@ class RayScheduler:
 
     # --- dispatching ------------------------------------------------------------------------------------------
 
-    def _deal(self) -> None:
+    def _dispatch(self) -> None:
         """Send chunks to actors that have room."""
         for _ in range(WINDOW):
-            for seat in self._seats:
-                if self._waiting and seat.is_up and self._has_room(seat):
-                    chunk = self._chunk(seat)
+            for slot in self._slots:
+                if self._waiting and slot.is_up and self._has_room(slot):
+                    chunk = self._chunk(slot)
                     if chunk:
-                        self._send(seat, chunk)
+                        self._send(slot, chunk)
 
-    def _has_room(self, seat: ActorSlot) -> bool:
-        here = sum(1 for other, _ in self._under_way.values() if other is seat)
+    def _has_room(self, slot: ActorSlot) -> bool:
+        here = sum(1 for other, _ in self._under_way.values() if other is slot)
         return here < (WINDOW if self._pace() < TARGET else 1)
 
     def _pace(self) -> float:
         known: float = self.pool._pace.get(self._waiting[0].call, TARGET)
         return known
 
-    def _chunk(self, seat: ActorSlot) -> list[Job]:
+    def _chunk(self, slot: ActorSlot) -> list[Job]:
         """Take the next jobs for an actor: of clients with state in it, and of clients without state."""
-        most = math.ceil(len(self._waiting) / (2 * len(self._seats)))
+        most = math.ceil(len(self._waiting) / (2 * len(self._slots)))
         wanted = max(1, min(most, int(TARGET / max(1e-6, self._pace()))))
         chunk: list[Job] = []
         kept: list[Job] = []
         while self._waiting and len(chunk) < wanted:
             job = self._waiting.popleft()
             home = self._home(job)
-            (chunk if home is seat or (home is None and not seat.late) else kept).append(job)
+            (chunk if home is slot or (home is None and not slot.late) else kept).append(job)
         self._waiting.extendleft(reversed(kept))
         return chunk
 
     def _home(self, job: Job) -> ActorSlot | None:
         """Return the actor that holds a client's state, if any."""
         home: ActorSlot | None = self.pool.homes(job.run).get(job.client.number)
-        if home is not None and home not in self._seats:
-            if home not in self.pool._seats:
+        if home is not None and home not in self._slots:
+            if home not in self.pool._slots:
                 return None
-            self._seats.append(home)  # another round replaced a dead actor by it
+            self._slots.append(home)  # another round replaced a dead actor by it
         return home
 
-    def _send(self, seat: ActorSlot, chunk: list[Job]) -> None:
+    def _send(self, slot: ActorSlot, chunk: list[Job]) -> None:
         jobs = [(job.client.number, job.client.name, self._own[id(job)]) for job in chunk]
         left = None if self._end is None else max(0.0, self._end - time.monotonic())
         for job in chunk:  # the client may have state here from now on
-            self.pool.homes(job.run)[job.client.number] = seat
-        call = seat.handle.work.remote(self._number, self._common, pack({"jobs": jobs}), left)
-        self._under_way[call] = (seat, chunk)
+            self.pool.homes(job.run)[job.client.number] = slot
+        call = slot.handle.work.remote(self._number, self._common, pack({"jobs": jobs}), left)
+        self._under_way[call] = (slot, chunk)
 
     # --- collecting -------------------------------------------------------------------------------------------
 
     def _wait(self, left: float | None) -> list[Any]:
         """Wait for the next event; return the finished calls."""
-        news: dict[Any, ActorSlot] = {seat.hello: seat for seat in self._seats if not seat.is_up}
-        news.update({call: seat for seat in self._seats for call in seat.late})
-        patience = min((PATIENCE - time.monotonic() + s.began for s in self._seats if not s.is_up), default=None)
+        news: dict[Any, ActorSlot] = {slot.hello: slot for slot in self._slots if not slot.is_up}
+        news.update({call: slot for slot in self._slots for call in slot.late})
+        patience = min((PATIENCE - time.monotonic() + s.began for s in self._slots if not s.is_up), default=None)
         limits = [limit for limit in (left, patience) if limit is not None]
         calls = [*self._under_way, *news]
         ready = self._ray.wait(calls, timeout=max(0.0, min(limits)) if limits else None)[0]
@@ -161,72 +161,72 @@ class RayScheduler:
             self._give_up_starting()
         return [call for call in ready if call in self._under_way]
 
-    def _greet(self, seat: ActorSlot, call: object) -> None:
+    def _greet(self, slot: ActorSlot, call: object) -> None:
         """Record that an actor runs, has finished late calls, or is dead."""
         try:
             self._ray.get(call)
         except Exception as error:
-            self._lose(seat, error, again=seat.is_up)
+            self._lose(slot, error, again=slot.is_up)
             return
-        seat.is_up = True
-        if call in seat.late:
-            seat.late.remove(call)
+        slot.is_up = True
+        if call in slot.late:
+            slot.late.remove(call)
 
     def _give_up_starting(self) -> None:
         free = self._ray.available_resources().get("CPU", 0.0)
         self._reason = f"Ray has not started its actor. It asks for {self.pool._options}, and {free:g} CPUs are free."
-        self._seats = [seat for seat in self._seats if seat.is_up]
+        self._slots = [slot for slot in self._slots if slot.is_up]
 
     def _take(self, call: Any) -> Iterator[Outcome]:
         """Yield the outcomes of a chunk."""
-        seat, chunk = self._under_way.pop(call)
+        slot, chunk = self._under_way.pop(call)
         try:
             found = unpack(self._ray.get(call))
         except SyftError as error:
             yield from ((job.client.name, error) for job in chunk)
             return
         except Exception as error:
-            yield from self._lost(seat, chunk, error)
+            yield from self._lost(slot, chunk, error)
             return
         outcomes = found["outcomes"]
         if outcomes:
-            self.pool.note_pace(chunk[0].call, found["seconds"] / len(outcomes))
+            self.pool.record_duration(chunk[0].call, found["seconds"] / len(outcomes))
         for job, (name, answer, remembers) in zip(chunk, outcomes, strict=False):  # shorter if the deadline passed
             if not remembers:
                 self.pool.homes(job.run).pop(job.client.number, None)
             yield name, error_of(_ChunkState(name), answer) if isinstance(answer, ErrorMessage) else answer
 
-    def _lost(self, seat: ActorSlot, chunk: list[Job], error: Exception) -> Iterator[Outcome]:
+    def _lost(self, slot: ActorSlot, chunk: list[Job], error: Exception) -> Iterator[Outcome]:
         """Yield the outcomes of a dead actor's clients; those that had not started are dispatched again."""
         was_gone = True
         with contextlib.suppress(Exception):
-            was_gone = not self._ray.wait([seat.hello], timeout=0)[0] or self._ray.get(seat.hello) is None
-        self._lose(seat, error, again=was_gone)
+            was_gone = not self._ray.wait([slot.hello], timeout=0)[0] or self._ray.get(slot.hello) is None
+        self._lose(slot, error, again=was_gone)
         if was_gone:
             self._waiting.extendleft(reversed(chunk))
             return
         for job in chunk:
             yield job.client.name, ClientLostError(job.client.name, self._reason)
 
-    def _lose(self, seat: ActorSlot, error: Exception, again: bool) -> None:
+    def _lose(self, slot: ActorSlot, error: Exception, again: bool) -> None:
         """Replace a dead actor.
 
         Args:
-            seat: the actor.
+            slot: the actor.
             error: the error that showed it.
             again: whether the new one joins at once; one that died in this round might die again.
         """
         self._reason = cluster.explain(error)
-        made = self.pool.replace(seat)
-        if seat in self._seats:
-            self._seats.remove(seat)
+        made = self.pool.replace(slot)
+        if slot in self._slots:
+            self._slots.remove(slot)
             if again and made is not None:
-                self._seats.append(made)
+                self._slots.append(made)
 
     def _leave(self) -> None:
         """Record the late clients."""
-        for call, (seat, chunk) in self._under_way.items():
-            seat.late.append(call)
+        for call, (slot, chunk) in self._under_way.items():
+            slot.late.append(call)
             self.pool._late.update((job.client.name, call) for job in chunk)
         self._under_way = {}
 
