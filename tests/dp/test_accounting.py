@@ -297,7 +297,7 @@ def test_an_event_is_plain_values(event):
         {"kind": "poisson_sampled", "rate": 0.5, "event": sampled(0.5, 1.0).to_dict()},
     ],
 )
-def test_what_strangers_write_is_checked(fields):
+def test_untrusted_events_are_validated(fields):
     with pytest.raises(ValueError, match=r"event|must"):
         dp.event_from_dict(fields)
     with pytest.raises(ValueError, match=r"event|must"):

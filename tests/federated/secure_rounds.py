@@ -54,7 +54,7 @@ def shared(size: int) -> SharedModel:
 
 
 class Watched:
-    """A client as the collector sees it. Notes what passes; is gone from a step on; may be told to change something."""
+    """A client as the collector sees it: records the messages, can disappear at a step, and can change a message."""
 
     is_here = True
 
@@ -121,14 +121,14 @@ class World:
         return self.collector.finish()
 
     def plain(self, index: int) -> dict[str, Any]:
-        """What a client would answer if nothing was hidden."""
+        """Return the unmasked result of a client."""
         given = self.given[index]
         if given.plain is None:
             given.plain = ClientSession("plain", RUN, given.dataset()).call("train", self.payload(1, {}))
         return given.plain
 
     def packed(self, index: int, packing: Packing) -> torch.Tensor:
-        """What a client gives before it is masked."""
+        """Return the packed result of a client before it is masked."""
         answer = self.plain(index)
         return packing.pack(answer["update"], answer["samples"], answer["metrics"]["loss"], [])
 

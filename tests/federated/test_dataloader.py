@@ -12,7 +12,7 @@ from syft.federated.dataloader import _DataLoaderIter, _DataLoaderOneWorkerIter,
 
 
 def spread(workers, sizes):
-    """A federated data set of the numbers from 0 on, with so many at each worker."""
+    """A federated data set of consecutive numbers from 0, with the given count at each worker."""
     numbers, parts = iter(range(sum(sizes))), []
     for worker, size in zip(workers, sizes, strict=True):
         targets = torch.tensor([next(numbers) for _ in range(size)])

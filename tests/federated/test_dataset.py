@@ -41,7 +41,7 @@ def test_transforms():
     assert torch.equal(dataset.data, DATA.sqrt())
 
 
-def test_travels_in_place(workers, nothing_left):
+def test_sends_and_gets_in_place(workers, nothing_left):
     bob, _ = workers
     dataset = base()
     assert dataset.send(bob) is dataset and dataset.location is bob
@@ -143,7 +143,7 @@ def test_one_worker_gets_all(bob):
     assert len(dataset_federate(base(), bob)[bob]) == 5
 
 
-def test_what_can_not_be_split(bob, alice):
+def test_splitting_invalid_data_sets_raises(bob, alice):
     with pytest.raises(ValueError, match="1 samples can't be split over 2 workers"):
         TensorDataset(DATA[:1], TARGETS[:1]).federate((bob, alice))
     with pytest.raises(ValueError, match="0 workers"):

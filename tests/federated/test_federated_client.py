@@ -59,7 +59,7 @@ def test_data_sets_by_key():
         client.fit("iris")
 
 
-def test_a_client_trains_what_was_set():
+def test_a_client_trains_the_config_that_was_set():
     client = FederatedClient(datasets={"xor": samples.xor()})
     model, loss = sy.ObjectWrapper(traced(), id="model"), sy.ObjectWrapper(scripted_loss(), id="loss")
     client.set_obj(model)
@@ -241,7 +241,7 @@ def test_modes_are_those_of_training_and_of_evaluating(bob):
     assert plan.get_model().state_dict()["1.num_batches_tracked"] == 3
 
 
-def test_losses_get_what_their_arguments_are_called():
+def test_losses_receive_output_and_target_by_argument_name():
     from syft.federated.client.fit_loop import loss_caller
 
     def order(loss):
@@ -256,10 +256,10 @@ def test_losses_get_what_their_arguments_are_called():
     assert order(lambda *args: args) == ("pred", "target")
 
 
-# What goes wrong -----------------------------------------------------------------------------------------
+# --- errors --------------------------------------------------------------------------------------------------
 
 
-def test_what_is_missing_is_said(workers):
+def test_missing_parts_are_named_in_the_error(workers):
     bob, _ = workers
     with pytest.raises(ValueError, match=f"Worker '{bob.id}' has no TrainConfig of yours"):
         bob.fit("xor")
@@ -320,7 +320,7 @@ def test_accuracy_needs_predictions_that_compare(bob):
 # What evaluate tells --------------------------------------------------------------------------------------
 
 
-def test_evaluate_tells_what_is_asked_for(workers):
+def test_evaluate_returns_the_requested_results(workers):
     bob, _ = workers
     data, target = iris_data_partial()
     bob.add_dataset(iris(), "iris")
@@ -391,7 +391,7 @@ def test_async_fit_runs_at_the_same_time(make_worker, kind):
     assert len(losses) == 3 and all(torch.equal(loss, losses[0]) for loss in losses)
 
 
-def test_async_fit_raises_what_went_wrong(bob):
+def test_async_fit_raises_the_workers_error(bob):
     async def one():
         await bob.async_fit("xor")
 
@@ -399,7 +399,7 @@ def test_async_fit_raises_what_went_wrong(bob):
         asyncio.run(one())
 
 
-def test_a_training_whose_client_is_gone_ends(make_worker):
+def test_a_training_ends_when_its_client_disconnects(make_worker):
     bob = make_worker("bob", "thread")
     begun, check_cancelled = threading.Event(), threading.Event()
 

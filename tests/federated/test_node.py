@@ -46,7 +46,7 @@ def test_a_user_trains_and_the_owner_decides(connect):
             attempt()
 
 
-def test_an_owner_adds_data_and_gets_what_comes_of_it(connect):
+def test_an_owner_adds_data_and_gets_the_trained_model(connect):
     owner = connect("owner")
     owner.add_dataset(samples.xor(), "more")
     sent = config()

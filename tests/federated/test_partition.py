@@ -80,7 +80,7 @@ def test_iid_takes_targets_of_any_kind():
         assert sum(map(len, IID().split(targets, 7, 0))) == 50
 
 
-def test_dirichlet_is_as_uneven_as_alpha_says(digits):
+def test_dirichlet_is_as_uneven_as_alpha(digits):
     def unevenness(alpha):
         parts = Dirichlet(alpha).split(digits, 10, 0)
         tables = np.stack([np.bincount(digits[part], minlength=10) / len(part) for part in parts])
@@ -99,7 +99,7 @@ def test_dirichlet_shares_are_those_of_the_distribution():
     assert np.var(shares) == pytest.approx(3 / (16 * (4 * alpha + 1)), rel=0.15)
 
 
-def test_dirichlet_leaves_nobody_below_the_minimum(digits):
+def test_dirichlet_gives_each_client_the_minimum(digits):
     parts = Dirichlet(0.001, min_samples=40).split(digits, 40, 0)
     assert min(map(len, parts)) >= 40
     assert 0 in map(len, Dirichlet(0.001, min_samples=0).split(digits, 40, 0))
@@ -107,7 +107,7 @@ def test_dirichlet_leaves_nobody_below_the_minimum(digits):
         assert sum(map(len, Dirichlet(tiny, min_samples=0).split(digits, 40, 0))) == len(digits)
 
 
-def test_by_label_gives_exactly_so_many_labels(digits):
+def test_by_label_gives_each_client_exactly_n_labels(digits):
     for each, count in ((1, 10), (2, 10), (3, 17), (10, 4), (2, 700)):
         parts = ByLabel(each).split(digits, count, 3)
         assert {len(labels) for labels in labels_of(digits, parts)} == {each}
@@ -167,7 +167,7 @@ def test_thousands_of_clients(digits):
         (lambda t: Shards(1.5), "shards_per_client is"),
     ],
 )  # fmt: skip
-def test_what_can_not_be_is_said_clearly(make, text):
+def test_impossible_partitions_raise_clear_errors(make, text):
     with pytest.raises(TrainingError, match=text):
         make(torch.arange(60) % 3)
 

@@ -74,7 +74,7 @@ def wait_for(condition, limit=60.0):
 # --- the same as in this process ----------------------------------------------------------------------------------
 
 
-def test_thousands_of_clients_few_of_which_are_asked(cluster):
+def test_thousands_of_clients_of_which_few_are_called(cluster):
     torch.manual_seed(5)
     data = torch.randn(4000, 6)
     targets = (data @ torch.randn(6, 3)).argmax(1)
@@ -182,7 +182,7 @@ def is_alive(pid):
         return False
 
 
-def test_who_is_late_is_busy(clients):
+def test_late_clients_are_busy(clients):
     pool = clients.pool
     list(pool.run([job(clients, number) for number in range(4)], None))  # both are there
     pids = pool.processes()
@@ -208,7 +208,7 @@ def test_who_is_late_is_busy(clients):
 # --- what is sent, and bad options ------------------------------------------------------------------------------------
 
 
-def test_what_is_common_is_sent_once():
+def test_common_values_are_sent_once():
     model, vector = object(), torch.zeros(3)
     payloads = [
         {"plan": model, "seed": number + 1000, "terms": {"control": {"control": vector, "version": number}}, "none": {}}
@@ -255,8 +255,8 @@ def test_ray_is_not_installed(monkeypatch):
         sy.federated.Simulation(digits(), 4, backend="ray")
 
 
-def test_all_actors_are_killed_and_a_closed_simulation_says_so(clients):
-    """The last one: whoever needs `clients` comes before it. So no actors have to be started for it."""
+def test_closing_kills_all_actors_and_later_calls_raise(clients):
+    """Last, because it closes the pool of the `clients` fixture; a new pool would be slow."""
     pool = clients.pool
     outcomes = pool.run([job(clients, number, epochs=30) for number in range(CLIENTS)], None)
     assert next(outcomes)[1]["samples"] == 8

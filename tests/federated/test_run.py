@@ -101,7 +101,7 @@ def test_one_message_out_and_one_back(hook):
     assert [len(worker._objects) for worker in workers] == [0, 0, 0]
 
 
-def test_what_was_given_stays_as_it_was():
+def test_run_does_not_change_its_arguments():
     model, datasets = network(norm=True).eval(), parts()
     before, data = state(model), [d.tensors[0].clone() for d in datasets]
     found = train(datasets, model=model)
@@ -237,7 +237,7 @@ def test_a_client_that_fails_is_left_out_of_its_round_only():
     ],
     ids=str,
 )
-def test_an_answer_that_is_none_counts_for_nothing(says):
+def test_an_invalid_result_is_not_counted(says):
     datasets = parts(2)
     found = train([Odd("a", datasets[0]), Odd("b", datasets[1], says=says)], rounds=1)
     if "metrics" in says:
@@ -247,7 +247,7 @@ def test_an_answer_that_is_none_counts_for_nothing(says):
     assert torch.equal(state(found.model), state(train([Odd("a", datasets[0])], rounds=1).model))
 
 
-def test_too_few_answers_fail_the_round_and_nothing_changes(tmp_path):
+def test_too_few_results_fail_the_round_and_change_nothing(tmp_path):
     datasets = parts(3)
     clients = [Odd("a", datasets[0]), Odd("b", datasets[1], fails=(2,)), Odd("c", datasets[2], fails=(2,))]
     with pytest.raises(
@@ -280,7 +280,7 @@ def clock(monkeypatch):
     return made
 
 
-def test_the_late_are_left_out_and_not_asked_again_before_they_are_done(clock):
+def test_late_clients_are_left_out_and_not_called_until_they_finish(clock):
     class Quick(Odd):
         def call(self, run, name, payload, timeout=None):
             answer = super().call(run, name, payload, timeout)
@@ -306,7 +306,7 @@ def test_the_late_are_left_out_and_not_asked_again_before_they_are_done(clock):
     assert torch.equal(state(found.model), state(expected.model)), "the late answer counts nowhere"
 
 
-def test_a_worker_whose_policy_says_no(hook):
+def test_a_worker_whose_policy_refuses(hook):
     workers = [sy.VirtualWorker(hook, id=f"private-{i}", auto_add=False) for i in range(2)]
     for worker, dataset in zip(workers, parts(2), strict=True):
         worker.add_dataset(dataset, "points")
@@ -318,7 +318,7 @@ def test_a_worker_whose_policy_says_no(hook):
     assert len(workers[1]._objects) == 0
 
 
-def test_a_run_that_diverges_says_so():
+def test_a_run_that_diverges_raises():
     with pytest.raises(FederatedError, match="diverged"):
         line = [TensorDataset(d.tensors[0], d.tensors[0][:, :1]) for d in parts()]
         train(line, rounds=30, model=nn.Linear(2, 1), loss_fn=F.mse_loss, optimizer_args={"lr": 50.0}, attempts=1)
@@ -448,7 +448,7 @@ def test_everybody_down_is_no_round_of_noise():
         train(clients, rounds=1, privacy=privacy, min_clients=2)
 
 
-def test_what_a_failed_attempt_has_spent_is_spent(tmp_path):
+def test_privacy_loss_of_a_failed_attempt_counts(tmp_path):
     """Clients train in each attempt, so each counts."""
     datasets = parts(2, samples=64)
 
@@ -483,7 +483,7 @@ def test_objects_that_are_given_to_two_runs_count_for_each(kind):
     assert found.epsilon == train(parts(), rounds=2, **options).epsilon > inner[0]
 
 
-# --- what is told -----------------------------------------------------------------------------------------------------
+# --- reports -------------------------------------------------------------------------------------------------
 
 
 def test_evaluation_by_a_function_and_by_a_data_set(capfd):

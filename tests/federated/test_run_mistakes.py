@@ -30,7 +30,7 @@ def test_partitions_go_by_name_and_by_class(name):
 
 
 @pytest.mark.parametrize("given", ["evenly", 3, int, [0, 1]])
-def test_what_is_no_partition_is_refused(given):
+def test_unknown_partitions_are_refused(given):
     with pytest.raises(TrainingError, match=r"partition .* unknown.*iid, dirichlet.*Dirichlet\(alpha=0.5\)"):
         sy.federated.Simulation((DATA, LABELS), 3, partition=given)
 
@@ -132,7 +132,7 @@ def test_a_data_set_has_a_target_for_each_sample():
         sy.BaseDataset(DATA, LABELS[:4])
 
 
-def test_questions_name_what_they_take(make_worker):
+def test_query_errors_name_the_accepted_types(make_worker):
     bob = make_worker("bob")
     with pytest.raises(PrivacyError, match="'data' .* and 'targets', and not 'labels': sy.dp.dataset"):
         sy.dp.dataset(bob, "patients", "labels")

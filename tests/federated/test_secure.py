@@ -68,7 +68,7 @@ def test_all_but_a_bare_majority_can_be_lost():
     check_round(9, {0: "secure.shares", 3: "train", 5: "secure.agree", 8: "secure.unmask"}, threshold=5)
 
 
-def test_each_counts_the_same_if_the_strategy_says_so():
+def test_clients_have_equal_weight_if_the_strategy_is_unweighted():
     world = World(inputs(4), strategy=FedAvg(weighted=False))
     total = world.round()
     assert (total.weight, total.count) == (4.0, 4)
@@ -126,7 +126,7 @@ def test_clients_that_were_asked_something_else_do_not_count_towards_the_least_n
     assert not any(call in ("secure.agree", "secure.unmask") for _, call, _ in world.log)
 
 
-def test_late_answers_are_ignored_and_strange_ones_refused():
+def test_late_results_are_ignored_and_unexpected_ones_refused():
     world = World(inputs(5), {4: "secure.agree"})
     modifiers = world.begin()
     late = modifiers.pop("c3")
@@ -164,7 +164,7 @@ def test_late_answers_are_ignored_and_strange_ones_refused():
 
 
 @pytest.mark.parametrize("strays", [("c0",), ("c4",), ("c0", "c2"), ("c0", "c1", "c2")])
-def test_what_most_clients_were_asked_decides_and_not_who_answers_first(strays):
+def test_the_most_common_request_counts_and_not_the_first(strays):
     world = World(inputs(5), threshold=3)
     for name in strays:
         other = name.encode() * 16
@@ -183,7 +183,7 @@ def test_what_most_clients_were_asked_decides_and_not_who_answers_first(strays):
     assert set(world.collector.refused) == set(strays) - {"c4"}
 
 
-def test_clients_that_answer_nonsense_drop_out():
+def test_clients_with_invalid_responses_drop_out():
     for step, broken in (
         ("secure.keys", {"keys": b"short"}),
         ("secure.shares", {"sealed": [b""], "commitment": bytes(32)}),
@@ -236,12 +236,12 @@ def test_strategies_that_look_at_each_update_are_refused(strategy):
     ],
     ids=str,
 )  # fmt: skip
-def test_settings_that_protect_nobody_or_mean_nothing_are_refused(settings):
+def test_unsafe_or_invalid_settings_are_refused(settings):
     with pytest.raises(TrainingError, match=next(iter(settings))):
         SecureAggregation(**settings)
 
 
-def test_rounds_that_protect_nobody_are_refused():
+def test_unsafe_rounds_are_refused():
     for count, settings, text in (
         (2, {}, "2 clients are available.* needs 3"),
         (4, {"min_clients": 5}, "4 clients are available.* needs 5"),
@@ -331,7 +331,7 @@ def chi_square(words):
 
 
 def test_masked_vectors_are_uniform_even_without_their_own_masks(monkeypatch):
-    """The server can take off a client's own mask at the end. What is left is uniform, and so is every part of the sum."""
+    """The server can take off a client's own mask at the end. The rest is uniform, and so is every part of the sum."""
     fixed_draws(monkeypatch, b"k" * 16)  # chance is the same each time
     size = 6000
     given = [Inputs(torch.full((size,), float(i)), 1 + i) for i in range(4)]  # far from uniform

@@ -1,4 +1,4 @@
-"""What a server can try in a round of secure aggregation: each client refuses, and nothing of it is revealed.
+"""Attacks of a server in a round of secure aggregation: each client refuses, and nothing is revealed.
 
 A server that lies is played by hand: `Server` does what an honest one does, and each test sends something else.
 """
@@ -226,7 +226,7 @@ def _own_mask(server, index, size):
     [{"optimizer_args": {"lr": 0.5}}, {"epochs": 2}, {"batch_size": 1}, {"max_nr_batches": 1}],
     ids=str,
 )
-def test_masks_are_bound_to_how_clients_are_asked_to_train(change):
+def test_masks_are_bound_to_the_training_request(change):
     server = Server().keys().shares()
     contexts = [
         server.sessions[index].call("train", {**server.world.payload(1, server.term(index)), **more})["context"]
@@ -254,14 +254,14 @@ SURVIVORS = {
 
 
 @pytest.mark.parametrize("survivors", SURVIVORS.values(), ids=SURVIVORS)
-def test_a_list_of_answers_that_is_not_right_is_refused(survivors):
+def test_an_invalid_list_of_survivors_is_refused(survivors):
     server = Server().keys().shares().train()
     with pytest.raises(TrainingError):
         server.ask_agree(0, survivors)
     server.is_over(0)
 
 
-def test_who_never_sent_shares_did_not_answer():
+def test_survivors_must_have_sent_shares():
     server = Server().keys()
     server.sealed = [*(server.ask_shares(index) for index in range(4)), [b""] * 5]
     for index in range(4):
@@ -285,7 +285,7 @@ def test_both_shares_of_a_client_are_never_given():
     server.is_over(0)
 
 
-def test_clients_that_were_told_different_answers_unmask_nothing():
+def test_clients_with_different_survivor_lists_unmask_nothing():
     server = Server().keys().shares().train()
     told = {0: [0, 1, 2, 3], 1: [0, 1, 2, 3], 2: [0, 1, 2, 3, 4], 3: [0, 1, 2, 3], 4: [0, 1, 2, 4]}
     server.confirmations = {index: server.ask_agree(index, survivors) for index, survivors in told.items()}
@@ -317,7 +317,7 @@ def test_vows_that_are_not_right_are_refused(attack):
 
 
 def test_a_client_is_not_counted_twice():
-    """What a client confirmations to itself anybody could make, as there is no secret between one."""
+    """A client's confirmation to itself could be forged by anyone, as it has no secret with itself."""
     server = Server().keys().shares().train().agree([0, 1, 2, 3])
     digest = Participants(RUN, ROUND, 4, server.entries).digest
     forged = key_agreement.confirmation(b"", digest, 0, 0, survivors_text([0, 1, 2, 3]))
@@ -368,7 +368,7 @@ def with_threshold(known, threshold, **insisted):
 
 
 def unmask_the_first(server):
-    """Tell two stories of who answered, with the help of the last client, who is known and works for the server."""
+    """Send two survivor lists, with the help of the last client, which is known and colludes with the server."""
     answers = [server.ask_train(index) for index in range(5)]
     participants = Participants(RUN, ROUND, server.threshold, server.entries)
     helper = server.sessions[4].memory["secure"]
@@ -454,7 +454,7 @@ def test_a_call_that_does_not_mask_is_refused_whatever_its_terms_say(owned, monk
 
 
 @pytest.mark.parametrize("kind", ["inline", "bytes"])
-def test_an_owner_who_wants_masks_lets_nobody_train_with_a_config(make_worker, kind):
+def test_require_secure_refuses_training_with_a_config(make_worker, kind):
     bob, (x, y) = make_worker("bob", kind), (torch.ones(4, 2), torch.zeros(4, 1))
     bob.add_dataset(sy.BaseDataset(x, y), "some")
     plan = sy.Plan(forward_func=torch.nn.Linear(2, 1)).build(x)
@@ -468,7 +468,7 @@ def test_an_owner_who_wants_masks_lets_nobody_train_with_a_config(make_worker, k
             ask("some")
 
 
-def test_what_an_owner_says_is_checked(bob, known):
+def test_require_secure_validates_its_arguments(bob, known):
     mine, others = known[0], [one.public for one in known]
     for arguments in (
         {"min_clients": 2}, {"min_clients": "5"}, {"identity": b"x" * 32}, {"known": [b"short"]},
@@ -485,7 +485,7 @@ def test_what_an_owner_says_is_checked(bob, known):
             Identity(secret)
 
 
-def test_an_identity_of_small_order_signs_for_nobody():
+def test_an_identity_of_small_order_is_refused():
     """The server could sign for it: all-zero bytes are a valid signature for one of four texts."""
     honest = [Identity() for _ in range(4)]
     policy = ClientPolicy(known=frozenset({bytes(32), *(one.public for one in honest)}))

@@ -1,4 +1,4 @@
-"""Fixed point: sums that are exact and fit, means within a bound that is told, errors where something does not fit."""
+"""Fixed point: exact sums without overflow, means within a stated bound, errors for values that do not fit."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_precision_does_not_get_lost_with_few_clients():
     assert Packing(100, 1, [], False, 1024.0, 2**20).bits >= 45
 
 
-def test_what_does_not_fit_is_an_error_and_not_clipped():
+def test_values_that_do_not_fit_raise_and_are_not_clipped():
     packing = Packing(4, 2, [1], True, 1.0, 10)
     good = torch.tensor([1.0, -1.0])
     packing.pack(good, 10, None, [torch.ones(1)])
@@ -149,7 +149,7 @@ def test_keys_are_those_of_hkdf(secret, salt, info):
 
 @FEW
 @given(st.lists(st.binary(max_size=9), max_size=4), st.lists(st.binary(max_size=9), max_size=4))
-def test_joined_parts_are_told_apart(first, second):
+def test_joined_parts_are_unambiguous(first, second):
     assert (key_agreement.joined(*first) == key_agreement.joined(*second)) == (first == second)
 
 

@@ -173,7 +173,7 @@ def test_some_clients_are_workers_and_some_are_here(make_worker):
     torch.testing.assert_close(state(found), state(train(datasets, **options)), atol=1e-6, rtol=0)
 
 
-def test_what_owners_insist_on(make_worker):
+def test_the_policies_of_owners_are_enforced(make_worker):
     workers, identities = [make_worker("client") for _ in range(4)], [sy.federated.Identity() for _ in range(4)]
     known = [identity.public for identity in identities]
     for worker, dataset, identity in zip(workers, parts(), identities, strict=True):

@@ -62,7 +62,7 @@ def _at(known, index):
     return total % PRIME
 
 
-def test_shares_are_drawn_anew_and_uniform():
+def test_shares_are_fresh_and_uniform():
     first = [split(bytes(32), 2, 3)[0] for _ in range(300)]
     assert len(set(first)) == 300
     high = sum(int.from_bytes(share, "big") > PRIME // 2 for share in first)
@@ -70,7 +70,7 @@ def test_shares_are_drawn_anew_and_uniform():
     assert split(bytes(32), 1, 3) == [bytes(33)] * 3
 
 
-def test_coefficients_come_from_what_is_drawn():
+def test_coefficients_come_from_the_random_source():
     """A polynomial that is known: 5 + 7 x + 11 x^2 for the secret 5, in Horner's order."""
     drawn = b"".join(number.to_bytes(64, "big") for number in (11, 7))
     asked = []
@@ -92,7 +92,7 @@ def test_wrong_shares_do_not_give_the_secret():
         ShamirReconstructor([1]).join([(PRIME - 1).to_bytes(33, "big")])
 
 
-def test_what_can_be_no_share_or_secret_is_refused():
+def test_invalid_shares_and_secrets_are_refused():
     for secret, threshold, count in ((b"short", 1, 2), (bytes(33), 1, 2), (bytes(32), 0, 2), (bytes(32), 3, 2)):
         with pytest.raises(ValueError):
             split(secret, threshold, count)

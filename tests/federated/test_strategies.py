@@ -57,7 +57,7 @@ def total(*values: float, **extras: torch.Tensor) -> Total:
 
 
 def collected(strategy: Strategy, updates, samples, round: Round) -> Total:
-    """What a round gives with these answers."""
+    """Return the total of a round with these results."""
     clients = {f"c{number}": None for number in range(len(updates))}
     aggregation = PlainAggregation()
     aggregation.begin(round, clients, strategy)
@@ -153,7 +153,7 @@ def test_fedprox_asks_clients_for_its_term():
 # --- the controls of Scaffold, at the server --------------------------------------------------------------------
 
 
-def test_scaffold_keeps_the_mean_of_all_controls_and_who_was_counted():
+def test_scaffold_keeps_the_mean_control_and_the_counted_clients():
     strategy, first = Scaffold(server_lr=0.5), the_round(1, clients=4)
     sent = strategy.modifiers(first, "a")["control"]
     assert sent["control"].tolist() == [0, 0] and sent["control"].dtype == torch.float32
@@ -167,7 +167,7 @@ def test_scaffold_keeps_the_mean_of_all_controls_and_who_was_counted():
     assert strategy.modifiers(the_round(2), "c")["control"]["version"] == 0
 
 
-def test_scaffold_begins_anew_when_a_client_lost_its_control():
+def test_scaffold_resets_when_a_client_lost_its_control():
     strategy = Scaffold()
     strategy.apply(vector(0, 0, 0, 0, 0), total(2, 2, 2, 2, 2, control=vector(8, -4)), the_round(1))
     strategy.counted(["a", "b"], the_round(1))
@@ -251,7 +251,7 @@ def test_a_strategy_goes_on_exactly_where_it_was(kind):
         assert first.keys() == second.keys()
         for term, values in first.items():
             assert all(torch.equal(torch.as_tensor(v), torch.as_tensor(second[term][k])) for k, v in values.items())
-    # And with nothing it begins anew.
+    # An empty state resets it.
     resumed.load_state({})
     assert torch.equal(steps(resumed, range(1, 4), start), middle)
 

@@ -97,7 +97,7 @@ def test_scaffold_finds_it_with_some_of_the_clients_a_round():
     torch.testing.assert_close(found, problem.optimum(), rtol=1e-5, atol=1e-5)
 
 
-def test_fedprox_stays_where_theory_says():
+def test_fedprox_stays_at_the_theoretical_optimum():
     problem, mu = Problem(), 0.7
     found = weights(problem.solve(FedProx(mu, weighted=False), 40))
     torch.testing.assert_close(found, problem.fixed_point(mu), rtol=1e-6, atol=1e-8)
@@ -170,7 +170,7 @@ def test_scaffold_goes_on_with_clients_that_lost_everything(tmp_path):
     problem = Problem()
     problem.solve(Scaffold(), 8, checkpoint=tmp_path)
     strategy = Scaffold()
-    # New clients, as after a restart of a simulation: the round counts, as one of FedAvg, and controls begin anew.
+    # New clients, as after a restart of a simulation: the round counts, like one of FedAvg, and controls are reset.
     once = problem.solve(strategy, 9, checkpoint=tmp_path)
     assert (once.history[-1].answered, once.history[-1].failed) == (4, 0)
     assert strategy.state() == {"sum": None, "versions": {}}
@@ -194,7 +194,7 @@ def test_scaffold_bears_that_one_client_forgets_now_and_then():
     torch.testing.assert_close(found, problem.optimum(), rtol=1e-6, atol=1e-6)
 
 
-def test_an_answer_that_is_lost_counts_nothing():
+def test_a_lost_result_is_not_counted():
     """A client that trained but was not heard keeps the control that was counted."""
     problem = Problem()
     clients = problem.clients()
