@@ -150,7 +150,7 @@ def test_a_users_own_limit_replaces_the_limit_of_each_user(ledger):
     assert rows == {("people", None): pytest.approx(0.25), ("people", EACH): 0.0}
     assert left(ledger, user=EACH) == 0.0 and left(ledger, user="alice") == 0.0
     ledger.set_limit(0.5, data="people", user=EACH)
-    assert left(ledger, user=EACH) == pytest.approx(0.25), "who has a limit of its own does not count among each"
+    assert left(ledger, user=EACH) == pytest.approx(0.25), "a user with an own limit is not among each user"
 
 
 def test_a_user_does_not_see_the_charges_of_others(ledger):
