@@ -279,7 +279,7 @@ def test_remote_modules_and_data_are_refused_with_an_alternative(make_worker):
     refused = {
         "DataLoader of local data": (nn.Linear(4, 2), far),
         "PointerTensor": (nn.Linear(4, 2).send(bob), near),
-        "not a Plan": (sy.Plan(forward_func=nn.Linear(4, 2)), near),
+        "got a Plan": (sy.Plan(forward_func=nn.Linear(4, 2)), near),
     }
     for text, (module, loader) in refused.items():
         given = {"module": module, "optimizer": None, "data_loader": loader, "max_grad_norm": 1.0}

@@ -205,7 +205,7 @@ def test_the_input_type_decides_the_output_type(mechanism):
         with pytest.raises(ValueError, match="finite"):
             mechanism.release(bad)
     for bad in ("3", None, object(), {1: 2}):
-        with pytest.raises(ValueError, match="numbers and tensors"):
+        with pytest.raises(ValueError, match="numbers or tensors"):
             mechanism.release(bad)
 
 

@@ -140,7 +140,7 @@ def test_options_that_are_not_known_or_not_right(workers, caplog):
     with caplog.at_level(logging.WARNING, "syft.federated"):
         sy.FederatedDataLoader(federated, num_workers=3)
     assert "num_workers" in caplog.text
-    with pytest.raises(TypeError, match="takes a FederatedDataset, not a TensorDataset"):
+    with pytest.raises(TypeError, match="needs a FederatedDataset, got a TensorDataset"):
         sy.FederatedDataLoader(TensorDataset(torch.zeros(1)))
     for wrong in ({"batch_size": 0}, {"batch_size": 1.5}, {"num_iterators": 0}):
         with pytest.raises(ValueError, match="at least 1"):

@@ -50,7 +50,7 @@ def test_data_sets_by_key():
     assert client.train_config is None and client.optimizer is None
     client.add_dataset(iris(), "iris")
     assert set(client.datasets) == {"xor", "iris"}
-    with pytest.raises(ValueError, match="a data set 'xor' already"):
+    with pytest.raises(ValueError, match="'xor' already exists"):
         client.add_dataset(iris(), "xor")
     client.remove_dataset("xor")
     client.remove_dataset("xor")
@@ -448,7 +448,7 @@ def test_a_worker_in_a_process(sam, nothing_left):
         config(traced(), scripted_loss()).send(sam)
     sam.add_dataset(samples.xor(), "xor")
     sam.add_dataset(Squares(), "squares")
-    with pytest.raises(ValueError, match="a data set 'xor' already"):
+    with pytest.raises(ValueError, match="'xor' already exists"):
         sam.add_dataset(samples.xor(), "xor")
     with pytest.raises(AttributeError, match="another process"):
         sam.datasets

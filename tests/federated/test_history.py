@@ -59,7 +59,7 @@ def test_losses_and_metrics():
     assert found.losses[::2] == [0.9, 0.4] and math.isnan(found.losses[1])
     assert found.metrics == ["accuracy", "f1"]
     np.testing.assert_equal(found.metric("accuracy"), [0.5, math.nan, math.nan])
-    with pytest.raises(TrainingError, match="'precision'; there is accuracy, f1"):
+    with pytest.raises(TrainingError, match="'precision'. Available: accuracy, f1"):
         found.metric("precision")
 
 

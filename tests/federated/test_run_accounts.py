@@ -124,7 +124,7 @@ def test_clients_that_can_not_report_their_loss_are_named(caplog):
     with caplog.at_level(logging.WARNING):
         found = train([Told("first", part(0)), Gone("gone", part(1))], 1, local_privacy=sample_privacy())
     assert found.history[0].answered == 1
-    assert "can't be asked what they have spent: gone." in caplog.text
+    assert "can't be asked for their loss: gone." in caplog.text
 
 
 @pytest.mark.parametrize("said", [None, {}, {"kind": "rdp", "events": 3}, {"kind": "rdp", "events": [1] * 2000}, 7])

@@ -102,7 +102,7 @@ def test_a_sum_of_fewer_clients_than_asked_for_is_not_unmasked(least):
     """Those who are left are enough to unmask, so only the number that the run asks for keeps their sum masked."""
     world = World(inputs(5), {3: "train", 4: "train"}, threshold=3)
     world.train(world.begin())
-    with pytest.raises(FederatedError, match=f"3 clients can be counted, and at least {least} must"):
+    with pytest.raises(FederatedError, match=f"3 clients can be counted, but at least {least} are needed"):
         world.collector.finish(least)
     assert {call for _, call, _ in world.log} == {"secure.keys", "secure.shares", "train"}, "nobody gave a share"
     with pytest.raises(FederatedError, match="No round is under way"):
@@ -132,8 +132,8 @@ def test_late_results_are_ignored_and_unexpected_ones_refused():
     late = modifiers.pop("c3")
     answers = world.train(modifiers)
     for name, result, text in (
-        ("c0", answers["c0"], "'c0' is not one whose answer"),  # twice
-        ("nobody", answers["c0"], "'nobody' is not one whose answer"),
+        ("c0", answers["c0"], "'c0' is not expected"),  # twice
+        ("nobody", answers["c0"], "'nobody' is not expected"),
         ("c3", {}, "one masked vector"),
         ("c3", None, "one masked vector"),
         ("c3", {"update": answers["c0"]["update"][:-1], "context": answers["c0"]["context"]}, "one masked vector"),

@@ -95,8 +95,8 @@ def test_values_that_do_not_fit_raise_and_are_not_clipped():
     good = torch.tensor([1.0, -1.0])
     packing.pack(good, 10, None, [torch.ones(1)])
     for update, samples, extra, text in (
-        (good * 2.1, 10, 1.0, "update of this client times its Too many samples"),
-        (good, 25, 1.0, "update of this client times its Too many samples"),
+        (good * 2.1, 10, 1.0, "update of this client times its number of samples"),
+        (good, 25, 1.0, "update of this client times its number of samples"),
         (good, 1, 2.1, "extra vector of this client is too large"),
         (good * float("nan"), 1, 1.0, "not finite"),
         (good * float("inf"), 1, 1.0, "not finite"),

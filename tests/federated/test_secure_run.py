@@ -182,7 +182,7 @@ def test_the_policies_of_owners_are_enforced(make_worker):
     with pytest.raises(FederatedError, match="requires secure aggregation"):
         train(workers, dataset="points", attempts=1)
     assert train(workers, dataset="points", secure=SECURE).history[1].answered == 4
-    with pytest.raises(FederatedError, match="wants 4 clients"):
+    with pytest.raises(FederatedError, match="requires 4 clients"):
         train(workers[:3], dataset="points", secure=SECURE, attempts=1)
     sy.federated.require_secure(workers[0])
     assert train(workers[:1] + parts()[1:], 1, dataset="points", secure=SECURE).history[0].answered == 4

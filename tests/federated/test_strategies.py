@@ -303,7 +303,7 @@ def test_a_strategy_of_another_model_is_refused(kind):
 def test_bad_settings_are_refused_at_once(kind, name, bad):
     if name == "weighted" and bad is True:
         return
-    with pytest.raises(TrainingError, match=f"{kind.__name__}: {name} is "):
+    with pytest.raises(TrainingError, match=f"{kind.__name__}: {name} must be "):
         kind(**{name: bad})
 
 
@@ -328,5 +328,5 @@ def test_strategies_by_name():
     mine = FedProx(0.3)
     assert strategy_of(mine) is mine
     for bad in ("fedsgd", None, dataclasses.dataclass, 3):
-        with pytest.raises(TrainingError, match="choose one of fedavg, fedprox"):
+        with pytest.raises(TrainingError, match="Use one of fedavg, fedprox"):
             strategy_of(bad)

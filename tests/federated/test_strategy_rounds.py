@@ -317,11 +317,11 @@ def test_proximal_settings_of_strangers_are_refused(shared, settings):
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"control": [0.0]}, "one vector"), ({"control": torch.zeros(2, 2)}, "one vector"),
-        ({"control": torch.zeros(3)}, "has 3 numbers"), ({"control": torch.zeros(3, dtype=torch.int64)}, "one vector"),
+        ({"control": [0.0]}, "one floating-point vector"), ({"control": torch.zeros(2, 2)}, "one floating-point vector"),
+        ({"control": torch.zeros(3)}, "has 3 numbers"), ({"control": torch.zeros(3, dtype=torch.int64)}, "one floating-point vector"),
         ({"control": torch.tensor([float("nan")])}, "not finite"), ({"version": -1}, "number of a round"),
         ({"version": True}, "number of a round"), ({"version": 2**60}, "number of a round"), ({"plain": 1}, "True or"),
-        ({"version": 7}, "before this one"), ({"more": 1}, "three settings"),
+        ({"version": 7}, "earlier round"), ({"more": 1}, "three settings"),
     ],
 )  # fmt: skip
 def test_control_settings_of_strangers_are_refused(shared, changes, text):

@@ -83,7 +83,7 @@ def test_a_model_that_is_there_already(workers):
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"optimizer": "LBFGS"}, "no optimizer 'LBFGS'is unknown. Use one of ASGD, Adadelta"),
+        ({"optimizer": "LBFGS"}, "optimizer 'LBFGS' is unknown. Use one of ASGD, Adadelta"),
         ({"optimizer": "__import__"}, "no optimizer"),
         ({"optimizer_args": {"lr": "0.1"}}, "plain numbers by name"),
         ({"optimizer_args": {"foreach": True}}, "plain numbers by name"),

@@ -124,7 +124,7 @@ def test_models_at_a_worker_are_averaged_there(workers):
 def test_models_that_differ():
     with pytest.raises(ValueError, match=r"Model 'b' has different tensors than 'a': \['bias'\]"):
         utils.federated_avg({"a": nn.Linear(2, 1), "b": nn.Linear(2, 1, bias=False)})
-    with pytest.raises(ValueError, match=r"weight has the shape \(1, 3\) in model 1, and \(1, 2\) in 0"):
+    with pytest.raises(ValueError, match=r"weight has shape \(1, 3\) in model 1, but \(1, 2\) in 0"):
         utils.federated_avg([nn.Linear(2, 1), nn.Linear(3, 1)])
     with pytest.raises(ValueError, match="no model"):
         utils.federated_avg({})
