@@ -21,7 +21,7 @@ from syft.federated.strategies.strategy import Total
 from tests.dp.drawing import distance, keyed
 
 
-def has no run(clients=100, rounds=10, rate=None, **settings):
+def begun(clients=100, rounds=10, rate=None, **settings):
     privacy = sy.dp.UserPrivacy(**{"noise_multiplier": 1.0, "clip": 0.5, "delta": 1e-5, **settings})
     privacy.begin(clients, rounds, rate)
     return privacy
@@ -35,7 +35,7 @@ def total(update, count):
 
 
 def test_epsilon_is_that_of_dp_accounting():
-    privacy = has no run(clients=1000, rate=0.05, noise_multiplier=0.8)
+    privacy = begun(clients=1000, rate=0.05, noise_multiplier=0.8)
     for _ in range(30):
         privacy.release(None, 3)
     oracle = RdpAccountant()
@@ -45,7 +45,7 @@ def test_epsilon_is_that_of_dp_accounting():
 
 
 def test_noise_is_found_for_the_rounds_of_a_run_which_ends_before_it_would_pass_its_target():
-    privacy = has no run(rounds=7, rate=0.1, noise_multiplier=None, target_epsilon=2.0)
+    privacy = begun(rounds=7, rate=0.1, noise_multiplier=None, target_epsilon=2.0)
     done = 0
     while privacy.ending() is None:
         privacy.release(None, 3)
@@ -55,7 +55,7 @@ def test_noise_is_found_for_the_rounds_of_a_run_which_ends_before_it_would_pass_
 
 
 def test_a_resumed_run_keeps_its_privacy_loss():
-    privacy = has no run(rate=0.1, noise_multiplier=None, target_epsilon=3.0)
+    privacy = begun(rate=0.1, noise_multiplier=None, target_epsilon=3.0)
     privacy.release(None, 3)
     other = sy.dp.UserPrivacy(clip=0.5, delta=1e-5, target_epsilon=3.0)
     other.begin(100, 10, 0.1)
@@ -72,7 +72,7 @@ def test_a_resumed_run_keeps_its_privacy_loss():
 
 
 def test_clients_are_drawn_by_the_cryptographic_generator():
-    privacy = has no run(clients=2000, rate=0.01)
+    privacy = begun(clients=2000, rate=0.01)
     draws = []
     for key in (b"a" * 16, b"a" * 16, b"b" * 16):
         with keyed(key):
@@ -89,14 +89,14 @@ def test_clients_are_drawn_by_the_cryptographic_generator():
 
 
 def test_at_rate_one_all_clients_take_part_and_their_number_is_fixed():
-    privacy = has no run(clients=5)
+    privacy = begun(clients=5)
     assert privacy.choose(5) == [0, 1, 2, 3, 4]
     with pytest.raises(FederatedError, match="5 clients"):
         privacy.choose(6)
 
 
 def test_a_draw_may_be_empty():
-    assert has no run(clients=3, rate=1e-9).choose(3) == []
+    assert begun(clients=3, rate=1e-9).choose(3) == []
 
 
 # --- what they give ---------------------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ def test_an_update_is_never_longer_than_the_clip(dtype, scale):
 
 
 def test_the_server_clips_again_and_counts_each_client_once():
-    privacy = has no run()
+    privacy = begun()
     given = {"update": torch.ones(100), "samples": 9999, "metrics": {"loss": 1.0}}
     found = privacy.bound(given)
     assert float(found["update"].norm()) <= 0.5 and found["samples"] == 1 and "metrics" not in found
@@ -125,7 +125,7 @@ def test_the_server_clips_again_and_counts_each_client_once():
 
 
 def test_noise_has_the_stated_scale_and_the_sum_is_divided_by_the_expected_number():
-    privacy = has no run(clients=50, rate=0.2, noise_multiplier=2.0)  # ten are expected
+    privacy = begun(clients=50, rate=0.2, noise_multiplier=2.0)  # ten are expected
     update = torch.full((20000,), 0.01)
     with keyed():
         found = privacy.release(total(update, 4), 20000)
@@ -138,7 +138,7 @@ def test_noise_has_the_stated_scale_and_the_sum_is_divided_by_the_expected_numbe
 
 
 def test_a_round_without_clients_is_noise_only():
-    privacy = has no run(clients=50, rate=0.2)
+    privacy = begun(clients=50, rate=0.2)
     with keyed():
         found = privacy.release(None, 5000)
     assert distance(found.update * 10, 0.5) < 1.6 and found.count == 0
@@ -147,23 +147,23 @@ def test_a_round_without_clients_is_noise_only():
 
 def test_clients_that_count_differently_are_refused():
     with pytest.raises(FederatedError, match="same weight"):
-        has no run().release(Total(torch.zeros(3), 70.0, 3), 3)
+        begun().release(Total(torch.zeros(3), 70.0, 3), 3)
     with pytest.raises(FederatedError, match="has no run"):
         sy.dp.UserPrivacy(noise_multiplier=1.0).release(None, 3)
 
 
 @pytest.mark.parametrize("strategy", [FedMedian(), Scaffold()])
 def test_strategies_that_need_more_than_the_sum_are_refused(strategy):
-    has no run().check(FedAvg())
+    begun().check(FedAvg())
     with pytest.raises(FederatedError, match="FedAvg"):
-        has no run().check(strategy)
+        begun().check(strategy)
 
 
 def test_models_with_buffers_are_refused():
     weight = [("weight", torch.zeros(3))]
-    has no run().check_layout(StateLayout(weight, []))
+    begun().check_layout(StateLayout(weight, []))
     with pytest.raises(FederatedError, match="4 numbers in buffers.*GroupNorm"):
-        has no run().check_layout(StateLayout(weight, [("running_var", torch.ones(4))]))
+        begun().check_layout(StateLayout(weight, [("running_var", torch.ones(4))]))
 
 
 BAD = [("noise_multiplier", value) for value in (0, -1.0, math.nan, math.inf, True, "1")]
@@ -179,7 +179,7 @@ def test_settings_that_make_no_sense_are_refused(name, value):
         sy.dp.UserPrivacy(**{"noise_multiplier": 1.0, name: value})
     if name == "rate":
         with pytest.raises(FederatedError, match="rate"):
-            has no run(rate=value if value is not True else 2)
+            begun(rate=value if value is not True else 2)
     if name == "clip":
         with pytest.raises(TrainingError, match="clip must be"):
             modifiers_of({"clipping": {"clip": value}})
@@ -236,7 +236,7 @@ def test_a_private_run_learns_the_common_trend():
 def test_a_run_ends_at_its_target():
     privacy = sy.dp.UserPrivacy(noise_multiplier=2.0, clip=1.0, delta=1e-3, target_epsilon=3.0, rate=0.3)
     result = run(privacy, rounds=200)
-    more = has no run(noise_multiplier=2.0, delta=1e-3, rate=0.3).cost(len(result.history) + 1)
+    more = begun(noise_multiplier=2.0, delta=1e-3, rate=0.3).cost(len(result.history) + 1)
     assert 0 < len(result.history) < 200 and result.epsilon <= 3.0 < more
 
 
