@@ -58,11 +58,11 @@ def test_results_are_charged_and_end_with_the_budget(node, owner, peer, entries)
 def test_derived_data_can_not_be_queried(node, ages, entries):
     """A person may be in many rows of it, and a row may tell of many."""
     for derived in (ages * 1, ages.clone(), ages.repeat(1000), ages[:50], ages.cumsum(0), ages.copy()):
-        with pytest.raises(NotPermittedError, match="published data itself"):
+        with pytest.raises(NotPermittedError, match="Query the published data"):
             sy.dp.sum(derived, 0, 100, epsilon=0.1)
     mixed = torch.zeros(100).send(node)
     mixed += ages
-    with pytest.raises(NotPermittedError, match="published data itself"):
+    with pytest.raises(NotPermittedError, match="Query the published data"):
         sy.dp.sum(mixed, 0, 100, epsilon=0.1)
     assert entries() == []
 

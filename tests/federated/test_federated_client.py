@@ -74,7 +74,7 @@ def test_a_client_trains_the_config_that_was_set():
     assert client.optimizer is optimizer, "a second call goes on with the first one's momentum"
     client.set_obj(client.train_config)
     assert client.optimizer is None
-    with pytest.raises(ValueError, match="no optimizer 'Bogus'"):
+    with pytest.raises(ValueError, match="optimizer 'Bogus' is unknown"):
         client.set_obj(sy.TrainConfig(None, None, optimizer="Bogus"))
     with pytest.raises(ValueError, match="has no data set 'and'; it has: 'xor'"):
         client.fit("and")

@@ -140,5 +140,5 @@ def test_query_errors_name_the_accepted_types(make_worker):
     with pytest.raises(PrivacyError, match="'data' .* or 'targets', got 'labels': sy.dp.dataset"):
         sy.dp.dataset(bob, "patients", "labels")
     for data in ([1.0, 2.0], np.ones(3)):
-        with pytest.raises(PrivacyError, match=r"not a (list|ndarray). .*torch.as_tensor"):
+        with pytest.raises(PrivacyError, match=r"got a (list|ndarray). .*torch.as_tensor"):
             sy.dp.mean(data, 0, 1, epsilon=1.0)

@@ -105,7 +105,7 @@ def test_a_sum_of_fewer_clients_than_asked_for_is_not_unmasked(least):
     with pytest.raises(FederatedError, match=f"3 clients can be counted, but at least {least} are needed"):
         world.collector.finish(least)
     assert {call for _, call, _ in world.log} == {"secure.keys", "secure.shares", "train"}, "nobody gave a share"
-    with pytest.raises(FederatedError, match="No round is under way"):
+    with pytest.raises(FederatedError, match="No round has started"):
         world.collector.finish()
 
 
@@ -121,7 +121,9 @@ def test_clients_that_were_asked_something_else_do_not_count_towards_the_least_n
     for name in ("c0", "c1"):
         world.clients[name].change = lambda call, a: {**a, "context": bytes(32)} if call == "train" else a
     world.train(world.begin())
-    with pytest.raises(FederatedError, match="3 clients can be counted, and at least 4 must.*something else"):
+    with pytest.raises(
+        FederatedError, match="3 clients can be counted, but at least 4 are needed.*different training request"
+    ):
         world.collector.finish(4)
     assert not any(call in ("secure.agree", "secure.unmask") for _, call, _ in world.log)
 
@@ -139,7 +141,7 @@ def test_late_results_are_ignored_and_unexpected_ones_refused():
         ("c3", {"update": answers["c0"]["update"][:-1], "context": answers["c0"]["context"]}, "one masked vector"),
         ("c3", {"update": answers["c0"]["update"].double(), "context": answers["c0"]["context"]}, "one masked vector"),
         ("c3", {"update": answers["c0"]["update"], "context": b"short"}, "no context"),
-        ("c3", {"update": answers["c0"]["update"], "context": bytes(32)}, "something else"),
+        ("c3", {"update": answers["c0"]["update"], "context": bytes(32)}, "different training request"),
     ):
         with pytest.raises(FederatedError, match=text):
             world.collector.add(name, result)

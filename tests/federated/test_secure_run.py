@@ -136,7 +136,7 @@ def test_a_run_unmasks_no_sum_of_fewer_clients_than_min_clients(min_clients):
     if min_clients == 3:
         assert train(clients, 1, secure=SECURE, min_clients=3).history[0].answered == 3
         return
-    with pytest.raises(FederatedError, match="3 clients can be counted, and at least 4 must"):
+    with pytest.raises(FederatedError, match="3 clients can be counted, but at least 4 are needed"):
         train(clients, 1, secure=SECURE, min_clients=4, attempts=1)
     assert "train" in calls and not {"secure.agree", "secure.unmask"} & set(calls)
 

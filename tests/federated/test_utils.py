@@ -126,7 +126,7 @@ def test_models_that_differ():
         utils.federated_avg({"a": nn.Linear(2, 1), "b": nn.Linear(2, 1, bias=False)})
     with pytest.raises(ValueError, match=r"weight has shape \(1, 3\) in model 1, but \(1, 2\) in 0"):
         utils.federated_avg([nn.Linear(2, 1), nn.Linear(3, 1)])
-    with pytest.raises(ValueError, match="no model"):
+    with pytest.raises(ValueError, match="at least one model"):
         utils.federated_avg({})
     for wrong in (nn.Linear(2, 1), 5, "model"):
         with pytest.raises(TypeError, match="several models"):

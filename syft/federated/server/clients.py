@@ -204,5 +204,5 @@ def _as_client(number: int, one: Any, dataset: str | None) -> Any:
     if hasattr(one, "__len__") and hasattr(one, "__getitem__"):
         return LocalClient(f"client-{number}", one)
     raise TypeError(
-        f"A {type(one).__name__} is not a client. Pass a worker, a data set, or an object with name and call."
+        f"{type(one).__name__} is not a client type. Pass a worker, a data set, or an object with name and call."
     )
