@@ -102,7 +102,7 @@ def test_a_client_stays_where_it_remembers_something(clients):
     clients.pool.processes()  # waits for both
     trained(clients, "scaffold", rounds=2, clients_per_round=None)
     homes = next(reversed(clients.pool._homes.values()))
-    assert sorted(homes) == list(range(CLIENTS)) and set(homes.values()) == set(clients.pool._seats)
+    assert sorted(homes) == list(range(CLIENTS)) and set(homes.values()) == set(clients.pool._slots)
     trained(clients, rounds=2)
     assert not next(reversed(clients.pool._homes.values())), "where nothing is remembered, nothing is kept"
 
@@ -150,7 +150,7 @@ def test_an_actor_is_killed_in_the_middle_of_a_round(clients):
     name, first = next(outcomes)
     assert first["steps"] == 320
     pids = pool.processes()  # both have said that they are there in this round
-    os.kill(pids[pool._seats.index(pool.homes("a run")[0])], signal.SIGKILL)
+    os.kill(pids[pool._slots.index(pool.homes("a run")[0])], signal.SIGKILL)
     found = {name: first, **dict(outcomes)}
     lost = [outcome for outcome in found.values() if isinstance(outcome, Exception)]
     assert len(found) == CLIENTS and 0 < len(lost) < CLIENTS
@@ -194,7 +194,7 @@ def test_late_clients_are_busy(clients):
         assert found == {} and pool.is_busy("client-0") and not pool.is_busy("client-7")
         with pytest.raises(FederatedError, match=r"'client-0' did not answer within 0.01 s"):
             late.client.call(late.run, late.call, job(clients, 0).payload, 0.01)
-        home = pids[pool._seats.index(pool.homes("a run")[0])]
+        home = pids[pool._slots.index(pool.homes("a run")[0])]
         os.kill(next(pid for pid in pids if pid != home), signal.SIGCONT)
         quick = clients[5].call("a run", "train", job(clients, 5).payload, 60)  # the other actor is free
         assert quick["samples"] == 8 and pool.is_busy("client-0")

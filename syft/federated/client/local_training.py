@@ -192,7 +192,7 @@ class _Trained:
 
 def split_state(plan: Plan) -> tuple[list[tuple[str, torch.Tensor]], list[tuple[str, torch.Tensor]]]:
     """Return the parameters and the buffers of a plan with their names. Constants are neither."""
-    plan._following.update()
+    plan._binding.update()
     parameters, buffers = [], []
     for number, placeholder in enumerate(plan.state.state_placeholders):
         tensor: Any = placeholder.child

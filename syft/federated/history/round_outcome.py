@@ -21,7 +21,7 @@ MAX_SAMPLES = 2**53
 # Maximum length of a client's reason in an error: long enough for the commands that some end with.
 MAX_REASON = 1000
 # Errors that repeat if the client is called again; others may be temporary.
-_REFUSALS = (TrainingError, NotPermittedError, ObjectNotFoundError, UnsupportedOperation, IndexError, TypeError)
+_REFUSALS = (TrainingError, NotPermittedError, ObjectNotFoundError, UnsupportedOperationError, IndexError, TypeError)
 _PASSING = (StateLostError, ClientBusyError)
 
 

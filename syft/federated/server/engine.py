@@ -121,7 +121,7 @@ class Engine:
             attempt += 1
             try:
                 return self._round(number, attempt)
-            except RoundFailed as error:
+            except RoundFailedError as error:
                 self._record_budgets(error.answers)
                 if self.local_privacy.privacy is not None:
                     self._save()  # the clients' privacy loss counts even if the round fails
@@ -145,7 +145,7 @@ class Engine:
         again = "" if self.checkpoint is None else f" Run again to continue after round {self.done}."
         return result + again
 
-    def _may_succeed(self, error: RoundFailed) -> bool:
+    def _may_succeed(self, error: RoundFailedError) -> bool:
         """Return whether another attempt could succeed: clients were lost or late, or others would be chosen."""
         answers = error.answers
         asks_others = self.privacy is None and self.settings.count(len(self.clients)) < len(self.clients)
@@ -168,7 +168,7 @@ class Engine:
                 self._budget_errors.pop(name, None)
             self._budget_errors.update(answers.budget_errors)
 
-    def _counts_as_noise(self, error: RoundFailed) -> bool:
+    def _counts_as_noise(self, error: RoundFailedError) -> bool:
         """Return whether a round counts as noise because all drawn clients were lost.
 
         The draw was random, so the round counts. Two such rounds in a row, or one with all clients, indicate another
@@ -205,7 +205,7 @@ class Engine:
     def _apply(self, total: Total, round: Round) -> None:
         """Compute the next model; nothing changes if it is invalid."""
         if not bool(torch.isfinite(total.update).all()):
-            raise RoundFailed("The sum of the clients' updates is not finite. Try a smaller learning rate.")
+            raise RoundFailedError("The sum of the clients' updates is not finite. Try a smaller learning rate.")
         before = copy.deepcopy(self.strategy.state())
         try:
             found: Any = self.strategy.apply(self.model.state, total, round)
@@ -220,7 +220,7 @@ class Engine:
         if not members and self.privacy is not None:
             return self._released(None, answers if self._sampler.is_short else None)
         if not members:
-            raise RoundFailed("All clients are still busy with an earlier round.")
+            raise RoundFailedError("All clients are still busy with an earlier round.")
         try:
             added = self.aggregation.begin(
                 round, {n: DispatchTarget(c, self.run) for n, c in members.items()}, self.strategy
@@ -231,7 +231,7 @@ class Engine:
         answers.leave_out(members, added, self.aggregation.left_out)
         self._train(round, attempt, {name: members[name] for name in added}, added, answers)
         if len(answers.counted) < self.settings.min_clients:
-            raise RoundFailed(
+            raise RoundFailedError(
                 f"{len(answers.counted)} of {len(members)} clients answered, but {self.settings.min_clients} are "
                 f"needed. {answers.first_reason()}", answers,
             )  # fmt: skip
